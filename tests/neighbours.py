@@ -71,6 +71,19 @@ def dense(units: int) -> Layer:
     return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
 
 
+def dense_across(units: int) -> Layer:
+    """A dense layer on places of sequences, which a mean has put together."""
+
+    def make(x: Output) -> Output:
+        across = call("broadcast_sub", x, call("mean", x, axis=1, keepdims=True), name="before")
+        weights = (var("w"), var("b"))
+        return call(
+            "FullyConnected", across, *weights, num_hidden=units, flatten=False, name="layer"
+        )
+
+    return make
+
+
 def conv_weight(shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Layer:
     """The gradient of a convolution by its weight, from the result's gradient of this shape."""
     return layer("_convolution_by_weight", var("d", shape), kernel=kernel, **attrs)
@@ -165,6 +178,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "weight-1d": (conv_weight((2, 6, 12), (3,), pad=(1,)), (2, 5, 12)),
     "weight-3d": (conv_weight((1, 5, 3, 5, 6), (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
     "dense": (dense(21), (3, 37)),
+    "dense-strassen": (dense_across(384), (2, 95, 384)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
     "batch-dot-turned": (

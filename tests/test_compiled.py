@@ -156,7 +156,8 @@ def check_network(net: Network, kernels: list[object]) -> None:
 # Every layer with these tails; one of each kind of kernel with all of them.
 USUAL_TAILS = ("nothing", "residual-relu", "gate", "batchnorm-relu", "twice")
 OF_EACH_KIND = (
-    "conv3x3", "conv-winograd", "conv-strassen", "depthwise", "dense", "batch-dot", "maxpool",
+    "conv3x3", "conv-winograd", "conv-strassen", "depthwise", "dense", "dense-strassen",
+    "batch-dot", "maxpool",
 )  # fmt: skip
 PAIRS = [(n, t) for n in LAYERS for t in TAILS if t in USUAL_TAILS or n in OF_EACH_KIND]
 

@@ -15,7 +15,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
-from hybridjit.codegen.packing import ConvPacking
+from hybridjit.codegen.packing import ConvPacking, StrassenPacking
 from hybridjit.nd.eviction import is_evicted
 
 UNITS, INPUTS = 700, 513  # 1.4 MB; neither is a multiple of a vector
@@ -86,6 +86,32 @@ def test_every_bit_of_a_packed_weight_comes_back(filters, nv):
     for first in range(0, filters, step):
         some = slice(first, min(first + step, filters))
         assert packing.unpack(packed, some, 37).tobytes() == weight[some].tobytes()
+
+
+@pytest.mark.parametrize("filters", [2, 16, 34, 100])
+@pytest.mark.parametrize("nv", [1, 2])
+def test_every_bit_of_quarters_comes_back(filters, nv):
+    packing = StrassenPacking(16, nv)
+    weight = np.random.default_rng(filters).standard_normal((filters, 38)).astype("f4")
+    for quarter in (weight[0], weight[0, 19:], weight[-1], weight[-1, 19:]):
+        quarter.view(np.uint32)[0] = 0x7FA00001
+    packed = np.empty(packing.size(weight), np.float32)
+    packing.pack(weight, packed)
+    assert packing.unpack(packed, slice(0, filters), 38).tobytes() == weight.tobytes()
+
+
+def test_sums_of_quarters_take_the_place_of_weights():
+    """Those of a layer that Strassen's algorithm computes."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(512, 1, in_channels=512), gluon.nn.Conv2D(512, 1, in_channels=512))
+    net.initialize()
+    x = nd.array(np.random.default_rng(0).standard_normal((1, 512, 14, 14)))
+    expected, weight = net(x).asnumpy(), net[1].weight.data()
+    before = weight.asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), expected, 1e-4, 1e-4)
+    assert is_evicted(weight)
+    assert weight.asnumpy().tobytes() == before.tobytes()
 
 
 def test_reading_gives_what_was_there(evicted):

@@ -19,6 +19,7 @@ KINDS = (
     "deconv", "deconv-depthwise", "lstm", "gru", "rnn", "layer-norm-across", "instance-norm",
     "instance-norm-last", "group-norm", "l2-norm", "lrn", "lrn-last", "upsampling", "bilinear",
     "adaptive", "softmax", "global-pool", "conv-strassen",
+    "dense-strassen",
 )  # fmt: skip
 
 # Sums over a batch, and operators whose attributes or operands are of one batch.

@@ -45,6 +45,21 @@ def test_errors_are_below_a_hundred_thousandth_of_the_deviation(target, places):
     assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
 
 
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_many_channels_are_transformed_in_chunks(target):
+    """Within the same error; filters that fill no whole block of half of them."""
+    net = layer_of((2, 8192, 7, 9), 96)
+    random = {name: RNG.standard_normal(a.shape).astype(a.dtype) for name, a in net.arrays.items()}
+    with override(target=target):
+        executable = compiled(net.outputs, random, net.params, options=ALWAYS)
+    (spec,) = specs(executable)
+    assert spec.chunks > 1 and spec.tiles < spec.pairs
+    (found,) = executable([random[name] for name in net.arrays if name not in net.params])
+    wide = {name: array.astype(np.float64) for name, array in random.items()}
+    (wanted,) = run_reference(net.outputs, wide)
+    assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
+
+
 def test_places_that_do_not_follow_each_other():
     """Every second place of lines that are cut: neither data nor results are one long line."""
     x = call(
@@ -93,12 +108,14 @@ def test_filters_are_sums_of_quarters():
     packing = StrassenPacking(lanes=4, nv=2)
     packed = np.empty(packing.size(weight), np.float32)
     packing.pack(weight, packed)
-    blocks = packed.reshape(3, 7, 3, 8)
+    sums, kept = np.split(packed, [7 * packed.size // 8])
+    blocks = sums.reshape(3, 7, 3, 8)
     assert not blocks[2, :, :, 4:].any(), "half of the filters are two blocks and a half"
     w11, w21, w22, t4, t1, t2, t3 = blocks.transpose(1, 0, 3, 2).reshape(7, 24, 3)[:, :20]
     matrix = weight.reshape(40, 6)
     np.testing.assert_array_equal(np.block([[w11, w21], [t1 + w11, w22]]), matrix)
     w12 = matrix[20:, :3]
+    np.testing.assert_array_equal(kept.reshape(3, 3, 8).swapaxes(1, 2).reshape(24, 3)[:20], w12)
     np.testing.assert_array_equal(t1, w12 - w11)
     np.testing.assert_array_equal(t2, w22 - w12 + w11)
     np.testing.assert_array_equal(t3, w22 - w12)

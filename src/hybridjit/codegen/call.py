@@ -119,6 +119,9 @@ class Setting:
 
     is_training  whether results depend on the batch anyway, so that choices may too
     decide       who chooses instead of the cost model, if anybody does
+    sample_rows  ``sample_rows(value)``: how many rows of a dense layer are of one sample for sure,
+                 so that they may be computed together in other sums than another sample's; 1 where
+                 none may
     """
 
     params: dict[Value, int]
@@ -126,6 +129,7 @@ class Setting:
     winograd: bool | str = True
     is_training: bool = False
     decide: Decide | None = None
+    sample_rows: Callable[[Value], int] = lambda value: 1
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
         """Of candidates, the cost model's first; or of these and ``others`` what is decided.

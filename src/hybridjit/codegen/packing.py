@@ -9,13 +9,14 @@ where the rows are mixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from ..ir.image import Unpack
 from ..ops.bfloat16 import to_bfloat16
+from ..quiet import quiet
 from ..records import dataclass
 from ..types import BFLOAT16, product
 from .interpolation import Line, filter_matrix
@@ -230,34 +231,60 @@ class StrassenPacking:
 
     Wij are the weights from the channels of half i to the filters of half j. A block of filters has
     W11, W21, W22, T4, T1, T2 and T3, where T1 = W12 - W11, T2 = W22 - T1, T3 = W22 - W12 and
-    T4 = T2 - W21; blocks of half of the filters, padded with zeros.
+    T4 = T2 - W21; blocks of half of the filters, padded with zeros. W12 of all blocks stands behind
+    them: no kernel reads it, but with it the weights need not be kept besides.
     """
 
     lanes: int
     nv: int
     rows = 0
-    unpacking = None
 
     def size(self, weight: np.ndarray) -> int:
-        filters, channels = len(weight) // 2, int(weight.shape[-1]) // 2
-        return 7 * channels * whole_vectors(filters, self.nv * self.lanes)
+        filters, channels = len(weight) // 2, int(weight.size // len(weight)) // 2
+        return 8 * channels * whole_vectors(filters, self.nv * self.lanes)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
-        width, filters, channels = self.nv * self.lanes, len(weight) // 2, weight.shape[-1] // 2
-        halves = weight.reshape(2, filters, 2, channels)
-        full = out.reshape(-1, 7, channels, width)
-        for number, block in enumerate(full):
-            some = halves[:, number * width : (number + 1) * width]
-            count = some.shape[1]
-            (w11, w12), (w21, w22) = some.transpose(2, 0, 3, 1)
-            t1, t2 = block[4, :, :count], block[5, :, :count]
-            block[..., count:] = 0
-            for product_, quarter in zip(block, (w11, w21, w22)):
-                product_[:, :count] = quarter
+        for source, quarter in self.quarters(weight, out):
+            for start, block in zip(range(0, len(source), self.nv * self.lanes), quarter):
+                _transpose_into(source[start : start + self.nv * self.lanes], block)
+        self.add_up(weight.size // len(weight) // 2, out)
+
+    def quarters(
+        self, weight: np.ndarray, out: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """W11, W21, W22 and W12, each [F / 2, C / 2], and its place [block][C / 2][nv * lanes]."""
+        (w11, w21), (w12, w22) = weight.reshape(2, len(weight) // 2, 2, -1).swapaxes(1, 2)
+        blocks, kept = self._split(w11.shape[1], out)
+        yield from zip((w11, w21, w22), blocks.swapaxes(0, 1))
+        yield w12, kept
+
+    @quiet(all="ignore")
+    def add_up(self, channels: int, out: np.ndarray) -> None:
+        """The sums of the quarters, which stand in their places; ``channels`` is C / 2."""
+        blocks, kept = self._split(channels, out)
+        for (w11, w21, w22, t4, t1, t2, t3), w12 in zip(blocks, kept):
             np.subtract(w12, w11, out=t1)
             np.subtract(w22, t1, out=t2)
-            np.subtract(w22, w12, out=block[6, :, :count])
-            np.subtract(t2, w21, out=block[3, :, :count])
+            np.subtract(w22, w12, out=t3)
+            np.subtract(t2, w21, out=t4)
+
+    def _split(self, channels: int, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sums, kept = np.split(out, [out.size // 8 * 7])
+        width = self.nv * self.lanes
+        return sums.reshape(-1, 7, channels, width), kept.reshape(-1, channels, width)
+
+    @property
+    def unpacking(self) -> Unpack:
+        """What gives the weights back, every bit of them."""
+        return self.unpack
+
+    def unpack(self, packed: np.ndarray, filters: slice, size: int) -> np.ndarray:
+        """Weights [filters, size]; all filters."""
+        result = np.empty((filters.stop, size), packed.dtype)
+        for target, quarter in self.quarters(result, packed):
+            rows = quarter.swapaxes(1, 2).reshape(-1, target.shape[1])
+            target[:] = rows[: len(target)]
+        return result
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Binding:
         use = self._bind.outputs[wanted.index]
         like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
         made = aligned_empty(packing.size(like), np.dtype(wanted.element))
-        moved = moved_rows(use) if packing.rows else None
+        moved = moved_rows(use) if packing.rows or packing.unpacking else None
         if moved is None:
             whole = [lambda: self._pack(packing, self._evaluated(use, as_views=True), made)]
             return _Work(key, made, whole)
@@ -199,10 +199,10 @@ class Binding:
 def _pieces(
     packing: Packing, like: np.ndarray, made: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Rows of weights, and where they go: whole blocks, which lie in their order."""
+    """Rows of weights, and where they go: whole blocks, which lie in their order; or all rows."""
     count = like.shape[0]
-    row_bytes = max(1, made.nbytes // max(1, count))
-    step = max(1, _PIECE // row_bytes // packing.rows) * packing.rows
+    row_bytes, block = max(1, made.nbytes // max(1, count)), packing.rows or count
+    step = max(1, _PIECE // row_bytes // block) * block
     position = 0
     for first in range(0, count, step):
         some = slice(first, min(first + step, count))
@@ -212,8 +212,9 @@ def _pieces(
 
 
 def _restored(moved: MovedRows, block: int, unpack: Unpack, packed: np.ndarray) -> np.ndarray:
-    """The parameter that was packed."""
+    """The parameter that was packed, in blocks of so many rows; 0 for all of them."""
     shape = moved.variable.shape
+    block = block or shape[0]
     result = np.empty(shape, packed.dtype)
     inside = moved.steps[-1].shape[1:] if moved.steps else shape[1:]
     size = result.size // shape[0]

@@ -15,6 +15,7 @@ from ...config import config
 from ...forks import Rank, held_at_fork
 from ...ir.image import Image, Packed
 from ...ir.plan import Plan
+from ...ir.sample_rows import SampleRows
 from ...late import Late
 from ...records import dataclass
 from ...target import Target
@@ -165,7 +166,8 @@ def choose_calls(
     allowed = winograd if "winograd" not in config.skip else False
     if decide is None and config.tuned:
         decide = tuned.tuned_for(config.tuned, target)
-    setting = Setting(params, target, allowed, plan.graph.purpose.training, decide)
+    training = plan.graph.purpose.training
+    setting = Setting(params, target, allowed, training, decide, SampleRows(plan.graph).of)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

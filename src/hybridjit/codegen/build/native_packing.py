@@ -16,7 +16,14 @@ from ...target import Target
 from ...types import FLOAT32, product
 from ..kinds.weights.spec import tile_floats
 from ..llvm.jit import Library
-from ..packing import ConvPacking, Packing, PairPacking, WinogradPacking, whole_vectors
+from ..packing import (
+    ConvPacking,
+    Packing,
+    PairPacking,
+    StrassenPacking,
+    WinogradPacking,
+    whole_vectors,
+)
 from .packers import SIZES
 
 _TRANSPOSE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
@@ -59,6 +66,8 @@ class NativePacking:
             steps = (1, rows.taps) if packing.taps else (rows.channels, 1)
             columns = whole_vectors(len(weight), packing.lanes)
             self._transpose_rows(rows, out, columns, packing.rows, steps)
+        elif isinstance(packing, StrassenPacking):
+            self._pack_quarters(packing, rows, out)
 
     def _pack_winograd(self, packing: WinogradPacking, rows: _Rows, out: np.ndarray) -> None:
         width, size = packing.rows, packing.rows * rows.channels
@@ -68,6 +77,14 @@ class NativePacking:
             filters = rows.weight[number * width : (number + 1) * width]
             self._transpose_rows(rows._replace(weight=filters), scratch, width, width, (1, _TAPS))
             self._filters[packing.m](_address(scratch), _address(block), rows.channels, width)
+
+    def _pack_quarters(self, packing: StrassenPacking, rows: _Rows, out: np.ndarray) -> None:
+        width, half = packing.nv * packing.lanes, rows.channels // 2
+        for source, quarter in packing.quarters(rows.weight, out):
+            for start, block in zip(range(0, len(source), width), quarter):
+                some = rows._replace(weight=source[start : start + width], channels=half)
+                self._transpose_rows(some, block, width, width, (half, 1))
+        packing.add_up(half, out)
 
     def _transpose_rows(
         self, rows: _Rows, out: np.ndarray, columns: int, width: int, steps: tuple[int, int]
@@ -80,13 +97,16 @@ class NativePacking:
 
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
         """The weights as rows; None where they do not lie like that, or another packing."""
-        if not isinstance(packing, (ConvPacking, WinogradPacking)) or not packing.rows:
-            return None
         if isinstance(packing, WinogradPacking) and packing.lines:
+            return None
+        if not isinstance(packing, StrassenPacking) and not (
+            isinstance(packing, (ConvPacking, WinogradPacking)) and packing.rows
+        ):
             return None
         *window, channels = weight.shape[1:]
         taps = product(tuple(window))
-        is_large = taps * channels >= self._lanes == packing.lanes
+        together = channels // 2 if isinstance(packing, StrassenPacking) else taps * channels
+        is_large = together >= self._lanes == packing.lanes
         if not is_large or not weight.size or weight.dtype != FLOAT32:
             return None
         step, *steps = (stride // FLOAT32.itemsize for stride in weight.strides)

@@ -22,22 +22,46 @@ def suits_strassen(layer: Layer, target: Target) -> bool:
     return is_plain and are_whole and has_pairs and target.element == SINGLE
 
 
+# Parts of the channels of a half that are transformed one after the other.
+_CHUNKS = (1, 2, 4, 8, 16)
+
+
 def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     """Blocks of pairs whose sums are three eighths of the second-level cache, two or more, so that
     two threads transform different ones.
 
     14x14, 512 channels each way, is two blocks of 49 pairs then: 0.377 ms, in register tiles of 7
-    rows that leave none empty; of 10 rows 0.387, directly 0.41.
+    rows that leave none empty; of 10 rows 0.387, directly 0.41. 128 rows, 3072 to 768 channels, are
+    two blocks as well, of four chunks of the channels.
     """
     flat = flattened(layer)
     vectors = layer.oc // 2 // target.lanes
     pairs = -(-product(layer.out) // 2)
-    fitting = 3 * target.l2_bytes // 8 // (4 * PRODUCTS * (layer.ic // 2))
-    tiles, mr = _pairs_of_block(pairs, max(1, min(-(-pairs // 2), fitting)), most_rows(target)[2])
+    wished = max(1, -(-pairs // 2))
+    chunks, fitting = _chunks(layer, min(wished, _MOST_PAIRS), target)
+    tiles, mr = _pairs_of_block(pairs, max(1, min(wished, fitting)), most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
-        unroll=4, **flat.tensors,
+        unroll=4, chunks=chunks, **flat.tensors,
     )  # fmt: skip
+
+
+# Pairs of a block that hide what its filters cost to read.
+_MOST_PAIRS = 32
+
+
+def _chunks(layer: Layer, wished: int, target: Target) -> tuple[int, int]:
+    """Chunks of the channels, and the pairs of a block whose sums fit into the cache then.
+
+    As few as let so many pairs fit as are wished; one, if the products of all filters, which
+    stay there until the last chunk, do not fit either.
+    """
+    room = 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
+    channels = layer.ic // 2
+    for chunks in _CHUNKS if wished * layer.oc // 2 <= room else ():
+        if room * chunks // channels >= wished and channels % (chunks * target.lanes) == 0:
+            return chunks, room * chunks // channels
+    return 1, room // channels
 
 
 @lru_cache(maxsize=4096)

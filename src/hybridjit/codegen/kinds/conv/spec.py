@@ -164,6 +164,8 @@ class StrassenSpec(KernelSpec):
     products of quarters make the result. Pixels of the first and of the second half are pairs.
 
     tiles   pairs of pixels that are transformed together, as the rows of the products
+    chunks  how many parts of the channels are transformed one after the other, and their products
+            added up in memory
     mr x nv the register tile of the products
     """
 
@@ -177,6 +179,7 @@ class StrassenSpec(KernelSpec):
     mr: int
     nv: int
     unroll: int
+    chunks: int = 1
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "strassen"
@@ -195,12 +198,22 @@ class StrassenSpec(KernelSpec):
     @property
     def row_step(self) -> int:
         """Floats from row to row of transformed data, so that few rows share a set of the cache."""
-        return self.ic // 2 + 16
+        return self.chunk + 16
+
+    @property
+    def chunk(self) -> int:
+        """Channels of a half that are transformed together."""
+        return self.ic // 2 // self.chunks
+
+    def columns(self, lanes: int) -> int:
+        """Blocks of half of the filters."""
+        return -(-self.oc // 2 // (self.nv * lanes))
 
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
         """Floats of one thread's transformed input, products, and zeros in place of a pixel."""
         sums = PRODUCTS * (self.rows * self.row_step + 16)
-        return sums, PRODUCTS * (self.rows * self.nv * lanes + 16), self.ic
+        of_block = PRODUCTS * (self.rows * self.nv * lanes + 16)
+        return sums, of_block * (self.columns(lanes) if self.chunks > 1 else 1), self.ic
 
 
 @dataclass(frozen=True)

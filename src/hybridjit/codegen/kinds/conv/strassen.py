@@ -11,7 +11,8 @@ half as many channels by half as many filters, P1 to P7, make y:
 
 Per unit of work: a block of pairs of pixels is transformed, each of the products is summed (a GEMM
 over channels), and the results go into the program and the stores. A unit is a block of pairs and a
-part of the output channels; a thread that goes on with the same pairs transforms them once.
+part of the output channels; a thread that goes on with the same pairs transforms them once. Many
+channels are transformed in chunks, whose products are added up in memory.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Strassen:
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
         self.channels, self.filters = spec.ic // 2, spec.oc // 2
-        self.columns = -(-self.filters // self.width)
+        self.columns = spec.columns(b.lanes)
         self.v_step = spec.rows * spec.row_step + 16
         self.m_step = spec.rows * self.width + 16
         v, m, zeros = spec.scratch_floats(b.lanes)
@@ -74,27 +75,46 @@ class _Strassen:
             image, number = b.split(block, (0, of_image))
             first = b.mul(number, spec.tiles)
             count = b.min(b.sub(spec.pairs, first), spec.tiles)
-            with b.when_new(block):
-                self._transform_block(image, first, count)
-            self._emit_block(image, first, count, start, stop)
+            if spec.chunks > 1:
+                self._emit_chunks(image, first, count, start, stop)
+            else:
+                with b.when_new(block):
+                    self._transform_block(image, first, count, 0)
+                self._emit_block(image, first, count, start, stop)
 
-    def _transform_block(self, image: Index, first: Index, count: Index) -> None:
+    def _transform_block(self, image: Index, first: Index, count: Index, channel: Index) -> None:
+        """A chunk of the channels, from ``channel`` of each half on."""
         b = self.b
         x = b.at(self.x, b.mul(image, self.spec.xs[0]))
         with b.loop("pairs", 0, count, most=self.spec.tiles) as pair:
-            self._transform_input(x, b.add(first, pair.index), pair.index)
+            self._transform_input(x, b.add(first, pair.index), pair.index, channel)
 
     def _emit_block(
         self, image: Index, first: Index, count: Index, start: Index, stop: Index
     ) -> None:
-        """A block of pairs, for the blocks of channels from ``start`` to ``stop``."""
+        """A block of pairs, for the blocks of filters from ``start`` to ``stop``."""
         b = self.b
-        size = PRODUCTS * self.channels * self.width
-        with b.loop("channels", start, stop, most=self.columns) as block:
-            u = b.at(self.u, b.mul(block.index, size))
-            with b.loop("product", 0, PRODUCTS) as number:
-                self._multiply(u, number.index, count)
-            self._store_block(image, first, count, b.mul(block.index, self.width))
+        with b.loop("filters", start, stop, most=self.columns) as block:
+            self._multiply_block(block.index, self.m, count, 0)
+            self._store_block(image, first, count, block.index, self.m)
+
+    def _emit_chunks(
+        self, image: Index, first: Index, count: Index, start: Index, stop: Index
+    ) -> None:
+        """The same where products of one chunk of the channels after the other are added up."""
+        b, spec = self.b, self.spec
+        of_block = PRODUCTS * self.m_step
+        with b.loop("zero", 0, b.mul(b.sub(stop, start), of_block), b.lanes) as at:
+            b.store(b.splat(0.0), self.m, at.index)
+        with b.loop("chunk", 0, spec.chunks) as chunk:
+            channel = b.mul(chunk.index, spec.chunk)
+            self._transform_block(image, first, count, channel)
+            with b.loop("filters", start, stop, most=self.columns) as block:
+                m = b.at(self.m, b.mul(b.sub(block.index, start), of_block))
+                self._multiply_block(block.index, m, count, channel)
+        with b.loop("results", start, stop, most=self.columns) as block:
+            m = b.at(self.m, b.mul(b.sub(block.index, start), of_block))
+            self._store_block(image, first, count, block.index, m)
 
     # --- addresses ---
 
@@ -113,19 +133,19 @@ class _Strassen:
 
     # --- sums of x ---
 
-    def _transform_input(self, x: Value, pair: Index, row: Index) -> None:
+    def _transform_input(self, x: Value, pair: Index, row: Index, channel: Index) -> None:
         b, spec = self.b, self.spec
         first, second = (b.at(x, offset) for offset in self._offsets(pair, spec.xs))
         is_pair = self._is_pair(pair)
         if is_pair is not None:
             second = b.b.select(is_pair, second, self.zeros)
         target = b.at(self.v, b.mul(row, spec.row_step))
-        with b.loop("c", 0, self.channels, b.lanes) as c:
-            half = b.add(c.index, self.channels)
+        with b.loop("c", 0, spec.chunk, b.lanes) as c:
+            at = b.add(channel, c.index)
             x11, x12, x21, x22 = (
-                read_vector(b, pixel, at, 1, b.lanes)
+                read_vector(b, pixel, half, 1, b.lanes)
                 for pixel in (first, second)
-                for at in (c.index, half)
+                for half in (at, b.add(at, self.channels))
             )
             s1 = b.b.fadd(x21, x22)
             s2 = b.b.fsub(s1, x11)
@@ -135,30 +155,43 @@ class _Strassen:
 
     # --- products ---
 
-    def _multiply(self, u: Value, number: Index, count: Index) -> None:
-        """All rows of one product by a block of filters; what follows it in memory is asked for."""
-        b, spec, size = self.b, self.spec, self.channels * self.width
+    def _multiply_block(self, block: Index, m: Value, count: Index, channel: Index) -> None:
+        """All products by a block of filters, of the chunk that begins with ``channel``."""
+        b, size = self.b, self.channels * self.width
+        first = b.add(b.mul(block, PRODUCTS * size), b.mul(channel, self.width))
+        with b.loop("product", 0, PRODUCTS) as number:
+            u = b.at(self.u, b.add(first, b.mul(number.index, size)))
+            self._multiply(u, m, number.index, count)
+
+    def _multiply(self, u: Value, m: Value, number: Index, count: Index) -> None:
+        """All rows of one product by a block of filters; those of the next are asked for."""
+        b, spec = self.b, self.spec
         rows, tiles = Rows(spec.row_step, 1), spec.rows // spec.mr
         lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
-        asked = lines * line_elements(b) * (self.channels // spec.unroll)
-        u, v = b.at(u, b.mul(number, size)), b.at(self.v, b.mul(number, self.v_step))
-        m, following = b.at(self.m, b.mul(number, self.m_step)), b.at(u, size)
+        asked = lines * line_elements(b) * (spec.chunk // spec.unroll)
+        v, m = b.at(self.v, b.mul(number, self.v_step)), b.at(m, b.mul(number, self.m_step))
+        following = b.at(u, self.channels * self.width)
         zeros = [b.splat(0.0)] * (spec.mr * spec.nv)
         with b.loop("row", 0, count, spec.mr, most=tiles) as row:
             part = b.mul(b.b.udiv(row.index, b.i64(spec.mr)), asked)
             ahead = Ahead(b.at(following, part), lines) if lines else None
             data = b.at(v, b.mul(row.index, spec.row_step))
-            sums = multiply(
-                b, data, u, self.channels, spec.unroll, rows, spec.nv, zeros, (0, spec.mr), ahead
-            )
             at = b.at(m, b.mul(row.index, self.width))
+            sums = multiply(
+                b, data, u, spec.chunk, spec.unroll, rows, spec.nv, zeros, (0, spec.mr), ahead
+            )
             for place, value in enumerate(sums):
+                if spec.chunks > 1:
+                    value = b.b.fadd(b.load(at, place * b.lanes), value)
                 b.store(value, at, place * b.lanes)
 
     # --- results ---
 
-    def _store_block(self, image: Index, first: Index, count: Index, channel: Index) -> None:
+    def _store_block(
+        self, image: Index, first: Index, count: Index, block: Index, m: Value
+    ) -> None:
         b, spec = self.b, self.spec
+        channel = b.mul(block, self.width)
         bias = b.at(self.bias, channel)
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         bases = [b.at(p, b.dot((image, channel), (s[0], s[4]))) for p, s in tensors]
@@ -166,7 +199,7 @@ class _Strassen:
             pair = b.add(first, row.index)
             offsets = [self._offsets(pair, s) for _, s in tensors]
             places = [[*map(b.at, bases, at)] for at in zip(*offsets)]
-            source = b.at(self.m, b.mul(row.index, self.width))
+            source = b.at(m, b.mul(row.index, self.width))
             self._store_pair(Row(source, bias, places, self._is_pair(pair)), channel)
 
     def _store_pair(self, row: Row, channel: Index) -> None:

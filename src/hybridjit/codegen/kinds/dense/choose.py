@@ -24,8 +24,10 @@ from ...call import (
 from ...families import family_of
 from ...packing import ChannelPacking
 from ...spec import Ints
-from ..conv.choose import calls_of
+from ..conv.choose import algorithms, calls_of
+from ..conv.choose_strassen import suits_strassen
 from ..conv.layer import Layer
+from ..conv.spec import StrassenSpec
 from ..conv.tile import most_rows, register_tile, rows_share_sets
 from ..parts.cost import is_long
 from ..weights.choose import in_pairs, is_fixed, multiplies_pairs, pack_weights, packing_for
@@ -40,7 +42,10 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     if anchor.op is BATCH_DOT or _prefers_matmul(step, setting):
         return _choose_matmul(step, setting.target)
     if x.shape[0] == 1:
-        return _choose_as_convolution(step, setting)
+        return _choose_as_convolution(step, setting, 1)
+    rows = _rows_by_strassen(step, setting)
+    if rows > 1:
+        return _choose_as_convolution(step, setting, rows)
     setting = in_pairs(setting, x.strides[1], step)
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
     program, operands = build_program(step, anchored=True)
@@ -197,15 +202,56 @@ def _two(strides: Ints) -> Ints:
     return (strides[0], strides[1])
 
 
-def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """A dense layer: one image, one row, a column for each row of data."""
+# Parameters of a network whose dense layers keep them in more than one form.
+_MOST_PARAMETERS = 1 << 28
+
+
+def _rows_by_strassen(step: Step, setting: Setting) -> int:
+    """How many rows of one sample are computed by Strassen's algorithm; 1 where none are.
+
+    It adds up a row of the first half in another order than one of the second: rows of different
+    samples are not put together, so that a sample's bits do not depend on its place.
+    """
+    anchor = step.group.anchor
+    if setting.is_training or not setting.winograd:
+        return 1
+    x = views_of(step, anchor.inputs[:1])[0]
+    target = in_pairs(setting, x.strides[1], step).target
+    layer = _as_convolution(step, x.shape[0])
+    if not is_fixed(anchor.inputs[1], setting) or not suits_strassen(layer, target):
+        return 1
+    if sum(value.type.size for value in setting.params) > _MOST_PARAMETERS:
+        return 1
+    rows = setting.sample_rows(anchor)
+    best = algorithms(_as_convolution(step, rows), target, setting.winograd, True)[0]
+    return rows if isinstance(best, StrassenSpec) else 1
+
+
+def _choose_as_convolution(step: Step, setting: Setting, rows: int) -> tuple[Call, ...]:
+    """A dense layer as a 1x1 convolution: images of one row, a column for each of so many rows of
+    data.
+    """
+    anchor = step.group.anchor
+    _, operands = build_program(step, anchored=True)
+    x = views_of(step, anchor.inputs[:1])[0]
+    extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
+    images = x.shape[0] // rows
+    layer = _as_convolution(step, rows)
+    return calls_of(step, layer, Address(x), extra, images, setting, is_plain=rows > 1)
+
+
+def _as_convolution(step: Step, rows: int) -> Layer:
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
-    others, one = views_of(step, operands), (1, 1, 1)
-    layer = Layer(
-        inp=(1, 1, x.shape[0]),
-        out=(1, 1, x.shape[0]),
+    one = (1, 1, 1)
+
+    def columns(strides: Ints) -> Ints:
+        return (rows * strides[0] if rows > 1 else 0, 0, 0, strides[0], strides[1])
+
+    return Layer(
+        inp=(1, 1, rows),
+        out=(1, 1, rows),
         kernel=one,
         stride=one,
         dilate=one,
@@ -213,13 +259,11 @@ def _choose_as_convolution(step: Step, setting: Setting) -> tuple[Call, ...]:
         groups=1,
         ic=x.shape[1],
         oc=anchor.shape[1],
-        xs=_columns(x.strides),
-        reads=tuple(_columns(broadcast_strides(v, anchor.shape)) for v in others),
-        writes=tuple(_columns(v.strides) for v in step.writes),
+        xs=columns(x.strides),
+        reads=tuple(columns(broadcast_strides(v, anchor.shape)) for v in views_of(step, operands)),
+        writes=tuple(columns(v.strides) for v in step.writes),
         program=program,
     )
-    extra = tuple(Address(v) for v in (*others, *step.writes))
-    return calls_of(step, layer, Address(x), extra, 1, setting)
 
 
 def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
@@ -268,7 +312,3 @@ def _other_type(bias: Sequence[View], target: Target) -> str:
     """What a bias is stored in; empty for the type that sums are added up in, and without one."""
     names = [dtype_name(view.dtype) for view in bias]
     return "" if names in ([], [target.element.accumulated]) else names[0]
-
-
-def _columns(strides: Ints) -> Ints:
-    return (0, 0, 0, strides[0], strides[1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..conv.direct import emit_conv
-from ..conv.spec import ConvSpec
+from ..conv.spec import ConvSpec, StrassenSpec
+from ..conv.strassen import emit_strassen
 from ..record import register
 from .choose import choose_dense
 from .matmul import emit_matmul
@@ -13,6 +14,11 @@ from .spec import DenseSpec, MatmulSpec
 register(
     "gemm",
     choose_dense,
-    {DenseSpec: emit_dense, MatmulSpec: emit_matmul, ConvSpec: emit_conv},
+    {
+        DenseSpec: emit_dense,
+        MatmulSpec: emit_matmul,
+        ConvSpec: emit_conv,
+        StrassenSpec: emit_strassen,
+    },
     in_one_type=True,
 )

@@ -1,0 +1,228 @@
+"""Sample rows: how many rows of a matrix product belong to one sample of the batch for sure.
+
+In: a graph. Out: for a product on rows, the number of rows that follow each other and are of one
+sample; 1 where that is not known. Which axis is the batch no operator says; but along it nothing
+may meet. So an axis that a sum, a softmax, a norm or a product runs along anywhere in the graph is
+none, and rows that lie along it are of one sample: the places of a sequence in front of attention.
+
+An axis is followed through the graph as digits: places of an axis of an operand, or of what an
+operator makes new, counted in steps of ``inner``. Reshapes split and join digits, transposes move
+them, pointwise operators make digits of operands equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from ..ops.nn.embedding_table import EMBEDDING
+from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ..ops.record import OpDef
+from ..ops.rules import normalized_axis, reduced_axes
+from ..ops.tensor.joining import CONCAT
+from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE, permutation
+from ..records import dataclass
+from ..types import Shape, product
+from .graph import Graph, Use, Value
+
+
+@dataclass(frozen=True)
+class Digit:
+    """``size`` places, ``inner`` apart, of the axis with this number."""
+
+    axis: int
+    inner: int
+    size: int
+
+
+# The digits of an axis, the outermost first; none of an axis of size 1.
+Axis: TypeAlias = tuple[Digit, ...]
+
+
+class SampleRows:
+    """The axes of one graph. They are followed when they are asked for first."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._params = set(graph.params)
+        self._axes: dict[Value, tuple[Axis, ...]] = {}
+        self._same: dict[Digit, Digit] = {}
+        self._met: list[Digit] = []
+        self._number = 0
+
+    def of(self, dense: Value) -> int:
+        """How many rows of a dense layer are of one sample for sure, from any multiple of it on."""
+        if not self._axes:
+            for value in self._graph.values:
+                self._axes[value] = self._follow(value)
+        met = set(map(self._first, self._met))
+        rows = self._axes[dense][0]
+        own = takewhile(lambda digit: self._first(digit) in met, reversed(rows))
+        return product(tuple(digit.size for digit in own))
+
+    # --- digits that are the same ---
+
+    def _new(self, shape: Shape) -> tuple[Axis, ...]:
+        """Axes of which nothing is known."""
+        self._number += len(shape)
+        first = self._number - len(shape)
+        return tuple(_digits(Digit(first + i, 1, size)) for i, size in enumerate(shape))
+
+    def _first(self, digit: Digit) -> Digit:
+        while digit in self._same:
+            digit = self._same[digit]
+        return digit
+
+    def _unite(self, one: Axis, other: Axis) -> None:
+        """Note that places of one axis are those of the other, or some of them."""
+        if len(one) != len(other):
+            return
+        for a, b in zip(one, other):
+            first, second = self._first(a), self._first(b)
+            if first != second:
+                self._same[first] = second
+
+    def _meet(self, axes: Sequence[Axis]) -> None:
+        """Note that something runs along these axes."""
+        self._met += [digit for axis in axes for digit in axis]
+
+    # --- operators ---
+
+    def _follow(self, value: Value) -> tuple[Axis, ...]:
+        """The axes of the first result."""
+        if value.op is None or not value.inputs or any(use.index for use in value.inputs):
+            return self._new(value.shape)
+        follow = _RULES.get(value.op) or _OF_KERNELS.get(value.op.kernel)
+        return follow(self, value) if follow else self._new(value.shape)
+
+    def _of(self, use: Use) -> tuple[Axis, ...]:
+        return self._axes[use.value]
+
+    def _activations(self, value: Value) -> list[Use]:
+        """Operands without parameters, of which one may serve several axes."""
+        return [use for use in value.inputs if use.value not in self._params]
+
+    def _pointwise(self, value: Value) -> tuple[Axis, ...]:
+        axes: list[Axis] = list(self._new(value.shape))
+        for use in self._activations(value):
+            of_use = self._of(use)
+            for place, axis in zip(range(len(axes) - len(of_use), len(axes)), of_use):
+                if product(tuple(d.size for d in axis)) == value.shape[place]:
+                    axes[place] = self._joined(axes[place], axis)
+        return tuple(axes)
+
+    def _joined(self, known: Axis, axis: Axis) -> Axis:
+        """An axis that is both: with the digits of the one that has more."""
+        self._unite(known, axis)
+        return known if len(known) > len(axis) else axis
+
+    def _reshape(self, value: Value) -> tuple[Axis, ...]:
+        digits = [digit for axis in self._of(value.inputs[0]) for digit in axis]
+        return _regrouped(digits, value.shape) or self._new(value.shape)
+
+    def _transpose(self, value: Value) -> tuple[Axis, ...]:
+        axes = self._of(value.inputs[0])
+        return tuple(axes[i] for i in permutation(len(axes), value.attrs["axes"]))
+
+    def _part(self, value: Value) -> tuple[Axis, ...]:
+        """Of an axis that is cut, or one of several that are joined, places are still its own."""
+        axes = list(self._new(value.shape))
+        for use in self._activations(value):
+            sizes = use.type.dims
+            for place, axis in enumerate(self._of(use)):
+                if sizes[place] == value.shape[place]:
+                    axes[place] = self._joined(axes[place], axis)
+                else:
+                    self._unite(axes[place], axis)
+        return tuple(axes)
+
+    def _dense(self, value: Value) -> tuple[Axis, ...]:
+        rows, *columns = self._of(value.inputs[0])
+        self._meet(columns)
+        return (rows, *self._new(value.shape[1:]))
+
+    def _batch_dot(self, value: Value) -> tuple[Axis, ...]:
+        (*batch, rows, inner), (*others, across, columns) = map(self._of, value.inputs)
+        for one, other in zip(batch, others):
+            self._unite(one, other)
+        self._unite(inner, across)
+        self._meet((inner, across))
+        return (*batch, rows, columns)
+
+    def _along_axis(self, value: Value) -> tuple[Axis, ...]:
+        """Softmax and norms; of norms without the attribute is not asked what they run along."""
+        axes, axis = self._of(value.inputs[0]), value.attrs.get("axis")
+        if value.shape != value.inputs[0].type.dims:
+            return self._new(value.shape)
+        if isinstance(axis, int):
+            self._meet([axes[normalized_axis(axis, len(axes))]])
+        return axes
+
+    def _reduce(self, value: Value) -> tuple[Axis, ...]:
+        axes, attrs = self._of(value.inputs[0]), value.attrs
+        if "axis" not in attrs:
+            return self._new(value.shape)
+        reduced = reduced_axes(len(axes), attrs["axis"], attrs.get("exclude", False))
+        self._meet([axes[i] for i in reduced])
+        kept = tuple(axis for i, axis in enumerate(axes) if i not in reduced)
+        if len(value.shape) == len(axes):
+            return tuple(() if i in reduced else axis for i, axis in enumerate(axes))
+        return kept if len(value.shape) == len(kept) else self._new(value.shape)
+
+    def _embedding(self, value: Value) -> tuple[Axis, ...]:
+        return (*self._of(value.inputs[0]), *self._new(value.shape[-1:]))
+
+    def _images(self, value: Value) -> tuple[Axis, ...]:
+        """Convolutions and pooling: the first axis is the batch, places are of one image."""
+        new = self._new(value.shape[1:])
+        self._meet(new)
+        return (self._of(value.inputs[0])[0], *new)
+
+
+def _digits(digit: Digit) -> Axis:
+    return (digit,) if digit.size > 1 else ()
+
+
+def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
+    """Axes of these sizes of the same digits, which are split where that is needed; none where
+    sizes do not divide each other.
+    """
+    rest, axes = list(reversed(digits)), []
+    for size in shape:
+        axis: list[Digit] = []
+        while size > 1:
+            if not rest:
+                return ()
+            digit = rest.pop()
+            if digit.size > size and digit.size % size == 0:
+                inner = digit.size // size
+                rest.append(Digit(digit.axis, digit.inner, inner))
+                digit = Digit(digit.axis, digit.inner * inner, size)
+            if size % digit.size:
+                return ()
+            size //= digit.size
+            axis.append(digit)
+        axes.append(tuple(axis))
+    return tuple(axes)
+
+
+Rule: TypeAlias = Callable[[SampleRows, Value], tuple[Axis, ...]]
+_RULES: dict[OpDef, Rule] = {
+    RESHAPE_TO: SampleRows._reshape,
+    TRANSPOSE: SampleRows._transpose,
+    SLICE: SampleRows._part,
+    CONCAT: SampleRows._part,
+    BROADCAST_TO: SampleRows._pointwise,
+    FULLY_CONNECTED: SampleRows._dense,
+    BATCH_DOT: SampleRows._batch_dot,
+    EMBEDDING: SampleRows._embedding,
+}
+_OF_KERNELS: dict[str, Rule] = {
+    "pointwise": SampleRows._pointwise,
+    "softmax": SampleRows._along_axis,
+    "norm": SampleRows._along_axis,
+    "reduce": SampleRows._reduce,
+    "conv": SampleRows._images,
+    "pool": SampleRows._images,
+}

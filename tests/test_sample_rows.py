@@ -1,0 +1,107 @@
+"""Which rows of dense layers are of one sample for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiling import call, plan_of, var
+from hybridjit.ir.node import Output, topological
+from hybridjit.ir.sample_rows import SampleRows
+from hybridjit.ops.nn.matrix_products import FULLY_CONNECTED
+
+BATCH, PLACES, SIZE = 3, 8, 24
+
+
+def dense(x: Output, name: str = "w") -> Output:
+    return call("FullyConnected", x, var(name), num_hidden=SIZE, flatten=False, no_bias=True)
+
+
+def heads_of(x: Output) -> Output:
+    """[batch * heads, places, size of a head]"""
+    split = call("reshape", x, shape=(BATCH, PLACES, 4, 6))
+    return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(-1, PLACES, 6))
+
+
+def attention(x: Output) -> Output:
+    heads = heads_of(x)
+    scores = call("softmax", call("batch_dot", heads, heads, transpose_b=True))
+    split = call("reshape", call("batch_dot", scores, heads), shape=(BATCH, 4, PLACES, 6))
+    return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(0, 0, -1))
+
+
+def turned(x: Output) -> Output:
+    return call("transpose", x, axes=(1, 0, 2))
+
+
+def mean_of(axis: int) -> Callable[[Output], Output]:
+    return lambda x: call("broadcast_sub", x, call("mean", x, axis=axis, keepdims=True))
+
+
+def mixer(x: Output) -> Output:
+    """A dense layer across places, whose results are as many."""
+    columns = call("transpose", x, axes=(0, 2, 1))
+    mixed = call(
+        "FullyConnected", columns, var("m"), num_hidden=PLACES, flatten=False, no_bias=True
+    )
+    return call("elemwise_add", x, call("transpose", mixed, axes=(0, 2, 1)))
+
+
+def patches(x: Output) -> Output:
+    images = call("reshape", call("transpose", x, axes=(0, 2, 1)), shape=(0, 0, 2, 4))
+    y = call("Convolution", images, var("k"), kernel=(1, 1), num_filter=SIZE, no_bias=True)
+    return call("transpose", call("reshape", y, shape=(0, 0, -1)), axes=(0, 2, 1))
+
+
+def one_more(x: Output) -> Output:
+    return attention_on(
+        call("Concat", call("slice_axis", x, axis=1, begin=0, end=1), x, dim=1, num_args=2)
+    )
+
+
+def attention_on(x: Output) -> Output:
+    scores = call("softmax", call("batch_dot", x, x, transpose_b=True))
+    return call("batch_dot", scores, x)
+
+
+PARAMS = {"w": (SIZE, SIZE), "m": (PLACES, PLACES), "k": (SIZE, SIZE, 1, 1), "p": (1, PLACES, SIZE)}
+BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
+    "nothing": (lambda x: x, 1),
+    "attention": (attention, PLACES),
+    "mean across places": (mean_of(1), PLACES),
+    "mean across channels": (mean_of(2), 1),
+    "softmax across channels": (lambda x: call("softmax", x, axis=-1), 1),
+    "softmax across places": (lambda x: call("softmax", x, axis=1), PLACES),
+    "across samples": (mean_of(0), 1),
+    "places first, attention along them": (lambda x: turned(attention(x)), 1),
+    "mixer": (mixer, PLACES),
+    "patches": (patches, PLACES),
+    "a parameter for each place": (lambda x: call("broadcast_add", x, var("p")), 1),
+    "one more place": (one_more, PLACES + 1),
+}
+
+
+def rows_of(outputs: list[Output]) -> list[int]:
+    names = {n.name for n in topological(outputs) if n.is_variable} - {"x"}
+    arrays = {name: np.ones(PARAMS[name], np.float32) for name in names}
+    arrays["x"] = np.ones((BATCH, PLACES, SIZE), np.float32)
+    graph = plan_of(outputs, arrays, [*names]).graph
+    rows = SampleRows(graph)
+    layers = [v for v in graph.values if v.op is FULLY_CONNECTED and v.shape[1] == SIZE]
+    return [rows.of(layer) for layer in layers]
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_rows_behind(name: str):
+    make, expected = BEHIND[name]
+    assert rows_of([dense(make(var("x")))])[-1] == expected
+
+
+def test_what_meets_later_counts_as_well():
+    """Every layer of a network has the same axes."""
+    first = dense(call("relu", var("x")))
+    assert rows_of([first]) == [1]
+    assert rows_of([attention(first)]) == [PLACES]
+    assert rows_of([first, call("sum", first, axis=1)]) == [PLACES]
