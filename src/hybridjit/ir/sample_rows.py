@@ -48,7 +48,7 @@ class SampleRows:
         self._params = set(graph.params)
         self._axes: dict[Value, tuple[Axis, ...]] = {}
         self._same: dict[Digit, Digit] = {}
-        self._met: list[Digit] = []
+        self._met: set[Digit] = set()
         self._number = 0
 
     def of(self, dense: Value) -> int:
@@ -56,9 +56,9 @@ class SampleRows:
         if not self._axes:
             for value in self._graph.values:
                 self._axes[value] = self._follow(value)
-        met = set(map(self._first, self._met))
+            self._met = set(map(self._first, self._met))
         rows = self._axes[dense][0]
-        own = takewhile(lambda digit: self._first(digit) in met, reversed(rows))
+        own = takewhile(lambda digit: self._first(digit) in self._met, reversed(rows))
         return product(tuple(digit.size for digit in own))
 
     # --- digits that are the same ---
@@ -70,8 +70,12 @@ class SampleRows:
         return tuple(_digits(Digit(first + i, 1, size)) for i, size in enumerate(shape))
 
     def _first(self, digit: Digit) -> Digit:
+        """What stands for all digits that are the same; the way there is short the next time."""
+        passed = []
         while digit in self._same:
+            passed.append(digit)
             digit = self._same[digit]
+        self._same.update(dict.fromkeys(passed, digit))
         return digit
 
     def _unite(self, one: Axis, other: Axis) -> None:
@@ -85,7 +89,7 @@ class SampleRows:
 
     def _meet(self, axes: Sequence[Axis]) -> None:
         """Note that something runs along these axes."""
-        self._met += [digit for axis in axes for digit in axis]
+        self._met.update(digit for axis in axes for digit in axis)
 
     # --- operators ---
 

@@ -38,7 +38,7 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     vectors = layer.oc // 2 // target.lanes
     pairs = -(-product(layer.out) // 2)
     wished = max(1, -(-pairs // 2))
-    chunks, fitting = _chunks(layer, min(wished, _MOST_PAIRS), target)
+    chunks, fitting = _chunks(layer, min(wished, _ENOUGH_PAIRS), target)
     tiles, mr = _pairs_of_block(pairs, max(1, min(wished, fitting)), most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
@@ -47,7 +47,7 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
 
 
 # Pairs of a block that hide what its filters cost to read.
-_MOST_PAIRS = 32
+_ENOUGH_PAIRS = 24
 
 
 def _chunks(layer: Layer, wished: int, target: Target) -> tuple[int, int]:
