@@ -87,12 +87,13 @@ def make_calls() -> list[tuple[str, Callable[[int], np.ndarray]]]:
     layers = gluon.nn.HybridSequential()
     with layers.name_scope():
         layers.add(gluon.nn.Dense(400, activation="tanh"), gluon.nn.Dense(100))
-    mixed = Mixed()
-    for net in (layers, mixed):
+    mixed, series = Mixed(), gluon.rnn.LSTM(24)  # without barriers from step to step
+    for net in (layers, mixed, series):
         net.initialize()
         net.hybridize()
     numbers = np.random.default_rng(0)
     xs = [nd.array(numbers.standard_normal((16, 300))) for _ in range(4)]
+    sequences = [nd.array(numbers.standard_normal((20, 32, 12))) for _ in range(4)]
     index = nd.array(numbers.integers(0, 16, 16))
     fixed = nd.zeros((16, 300))
     layers(fixed)
@@ -106,6 +107,7 @@ def make_calls() -> list[tuple[str, Callable[[int], np.ndarray]]]:
         ("layers", lambda i: layers(xs[i]).asnumpy()),
         ("mixed", lambda i: mixed(xs[i], index).asnumpy()),
         ("bound", through_bind),
+        ("series", lambda i: series(sequences[i]).asnumpy()),
     ]
 
 

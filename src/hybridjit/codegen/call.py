@@ -93,12 +93,36 @@ def rounds_of(size: int) -> int:
     return rounds
 
 
+# A view, and which of its axes counts rows.
+RowsOf = tuple[View, int]
+
+
+@dataclass(frozen=True)
+class ByRows:
+    """That up to ``threads`` threads share a call by rows, and what it touches then.
+
+    Of ``rows`` rows in ``tiles`` tiles each thread has those of the same tiles in every call with
+    the same three numbers, and touches no others in what it ``reads`` and ``writes``. It may touch
+    less than these views hold: a step in time names what all steps touch. All threads read
+    what is ``common``. More threads than that touch whatever is in the views. Such a call has no
+    scratch memory, and no thread takes another one's pieces of it.
+    """
+
+    rows: int
+    tiles: int
+    threads: int
+    reads: tuple[RowsOf, ...]
+    writes: tuple[RowsOf, ...]
+    common: tuple[Argument, ...] = ()
+
+
 @dataclass(frozen=True)
 class Call:
     """One kernel and its arguments in order.
 
     ``work`` counts its multiplications, about; ``reason`` says why this kernel, where there was a
-    choice; ``cost`` is what the cost model thinks that it takes, in operations, where there is one.
+    choice; ``cost`` is what the cost model thinks that it takes, in operations, where there is one;
+    ``by_rows`` what it touches, where that is less than all that its step reads and writes.
     """
 
     spec: KernelSpec
@@ -106,6 +130,7 @@ class Call:
     work: int = 0
     reason: str = ""
     cost: float = 0.0
+    by_rows: ByRows | None = None
 
 
 Spec = TypeVar("Spec", bound=KernelSpec)

@@ -79,10 +79,13 @@ Patch = tuple[int, int, int]
 
 
 class KernelCall(NamedTuple):
-    """A kernel by name, and its first slot."""
+    """A kernel by name, its first slot, and of how many threads each goes on to the next call
+    without waiting for the others: of so many or fewer.
+    """
 
     kernel: str
     slot: int
+    unfenced: int = 0
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,15 @@ class Plan:
     live_bytes: int = field(default=0)
 
 
+def extent(view: View) -> tuple[int, int]:
+    """The lowest and highest element that a view reaches; (0, -1) when it is empty."""
+    if 0 in view.shape:
+        return 0, -1
+    reaches = [(size - 1) * stride for size, stride in zip(view.shape, view.strides)]
+    low = view.offset + sum(r for r in reaches if r < 0)
+    return low, view.offset + sum(r for r in reaches if r > 0)
+
+
 def strided(memory: np.ndarray, view: View) -> np.ndarray:
     """``view`` as an array over the memory of its buffer, which is contiguous."""
     whole = memory.reshape(-1).view(view.dtype)

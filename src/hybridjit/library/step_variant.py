@@ -195,7 +195,7 @@ class _Rows:
         for patches, side in zip((image.inputs, image.outputs), places):
             for slot, index, offset in patches:
                 self._put(first + slot, side[index], offset)
-        for name, slot in image.calls:
+        for name, slot, _ in image.calls:
             is_drawn = name == _DRAWN
             self.calls.append((DRAW if is_drawn else name, first + slot))
             if is_drawn:

@@ -95,7 +95,7 @@ def make_variant(
         slots=image.slots,
         relocations=tuple(relocated(each, image, binding, weights) for each in image.relocations),
         patches=tuple(_patches(image, interface)),
-        calls=tuple(image.calls),
+        calls=tuple((call.kernel, call.slot) for call in image.calls),
         learned=0,
         scratch_bytes=image.scratch_bytes,
         shared_bytes=image.shared_bytes,

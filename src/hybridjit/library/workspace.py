@@ -7,7 +7,7 @@ meet. ``prepare`` fills one, ``connect`` puts a round's arrays in, ``walk`` call
 from __future__ import annotations
 
 from ..codegen.build.driver import KERNEL
-from ..codegen.build.pool_memory import load_slot, slot_at
+from ..codegen.build.pool_memory import STEP_SLOTS, load_slot, slot_at
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I8, I32, I64, PTR, VOID, Value
 from .functions import Emitter, address, fields, number_of, put, table_of, whole_lines
@@ -59,7 +59,7 @@ def _emit_go_on(emitter: Emitter) -> None:
 def _emit_arguments(emitter: Emitter) -> None:
     """i64 arguments(variant): where in a workspace the kernels' arguments begin, in bytes."""
     lb, (variant,) = emitter.function("arguments", I64, [PTR])
-    steps = lb.mul(load_slot(lb, variant, CALLS), 16)
+    steps = lb.mul(load_slot(lb, variant, CALLS), 8 * STEP_SLOTS)
     lb.b.ret(whole_lines(lb, lb.add(steps, 8 * STEPS)))
 
 
@@ -137,9 +137,10 @@ def _emit_prepare(emitter: Emitter) -> None:
     rows, calls = table_of(lb, variant, CALLS)
     with lb.loop("call", 0, rows) as row:
         kernel, slot = fields(lb, calls, row.index, CALL_ROW)
-        step = lb.add(lb.mul(row.index, 2), STEPS)
+        step = lb.add(lb.mul(row.index, STEP_SLOTS), STEPS)
         put(lb, workspace, step, kernel)
         put(lb, workspace, lb.add(step, 1), number_of(lb, slot_at(lb, slots, slot)))
+        put(lb, workspace, lb.add(step, 2), lb.i64(0))
     b.ret_void()
 
 
@@ -172,7 +173,7 @@ def _emit_walk(emitter: Emitter) -> None:
     """void walk(workspace, first, last): these kernels in order, on this thread."""
     lb, (workspace, first, last) = emitter.function("walk", VOID, [PTR, I64, I64])
     with lb.loop("step", first, last) as step:
-        row = lb.add(lb.mul(step.index, 2), STEPS)
+        row = lb.add(lb.mul(step.index, STEP_SLOTS), STEPS)
         kernel = load_slot(lb, workspace, row, KERNEL.as_pointer())
         arguments = load_slot(lb, workspace, lb.add(row, 1), PTR)
         lb.b.call(kernel, [arguments, lb.i64(0), lb.i64(1), workspace])

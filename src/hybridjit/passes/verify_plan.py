@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from ..errors import InternalError
 from ..ir.graph import Value
-from ..ir.plan import Plan, Step, View
+from ..ir.plan import Plan, Step, View, extent
 from ..ir.print import plan_text
 from .offsets import ALIGNMENT
 from .updates import read_in_place, shown_by_views
@@ -82,15 +82,6 @@ def _extents(plan: Plan) -> Iterator[str]:
             size = plan.buffers[view.buffer].nbytes // view.dtype.itemsize
             if high >= low and (low < 0 or high >= size):
                 yield f"P3 step {step.number} reaches elements {low}..{high} of {size}"
-
-
-def extent(view: View) -> tuple[int, int]:
-    """The lowest and highest element that a view reaches; (0, -1) when it is empty."""
-    if 0 in view.shape:
-        return 0, -1
-    reaches = [(size - 1) * stride for size, stride in zip(view.shape, view.strides)]
-    low = view.offset + sum(r for r in reaches if r < 0)
-    return low, view.offset + sum(r for r in reaches if r > 0)
 
 
 def _order(plan: Plan) -> Iterator[str]:

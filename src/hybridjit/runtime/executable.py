@@ -179,7 +179,8 @@ class Instance:
         """Where the table of kernels and their arguments is, and the job that runs all of it."""
         code, base = executable.code, ctypes.addressof(self.slots)
         addresses, calls = code.addresses, code.image.calls
-        flat = [n for name, slot in calls for n in (addresses[name], base + 8 * slot)]
+        rows = ((addresses[call.kernel], base + 8 * call.slot, call.unfenced) for call in calls)
+        flat = [n for row in rows for n in row]
         self._steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
         steps_address = ctypes.addressof(self._steps)
         self._whole = (ctypes.c_int64 * 4)(steps_address, 0, len(calls), main_thread())

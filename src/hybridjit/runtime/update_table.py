@@ -57,7 +57,7 @@ class UpdateTable:
         self._arguments = (ctypes.c_int64 * len(flat))(*flat)
         steps, place = [], ctypes.addressof(self._arguments)
         for row, row_slots in zip(rows, slots):
-            steps += [row.code.kernel.address, place]
+            steps += [row.code.kernel.address, place, 0]
             place += 8 * len(row_slots)
         self._steps = (ctypes.c_int64 * len(steps))(*steps)
         self._address = ctypes.addressof(self._steps)

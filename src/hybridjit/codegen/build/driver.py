@@ -1,14 +1,17 @@
 """The driver: machine code that walks a plan's steps, on one thread or on all of a pool.
 
-Each row of ``steps`` is a kernel's address and the address of its arguments. ``call`` runs a small
-plan on the calling thread. ``share`` does all of a call on several threads by itself: it publishes
-the job, wakes sleeping workers, runs the caller's part and gives the pool back. No Python runs in
-between that could leave a job half told.
+Each row of ``steps`` is a kernel's address, the address of its arguments, and the most threads that
+go on to the next step without waiting for each other. ``call`` runs a small plan on the calling
+thread. ``share`` does all of a call on several threads by itself: it publishes the job, wakes
+sleeping workers, runs the caller's part and gives the pool back. No Python runs in between that
+could leave a job half told.
 
 A worker is a thread of the system that stays in ``serve`` until the process ends: it spins for a
 bounded time for the next job, then sleeps. A job is a range of steps, which every worker walks with
 its part of each; all wait for each other between two steps. What all of them share lies in the
 pool's memory, which is never given back: a late worker may still look at it.
+
+Steps between two barriers are a stretch, see :mod:`.barriers`: threads may be at different ones.
 
 Both give the GIL away and take it back themselves. In a long call of the main thread they take it
 every 20 ms and let Python's signal handlers run: steps and kernels poll, see ``LoopBuilder.poll``.
@@ -40,6 +43,7 @@ from .pool_memory import (
     PUBLIC,
     QUEUE,
     STEP,
+    STEP_SLOTS,
     STOPPED,
     WORKER_POLL,
     PoolLayout,
@@ -111,7 +115,7 @@ KERNEL = ir.FunctionType(VOID, [PTR, I64, I64, PTR])
 def _emit_kernel_call(
     lb: LoopBuilder, steps: Value, step: Value, tid: Value, threads: Value, poll: Value
 ) -> None:
-    row = lb.mul(step, 2)
+    row = lb.mul(step, STEP_SLOTS)
     kernel = load_slot(lb, steps, row, KERNEL.as_pointer())
     lb.b.call(kernel, [load_slot(lb, steps, lb.add(row, 1), PTR), tid, threads, poll])
 
@@ -120,30 +124,48 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
     """void run(pool, steps, first, last, tid, threads, poll, base, stamps): thread ``tid``'s part.
 
     The time before and after each step goes to ``stamps``, pairs of seconds and nanoseconds, if
-    there are any. A thread that is alone needs no pool. The number of a step is its place and
-    ``base``, which no two jobs of a pool have in common. When a step is stopped, all wait for each
-    other once more, so that all have seen it when the caller leaves.
+    there are any. A thread that is alone needs no pool. A stretch of steps has the number of its
+    first one: its place and ``base``, which no two jobs of a pool have in common. When it is
+    stopped, nobody begins another step of it, and all wait for each other once more at its end, so
+    that all have seen it when the caller leaves.
     """
     kinds = [PTR, PTR, I64, I64, I64, I64, PTR, I64, PTR]
     lb, function = new_function(module, target, "run", VOID, kinds)
     pool, steps, first, last, tid, threads, poll, base, stamps = function.args
     b = lb.b
     _emit_stamp(lb, stamps, 0)
-    with lb.loop("step", first, last) as step:
-        number = lb.add(lb.add(base, step.index), 1)
+    with lb.loop("step", first, last, carry=[lb.add(lb.add(base, first), 1)]) as step:
+        (number,) = step.carried
         with lb.when(b.icmp_signed("==", tid, lb.i64(0))):
             b.store(number, slot_at(lb, poll, STEP), align=8)
-        with lb.when(b.icmp_signed("==", emit_poll(lb, poll), lb.i64(0))):
+        with (
+            lb.when(b.icmp_signed("==", _stopped(lb, poll), lb.i64(0))),
+            lb.when(b.icmp_signed("==", emit_poll(lb, poll), lb.i64(0))),
+        ):
             _emit_kernel_call(lb, steps, step.index, tid, threads, poll)
-        b.call(barrier, [pool, threads])
-        stopped = b.load_atomic(slot_at(lb, poll, STOPPED), "acquire", 8, typ=I64)
-        with lb.when(b.icmp_signed("==", stopped, number)):
+        following = lb.add(step.index, 1)
+        ends = _is_end(lb, steps, step.index, b.icmp_signed("==", following, last), threads)
+        with lb.when(ends):
             b.call(barrier, [pool, threads])
-            _emit_forget_claims(lb, pool, tid, threads)
-            b.ret_void()
-        _emit_stamp(lb, stamps, lb.add(lb.sub(step.index, first), 1))
+            with lb.when(b.icmp_signed("==", _stopped(lb, poll), number)):
+                b.call(barrier, [pool, threads])
+                _emit_forget_claims(lb, pool, tid, threads)
+                b.ret_void()
+        _emit_stamp(lb, stamps, lb.sub(following, first))
+        step.yields([b.select(ends, lb.add(lb.add(base, following), 1), number)])
     b.ret_void()
     return function
+
+
+def _stopped(lb: LoopBuilder, poll: Value) -> Value:
+    """The number of the stretch that was stopped; 0 for none of this job."""
+    return lb.b.load_atomic(slot_at(lb, poll, STOPPED), "acquire", 8, typ=I64)
+
+
+def _is_end(lb: LoopBuilder, steps: Value, step: Value, is_last: Value, threads: Value) -> Value:
+    """Whether all wait for each other after a step."""
+    unfenced = load_slot(lb, steps, lb.add(lb.mul(step, STEP_SLOTS), 2))
+    return lb.b.or_(lb.less(unfenced, threads), is_last)
 
 
 def _emit_forget_claims(lb: LoopBuilder, pool: Value, tid: Value, threads: Value) -> None:

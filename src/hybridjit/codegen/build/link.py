@@ -11,6 +11,7 @@ from ...ir.image import Base, Image, KernelCall, Packed, Patch, Relocation
 from ...ir.plan import Plan, View
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
 from ..spec import KernelSpec
+from .barriers import unfenced
 from .module import kernel_name
 
 Calls = Sequence[Sequence[Call]]
@@ -32,7 +33,8 @@ class _Linker:
         self.names: dict[KernelSpec, str] = {}  # a hash of a text each
 
     def image(self) -> Image:
-        calls = [self._linked(call) for row in self.rows for call in row]
+        each = [call for row in self.rows for call in row]
+        calls = [self._linked(*two) for two in zip(each, unfenced(self.plan, self.rows))]
         arguments = [a for row in self.rows for call in row for a in call.args]
         return Image(
             slots=tuple(self.slots),
@@ -49,11 +51,11 @@ class _Linker:
             work=sum(call.work for row in self.rows for call in row),
         )
 
-    def _linked(self, call: Call) -> KernelCall:
+    def _linked(self, call: Call, threads: int) -> KernelCall:
         name = self.names.get(call.spec)
         if name is None:
             name = self.names[call.spec] = kernel_name(call.spec)
-        made = KernelCall(name, len(self.slots))
+        made = KernelCall(name, len(self.slots), threads)
         for argument in call.args:
             self._add(argument)
         return made

@@ -27,6 +27,8 @@ CALLER_POLL, WORKER_POLL = 64, 72  # what the caller's and the workers' kernels 
 # What each thread has claimed of a step's work; the caller's here, a worker's within its record.
 CLAIMS = 104
 RECORDS = 112  # one for each worker
+# A step of a job: a kernel, its arguments, and of how many threads each goes on without a barrier.
+STEP_SLOTS = 3
 # A worker's record: the pool, the worker's number, the last job before it came, whether it sleeps.
 RECORD_SLOTS = 32
 ASLEEP = 3

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
 
 from ...ir.graph import Use
 from ...ir.plan import Step, View
@@ -34,9 +32,9 @@ from .parts.gemm import (
     multiply,
     steps_of_round,
     steps_of_sum,
-    tiles_of,
 )
-from .parts.partial import read_vector, whole_and_last, write_vector
+from .parts.partial import read_vector, write_vector
+from .parts.sample_tiles import Layer, TileShape, by_samples, emit_tiles, shares_of, tiles_for
 from .pointwise import PointwiseSpec
 from .record import register
 from .weights.choose import multiplies_pairs, pack_weights
@@ -45,7 +43,7 @@ from .weights.choose import multiplies_pairs, pack_weights
 @dataclass(frozen=True)
 class RecurrentSpec(KernelSpec):
     """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,]
-    [rounded, rounded_out,] batch.
+    [rounded, rounded_out,] and those of ``shares_of``.
 
     Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
     kept   of what the way back wants to know, part by part
@@ -86,7 +84,8 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     setting = _for_products(setting, is_rounded)
     spec = RecurrentSpec(anchor.attrs["mode"], hidden, (), (), (), element=setting.target.element)
     before, packed = pack_weights(step, _packings(step, spec.gates, setting.target), setting)
-    mr, least = tile_heights(batch, _most(spec.gates, setting), setting)
+    layer = Layer(batch, hidden, hidden, spec.gates)
+    tiles = tiles_for(layer, _most(spec.gates, setting), setting)
     order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
     calls = [*before]
     rounded: tuple[Shared, ...] = ()
@@ -95,6 +94,8 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
         nbytes = 2 * batch * spec.rounded
         rounded = (Shared(2 * nbytes), Shared(2 * nbytes, nbytes))
         calls.append(_round_state(state, rounded[0], spec.rounded))
+    reads = (projected, state, *cell)
+    by_rows = None if rounded else by_samples(tiles, reads, step.writes, packed)
     for t in order:
         x, y, parts = at_step(projected, t), at_step(outputs, t), [at_step(v, t) for v in kept]
         args: list[Argument] = [Address(x), *packed]
@@ -102,11 +103,12 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
         args += rounded
         c, c_out, k = (v[0].strides if v else () for v in (cell, cells, parts))
         step_spec = replace(
-            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k, mr=mr,
-            least=least,
+            spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k,
+            mr=tiles.most, least=tiles.least,
         )  # fmt: skip
         work = batch * hidden * hidden * spec.gates
-        calls.append(Call(step_spec, (*args, batch), work))
+        shared = (batch, tiles.number, tiles.threads)
+        calls.append(Call(step_spec, (*args, *shared), work, by_rows=by_rows))
         state, cell, rounded = y, cells, rounded[::-1]
     return tuple(calls)
 
@@ -141,17 +143,6 @@ def _most(gates: int, setting: Setting) -> int:
     return most[gates]
 
 
-def tile_heights(batch: int, most: int, setting: Setting) -> tuple[int, int]:
-    """The most and the fewest samples of a tile of ``most``: those of this batch in training, else
-    of all batches of at least half a tile, or of all that are smaller.
-    """
-    if setting.is_training:
-        tiles = max(1, -(-batch // most))
-        return -(-batch // tiles), batch // tiles
-    least = (most + 1) // 2
-    return (most, least) if batch >= least else (max(1, least - 1), 1)
-
-
 def at_step(view: View, t: int) -> View:
     """Step ``t`` of a view (T, N, elements)."""
     offset = view.offset + t * view.strides[0]
@@ -167,40 +158,6 @@ Cell = Callable[[FloatMath, list[Value], list[Value], Value | None, Value | None
 def emit_recurrent(b: LoopBuilder, spec: RecurrentSpec, args: Arguments) -> None:
     """y[n] = cell(x[n], bias + w h[n]), as the operator's reference defines the cells."""
     _Recurrent(b, spec, args).emit()
-
-
-class TileShape(NamedTuple):
-    """Hidden units of a layer, and the most and the fewest samples of a tile."""
-
-    hidden: int
-    most: int
-    least: int
-
-
-def emit_tiles(
-    b: LoopBuilder,
-    shape: TileShape,
-    batch: Index,
-    args: Arguments,
-    products: Callable[[Index, Index, Index, int], None],
-    cells: Callable[[Index, Index, Index, int], None],
-) -> None:
-    """A unit of work is a vector of hidden units of a tile of samples.
-
-    ``products(first, block, tile, height)`` is written once for each height that a tile may have;
-    ``cells(first, block, height, lanes)`` follows, for a whole vector and for the last.
-    """
-    hidden, most, least = shape
-    blocks = -(-hidden // b.lanes)
-    tiles, place_of = tiles_of(b, batch, most)
-    with b.each_unit(b.mul(tiles, blocks), args.share, args.shares) as unit:
-        block, tile = b.divmod(unit.index, tiles)
-        first, height = place_of(tile)
-        for known in range(least, most + 1):
-            with b.when(b.equal(height, known)):
-                products(first, block, tile, known)
-        last = hidden - (blocks - 1) * b.lanes
-        whole_and_last(b, block, blocks, last, partial(cells, first, block, height))
 
 
 class _Recurrent:
@@ -219,13 +176,12 @@ class _Recurrent:
         self.kept = pointer("kept") if spec.kept else None
         self.rounded = args.pointer("rounded") if spec.rounded else None
         self.rounded_out = args.pointer("rounded_out") if spec.rounded else None
-        self.batch = args.integer("batch")
-        self.args = args
+        self.shares = shares_of(args)
         self.sums = b.scratch(b.vector_type(), spec.mr * spec.gates)
 
     def emit(self) -> None:
         shape = TileShape(self.spec.hidden, self.spec.mr, self.spec.least)
-        emit_tiles(self.b, shape, self.batch, self.args, self._emit_products, self._emit_cells)
+        emit_tiles(self.b, shape, self.shares, self._emit_products, self._emit_cells)
 
     def _emit_products(self, first: Index, block: Index, tile: Index, count: int) -> None:
         """The sums of a tile of ``count`` samples, into memory."""

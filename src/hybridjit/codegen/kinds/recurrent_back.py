@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ...ir.plan import Step, View
 from ...records import dataclass
 from ...target import SINGLE, ElementTypes
-from ..call import Address, Argument, Call, GivenNumbers, Setting, views_of
+from ..call import Address, Argument, ByRows, Call, GivenNumbers, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
@@ -24,14 +25,23 @@ from ..spec import Ints, KernelSpec, Sizes
 from .parts.arguments import Arguments
 from .parts.gemm import Rows, multiply
 from .parts.partial import read_vector, write_vector
+from .parts.sample_tiles import (
+    Layer,
+    Tiles,
+    TileShape,
+    by_samples,
+    emit_tiles,
+    shares_of,
+    tiles_for,
+)
 from .record import register
-from .recurrent import TileShape, at_step, emit_tiles, tile_heights
+from .recurrent import at_step
 from .weights.choose import pack_weights
 
 
 @dataclass(frozen=True)
 class RecurrentBackSpec(KernelSpec):
-    """A step back; arguments: [d, w,] then those of ``operands`` in order, batch.
+    """A step back; arguments: [d, w,] then those of ``operands`` in order, and of ``shares_of``.
 
     mode      the cell's; ``state``: no gates are left, only what reaches the begin state
     size      of the product, 0 where nothing comes from a later step
@@ -61,37 +71,47 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
     packing = RecurrentPacking(1, target.lanes)
     before, packed = pack_weights(step, [(weight, packing)], setting)
     most = 12 if target.vector_registers >= 32 else 6
-    mr, least = tile_heights(batch, most, setting)
+    size = layer.turned.shape[2]
+    tiles = tiles_for(Layer(batch, hidden, size, 1), most, setting)
     spec = RecurrentBackSpec(
-        layer.mode, hidden, 0, (), (), mr=mr, least=least, element=target.element
+        layer.mode, hidden, 0, (), (), mr=tiles.most, least=tiles.least, element=target.element
     )
+    shared = _Shared(packed, (batch, tiles.number, tiles.threads), layer.by_samples(tiles, packed))
     calls, later = [*before], None
     for number, t in enumerate(layer.order[::-1]):
         views = layer.operands(t, layer.order[::-1][number + 1 :], is_first=number == 0)
-        calls.append(_call(spec, views, later, packed, batch))
+        calls.append(_call(spec, views, later, shared))
         later = at_step(layer.turned, t)
     views = {"out": layer.d_state}
     if layer.mode == "gru":
         views = {"waiting": layer.d_state, **views}
-    calls.append(_call(replace(spec, mode="state"), views, later, packed, batch))
+    calls.append(_call(replace(spec, mode="state"), views, later, shared))
     return tuple(calls)
 
 
+class _Shared(NamedTuple):
+    """What all steps are called with: the weights, the numbers of samples, tiles and threads that
+    share by samples, and what they touch then.
+    """
+
+    weights: Sequence[Argument]
+    tiles: tuple[int, int, int]
+    by_rows: ByRows | None
+
+
 def _call(
-    spec: RecurrentBackSpec,
-    views: dict[str, View],
-    later: View | None,
-    packed: Sequence[Argument],
-    batch: int,
+    spec: RecurrentBackSpec, views: dict[str, View], later: View | None, shared: _Shared
 ) -> Call:
-    numbers = GivenNumbers()
+    numbers, (batch, *_) = GivenNumbers(), shared.tiles
     operands = tuple((name, numbers.each(view.strides)) for name, view in views.items())
-    args: tuple[Argument, ...] = (*map(Address, views.values()), batch, *numbers.values)
+    args: tuple[Argument, ...] = (*map(Address, views.values()), *shared.tiles, *numbers.values)
+    work = batch * spec.hidden
     if later is None:
-        return Call(replace(spec, operands=operands), args, batch * spec.hidden)
+        return Call(replace(spec, operands=operands), args, work, by_rows=shared.by_rows)
     size = later.shape[-1]
     spec = replace(spec, size=size, d=later.strides, operands=operands)
-    return Call(spec, (Address(later), *packed, *args), batch * spec.hidden * size)
+    args = (Address(later), *shared.weights, *args)
+    return Call(spec, args, work * size, by_rows=shared.by_rows)
 
 
 @dataclass(frozen=True)
@@ -128,6 +148,15 @@ class _Layer:
         found |= {"keep": keep} if keep is not None else {}
         found["data"] = at_step(self.data, t)
         return found | ({"turned": at_step(self.turned, t)} if self.mode == "gru" else {})
+
+    def by_samples(self, tiles: Tiles, weights: Sequence[Argument]) -> ByRows | None:
+        """What all steps touch, where threads share them by samples."""
+        optional = (self.kept, self.outputs, self.begin, self.head_cell, self.d_cell)
+        kept, outputs, begin, head_cell, d_cell = ([v] if v is not None else [] for v in optional)
+        reads = (self.head, *kept, *outputs, *begin, *head_cell)
+        turned = [self.turned] if self.turned != self.data else []
+        writes = (self.data, *turned, self.d_state, *d_cell)
+        return by_samples(tiles, reads, writes, weights)
 
     def _before(self, states: View, rest: Sequence[int]) -> View:
         """The state, or the cell, that the step read."""
@@ -171,16 +200,16 @@ def emit_recurrent_back(b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments
 
 class _Back:
     def __init__(self, b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
-        self.b, self.spec, self.args = b, spec, args
+        self.b, self.spec = b, spec
         self.later = [args.pointer("d"), args.working("w")] if spec.size else []
         self.pointers = {name: args.pointer(name) for name, _ in spec.operands}
-        self.batch = args.integer("batch")
+        self.shares = shares_of(args)
         self.strides = {name: args.given(strides) for name, strides in spec.operands}
         self.sums = b.scratch(b.vector_type(), spec.mr) if self.later else None
 
     def emit(self) -> None:
         shape = TileShape(self.spec.hidden, self.spec.mr, self.spec.least)
-        emit_tiles(self.b, shape, self.batch, self.args, self._emit_products, self._emit_cells)
+        emit_tiles(self.b, shape, self.shares, self._emit_products, self._emit_cells)
 
     def _emit_products(self, first: Index, block: Index, tile: Index, count: int) -> None:
         """What the later gates' gradients bring to the states of a tile, into memory."""

@@ -216,7 +216,13 @@ class LoopBuilder(VectorBuilder):
     @contextmanager
     def each_unit(self, units: Index, tid: Value, threads: Value) -> Iterator[Loop]:
         """A loop over the units of work that are this thread's, or a part of them."""
-        begin, end = self.share_of(units, tid, threads)
+        with self.each_of(*self.share(units, tid, threads)) as unit:
+            yield unit
+
+    @contextmanager
+    def each_of(self, begin: Value, end: Value) -> Iterator[Loop]:
+        """A loop over a thread's units of work, or a part of them."""
+        begin, end = self.part_of(begin, end)
         with self.loop("unit", begin, end, most=1) as unit:
             yield unit
 
@@ -245,6 +251,12 @@ class LoopBuilder(VectorBuilder):
         ``each`` is how often what is written next is done for a block.
         """
         begin, end = self.share(units, tid, threads)
+        return self.part_of(begin, end, block, each)
+
+    def part_of(
+        self, begin: Value, end: Value, block: int = 1, each: int = 1
+    ) -> tuple[Value, Value]:
+        """A thread's units, or a part of them as :meth:`share_of`."""
         if self.part is None:
             return begin, end
         assert self._rest is None, "a kernel has one kind of units"

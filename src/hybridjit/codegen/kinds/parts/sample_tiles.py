@@ -1,0 +1,163 @@
+"""Tiles of samples in the steps of recurrent layers, and how threads share them.
+
+A state of a sample comes from that sample's state before alone. Threads that keep their samples
+from step to step need not wait for each other, and read nothing that another one wrote. But each
+reads all of the weights then: that is for those which its cache keeps. Otherwise threads share the
+hidden units too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ....ir.plan import View
+from ...call import Argument, ByRows, Setting
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import Value
+from .arguments import Arguments
+from .gemm import places_of
+from .partial import whole_and_last
+
+# What a barrier costs, in cycles, with the wait for what other threads wrote: 0.3 us on two cores
+# that have nothing else to do, and 2 us where the two threads share one.
+_BARRIER = 2000
+# Cycles of a cell of a vector of hidden units, about.
+_CELL = 50
+
+
+class Tiles(NamedTuple):
+    """The most and the fewest samples of a tile that a kernel is written for; of the call, how many
+    tiles there are, and the most threads that share it by samples.
+    """
+
+    most: int
+    least: int
+    number: int
+    threads: int
+
+
+class Layer(NamedTuple):
+    """Samples, hidden units, and the numbers of a product: what is summed, for how many gates."""
+
+    batch: int
+    hidden: int
+    size: int
+    gates: int
+
+
+def tiles_for(layer: Layer, most: int, setting: Setting) -> Tiles:
+    """Tiles of up to ``most`` samples: those of this batch in training, else of all batches of at
+    least half a tile, or of all that are smaller.
+
+    An even number where threads share them by samples: two threads have alike then.
+    """
+    batch, target = layer.batch, setting.target
+    count, least = max(1, -(-batch // most)), (most + 1) // 2
+    weights = -(-layer.hidden // target.lanes) * target.lanes * layer.size * layer.gates
+    is_kept = 2 * weights * target.element_bytes <= target.l2_bytes
+    is_odd = count > 1 and count % 2 == 1
+    if is_kept and is_odd and (setting.is_training or batch // (count + 1) >= least):
+        count += 1
+    if setting.is_training:
+        most, least = -(-batch // count), batch // count
+    elif batch < least:
+        most, least = max(1, least - 1), 1
+    threads = _threads_by_samples(layer, count, most, target.lanes) if is_kept else 0
+    return Tiles(most, least, count, threads)
+
+
+def _threads_by_samples(layer: Layer, count: int, most: int, lanes: int) -> int:
+    """How many threads share so many tiles by samples: all numbers up to it for which the one with
+    most of them needs no longer than with an equal part and a barrier.
+    """
+    blocks = -(-layer.hidden // lanes)
+    cycles = most * (layer.size * layer.gates // 2 + _CELL)
+    for threads in range(2, count + 1):
+        more = -(-count // threads) * blocks - -(-count * blocks // threads)
+        if more * cycles > _BARRIER:
+            return threads - 1
+    return count
+
+
+def by_samples(
+    tiles: Tiles,
+    reads: Sequence[View],
+    writes: Sequence[View],
+    common: Sequence[Argument],
+) -> ByRows | None:
+    """What steps touch of views (T, N, elements) or (N, elements), where threads share by samples.
+
+    None of one tile, which no two threads share.
+    """
+    if tiles.threads < 2:
+        return None
+    (batch,) = {view.shape[-2] for view in (*reads, *writes)}
+    first, second = (tuple((v, len(v.shape) - 2) for v in side) for side in (reads, writes))
+    return ByRows(batch, tiles.number, tiles.threads, first, second, tuple(common))
+
+
+class TileShape(NamedTuple):
+    """Hidden units of a layer, and the most and the fewest samples of a tile."""
+
+    hidden: int
+    most: int
+    least: int
+
+
+class Shares(NamedTuple):
+    """Samples, tiles, and the most threads that share by samples; which share is meant of all."""
+
+    batch: Value
+    tiles: Value
+    threads: Value
+    share: Value
+    shares: Value
+
+
+def shares_of(args: Arguments) -> Shares:
+    """Takes the arguments batch, tiles and threads."""
+    batch, tiles, threads = (args.integer(name) for name in ("batch", "tiles", "threads"))
+    return Shares(batch, tiles, threads, args.share, args.shares)
+
+
+def emit_tiles(
+    b: LoopBuilder,
+    shape: TileShape,
+    shares: Shares,
+    products: Callable[[Index, Index, Index, int], None],
+    cells: Callable[[Index, Index, Index, int], None],
+) -> None:
+    """A unit of work is a vector of hidden units of a tile of samples.
+
+    ``products(first, block, tile, height)`` is written once for each height that a tile may have;
+    ``cells(first, block, height, lanes)`` follows, for a whole vector and for the last.
+    """
+    hidden, most, least = shape
+    blocks = -(-hidden // b.lanes)
+    place_of = places_of(b, shares.batch, shares.tiles)
+    first_tile, count, begin, end = _units_of(b, shares, blocks)
+    with b.each_of(begin, end) as unit:
+        block, at = b.divmod(unit.index, count)
+        tile = b.add(first_tile, at)
+        first, height = place_of(tile)
+        for known in range(least, most + 1):
+            with b.when(b.equal(height, known)):
+                products(first, block, tile, known)
+        last = hidden - (blocks - 1) * b.lanes
+        whole_and_last(b, block, blocks, last, partial(cells, first, block, height))
+
+
+def _units_of(b: LoopBuilder, shares: Shares, blocks: int) -> tuple[Value, ...]:
+    """Units [begin, end) of so many tiles from a first one on, block by block: all of a thread's
+    own tiles, or a part of those of all tiles where threads are too many.
+    """
+    tiles, which = shares.tiles, (shares.share, shares.shares)
+    own, after = b.share(tiles, *which)
+    begin, end = b.share(b.mul(tiles, blocks), *which)
+    none, count = b.i64(0), b.i64(b.sub(after, own))
+    are_many = b.less(shares.threads, shares.shares)
+    either = ((none, own), (tiles, count), (begin, none), (end, b.i64(b.mul(count, blocks))))
+    return tuple(b.b.select(are_many, *two) for two in either)
