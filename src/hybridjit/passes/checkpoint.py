@@ -43,12 +43,14 @@ def checkpoint(order: Sequence[Value], saved: Sequence[Use]) -> Checkpoints:
 
     Chosen are borders such that what lives across them, and what the largest segment between two
     of them computes again, are together as few bytes as can be. What is small stays saved, and what
-    chance made.
+    chance made; and all of the last segment: it would be computed again at once, in the memory that
+    it takes now.
     """
     free = _free(saved)
     crossing = _Crossing(order, frozenset(saved))
     borders = _best_borders(crossing.bytes_at, _inside(order, free))
-    kept = {use: None for use in saved if use not in free}
+    last = set(order[borders[-1] + 1 :]) if borders else set()
+    kept = {use: None for use in saved if use not in free or use.value in last}
     for border in borders:
         kept.update(dict.fromkeys(crossing.uses_at(border)))
     if sum(use.type.nbytes for use in kept) >= sum(use.type.nbytes for use in saved):
