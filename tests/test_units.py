@@ -17,9 +17,10 @@ from hybridjit.codegen.llvm import ir
 from hybridjit.codegen.llvm.builder import LoopBuilder, Part
 from hybridjit.codegen.llvm.indices import Index
 from hybridjit.codegen.llvm.types import I64, PTR, Value
+from hybridjit.ir.sample_rows import SampleRows
 from hybridjit.runtime.threads import threads
 from hybridjit.target import Target
-from neighbours import Network, conv, dense, inside, layer, network
+from neighbours import Network, conv, dense, dense_across, inside, layer, network
 from test_generated_code import TARGETS
 
 THREADS = 16
@@ -70,7 +71,8 @@ def units_of(call: Call, target: Target) -> int:
 def idle(net: Network, target: Target) -> float:
     """The part of the threads' time in which they wait for the last units of a product."""
     plan = plan_of(net.outputs, net.arrays, net.params)
-    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target)
+    params = {v: i for i, v in enumerate(plan.graph.params)}
+    setting = Setting(params, target, sample_rows=SampleRows(plan.graph).of)
     calls = [c for step in plan.steps for c in choose(step, setting)]
     (product,) = (c for c in calls if c.spec.kind in PRODUCTS)
     units = units_of(product, target)
@@ -94,18 +96,21 @@ FULL: dict[str, Network] = {
     "dense of 128 rows": network(dense(768), (128, 768)),
     "dense of 196 rows": network(dense(192), (196, 192)),
     "dense of 1024 rows": network(dense(1024), (1024, 256)),
+    "places of sequences, to 3072": network(dense_across(3072), (1, 128, 768)),
+    "Strassen of 14x14": network(inside(conv(512, (1, 1))), (1, 512, 14, 14)),
     "first layer": network(conv(64, (7, 7), stride=(2, 2), pad=(3, 3)), (1, 3, 224, 224)),
     "1x1 of 56x56": network(inside(conv(64, (1, 1))), (1, 256, 56, 56)),
     "1x1 of 14x14": network(inside(conv(1024, (1, 1))), (1, 256, 14, 14)),
     "1x1 of 7x7": network(inside(conv(2048, (1, 1))), (1, 512, 7, 7)),
     "groups of 16": network(inside(conv(512, num_group=32, pad=(1, 1))), (1, 512, 14, 14)),
 }
-# A row of a depthwise layer, a block of Winograd's tiles and the last dense layer are units that
-# are not cut further.
+# A row of a depthwise layer, a block of Winograd's tiles or of Strassen's pairs and the last dense
+# layer are units that are not cut further.
 IDLE: dict[str, Network] = {
     "depthwise of 14 rows": network(inside(conv(512, num_group=512, pad=(1, 1))), (1, 512, 14, 14)),
     "depthwise of 7 rows": network(inside(conv(1024, num_group=1024, pad=(1, 1))), (1, 1024, 7, 7)),
     "Winograd of 14x14": network(inside(conv(256, pad=(1, 1))), (1, 256, 14, 14)),
+    "places of sequences": network(dense_across(768), (1, 128, 768)),
     "one row": network(dense(1000), (1, 2048)),
 }
 
