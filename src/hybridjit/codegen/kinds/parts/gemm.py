@@ -147,11 +147,6 @@ def tiles_of(
     before it.
     """
     tiles = b.max(b.quotient_up(rows, most), 1)
-    return tiles, places_of(b, rows, tiles)
-
-
-def places_of(b: LoopBuilder, rows: Index, tiles: Index) -> Callable[[Index], tuple[Index, Index]]:
-    """What tells a tile's first row and its height, of so many tiles."""
     height, taller = b.divmod(rows, tiles)
 
     def start(tile: Index) -> Index:
@@ -160,7 +155,7 @@ def places_of(b: LoopBuilder, rows: Index, tiles: Index) -> Callable[[Index], tu
     def place(tile: Index) -> tuple[Index, Index]:
         return start(tile), b.sub(start(b.add(tile, 1)), start(tile))
 
-    return place
+    return tiles, place
 
 
 def rank_one(

@@ -18,7 +18,6 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from .arguments import Arguments
-from .gemm import places_of
 from .partial import whole_and_last
 
 # What a barrier costs, in cycles, with the wait for what other threads wrote: 0.3 us on two cores
@@ -137,17 +136,25 @@ def emit_tiles(
     """
     hidden, most, least = shape
     blocks = -(-hidden // b.lanes)
-    place_of = places_of(b, shares.batch, shares.tiles)
     first_tile, count, begin, end = _units_of(b, shares, blocks)
     with b.each_of(begin, end) as unit:
         block, at = b.divmod(unit.index, count)
         tile = b.add(first_tile, at)
-        first, height = place_of(tile)
+        first, height = _place(b, shares, tile)
         for known in range(least, most + 1):
             with b.when(b.equal(height, known)):
                 products(first, block, tile, known)
         last = hidden - (blocks - 1) * b.lanes
         whole_and_last(b, block, blocks, last, partial(cells, first, block, height))
+
+
+def _place(b: LoopBuilder, shares: Shares, tile: Index) -> tuple[Index, Index]:
+    """A tile's first sample and its height. Higher tiles lie between lower ones, so that threads
+    with equal numbers of tiles have equal numbers of samples, but for one.
+    """
+    ends = (b.divmod(b.mul(at, shares.batch), shares.tiles)[0] for at in (tile, b.add(tile, 1)))
+    first, end = ends
+    return first, b.sub(end, first)
 
 
 def _units_of(b: LoopBuilder, shares: Shares, blocks: int) -> tuple[Value, ...]:
