@@ -236,6 +236,10 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"{name} float64", in_double(network(make, shape, "residual-relu"))
     for number, net in enumerate(at_places(3)):
         yield f"at places {number} float64", in_double(net)
+    for size in (4, 13, 25):  # each thread has tiles of its own, or none
+        yield f"few filters {size}", network(inside(conv(9, pad=(1, 1))), (2, 40, size, size))
+        few = network(inside(conv(16, pad=(1, 1))), (2, 40, size, size), "residual-relu")
+        yield f"few filters {size} added", few._replace(options=Options(winograd="always"))
     for tail in ("nothing", "residual-relu", "twice"):  # half of the filters are no whole blocks
         parts = network(inside(conv(96, (1, 1))), (2, 64, 3, 5), tail)
         yield f"strassen {tail}", parts._replace(options=Options(winograd="always"))

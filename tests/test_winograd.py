@@ -10,10 +10,12 @@ from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose_winograd import winograd_sizes
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, inside, network
+from test_claims import Calls
 
 RNG = np.random.default_rng(51)
 # Windows and strides, and the sizes of tiles for them.
@@ -101,3 +103,54 @@ def test_phases_share_the_taps(m, taps, stride):
     assert line.points == line.filter_matrix.shape[0] <= line.m * taps
     last = [phase + stride * (count - 1) for phase, count in enumerate(line.counts)]
     assert max(last) + 1 == line.reach
+
+
+def shares_of(net: Network, shares: tuple[int, ...], threads: int) -> np.ndarray:
+    """What there is after these shares of its layer, in memory of its own."""
+    calls = Calls(net)
+    calls.results()
+    for number, kind in enumerate(calls.kinds):
+        if kind != "winograd":
+            calls.run(number, 0, 1, queued=False)
+        else:
+            for share in shares:
+                calls.run(number, share, threads, queued=False)
+    return calls.results()[0]
+
+
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+@pytest.mark.parametrize("images, size", [(1, 14), (3, 10), (1, 27), (1, 57)], ids=str)
+def test_threads_share_the_tiles_of_one_block_of_channels(target, images, size):
+    """Each of two writes about half of the results, and the bits are those of one."""
+    net = network(inside(conv(16, pad=(1, 1))), (images, 64, size, size))
+    with override(target=target):
+        first, second = shares_of(net, (0,), 2), shares_of(net, (1,), 2)
+        both, alone = shares_of(net, (0, 1), 2), shares_of(net, (0,), 1)
+    np.testing.assert_array_equal(both, alone)
+    for half in (first, second):
+        assert 0.25 < (half == alone).mean() < 0.75
+
+
+def rows_of_halves(spec: WinogradSpec, columns: int) -> list[int]:
+    """Rows of products, padding included, that each of two threads multiplies."""
+    total = spec.tiles_of_image
+    blocks = [min(spec.tiles, total - first) for first in range(0, total, spec.tiles)]
+    if len(blocks) > 2:  # the smaller one is in the middle
+        blocks.insert(len(blocks) // 2, blocks.pop())
+    rows = [-(-tiles // spec.mr) * spec.mr for tiles in blocks for _ in range(columns)]
+    middle = len(rows) // 2
+    return [sum(rows[:middle]), sum(rows[middle:])]
+
+
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+@pytest.mark.parametrize("channels, filters", [(128, 128), (192, 192), (128, 192)])
+@pytest.mark.parametrize("window", [(1, 7), (7, 1)], ids=str)
+def test_blocks_of_tiles_are_as_large_for_both_threads(target, channels, filters, window):
+    """Inception's 17x17: 51 tiles in blocks of 42 or 33, and the rest, made one thread wait."""
+    pad = (window[0] // 2, window[1] // 2)
+    net = network(inside(conv(filters, window, pad=pad)), (1, channels, 17, 17))
+    with override(target=target):
+        (spec,) = specs(compiled(net.outputs, net.arrays, net.params))
+        lanes = find_target().lanes
+    less, more = sorted(rows_of_halves(spec, -(-filters // (lanes * spec.nv))))
+    assert more <= 1.05 * less

@@ -24,6 +24,7 @@ from ..parts.program import store_epilogue
 from ..parts.regions import Region, region_of
 from ..weights.filters import Layout, transform_vector, turn_filters
 from .spec import WinogradSpec
+from .tile_blocks import own_tiles
 from .transforms import from_points, into_points
 
 # Blocks of tiles of an image among which a smaller one makes a difference.
@@ -57,6 +58,7 @@ class _Winograd:
         self.waste = b.at(self.zeros, self.padded)
         self.down, self.across = spec.lines
         self.columns = -(-spec.oc // self.width)
+        self.shares_tiles = self.columns == 1 and not spec.live
         self.results = self.down.m * self.across.m
         places = self.results * (len(self.reads) + len(self.writes))
         count = max(self.down.reach * self.across.reach, places)
@@ -65,16 +67,21 @@ class _Winograd:
     def emit(self) -> None:
         """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
 
-        Where the run of one thread begins inside a tile block, both transform that block.
+        Where the run of one thread begins inside a tile block, both transform that block. Where
+        there is one block of channels, each thread has tiles of its own.
         """
         b, spec = self.b, self.spec
         b.balance(-(-spec.tiles_of_image // spec.tiles) * self.columns // spec.blocks)
         self._clear_zeros()
         total = b.mul(self.batch, spec.tiles_of_image)
-        blocks = b.quotient_up(total, spec.tiles)
         thread = self.args.share, self.args.shares
+        own, blocks = None, b.quotient_up(total, spec.tiles)
+        if self.shares_tiles:
+            own = own_tiles(b, total, spec.mr, spec.rows // spec.mr, self.args.shares)
+            blocks = own.count(b)
         with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
-            first, count = self._tiles_of(block, blocks, total)
+            cut = own.block(b, block) if own else self._tiles_of(block, blocks, total)
+            first, count = cut
             with b.when_new(block):
                 self._transform_block(first, count)
             self._emit_block(first, count, start, stop)
@@ -98,7 +105,7 @@ class _Winograd:
 
     def _transform_block(self, first: Index, count: Index) -> None:
         b = self.b
-        with b.loop("tiles", 0, count, most=self.spec.tiles) as tile:
+        with b.loop("tiles", 0, count, most=self.spec.rows) as tile:
             self._transform_input(b.add(first, tile.index), tile.index)
 
     def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
@@ -108,7 +115,7 @@ class _Winograd:
         with b.loop("chunk", start, stop, spec.blocks, most=chunks) as chunk:
             after = b.min(b.add(chunk.index, spec.blocks), stop)
             self._multiply(chunk.index, after, count)
-            with b.loop("tiles", 0, count, most=spec.tiles) as tile:
+            with b.loop("tiles", 0, count, most=spec.rows) as tile:
                 self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
 
     def _clear_zeros(self) -> None:
@@ -194,7 +201,9 @@ class _Winograd:
         b, spec, channels = self.b, self.spec, self._channels()
         rows = Rows(self.row_step, 1)
         tiles = spec.rows // spec.mr
-        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
+        # Few tiles on filters that are read once from memory: the CPU's own guesses do not do.
+        least = 1 if self.shares_tiles else 2
+        lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles, least)
         asked = lines * line_elements(b) * (channels // spec.unroll)
         m = b.at(self.m, b.mul(point, self.m_step))
         with b.loop("row", 0, count, spec.mr, most=tiles) as row:

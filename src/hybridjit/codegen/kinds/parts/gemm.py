@@ -79,12 +79,12 @@ class Ahead:
     tile: NextTile | None = None
 
     @staticmethod
-    def lines_for(nbytes: int, unroll: int, tiles: int) -> int:
+    def lines_for(nbytes: int, unroll: int, tiles: int, least: int = 2) -> int:
         """Lines a round so that ``tiles`` tiles ask for a whole block of rows of ``nbytes``.
 
-        0 where they are too few.
+        0 where they are fewer than ``least``.
         """
-        return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= 2 else 0
+        return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= least else 0
 
     def after(self, b: LoopBuilder, k: Index, unroll: int) -> Ahead:
         """What is left of it behind ``k`` steps."""

@@ -1,0 +1,52 @@
+"""Blocks of tiles for Winograd's algorithm where each thread has tiles of its own.
+
+In: how many tiles there are, and how many of them a register tile has. Out: where a block begins
+and ends. Which block a tile is in decides no bit of its results.
+"""
+
+from __future__ import annotations
+
+from ....records import dataclass
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import Value
+
+
+@dataclass(frozen=True)
+class OwnTiles:
+    """Tiles of all images, for each of ``threads`` as many, in ``each`` blocks.
+
+    They begin and end where register tiles do. All blocks of a thread are full but the last, or
+    the last ones, which may be empty: filters come from memory while the first is multiplied. With
+    the smaller one first, 28x28, 128 to 32 channels, takes a third longer on two threads.
+
+    tiles    how many there are, ``height`` of which are one of ``rows`` register tiles
+    most     register tiles of a block
+    """
+
+    tiles: Index
+    height: int
+    rows: Value
+    most: int
+    threads: Value
+    each: Value
+
+    def count(self, b: LoopBuilder) -> Value:
+        """All blocks; a thread's are its share of them."""
+        return b.i64(b.mul(self.threads, self.each))
+
+    def block(self, b: LoopBuilder, number: Value) -> tuple[Index, Index]:
+        """A block's first tile, and how many it has."""
+        thread, own = b.divmod(number, self.each)
+        begin, end = b.share(self.rows, b.i64(thread), self.threads)
+        first = b.min(b.add(begin, b.mul(own, self.most)), end)
+        after = b.min(b.add(first, self.most), end)
+        start = b.mul(first, self.height)
+        return start, b.sub(b.min(b.mul(after, self.height), self.tiles), start)
+
+
+def own_tiles(b: LoopBuilder, tiles: Index, height: int, most: int, threads: Value) -> OwnTiles:
+    """Each thread's tiles, in blocks of at most ``most`` register tiles of ``height`` tiles."""
+    rows = b.quotient_up(tiles, height)
+    each = b.quotient_up(b.quotient_up(rows, threads), most)
+    return OwnTiles(tiles, height, rows, most, threads, each)
