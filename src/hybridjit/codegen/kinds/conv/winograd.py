@@ -201,7 +201,7 @@ class _Winograd:
         b, spec, channels = self.b, self.spec, self._channels()
         rows = Rows(self.row_step, 1)
         tiles = spec.rows // spec.mr
-        # Few tiles on filters that are read once from memory: the CPU's own guesses do not do.
+        # A share may be one register tile, behind which nothing else asks for what comes next.
         least = 1 if self.shares_tiles else 2
         lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles, least)
         asked = lines * line_elements(b) * (channels // spec.unroll)
