@@ -18,7 +18,7 @@ class OwnTiles:
 
     They begin and end where register tiles do. All blocks of a thread are full but the last, or
     the last ones, which may be empty: filters come from memory while the first is multiplied.
-    28x28, 128 to 32 channels: the larger share takes 41 us, 46 where blocks of 20 tiles were shared.
+    28x28, 128 to 32 channels: the larger share takes 41 us, 46 with shared blocks of 20 tiles.
 
     tiles    how many there are, ``height`` of which are one of ``rows`` register tiles
     most     register tiles of a block
