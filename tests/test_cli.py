@@ -156,6 +156,7 @@ class TestDump:
         "half": "half: no change",
         "expand": "_reshape_to",
         "on-rows": "on-rows: no change",
+        "samples": "samples: no change",
         "views": "views: no change",
         "cse": "cse: no change",
         "fold-bn": "fold-bn: no change",

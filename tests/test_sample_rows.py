@@ -9,10 +9,9 @@ import pytest
 
 from compiling import call, plan_of, var
 from hybridjit.ir.node import Output, topological
-from hybridjit.ir.sample_rows import SampleRows
 from hybridjit.ops.nn.matrix_products import FULLY_CONNECTED
 
-BATCH, PLACES, SIZE = 3, 8, 24
+PLACES, SIZE = 8, 24
 
 
 def dense(x: Output, name: str = "w") -> Output:
@@ -21,14 +20,14 @@ def dense(x: Output, name: str = "w") -> Output:
 
 def heads_of(x: Output) -> Output:
     """[batch * heads, places, size of a head]"""
-    split = call("reshape", x, shape=(BATCH, PLACES, 4, 6))
-    return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(-1, PLACES, 6))
+    split = call("reshape", x, shape=(0, 0, 4, 6))
+    return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(-3, 0, 0))
 
 
 def attention(x: Output) -> Output:
     heads = heads_of(x)
     scores = call("softmax", call("batch_dot", heads, heads, transpose_b=True))
-    split = call("reshape", call("batch_dot", scores, heads), shape=(BATCH, 4, PLACES, 6))
+    split = call("reshape", call("batch_dot", scores, heads), shape=(-4, -1, 4, 0, 0))
     return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(0, 0, -1))
 
 
@@ -83,25 +82,26 @@ BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
 }
 
 
-def rows_of(outputs: list[Output]) -> list[int]:
+def rows_of(outputs: list[Output], batch: int) -> list[int]:
     names = {n.name for n in topological(outputs) if n.is_variable} - {"x"}
     arrays = {name: np.ones(PARAMS[name], np.float32) for name in names}
-    arrays["x"] = np.ones((BATCH, PLACES, SIZE), np.float32)
+    arrays["x"] = np.ones((batch, PLACES, SIZE), np.float32)
     graph = plan_of(outputs, arrays, [*names]).graph
-    rows = SampleRows(graph)
     layers = [v for v in graph.values if v.op is FULLY_CONNECTED and v.shape[1] == SIZE]
-    return [rows.of(layer) for layer in layers]
+    return [graph.rows_of_sample(layer) for layer in layers]
 
 
+@pytest.mark.parametrize("batch", [3, 1])
 @pytest.mark.parametrize("name", BEHIND)
-def test_rows_behind(name: str):
+def test_rows_behind(name: str, batch: int):
+    """The same of a batch of one: a sample that is alone has the bits that it has among others."""
     make, expected = BEHIND[name]
-    assert rows_of([dense(make(var("x")))])[-1] == expected
+    assert rows_of([dense(make(var("x")))], batch)[-1] == expected
 
 
 def test_what_meets_later_counts_as_well():
     """Every layer of a network has the same axes."""
     first = dense(call("relu", var("x")))
-    assert rows_of([first]) == [1]
-    assert rows_of([attention(first)]) == [PLACES]
-    assert rows_of([first, call("sum", first, axis=1)]) == [PLACES]
+    assert rows_of([first], 3) == [1]
+    assert rows_of([attention(first)], 3) == [PLACES]
+    assert rows_of([first, call("sum", first, axis=1)], 3) == [PLACES]

@@ -17,7 +17,6 @@ from hybridjit.codegen.llvm import ir
 from hybridjit.codegen.llvm.builder import LoopBuilder, Part
 from hybridjit.codegen.llvm.indices import Index
 from hybridjit.codegen.llvm.types import I64, PTR, Value
-from hybridjit.ir.sample_rows import SampleRows
 from hybridjit.runtime.threads import threads
 from hybridjit.target import Target
 from neighbours import Network, conv, dense, dense_across, inside, layer, network
@@ -72,7 +71,7 @@ def idle(net: Network, target: Target) -> float:
     """The part of the threads' time in which they wait for the last units of a product."""
     plan = plan_of(net.outputs, net.arrays, net.params)
     params = {v: i for i, v in enumerate(plan.graph.params)}
-    setting = Setting(params, target, sample_rows=SampleRows(plan.graph).of)
+    setting = Setting(params, target, sample_rows=plan.graph.rows_of_sample)
     calls = [c for step in plan.steps for c in choose(step, setting)]
     (product,) = (c for c in calls if c.spec.kind in PRODUCTS)
     units = units_of(product, target)

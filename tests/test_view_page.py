@@ -254,7 +254,17 @@ class TestInABrowser:
             assert nodes > 1, title
             seen.append(title)
             browser.press("]")
-        names = ["trace", "infer", "training", "half", "expand", "on-rows", "views", "cse"]
+        names = [
+            "trace",
+            "infer",
+            "training",
+            "half",
+            "expand",
+            "on-rows",
+            "samples",
+            "views",
+            "cse",
+        ]
         names += ["fold-bn", "layout", "columns", "borders", "strides", "narrow", "merge"]
         names += ["hoist", "bind"]
         names += ["fuse", "plan"]

@@ -40,6 +40,7 @@ from .passes.on_rows import move_to_rows
 from .passes.partition import Parts, partition
 from .passes.parts import take_parts
 from .passes.plan_memory import plan_memory
+from .passes.sample_rows import note_sample_rows
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.strides import move_strides
 from .passes.verify_plan import verify_plan
@@ -72,6 +73,7 @@ PIPELINE = (
     Pass("half", widen_half, "float16 in single precision, where operators compute so"),
     Pass("expand", expand, "every operator in terms of those with kernels", gives="canonical"),
     Pass("on-rows", move_to_rows, "pointwise before the reshape behind a product", "canonical"),
+    Pass("samples", note_sample_rows, "rows of dense layers that are of one sample", "canonical"),
     Pass("views", merge_views, "movement behind movement becomes one, or none", "canonical"),
     Pass("cse", share_equal, "what is computed twice is computed once"),
     Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),

@@ -104,7 +104,8 @@ class Graph:
     """Inputs in call order, parameters, outputs; ``groups`` in an order that can be executed.
 
     From ``hoist`` on, ``bind`` is the graph whose outputs are this one's parameters, in order.
-    ``purpose`` says what it is compiled for.
+    ``purpose`` says what it is compiled for. ``sample_rows`` are names of dense layers, and how
+    many of their rows are of one sample for sure, where that is known.
     """
 
     inputs: tuple[Value, ...]
@@ -114,6 +115,7 @@ class Graph:
     name: str = "graph"
     bind: Graph | None = None
     purpose: Purpose = INFERENCE
+    sample_rows: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def updated(self) -> Mapping[int, int]:
@@ -138,6 +140,10 @@ class Graph:
     @cached_property
     def output_values(self) -> frozenset[Value]:
         return frozenset(use.value for use in self.outputs)
+
+    def rows_of_sample(self, dense: Value) -> int:
+        """How many rows of a dense layer follow each other and are of one sample; 1 if unknown."""
+        return dict(self.sample_rows).get(dense.name, 1)
 
     def with_outputs(self, outputs: Iterable[Use]) -> Graph:
         """The same inputs and parameters with other outputs; unused parameters are dropped."""

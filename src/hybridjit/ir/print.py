@@ -37,14 +37,18 @@ def _node_call(node: Node, arguments: list[str]) -> str:
 
 
 def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
-    """A typed graph, one value a line; groups as a last column when there are any."""
+    """A typed graph, one value a line; groups as a last column when there are any, or how many rows
+    are of one sample.
+    """
     names = ValueNames(graph)
     group_of = {v: i for i, group in enumerate(graph.groups) for v in group.members}
     rows, notes = [], []
     for value in graph.values:
         if value in graph.inputs:
             continue
-        number = f"group {group_of[value]}" if value in group_of else ""
+        rows_of_sample = graph.rows_of_sample(value)
+        number = f"{rows_of_sample} rows a sample" if rows_of_sample > 1 else ""
+        number = f"group {group_of[value]}" if value in group_of else number
         types = " ".join(str(t) for t in value.types)
         rows.append((names.of_value(value), value.name, names.call(value), types, number))
         notes.append((marks or {}).get(value, ""))

@@ -19,6 +19,7 @@ from ..ir.rewrite import Match, Replacement, replace_values
 from ..ops.nn.matrix_products import FULLY_CONNECTED
 from ..ops.tensor.joining import joined
 from ..ops.tensor.primitives import narrow
+from ..records import replace
 
 
 def merge_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -37,7 +38,11 @@ def merge_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
         result = narrow(building(value), merged[first], 1, start, value.shape[1])
         return f"is a part of {merged[first].value.name}", result
 
-    return replace_values(graph, part_of_merged, fired)
+    result = replace_values(graph, part_of_merged, fired)
+    if not merged:
+        return result
+    rows = ((use.value.name, graph.rows_of_sample(first)) for first, use in merged.items())
+    return replace(result, sample_rows=(*result.sample_rows, *rows))
 
 
 def _sets(graph: Graph) -> dict[Value, list[Value]]:

@@ -15,7 +15,6 @@ from ...config import config
 from ...forks import Rank, held_at_fork
 from ...ir.image import Image, Packed
 from ...ir.plan import Plan
-from ...ir.sample_rows import SampleRows
 from ...late import Late
 from ...records import dataclass
 from ...target import Target
@@ -167,7 +166,7 @@ def choose_calls(
     if decide is None and config.tuned:
         decide = tuned.tuned_for(config.tuned, target)
     training = plan.graph.purpose.training
-    setting = Setting(params, target, allowed, training, decide, SampleRows(plan.graph).of)
+    setting = Setting(params, target, allowed, training, decide, plan.graph.rows_of_sample)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

@@ -1,13 +1,17 @@
-"""Sample rows: how many rows of a matrix product belong to one sample of the batch for sure.
+"""Sample rows: how many rows of a dense layer are of one sample of the batch for sure.
 
-In: a graph. Out: for a product on rows, the number of rows that follow each other and are of one
-sample; 1 where that is not known. Which axis is the batch no operator says; but along it nothing
-may meet. So an axis that a sum, a softmax, a norm or a product runs along anywhere in the graph is
-none, and rows that lie along it are of one sample: the places of a sequence in front of attention.
+In: a graph whose movement is as it was written. Out: the graph with the number of rows that follow
+each other and are of one sample, for each dense layer where that is known.
+
+Which axis is the batch no operator says; but along it nothing may meet. So an axis that a sum, a
+softmax, a norm or a product runs along anywhere in the graph is none, and rows that lie along it
+are of one sample: the places of a sequence in front of attention.
 
 An axis is followed through the graph as digits: places of an axis of an operand, or of what an
 operator makes new, counted in steps of ``inner``. Reshapes split and join digits, transposes move
-them, pointwise operators make digits of operands equal.
+them, pointwise operators make digits of operands equal. An axis of size 1 has a digit as well, so
+that a batch of one sample is found where a larger one is; it is why this comes before views are
+merged, which an axis of size 1 is nothing to.
 """
 
 from __future__ import annotations
@@ -16,15 +20,15 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
+from ..ir.graph import Graph, Use, Value
 from ..ops.nn.embedding_table import EMBEDDING
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.record import OpDef
 from ..ops.rules import normalized_axis, reduced_axes
 from ..ops.tensor.joining import CONCAT
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE, permutation
-from ..records import dataclass
+from ..records import dataclass, replace
 from ..types import Shape, product
-from .graph import Graph, Use, Value
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,40 @@ class Digit:
     size: int
 
 
-# The digits of an axis, the outermost first; none of an axis of size 1.
+# The digits of an axis, the outermost first.
 Axis: TypeAlias = tuple[Digit, ...]
 
 
-class SampleRows:
-    """The axes of one graph. They are followed when they are asked for first."""
+def note_sample_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph with ``sample_rows`` of its dense layers, by their names; only for inference."""
+    layers = [value for value in graph.values if value.op is FULLY_CONNECTED]
+    if graph.purpose.training or not layers:
+        return graph
+    axes = _Axes(graph)
+    rows = ((value.name, axes.own_rows(value)) for value in layers)
+    found = tuple((name, count) for name, count in rows if count > 1)
+    if fired is not None:
+        fired += [f"{name}: {count} rows are of one sample" for name, count in found]
+    return replace(graph, sample_rows=found) if found else graph
+
+
+class _Axes:
+    """The axes of one graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._params = set(graph.params)
+        self._fixed = set(graph.params)
         self._axes: dict[Value, tuple[Axis, ...]] = {}
         self._same: dict[Digit, Digit] = {}
         self._met: set[Digit] = set()
         self._number = 0
+        for value in graph.values:
+            if value.op is not None and all(use.value in self._fixed for use in value.inputs):
+                self._fixed.add(value)
+            self._axes[value] = self._follow(value)
+        self._met = set(map(self._first, self._met))
 
-    def of(self, dense: Value) -> int:
+    def own_rows(self, dense: Value) -> int:
         """How many rows of a dense layer are of one sample for sure, from any multiple of it on."""
-        if not self._axes:
-            for value in self._graph.values:
-                self._axes[value] = self._follow(value)
-            self._met = set(map(self._first, self._met))
         rows = self._axes[dense][0]
         own = takewhile(lambda digit: self._first(digit) in self._met, reversed(rows))
         return product(tuple(digit.size for digit in own))
@@ -67,7 +84,7 @@ class SampleRows:
         """Axes of which nothing is known."""
         self._number += len(shape)
         first = self._number - len(shape)
-        return tuple(_digits(Digit(first + i, 1, size)) for i, size in enumerate(shape))
+        return tuple((Digit(first + i, 1, size),) for i, size in enumerate(shape))
 
     def _first(self, digit: Digit) -> Digit:
         """What stands for all digits that are the same; the way there is short the next time."""
@@ -79,17 +96,20 @@ class SampleRows:
         return digit
 
     def _unite(self, one: Axis, other: Axis) -> None:
-        """Note that places of one axis are those of the other, or some of them."""
+        """Note that places of one axis are those of the other, or some of them.
+
+        Not of axes of size 1: what is repeated along another axis is no part of it.
+        """
         if len(one) != len(other):
             return
         for a, b in zip(one, other):
             first, second = self._first(a), self._first(b)
-            if first != second:
+            if first != second and a.size > 1 < b.size:
                 self._same[first] = second
 
     def _meet(self, axes: Sequence[Axis]) -> None:
         """Note that something runs along these axes."""
-        self._met.update(digit for axis in axes for digit in axis)
+        self._met.update(digit for axis in axes for digit in axis if digit.size > 1)
 
     # --- operators ---
 
@@ -104,8 +124,8 @@ class SampleRows:
         return self._axes[use.value]
 
     def _activations(self, value: Value) -> list[Use]:
-        """Operands without parameters, of which one may serve several axes."""
-        return [use for use in value.inputs if use.value not in self._params]
+        """Operands that depend on inputs: a parameter may serve several axes."""
+        return [use for use in value.inputs if use.value not in self._fixed]
 
     def _pointwise(self, value: Value) -> tuple[Axis, ...]:
         axes: list[Axis] = list(self._new(value.shape))
@@ -171,7 +191,8 @@ class SampleRows:
         self._meet([axes[i] for i in reduced])
         kept = tuple(axis for i, axis in enumerate(axes) if i not in reduced)
         if len(value.shape) == len(axes):
-            return tuple(() if i in reduced else axis for i, axis in enumerate(axes))
+            new = self._new(value.shape)
+            return tuple(new[i] if i in reduced else axis for i, axis in enumerate(axes))
         return kept if len(value.shape) == len(kept) else self._new(value.shape)
 
     def _embedding(self, value: Value) -> tuple[Axis, ...]:
@@ -184,49 +205,57 @@ class SampleRows:
         return (self._of(value.inputs[0])[0], *new)
 
 
-def _digits(digit: Digit) -> Axis:
-    return (digit,) if digit.size > 1 else ()
-
-
 def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
     """Axes of these sizes of the same digits, which are split where that is needed; none where
     sizes do not divide each other.
     """
     rest, axes = list(reversed(digits)), []
-    for size in shape:
-        axis: list[Digit] = []
-        while size > 1:
-            if not rest:
-                return ()
-            digit = rest.pop()
-            if digit.size > size and digit.size % size == 0:
-                inner = digit.size // size
-                rest.append(Digit(digit.axis, digit.inner, inner))
-                digit = Digit(digit.axis, digit.inner * inner, size)
-            if size % digit.size:
-                return ()
-            size //= digit.size
-            axis.append(digit)
-        axes.append(tuple(axis))
+    for place, size in enumerate(shape):
+        axis = _taken(rest, size)
+        if product(tuple(digit.size for digit in axis)) != size:
+            return ()
+        # A batch of one that has no axis of its own any more belongs to the one before it.
+        ones = len([*takewhile(lambda digit: digit.size == 1, reversed(rest))])
+        ones -= len([*takewhile(lambda each: each == 1, shape[place + 1 :])])
+        axes.append((*axis, *(rest.pop() for _ in range(ones))))
     return tuple(axes)
 
 
-Rule: TypeAlias = Callable[[SampleRows, Value], tuple[Axis, ...]]
+def _taken(rest: list[Digit], size: int) -> Axis:
+    """The digits of an axis of this size, taken from the end of the list; fewer if they do not fit.
+
+    An axis of size 1 has a digit of its own, if that is the next.
+    """
+    axis: list[Digit] = []
+    while rest and (size > 1 or not axis and rest[-1].size == 1):
+        digit = rest.pop()
+        if digit.size > size and digit.size % size == 0:
+            inner = digit.size // size
+            rest.append(Digit(digit.axis, digit.inner, inner))
+            digit = Digit(digit.axis, digit.inner * inner, size)
+        if not digit.size or size % digit.size:
+            break
+        size //= digit.size
+        axis.append(digit)
+    return tuple(axis)
+
+
+Rule: TypeAlias = Callable[[_Axes, Value], tuple[Axis, ...]]
 _RULES: dict[OpDef, Rule] = {
-    RESHAPE_TO: SampleRows._reshape,
-    TRANSPOSE: SampleRows._transpose,
-    SLICE: SampleRows._part,
-    CONCAT: SampleRows._part,
-    BROADCAST_TO: SampleRows._pointwise,
-    FULLY_CONNECTED: SampleRows._dense,
-    BATCH_DOT: SampleRows._batch_dot,
-    EMBEDDING: SampleRows._embedding,
+    RESHAPE_TO: _Axes._reshape,
+    TRANSPOSE: _Axes._transpose,
+    SLICE: _Axes._part,
+    CONCAT: _Axes._part,
+    BROADCAST_TO: _Axes._pointwise,
+    FULLY_CONNECTED: _Axes._dense,
+    BATCH_DOT: _Axes._batch_dot,
+    EMBEDDING: _Axes._embedding,
 }
 _OF_KERNELS: dict[str, Rule] = {
-    "pointwise": SampleRows._pointwise,
-    "softmax": SampleRows._along_axis,
-    "norm": SampleRows._along_axis,
-    "reduce": SampleRows._reduce,
-    "conv": SampleRows._images,
-    "pool": SampleRows._images,
+    "pointwise": _Axes._pointwise,
+    "softmax": _Axes._along_axis,
+    "norm": _Axes._along_axis,
+    "reduce": _Axes._reduce,
+    "conv": _Axes._images,
+    "pool": _Axes._images,
 }
