@@ -139,12 +139,15 @@ def sum_to_mean(value, match):
 
 
 def test_a_mistake_in_a_pass_of_the_way_back(monkeypatch):
-    def run(graph, fired):
-        return rewrite(PIPELINE[5].run(graph, fired), (sum_to_mean,), fired)
+    at = [row.name for row in PIPELINE].index("fold-bn")
 
-    assert PIPELINE[5].name == "fold-bn"
-    wrong = replace(PIPELINE[5], run=run)
-    monkeypatch.setattr(hybridjit.compiler, "PIPELINE", (*PIPELINE[:5], wrong, *PIPELINE[6:]))
+    def run(graph, fired):
+        return rewrite(PIPELINE[at].run(graph, fired), (sum_to_mean,), fired)
+
+    wrong = replace(PIPELINE[at], run=run)
+    monkeypatch.setattr(
+        hybridjit.compiler, "PIPELINE", (*PIPELINE[:at], wrong, *PIPELINE[at + 1 :])
+    )
     verdict = made(Tiny()).verify(nd.array(ROWS), train=True)
     assert verdict.culprits == ("fold-bn",) and not verdict.agrees
     assert verdict.first.part == "backward" and "mean 'tiny_" in verdict.first.what
