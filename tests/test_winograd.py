@@ -67,6 +67,22 @@ def test_errors_are_below_a_ten_thousandth_of_the_deviation(window, stride, m, m
     assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
 
 
+@pytest.mark.parametrize("taps, stride", [(3, 1), (5, 1), (7, 1)])
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_a_line_has_no_rows(target, taps, stride):
+    """Filters of Conv1D are [F, k, C]."""
+    make = inside(conv(40, (taps,), stride=(stride,), pad=(taps // 2,)), axes=1)
+    net = network(make, (2, 65, 31 * stride))
+    with override(target=target):
+        executable = compiled(
+            net.outputs, net.arrays, net.params, options=Options(winograd="always")
+        )
+    assert specs(executable)
+    (found,) = executable([net.arrays[name] for name in net.arrays if name not in net.params])
+    (wanted,) = run_reference(net.outputs, net.arrays)
+    assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
+
+
 def test_tiles_of_six_are_for_few_channels(monkeypatch):
     """With 512 channels eight points both ways have an error of 1.2e-4 of the deviation."""
     taken = []

@@ -127,9 +127,9 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, kh, kw, C] transformed for ``lines`` to [block][points][C][nv * lanes].
 
-    Those of volumes have a depth of 1 before the rows. Computed in double precision and rounded
-    once; padded with zeros to whole blocks. ``lines`` are the algorithms down and across, of
-    F(m x m, 3x3) where there are none.
+    Those of volumes have a depth of 1 before the rows, those of lines have no rows. Computed in
+    double precision and rounded once; padded with zeros to whole blocks. ``lines`` are the
+    algorithms down and across, of F(m x m, 3x3) where there are none.
     """
 
     m: int
@@ -157,7 +157,7 @@ class WinogradPacking:
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         width, channels = self.nv * self.lanes, weight.shape[-1]
-        weight = weight.reshape(weight.shape[0], *weight.shape[-3:])
+        weight = weight.reshape(weight.shape[0], *(1, *weight.shape[1:])[-3:])
         full = out.reshape(-1, self.points, channels, width)
         transform = self._transform(min(channels, _CHANNELS), width)
         for block, target in enumerate(full):
