@@ -11,7 +11,7 @@ from hybridjit.codegen.packing import StrassenPacking
 from hybridjit.config import override
 from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
-from neighbours import Network, conv, inside, live, network
+from neighbours import Network, conv, dense_across, inside, live, network
 
 RNG = np.random.default_rng(52)
 ALWAYS = Options(winograd="always")
@@ -101,6 +101,13 @@ def test_not_for_other_layers():
     rows = call("FullyConnected", var("x"), var("w"), num_hidden=512, no_bias=True)
     arrays = {name: np.ones((512, 512), np.float32) for name in ("x", "w")}
     assert not specs(compiled([rows], arrays, ["w"], options=ALWAYS))
+
+
+@pytest.mark.parametrize("rows, is_chosen", [(7, False), (196, True)])
+def test_samples_of_few_rows_share_their_weights(rows, is_chosen):
+    """28 samples of 7 rows are 196 rows where they are multiplied directly."""
+    net = network(dense_across(1536), (28, rows, 384))
+    assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
 
 
 def test_filters_are_sums_of_quarters():
