@@ -286,12 +286,34 @@ def test_layout_moves_the_axis_of_concat_and_softmax():
     assert concat.attrs["dim"] == 3 and softmax.attrs["axis"] == 3
 
 
-def test_layout_leaves_an_operand_of_another_rank():
-    """A vector along the last axis would have to lie along another: the sum stays as it was."""
+def test_layout_aligns_an_operand_of_another_rank():
+    """A vector along the last axis lies along the last but one then, channels along the last."""
     total = call("broadcast_add", pooled(var("x")), var("p"))
-    graph, ops = layout_of([total], {"x": IMAGE, "p": (5,)})
-    assert next(v for v in graph.values if v.op is ADD.broadcasting).shape == (2, 3, 4, 5)
-    assert ops[-1] == "broadcast_add"
+    total = call("broadcast_mul", total, var("scale"))
+    graph, ops = layout_of([total], {"x": IMAGE, "p": (5,), "scale": (3, 1, 1)})
+    assert next(v for v in graph.values if v.op is ADD.broadcasting).shape == (2, 4, 5, 3)
+    assert ops[-1] == "transpose"
+
+
+@pytest.mark.parametrize(
+    "begin, end, step",
+    [((0, 1), (2, 3), ()), ((0, None, 3, 0), (2, None, 0, None), (1, 2, -2, 3))],
+    ids=str,
+)
+def test_layout_follows_a_part(begin, end, step):
+    cut = call("slice", pooled(var("x")), begin=begin, end=end, step=step)
+    _, ops = layout_of([pooled(call("relu", cut))], {"x": (2, 3, 9, 10)})
+    assert ops.count("transpose") == 2
+    assert ops[0] == ops[-1] == "transpose"
+
+
+def test_layout_looks_behind_a_transpose():
+    """What a network itself puts in MXNet's order is there with channels last."""
+    first = call("transpose", var("x"), axes=(0, 3, 1, 2))
+    scaled = call("broadcast_mul", call("relu", first), var("p"))
+    graph, ops = layout_of([pooled(scaled)], {"x": (2, 8, 10, 3), "p": (3, 1, 1)})
+    assert ops.count("transpose") == 1
+    assert ops[-1] == "transpose"
 
 
 def test_layout_keeps_channels_last_that_the_user_chose():

@@ -30,7 +30,15 @@ from ..ops.record import OpDef
 from ..ops.rules import reduced_axes
 from ..ops.tensor.joining import CONCAT
 from ..ops.tensor.moments import MOMENTS, SUMS_ABOUT
-from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, reshape, transpose
+from ..ops.tensor.primitives import (
+    RESHAPE_TO,
+    SLICE,
+    TRANSPOSE,
+    permutation,
+    reshape,
+    slices,
+    transpose,
+)
 from ..ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
 from ..ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
 from ..ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
@@ -147,10 +155,19 @@ class _Relayout:
             return None
         if op in _BEGINNINGS:
             return _BEGINNINGS[op](self, value)
+        if op is TRANSPOSE:
+            return self._before_transpose(value)
         if not self._is_in_region(value):
             return None
         rule = _pointwise if op.is_pointwise else _FOLLOWERS.get(op)
         return rule(self, value) if rule else None
+
+    def _before_transpose(self, value: Value) -> Use | None:
+        """What a network of its own puts in MXNet's order had its channels last."""
+        ndim = len(value.shape)
+        if permutation(ndim, value.attrs["axes"]) != to_first(ndim):
+            return None
+        return self.as_first(value.inputs[0])
 
 
 Rule = Callable[[_Relayout, Value], "Use | None"]
@@ -235,7 +252,7 @@ def _normed(forms: _Relayout, value: Value) -> Use:
     return _by_twin(forms, value, **value.attrs)
 
 
-def _pointwise(forms: _Relayout, value: Value) -> Use | None:
+def _pointwise(forms: _Relayout, value: Value) -> Use:
     ndim = len(value.shape)
     inputs = []
     for use in value.inputs:
@@ -244,8 +261,16 @@ def _pointwise(forms: _Relayout, value: Value) -> Use | None:
         elif use.type.ndim < 2 and use.type.size == 1:
             inputs.append(forms.as_first(use))
         else:
-            return None
+            inputs.append(_aligned(forms, use, value))
     return _again(value, inputs)
+
+
+def _aligned(forms: _Relayout, use: Use, value: Value) -> Use:
+    """An operand of fewer axes, which are the last of the result's, with channels last."""
+    g, ndim = building(value), len(value.shape)
+    ones = (1,) * (ndim - use.type.ndim)
+    full = reshape(g, forms.as_first(use), (*ones, *use.type.dims), at="all_axes")
+    return transpose(g, full, to_last(ndim), at="last")
 
 
 def _along(key: str) -> Rule:
@@ -267,6 +292,18 @@ def _padded(forms: _Relayout, value: Value) -> Use:
     axes = to_last(len(value.shape))
     widths = {key: tuple(value.attrs[key][a] for a in axes) for key in ("before", "after")}
     return _again(value, [forms.as_last(value.inputs[0])], **widths)
+
+
+def _cut(forms: _Relayout, value: Value) -> Use:
+    """The same part of each axis, which now stands elsewhere."""
+    attrs, axes = value.attrs, to_last(len(value.shape))
+    sizes = value.inputs[0].type.dims
+    parts = slices(sizes, *(attrs[key] for key in ("begin", "end", "step")))
+    every = (*parts, *[slice(None)] * (len(axes) - len(parts)))
+    moved = [every[axis] for axis in axes]
+    begin, end = tuple(part.start for part in moved), tuple(part.stop for part in moved)
+    step = tuple(1 if part.step is None else part.step for part in moved)
+    return _again(value, [forms.as_last(value.inputs[0])], begin=begin, end=end, step=step)
 
 
 def _axes_of(value: Value) -> tuple[int, ...]:
@@ -311,6 +348,7 @@ _BEGINNINGS: dict[OpDef | None, Rule] = {
 _FOLLOWERS: dict[OpDef, Rule] = {
     CONCAT: _along("dim"),
     PAD_AXES: _padded,
+    SLICE: _cut,
     **dict.fromkeys(_REDUCTIONS, _reduced_in_place),
     **dict.fromkeys((INSTANCE_NORM, LRN), _normed),
     L2_NORMALIZATION: _l2_norm,
