@@ -299,7 +299,7 @@ def _cut(forms: _Relayout, value: Value) -> Use:
     attrs, axes = value.attrs, to_last(len(value.shape))
     sizes = value.inputs[0].type.dims
     parts = slices(sizes, *(attrs[key] for key in ("begin", "end", "step")))
-    every = (*parts, *[slice(None)] * (len(axes) - len(parts)))
+    every = (*parts, *(slice(0, size) for size in sizes[len(parts) :]))
     moved = [every[axis] for axis in axes]
     begin, end = tuple(part.start for part in moved), tuple(part.stop for part in moved)
     step = tuple(1 if part.step is None else part.step for part in moved)
