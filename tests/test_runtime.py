@@ -6,6 +6,9 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import platform
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
@@ -263,6 +266,31 @@ class Itself(gluon.HybridBlock):
     def hybrid_forward(self, F, x):
         y = F.relu(x)
         return x.reshape((-1,)), F.transpose(x), y, y, F.BlockGrad(x)
+
+
+FAULTS = """
+import resource
+from hybridjit import nd
+from hybridjit.gluon import nn
+
+net = nn.Dense(1024, flatten=False, in_units=8)
+net.initialize()
+net.hybridize()
+x = nd.ones((320, 8))
+for count in (5, 20):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(count):
+        net(x).asnumpy()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only of glibc's malloc")
+def test_outputs_do_not_ask_the_system_for_memory_at_every_call():
+    """An output of 1.3 MB and its copy are 640 pages: asked for again by each call, 12,800."""
+    command = [sys.executable, "-c", FAULTS]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert int(run.stdout) < 640
 
 
 def test_outputs_are_five_arrays_apart_from_the_input():

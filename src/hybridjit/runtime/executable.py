@@ -24,10 +24,11 @@ from ..ir.plan import Plan, Step, View, strided
 from ..ops.bfloat16 import from_bfloat16
 from ..records import dataclass
 from ..timeline import TIMELINE
-from ..types import BFLOAT16
+from ..types import BFLOAT16, product
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
+from .leftovers import keep_freed
 from .results import Outs, Results, nothing
 from .threads import THREADS, main_thread
 from .timed import run_timed
@@ -205,6 +206,8 @@ class Executable:
         self._cut: tuple[tuple[int, ...], list[list[Segment]]] | None = None
         purpose = plan.graph.purpose
         self.takes_parameters = purpose.training or purpose.goes_back or purpose.saved > 0
+        if not self.takes_parameters:
+            keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
         self.is_small = code.image.work < WORTH_SHARING
         self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
