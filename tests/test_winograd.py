@@ -67,7 +67,16 @@ def test_errors_are_below_a_ten_thousandth_of_the_deviation(window, stride, m, m
     assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
 
 
-@pytest.mark.parametrize("taps, stride", [(3, 1), (5, 1), (7, 1)])
+def require_near(net: Network) -> None:
+    """Computed along Winograd's way, within a ten thousandth of the deviation."""
+    executable = compiled(net.outputs, net.arrays, net.params, options=Options(winograd="always"))
+    assert specs(executable)
+    (found,) = executable([net.arrays[name] for name in net.arrays if name not in net.params])
+    (wanted,) = run_reference(net.outputs, net.arrays)
+    assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
+
+
+@pytest.mark.parametrize("taps, stride", [(3, 1), (3, 2), (7, 1)])
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 def test_a_line_has_no_rows(target, taps, stride):
     """Filters of Conv1D are [F, k, C]."""
@@ -81,6 +90,16 @@ def test_a_line_has_no_rows(target, taps, stride):
     (found,) = executable([net.arrays[name] for name in net.arrays if name not in net.params])
     (wanted,) = run_reference(net.outputs, net.arrays)
     assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
+
+
+@pytest.mark.parametrize("window, dilate", [((3,), (4,)), ((7,), (3,)), ((5, 5), (2, 3))], ids=str)
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_every_window_may_be_dilated(target, window, dilate):
+    """Where rows and columns are no multiples of the dilation."""
+    pad = tuple(taps // 2 * d for taps, d in zip(window, dilate))
+    make = inside(conv(40, window, dilate=dilate, pad=pad), axes=len(window))
+    with override(target=target):
+        require_near(network(make, (2, 65, *(25, 22)[: len(window)])))
 
 
 def test_tiles_of_six_are_for_few_channels(monkeypatch):

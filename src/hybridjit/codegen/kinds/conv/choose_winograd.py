@@ -27,8 +27,9 @@ _LIVE_TILES = 40
 def suits_winograd(layer: Layer, target: Target | None) -> bool:
     """Pictures, not volumes; for a target, channels that fill its vectors.
 
-    3x3 at stride 1, which dilated by d is d x d plain ones, each on the pixels that lie d apart.
-    Other windows, and strides, where the weights are transformed once.
+    3x3 and other windows, which at stride 1 may be dilated: by d they are d x d plain ones, each on
+    the pixels that lie d apart. Windows that are not 3x3, and strides, where the weights are
+    transformed once.
     """
     flat = layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0
     reach = [(taps - 1) * d for taps, d in zip(layer.kernel, layer.dilate)]
@@ -42,8 +43,8 @@ def suits_winograd(layer: Layer, target: Target | None) -> bool:
 def _has_lines(layer: Layer) -> bool:
     """Whether there are fewer products along a line, for windows and strides as they are met."""
     window, strides = layer.kernel[1:], layer.stride[1:]
-    plain = layer.dilate == (1, 1, 1) and not layer.images and strides in ((1, 1), (2, 2))
-    return plain and 2 < max(window) <= 7 and all(taps % 2 for taps in window)
+    plain = max(strides) <= (2 if layer.dilate == (1, 1, 1) else 1)
+    return plain and not layer.images and 2 < max(window) <= 7 and all(taps % 2 for taps in window)
 
 
 def winograd_sizes(layer: Layer) -> Iterator[int]:
