@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -197,9 +197,28 @@ def pad(
     if value is not None and g.known(value, "constant_value").size:
         number = float(g.known(value, "constant_value").reshape(()))
     sides = {a: (widths[i], widths[i + len(chosen)]) for i, a in enumerate(chosen)}
+    if _is_around_pictures(g, x, sides, mode):
+        pairs = [sides.get(axis, (0, 0)) for axis in range(rank)]
+        flat = tuple(width for pair in pairs for width in pair)
+        return g.op("Pad", x, mode=mode, pad_width=flat, constant_value=number)
     for axis, (before, behind) in sides.items():
         x = _padded(g, x, axis, before, behind, mode, number)
     return x
+
+
+def _is_around_pictures(
+    g: Importer, x: Value, sides: Mapping[int, tuple[int, int]], mode: str
+) -> bool:
+    """Whether MXNet's Pad does it: around the pictures of samples and channels, by few elements."""
+    shape = g.shape(x)
+    if len(shape) not in (4, 5) or mode not in ("constant", "edge", "reflect"):
+        return False
+    if np.dtype(g.dtype(x)).kind != "f" or not math.prod(shape):
+        return False
+    if min((width for pair in sides.values() for width in pair), default=0) < 0:
+        return False
+    fits = mode != "reflect" or all(max(pair) < shape[axis] for axis, pair in sides.items())
+    return fits and not any(any(sides.get(axis, ())) for axis in (0, 1))
 
 
 def _padded(
