@@ -44,7 +44,7 @@ def _has_lines(layer: Layer) -> bool:
     """Whether there are fewer products along a line, for windows and strides as they are met."""
     window, strides = layer.kernel[1:], layer.stride[1:]
     plain = max(strides) <= (2 if layer.dilate == (1, 1, 1) else 1)
-    return plain and not layer.images and 2 < max(window) <= 7 and all(taps % 2 for taps in window)
+    return plain and not layer.images and 1 < max(window) <= 7
 
 
 def winograd_sizes(layer: Layer) -> Iterator[int]:
