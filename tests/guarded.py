@@ -168,6 +168,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         turned = inside(deconv(size, (3, 4), stride=(2, 3), pad=(1, 0)))
         yield f"deconv {size}", network(turned, (1, size, 3, 4))
         yield f"dense {size}", network(dense(size), (size, 5))
+        yield f"transpose {size}", network(layer("transpose", axes=(0, 2, 1)), (2, size, 35))
         yield f"pool {size}", network(inside(pool(kernel=(2, 3), pool_type="avg")), (1, size, 3, 4))
         yield f"softmax {size}", network(layer("softmax"), (2, size))
         yield f"across {size}", network(layer("softmax", axis=1), (2, 3, size))

@@ -82,6 +82,10 @@ CASES: dict[str, tuple[Callable[..., Output], list[tuple[Shapes, tuple[int, ...]
         ],
     ),
     "copy": (turned, [({"x": (2, 9, 128)}, ()), ({"x": (5, 3, 512)}, ())]),
+    "turned": (
+        lambda: call("transpose", var("x"), axes="(0,2,1)"),
+        [({"x": (2, 48, 129)}, ()), ({"x": (3, 500, 17)}, ()), ({"x": (2, 16, 16)}, ())],
+    ),
     "pack": (
         one_by_one,
         [

@@ -219,5 +219,6 @@ _OF_KIND: dict[str, Callable[[Work], Terms]] = {
     "depthwise": _depthwise,
     "pool": _pool,
     "pointwise": _pointwise,
+    "turned": _pointwise,
     "norm": _norm,
 }

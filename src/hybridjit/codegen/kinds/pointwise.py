@@ -30,7 +30,8 @@ from .parts.cost import is_plain
 from .parts.factors import without_factors
 from .parts.partial import read_vector, write_vector
 from .parts.program import evaluate
-from .record import register
+from .record import Emitter, register
+from .turned import TurnedSpec, axis_of_rows, emit_turned, turned_spec
 
 # Elements of a one-axis space that are one unit of work: large enough that taking it costs
 # nothing, small enough to share out.
@@ -87,6 +88,12 @@ def _pointwise_call(
     shape = writes[0].shape
     strides = [broadcast_strides(v, shape) for v in (*reads, *writes)]
     sizes, columns = collapse(shape, strides)
+    is_in_place = not {v.buffer for v in reads}.isdisjoint(v.buffer for v in writes)
+    axis = axis_of_rows(program, sizes, columns, setting.target.lanes, is_in_place)
+    if axis is not None:
+        turned, numbers = turned_spec(program, sizes, columns, axis)
+        arrays = (*map(Address, reads), *map(Address, writes))
+        return Call(turned, (*arrays, *numbers), product(shape))
     if len(sizes) > 1 and sizes[-1] > 2 * _BLOCK:
         sizes, columns = _split_inner(sizes, columns)
     factors: list[int] = []
@@ -228,5 +235,9 @@ def _types(spec: PointwiseSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return program.value_types[: program.inputs], program.output_types
 
 
-register("pointwise", choose_pointwise, {PointwiseSpec: emit_pointwise})
-register("copy", choose_copy, {PointwiseSpec: emit_pointwise})
+_EMITTERS: dict[type[KernelSpec], Emitter] = {
+    PointwiseSpec: emit_pointwise,
+    TurnedSpec: emit_turned,
+}
+register("pointwise", choose_pointwise, _EMITTERS)
+register("copy", choose_copy, _EMITTERS)
