@@ -141,6 +141,10 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "conv-dilated": (inside(conv(9, dilate=(2, 2), pad=(2, 2))), (1, 8, 9, 9)),
     "conv-grouped": (inside(conv(12, num_group=3, pad=(1, 1))), (2, 6, 7, 7)),
     "conv-winograd": (inside(conv(70, pad=(1, 1))), (2, 65, 12, 13)),
+    "conv-winograd-volume": (
+        inside(conv(70, (3, 3, 3), pad=(1, 1, 1)), axes=3),
+        (1, 65, 4, 11, 9),
+    ),
     "conv-winograd-dilated": (inside(conv(70, dilate=(3, 2), pad=(3, 1))), (1, 65, 13, 20)),
     "conv-winograd-strided": (inside(conv(35, stride=(2, 2), pad=(1, 0))), (2, 33, 29, 27)),
     "conv-winograd-row": (inside(conv(34, (1, 7), pad=(0, 3))), (1, 33, 5, 13)),

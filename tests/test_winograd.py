@@ -105,6 +105,30 @@ def test_every_window_may_be_dilated(target, window, dilate):
         require_near(network(make, (2, 65, *(25, 22)[: len(window)])))
 
 
+@pytest.mark.parametrize(
+    "window, attrs",
+    [
+        ((3, 3, 3), {"pad": (1, 1, 1)}),
+        ((2, 3, 3), {"stride": (2, 1, 1)}),
+        ((3, 3, 5), {"stride": (1, 2, 2), "pad": (1, 1, 2), "dilate": (2, 1, 1)}),
+        ((1, 3, 3), {"pad": (0, 1, 1)}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_slices_of_a_volume_are_added_up(target, window, attrs):
+    """Taps of the depth are more channels; those outside are zeros."""
+    make = inside(conv(40, window, **attrs), axes=3)
+    with override(target=target):
+        require_near(network(make, (2, 37, 7, 9, 10)))
+
+
+def test_few_slices_with_padding_go_directly():
+    """Of three taps two see padding, which the direct kernel leaves out."""
+    net = network(inside(conv(64, (3, 3, 3), pad=(1, 1, 1)), axes=3), (1, 64, 1, 28, 28))
+    assert not specs(compiled(net.outputs, net.arrays, net.params))
+
+
 def test_tiles_of_six_are_for_few_channels(monkeypatch):
     """With 512 channels eight points both ways have an error of 1.2e-4 of the deviation."""
     taken = []

@@ -129,13 +129,15 @@ class WinogradPacking:
 
     Those of volumes have a depth of 1 before the rows, those of lines have no rows. Computed in
     double precision and rounded once; padded with zeros to whole blocks. ``lines`` are the
-    algorithms down and across, of F(m x m, 3x3) where there are none.
+    algorithms down and across, of F(m x m, 3x3) where there are none. The channels are those of
+    ``depth`` taps of a volume's depth, one tap after the other.
     """
 
     m: int
     lanes: int
     nv: int
     lines: tuple[Line, ...] = ()
+    depth: int = 1
 
     unpacking = None
 
@@ -152,12 +154,14 @@ class WinogradPacking:
 
     def size(self, weight: np.ndarray) -> int:
         width = self.nv * self.lanes
-        channels: int = weight.shape[-1]
+        channels: int = self.depth * weight.shape[-1]
         return self.points * channels * whole_vectors(weight.shape[0], width)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
-        width, channels = self.nv * self.lanes, weight.shape[-1]
-        weight = weight.reshape(weight.shape[0], *(1, *weight.shape[1:])[-3:])
+        width, channels = self.nv * self.lanes, self.depth * weight.shape[-1]
+        if self.depth > 1:
+            weight = weight.transpose(0, 2, 3, 1, 4).reshape(len(weight), *weight.shape[2:4], -1)
+        weight = weight.reshape(len(weight), *(1, *weight.shape[1:])[-3:])
         full = out.reshape(-1, self.points, channels, width)
         transform = self._transform(min(channels, _CHANNELS), width)
         for block, target in enumerate(full):

@@ -146,8 +146,9 @@ def algorithm(spec: Any) -> str:
     words = [spec.kind]
     if spec.kind == "winograd":
         words.append(f"F({'x'.join(str(line.m) for line in spec.lines)})")
-        if spec.window != (3, 3) or spec.stride != (1, 1):
-            words.append("x".join(map(str, spec.window)) + _stride(spec.stride))
+        if spec.window != (3, 3) or spec.stride != (1, 1) or spec.depth[0] > 1:
+            window = _axes((spec.depth[0], *spec.window))
+            words.append("x".join(map(str, window)) + _stride(spec.stride))
     if spec.kind == "winograd_weight":
         words.append("F(3x3,4x4)")
     how = getattr(spec, "how", None)

@@ -97,7 +97,7 @@ class NativePacking:
 
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
         """The weights as rows; None where they do not lie like that, or another packing."""
-        if isinstance(packing, WinogradPacking) and packing.lines:
+        if isinstance(packing, WinogradPacking) and (packing.lines or packing.depth > 1):
             return None
         if not isinstance(packing, StrassenPacking) and not (
             isinstance(packing, (ConvPacking, WinogradPacking)) and packing.rows

@@ -152,7 +152,7 @@ def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
     if isinstance(spec, WinogradSpec):
         bias = ChannelPacking(1, target.lanes * spec.nv)
         lines = () if spec.is_plain else spec.lines
-        return WinogradPacking(spec.m, target.lanes, spec.nv, lines), bias
+        return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0]), bias
     if isinstance(spec, StrassenSpec):
         return StrassenPacking(target.lanes, spec.nv), ChannelPacking(1, target.lanes)
     packing = packing_for(target, spec.groups, spec.nv, spec.taps)

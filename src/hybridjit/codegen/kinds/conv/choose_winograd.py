@@ -25,32 +25,42 @@ _LIVE_TILES = 40
 
 
 def suits_winograd(layer: Layer, target: Target | None) -> bool:
-    """Pictures, not volumes; for a target, channels that fill its vectors.
+    """Pictures and volumes; for a target, channels that fill its vectors.
 
     3x3 and other windows, which at stride 1 may be dilated: by d they are d x d plain ones, each on
     the pixels that lie d apart. Windows that are not 3x3, and strides, where the weights are
     transformed once.
     """
-    flat = layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0
     reach = [(taps - 1) * d for taps, d in zip(layer.kernel, layer.dilate)]
     padded = all(pad <= most for pad, most in zip(layer.pad, reach))
     wide = target is None or min(layer.ic, layer.oc) >= target.lanes
     one = layer.groups == 1 and layer.xs[4] == 1
-    plain = layer.kernel == (1, 3, 3) and layer.stride == (1, 1, 1)
-    return flat and padded and wide and one and (plain or _has_lines(layer))
+    plain = layer.kernel[1:] == (3, 3) and layer.stride[1:] == (1, 1)
+    return _fits_depth(layer) and padded and wide and one and (plain or _has_lines(layer))
+
+
+def _fits_depth(layer: Layer) -> bool:
+    """Pictures, and volumes whose weights are transformed once.
+
+    Slices of padding are multiplied, which the direct kernel leaves out: of few slices they would
+    be half of all.
+    """
+    if layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0:
+        return True
+    return not layer.images and (layer.pad[0] == 0 or layer.out[0] > 2)
 
 
 def _has_lines(layer: Layer) -> bool:
     """Whether there are fewer products along a line, for windows and strides as they are met."""
     window, strides = layer.kernel[1:], layer.stride[1:]
-    plain = max(strides) <= (2 if layer.dilate == (1, 1, 1) else 1)
+    plain = max(strides) <= (2 if layer.dilate[1:] == (1, 1) else 1)
     return plain and not layer.images and 1 < max(window) <= 7
 
 
 def winograd_sizes(layer: Layer) -> Iterator[int]:
     """The sizes of tiles whose errors stay small."""
     window, strides = layer.kernel[1:], layer.stride[1:]
-    most = _MOST_POINTS if layer.ic <= _FEW else _MOST_OF_MANY
+    most = _MOST_POINTS if layer.kernel[0] * layer.ic <= _FEW else _MOST_OF_MANY
     most = _MOST_OF_ONE if 1 in window else most
     is_plain = window == (3, 3) and strides == (1, 1)
     for m in _PLAIN_SIZES if is_plain else _SIZES:
@@ -79,10 +89,11 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
     points = product(tuple(line.points for line in lines))
     total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
-    total *= product(layer.dilate[1:])
-    filters = 4 * points * layer.ic * layer.oc
+    total *= layer.out[0] * product(layer.dilate[1:])
+    channels = layer.kernel[0] * layer.ic
+    filters = 4 * points * channels * layer.oc
     if filters <= 4 * target.l2_bytes:
-        fitting = target.l2_bytes // 2 // (4 * points * (layer.ic + layer.oc))
+        fitting = target.l2_bytes // 2 // (4 * points * (channels + layer.oc))
         wished = max(12 if filters <= target.l2_bytes else 20, fitting)
     else:
         wished = 28 if filters <= 16 * target.l2_bytes else 49
@@ -100,7 +111,8 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
         m=m, inp=layer.inp, out=layer.out, pad=layer.pad, ic=layer.ic, oc=layer.oc,
         tiles=tiles, blocks=blocks, mr=mr, nv=nv, unroll=4,
         dilate=layer.dilate[1:], element=TYPES_OF[target.element.stored], window=layer.kernel[1:],
-        stride=layer.stride[1:], **layer.tensors,
+        stride=layer.stride[1:], depth=(layer.kernel[0], layer.stride[0], layer.dilate[0]),
+        **layer.tensors,
     )  # fmt: skip
 
 

@@ -39,12 +39,12 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
         rows = _blocks_of_tiles(layer, spec) * spec.rows / layer.images
-    products = 2.1 * spec.points * rows * layer.ic * layer.oc
-    nbytes = 4 * (9 if spec.live else spec.points) * layer.ic * layer.oc
+    products = 2.1 * spec.points * rows * spec.channels * layer.oc
+    nbytes = 4 * (9 if spec.live else spec.points) * spec.channels * layer.oc
     down, across = spec.lines
     into, back = transform_instructions(down, across, target.vector_registers)
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
-    transforms = 4 * tiles * (layer.ic * into + layer.oc * back + addresses)
+    transforms = 4 * tiles * (spec.channels * into + layer.oc * back + addresses * spec.depth[0])
     weights = _price(layer, nbytes, target)
     if layer.images and not spec.live:
         weights = _blocks_of_image(spec) * _again(nbytes, target)

@@ -75,6 +75,8 @@ class WinogradSpec(KernelSpec):
     mr x nv the register tile of the products
     dilate  down and across: pixels so far apart are an image of their own, with tiles of its own
     window  taps down and across, ``stride`` apart
+    depth   taps of a volume's depth, the stride and the dilation there: each result adds up what
+            its taps' slices make, as if all of their channels were those of one picture
     live    None where filters come as ``WinogradPacking`` has them; else the kernel transforms them
     """
 
@@ -97,6 +99,7 @@ class WinogradSpec(KernelSpec):
     program: Program = Program(1)
     window: Ints = (3, 3)
     stride: Ints = (1, 1)
+    depth: Ints = (1, 1, 1)
     live: LiveFilters | None = None
     kind = "winograd"
     needs_passes = False
@@ -121,7 +124,12 @@ class WinogradSpec(KernelSpec):
     @property
     def tiles_of_image(self) -> int:
         """Tiles of an image, some of which may be empty where it is dilated."""
-        return product((*self.grid, *self.dilate))
+        return product((self.out[0], *self.grid, *self.dilate))
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a transformed tile at each point: those of all taps of the depth."""
+        return self.depth[0] * self.ic
 
     @property
     def points(self) -> int:
@@ -140,7 +148,7 @@ class WinogradSpec(KernelSpec):
         points of one tile do not fall into one set of the cache.
         """
         width = self.nv * lanes * self.blocks
-        padded = -(-self.ic // lanes) * lanes
+        padded = -(-self.channels // lanes) * lanes
         v = self.points * (self.rows * padded + 16)
         m = self.points * (self.rows * width + 16)
         if self.live:

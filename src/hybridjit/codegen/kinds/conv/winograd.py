@@ -45,7 +45,7 @@ class _Winograd:
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
-        self.padded = -(-spec.ic // b.lanes) * b.lanes
+        self.padded = -(-spec.channels // b.lanes) * b.lanes
         self.v_step = spec.rows * self.padded + 16
         self.m_step = spec.rows * self.width * spec.blocks + 16
         self.row_step = self.padded
@@ -124,12 +124,13 @@ class _Winograd:
 
     # --- addresses ---
 
-    def _locate(self, tile: Index) -> tuple[Index, Index, Index]:
-        """Image, and first output row and column of a tile."""
+    def _locate(self, tile: Index) -> tuple[Index, Index, Index, Index]:
+        """Image, output slice of its depth, and first output row and column of a tile."""
         b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
-        image, top, left, row, column = b.split(tile, (0, below, beside, *spec.grid))
+        sizes = (0, spec.out[0], below, beside, *spec.grid)
+        image, slice_, top, left, row, column = b.split(tile, sizes)
         row, column = b.mul(row, self.down.m * below), b.mul(column, self.across.m * beside)
-        return image, b.add(top, row), b.add(left, column)
+        return image, slice_, b.add(top, row), b.add(left, column)
 
     def _inside(self, value: Index, size: int) -> Value:
         """Whether 0 <= value < size, as one unsigned comparison."""
@@ -139,21 +140,37 @@ class _Winograd:
 
     def _transform_input(self, tile: Index, row: Index) -> None:
         b, spec = self.b, self.spec
-        image, top, left = self._locate(tile)
+        image, slice_, top, left = self._locate(tile)
         top = b.sub(b.mul(top, spec.stride[0]), spec.pad[1])
         left = b.sub(b.mul(left, spec.stride[1]), spec.pad[2])
-        below, beside = spec.dilate
+        taps, step, apart = spec.depth
+        near = b.sub(b.mul(slice_, step), spec.pad[0])
+        target = b.at(self.v, b.mul(row, self.row_step))
+        for tap in range(taps):
+            place = (image, b.add(near, tap * apart), top, left)
+            self._note_places(place)
+            self._transform_slice(b.at(target, tap * spec.ic))
+
+    def _note_places(self, place: tuple[Index, Index, Index, Index]) -> None:
+        """The addresses of a tile's data in one slice of the depth."""
+        b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
+        image, slice_, top, left = place
         sides = (self.down.reach, self.across.reach)
         rows = [self._inside(b.add(top, r * below), spec.inp[1]) for r in range(sides[0])]
         columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in range(sides[1])]
-        corner = b.at(self.x, b.dot((image, top, left), (spec.xs[0], spec.xs[2], spec.xs[3])))
+        if spec.depth[0] > 1 or spec.pad[0]:
+            is_inside = self._inside(slice_, spec.inp[0])
+            rows = [b.b.and_(row, is_inside) for row in rows]
+        corner = b.at(self.x, b.dot(place, spec.xs[:4]))
 
         def at(r: int, q: int) -> tuple[Value, Value]:
             offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
         self.places.note(0, sides, at, self.zeros)
-        target = b.at(self.v, b.mul(row, self.row_step))
+
+    def _transform_slice(self, target: Value) -> None:
+        b, spec = self.b, self.spec
         whole = spec.ic - spec.ic % b.lanes
         if whole:
             with b.loop("c", 0, whole, b.lanes) as c:
@@ -185,7 +202,7 @@ class _Winograd:
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec = self.b, self.spec
-        size = spec.ic * self.width
+        size = spec.channels * self.width
         each_block = b.loop("block", start, stop, most=spec.blocks)
         with each_block as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
@@ -238,7 +255,7 @@ class _Winograd:
 
     def _channels(self) -> int:
         """Channels whose products are summed at a time."""
-        return self.spec.ic
+        return self.spec.channels
 
     def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:
         """What the products of a tile are added to."""
@@ -248,7 +265,7 @@ class _Winograd:
 
     def _transform_output(self, tile: Index, row: Index, start: Index, stop: Index) -> None:
         b, spec = self.b, self.spec
-        image, top, left = self._locate(tile)
+        *image, top, left = self._locate(tile)
         channel = b.mul(start, self.width)
         below, beside = spec.dilate
         rows = [b.less(b.add(top, r * below), spec.out[1]) for r in range(self.down.m)]
@@ -258,7 +275,7 @@ class _Winograd:
             known = (b.min(top, spec.out[1] - 1), b.min(left, spec.out[2] - 1))
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         for number, (pointer, s) in enumerate(tensors):
-            base = b.at(pointer, b.dot((image, top, left, channel), (s[0], s[2], s[3], s[4])))
+            base = b.at(pointer, b.dot((*image, top, left, channel), s))
 
             def at(r: int, q: int, base: Value = base, s: Sequence[int] = s) -> tuple[Value, Value]:
                 offset = r * below * s[2] + q * beside * s[3]
@@ -269,7 +286,7 @@ class _Winograd:
             # have room of their own for what nobody looks at.
             outside = self.waste
             if number < len(self.reads):
-                outside = b.at(pointer, b.dot((image, *known, channel), (s[0], s[2], s[3], s[4])))
+                outside = b.at(pointer, b.dot((*image, *known, channel), s))
             self.places.note(number * self.results, (self.down.m, self.across.m), at, outside)
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
