@@ -107,7 +107,8 @@ def calls_of(
     columns = columns_abreast(layer, target) if may_be_abreast else 1
     step_of_column = layer.stride[2]
     layer = abreast(layer, columns) if columns > 1 else layer
-    winograd = setting.winograd if target.element.accumulated == "float32" else False
+    may_transform = target.element.accumulated == "float32" and columns == 1
+    winograd = setting.winograd if may_transform else False
     candidates = algorithms(layer, target, winograd, is_plain)
     spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
     after: tuple[Argument, ...] = (*extra, *_scratch(spec, target), batch)
