@@ -112,6 +112,7 @@ def test_every_window_may_be_dilated(target, window, dilate):
         ((2, 3, 3), {"stride": (2, 1, 1)}),
         ((3, 3, 5), {"stride": (1, 2, 2), "pad": (1, 1, 2), "dilate": (2, 1, 1)}),
         ((1, 3, 3), {"pad": (0, 1, 1)}),
+        ((5, 1, 1), {"pad": (2, 0, 0), "stride": (2, 1, 1)}),
     ],
     ids=str,
 )

@@ -127,10 +127,10 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, kh, kw, C] transformed for ``lines`` to [block][points][C][nv * lanes].
 
-    Those of volumes have a depth of 1 before the rows, those of lines have no rows. Computed in
-    double precision and rounded once; padded with zeros to whole blocks. ``lines`` are the
-    algorithms down and across, of F(m x m, 3x3) where there are none. The channels are those of
-    ``depth`` taps of a volume's depth, one tap after the other.
+    Axes of one tap may be left out or more. Computed in double precision and rounded once; padded
+    with zeros to whole blocks. ``lines`` are the algorithms down and across, of F(m x m, 3x3) where
+    there are none. The channels are those of ``depth`` taps of a volume's depth, one tap after the
+    other.
     """
 
     m: int
@@ -160,8 +160,9 @@ class WinogradPacking:
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         width, channels = self.nv * self.lanes, self.depth * weight.shape[-1]
         if self.depth > 1:
-            weight = weight.transpose(0, 2, 3, 1, 4).reshape(len(weight), *weight.shape[2:4], -1)
-        weight = weight.reshape(len(weight), *(1, *weight.shape[1:])[-3:])
+            weight = weight.transpose(0, 2, 3, 1, 4)
+        taps = (-1,) if self.lines else (3, 3)
+        weight = weight.reshape(len(weight), *taps, channels)
         full = out.reshape(-1, self.points, channels, width)
         transform = self._transform(min(channels, _CHANNELS), width)
         for block, target in enumerate(full):

@@ -37,7 +37,7 @@ from ...packing import (
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
-from .choose_direct import direct_spec, direct_tiles
+from .choose_direct import along_depth, direct_spec, direct_tiles
 from .choose_strassen import strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
@@ -101,7 +101,9 @@ def calls_of(
     if not is_small and multiplies_rounded(layer.ic, layer.oc, layer.groups):
         setting = in_pairs(setting, layer.xs[4], step)
     target, work = setting.target, layer.operations // 2 * batch
-    if not is_fixed(weight, setting):
+    if is_fixed(weight, setting):
+        layer = along_depth(layer)
+    else:
         layer = replace(layer, images=batch if setting.is_training else 1)
     may_be_abreast = is_plain and setting.winograd is True
     columns = columns_abreast(layer, target) if may_be_abreast else 1

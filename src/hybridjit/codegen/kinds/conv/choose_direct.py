@@ -69,6 +69,35 @@ def _rows_in_a_set(layer: Layer, target: Target) -> int:
     return 12 if rows_share_sets(step, target) else layer.out[2]
 
 
+def along_depth(layer: Layer) -> Layer:
+    """A volume whose windows are lines along its depth is a picture: slices by their places."""
+    sides = (layer.kernel[1:], layer.stride[1:], layer.pad[1:])
+    is_line = sides == ((1, 1), (1, 1), (0, 0)) and layer.kernel[0] > 1
+    places = product(layer.out[1:])
+
+    def follows(s: Ints) -> bool:
+        return layer.out[1] == 1 or s[2] == s[3] * layer.out[2]
+
+    if not is_line or not all(map(follows, (layer.xs, *layer.reads, *layer.writes))):
+        return layer
+
+    def turned(s: Ints) -> Ints:
+        return (s[0], 0, s[1], s[3], s[4])
+
+    return replace(
+        layer,
+        inp=(1, layer.inp[0], places),
+        out=(1, layer.out[0], places),
+        kernel=(1, layer.kernel[0], 1),
+        stride=(1, layer.stride[0], 1),
+        dilate=(1, layer.dilate[0], 1),
+        pad=(0, layer.pad[0], 0),
+        xs=turned(layer.xs),
+        reads=tuple(map(turned, layer.reads)),
+        writes=tuple(map(turned, layer.writes)),
+    )
+
+
 def flattened(layer: Layer) -> Layer:
     """A 1x1 convolution whose lines follow each other is one long line."""
     one = (1, 1, 1)
