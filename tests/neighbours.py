@@ -147,6 +147,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     ),
     "conv-winograd-dilated": (inside(conv(70, dilate=(3, 2), pad=(3, 1))), (1, 65, 13, 20)),
     "conv-winograd-strided": (inside(conv(35, stride=(2, 2), pad=(1, 0))), (2, 33, 29, 27)),
+    "conv-winograd-groups": (inside(conv(105, num_group=3, pad=(1, 1))), (2, 99, 12, 13)),
     "conv-winograd-row": (inside(conv(34, (1, 7), pad=(0, 3))), (1, 33, 5, 13)),
     "conv-winograd-column": (inside(conv(33, (5, 1), stride=(2, 2), pad=(2, 0))), (2, 34, 27, 7)),
     "conv-winograd-5x5": (inside(conv(33, (5, 5), pad=(2, 1))), (1, 35, 11, 14)),
@@ -318,6 +319,7 @@ LIVE: dict[str, tuple[Layer, Shape]] = {
         inside(deconv(12, (3, 3), stride=(2, 2), num_group=4)), (1, 12, 4, 5)
     ),
     "conv-winograd-at-once": (inside(conv(128, (3, 3), pad=(1, 1))), (1, 128, 8, 8)),
+    "conv-winograd-groups": (inside(conv(128, num_group=2, pad=(1, 1))), (1, 66, 12, 13)),
     "deconv-winograd": (inside(deconv(70, (3, 3), pad=(1, 1))), (1, 65, 12, 13)),
     "deconv-without-taps": (inside(deconv(9, (1, 2), stride=(2, 3), pad=(0, 1))), (2, 5, 4, 3)),
     "conv-few": (inside(conv(2, (3, 5), pad=(1, 2))), (2, 3, 24, 24)),

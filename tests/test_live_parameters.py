@@ -35,7 +35,7 @@ HOST_TARGETS = [pytest.param("" if t == "native" else t, id=t) for t in AVAILABL
 # Layers for which another algorithm may be chosen where weights are packed at every call.
 OTHERWISE = (
     "conv3x3", "conv-winograd", "conv-winograd-at-once", "conv3d-flat", "deconv-winograd",
-    "deconv-small-groups",
+    "deconv-small-groups", "conv-eights",
 )  # fmt: skip
 WINOGRAD = Options(winograd="always")
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}

@@ -76,6 +76,7 @@ def test_what_machine_code_does_not_know_is_left_to_numpy():
         (ConvPacking(1, 2 * lanes, 1, False), weight),
         (PhasePacking(inner, 1, (0, 1), (2, 2), (2, 1)), weight),
         (inner, strided),
+        (WinogradPacking(4, lanes, 1, groups=2), weights(34, (3, 3), 32, True)),
         (inner, weight.astype(np.float64)),
     ]
     for packing, data in cases:

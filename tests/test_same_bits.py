@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guarded memory 
 KINDS = (
     "deconv", "deconv-depthwise", "lstm", "gru", "rnn", "layer-norm-across", "instance-norm",
     "instance-norm-last", "group-norm", "l2-norm", "lrn", "lrn-last", "upsampling", "bilinear",
-    "adaptive", "softmax", "global-pool", "conv-strassen",
+    "adaptive", "softmax", "global-pool", "conv-strassen", "conv-winograd-groups",
     "dense-strassen",
 )  # fmt: skip
 

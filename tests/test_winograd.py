@@ -14,7 +14,7 @@ from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
-from neighbours import Network, conv, inside, network
+from neighbours import Network, conv, deconv, inside, network
 from test_claims import Calls
 
 RNG = np.random.default_rng(51)
@@ -70,13 +70,14 @@ def test_errors_are_below_a_ten_thousandth_of_the_deviation(window, stride, m, m
     assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
 
 
-def require_near(net: Network) -> None:
+def require_near(net: Network) -> list[WinogradSpec]:
     """Computed along Winograd's way, within a ten thousandth of the deviation."""
     executable = compiled(net.outputs, net.arrays, net.params, options=Options(winograd="always"))
     assert specs(executable)
-    (found,) = executable([net.arrays[name] for name in net.arrays if name not in net.params])
-    (wanted,) = run_reference(net.outputs, net.arrays)
-    assert np.abs(found - wanted).max() < 1e-4 * wanted.std()
+    wanted = run_reference(net.outputs, net.arrays)
+    for one, other in zip(executable(net.inputs), wanted, strict=True):
+        assert np.abs(one - other).max() < 1e-4 * other.std()
+    return specs(executable)
 
 
 @pytest.mark.parametrize("taps, stride", [(3, 1), (3, 2), (7, 1)])
@@ -128,6 +129,61 @@ def test_few_slices_with_padding_go_directly():
     """Of three taps two see padding, which the direct kernel leaves out."""
     net = network(inside(conv(64, (3, 3, 3), pad=(1, 1, 1)), axes=3), (1, 64, 1, 28, 28))
     assert not specs(compiled(net.outputs, net.arrays, net.params))
+
+
+GROUPED = {
+    "odd channels": (conv(105, num_group=3, pad=(1, 1)), 51),
+    "fewer channels than lanes": (conv(10, num_group=2, pad=(1, 1)), 14),
+    "whole blocks": (conv(64, num_group=2, pad=(1, 1)), 64),
+    "several blocks": (conv(210, num_group=2, pad=(0, 1)), 34),
+    "strided": (conv(38, num_group=2, stride=(2, 2), pad=(1, 1)), 34),
+    "dilated": (conv(70, num_group=2, dilate=(2, 3), pad=(2, 3)), 34),
+    "5x5": (conv(35, (5, 5), num_group=5, pad=(2, 2)), 85),
+    "transposed": (deconv(70, (4, 4), num_group=2, stride=(2, 2), pad=(1, 1)), 34),
+}
+
+
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_groups_of_volumes(target):
+    """The channels of all slices of a group are one group's."""
+    make = inside(conv(70, (3, 3, 3), num_group=2, pad=(1, 1, 1)), axes=3)
+    with override(target=target):
+        (spec,) = require_near(network(make, (2, 74, 5, 9, 10)))
+    assert (spec.groups, spec.depth[0]) == (2, 3)
+
+
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu", "gate", "twice", "prelu"])
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_groups_are_layers_of_their_own(target, name, tail):
+    """With filters that fill whole blocks and others, and all that reads and writes channels."""
+    make, channels = GROUPED[name]
+    net = network(inside(make), (2, channels, 11, 9), tail)
+    with override(target=target):
+        for params in (net.params, [name for name in net.params if name != "b"]):
+            found = require_near(net._replace(params=params))
+            assert min(spec.groups for spec in found) > 1
+
+
+def grouped(width: int, stride: int) -> Network:
+    """A layer of two groups of so many channels, on 28x28."""
+    make = inside(conv(2 * width, num_group=2, stride=(stride, stride), pad=(1, 1)))
+    return network(make, (1, 2 * width, 28, 28))
+
+
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_wide_groups_go_through_tiles_and_narrow_ones_do_not(target):
+    """Two groups at 28x28, where strided ones have to be wider."""
+    lanes = find_target(target or "native").lanes
+    with override(target=target):
+        for width, stride in [(2 * lanes, 1), (64, 1), (64, 2)]:
+            net = grouped(width, stride)
+            assert specs(compiled(net.outputs, net.arrays, net.params)), (width, stride)
+            never = compiled(net.outputs, net.arrays, net.params, options=Options(winograd=False))
+            assert not specs(never)
+        for width, stride in [(lanes // 2, 1), (lanes - 1, 1), (2 * lanes, 2)]:
+            net = grouped(width, stride)
+            assert not specs(compiled(net.outputs, net.arrays, net.params)), (width, stride)
 
 
 def test_tiles_of_six_are_for_few_channels(monkeypatch):

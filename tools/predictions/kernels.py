@@ -59,10 +59,11 @@ def winograd_cycles(spec: WinogradSpec, target: Target) -> WinogradCycles:
     instructions = _INTO * into * -(-spec.ic // lanes) + _BACK * back * -(-spec.oc // lanes)
     places = product(tuple(line.reach for line in spec.lines))
     places += product(tuple(line.m for line in spec.lines))
+    transform = 2 / family.instructions(target) * instructions + _PLACE * places
     return WinogradCycles(
-        products=spec.points * tiles * -(-spec.oc // (spec.nv * lanes)) * each,
-        transforms=total * (2 / family.instructions(target) * instructions + _PLACE * places),
-        again=4 * spec.points * spec.ic * spec.oc * (-(-total // spec.tiles) - 1),
+        products=spec.groups * spec.points * tiles * -(-spec.oc // (spec.nv * lanes)) * each,
+        transforms=spec.groups * total * transform,
+        again=4 * spec.groups * spec.points * spec.ic * spec.oc * (-(-total // spec.tiles) - 1),
         ahead=spec.rows >= 2 * spec.mr,
     )
 

@@ -127,10 +127,10 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, kh, kw, C] transformed for ``lines`` to [block][points][C][nv * lanes].
 
-    Axes of one tap may be left out or more. Computed in double precision and rounded once; padded
-    with zeros to whole blocks. ``lines`` are the algorithms down and across, of F(m x m, 3x3) where
-    there are none. The channels are those of ``depth`` taps of a volume's depth, one tap after the
-    other.
+    Axes of one tap may be left out or more. Computed in double precision and rounded once; the
+    filters of each of ``groups`` are padded with zeros to whole blocks. ``lines`` are the
+    algorithms down and across, of F(m x m, 3x3) where there are none. The channels are those of
+    ``depth`` taps of a volume's depth, one tap after the other.
     """
 
     m: int
@@ -138,12 +138,13 @@ class WinogradPacking:
     nv: int
     lines: tuple[Line, ...] = ()
     depth: int = 1
+    groups: int = 1
 
     unpacking = None
 
     @property
     def rows(self) -> int:
-        return self.nv * self.lanes
+        return self.nv * self.lanes if self.groups == 1 else 0
 
     @property
     def points(self) -> int:
@@ -153,9 +154,9 @@ class WinogradPacking:
         )
 
     def size(self, weight: np.ndarray) -> int:
-        width = self.nv * self.lanes
         channels: int = self.depth * weight.shape[-1]
-        return self.points * channels * whole_vectors(weight.shape[0], width)
+        padded = whole_vectors(len(weight) // self.groups, self.nv * self.lanes)
+        return self.groups * self.points * channels * padded
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
         width, channels = self.nv * self.lanes, self.depth * weight.shape[-1]
@@ -163,9 +164,14 @@ class WinogradPacking:
             weight = weight.transpose(0, 2, 3, 1, 4)
         taps = (-1,) if self.lines else (3, 3)
         weight = weight.reshape(len(weight), *taps, channels)
-        full = out.reshape(-1, self.points, channels, width)
+        full = out.reshape(self.groups, -1, self.points, channels, width)
         transform = self._transform(min(channels, _CHANNELS), width)
-        for block, target in enumerate(full):
+        for group, blocks in zip(np.split(weight, self.groups), full):
+            self._pack_group(transform, group, blocks)
+
+    def _pack_group(self, transform: _Transform, weight: np.ndarray, blocks: np.ndarray) -> None:
+        width, channels = blocks.shape[-1], weight.shape[-1]
+        for block, target in enumerate(blocks):
             filters = weight[block * width : (block + 1) * width]
             for first in range(0, channels, _CHANNELS):
                 some = slice(first, first + _CHANNELS)

@@ -153,13 +153,18 @@ def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
     if isinstance(spec, DepthwiseSpec):
         return DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
     if isinstance(spec, WinogradSpec):
-        bias = ChannelPacking(1, target.lanes * spec.nv)
-        lines = () if spec.is_plain else spec.lines
-        return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0]), bias
+        return _of_filters(spec, target), ChannelPacking(spec.groups, target.lanes)
     if isinstance(spec, StrassenSpec):
         return StrassenPacking(target.lanes, spec.nv), ChannelPacking(1, target.lanes)
     packing = packing_for(target, spec.groups, spec.nv, spec.taps)
     return packing, ChannelPacking(spec.groups, target.lanes)
+
+
+def _of_filters(spec: WinogradSpec, target: Target) -> WinogradPacking:
+    """Groups whose filters are whole blocks are packed as one."""
+    groups = spec.groups if spec.oc % (spec.nv * target.lanes) else 1
+    lines = () if spec.is_plain else spec.lines
+    return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0], groups)
 
 
 def _other_tiles(layer: Layer, candidates: Sequence[Way], target: Target) -> list[Way]:
@@ -214,7 +219,7 @@ def algorithms(
     if layer.has_small_groups(target.lanes):
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | StrassenSpec | WinogradSpec] = [direct_spec(layer, target)]
-    if winograd and suits_winograd(layer, target if winograd != "always" else None):
+    if winograd and suits_winograd(layer, target, winograd == "always"):
         transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer)]
         transformed += live_winograd_specs(layer, target)
         candidates = [*([] if winograd == "always" else candidates), *transformed]

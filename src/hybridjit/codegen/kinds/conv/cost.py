@@ -39,15 +39,16 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
         rows = _blocks_of_tiles(layer, spec) * spec.rows / layer.images
-    products = 2.1 * spec.points * rows * spec.channels * layer.oc
+    products = 2.1 * layer.groups * spec.points * rows * spec.channels * layer.oc
     nbytes = 4 * (9 if spec.live else spec.points) * spec.channels * layer.oc
     down, across = spec.lines
     into, back = transform_instructions(down, across, target.vector_registers)
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
-    transforms = 4 * tiles * (spec.channels * into + layer.oc * back + addresses * spec.depth[0])
-    weights = _price(layer, nbytes, target)
+    each = spec.channels * into + layer.oc * back + addresses * spec.depth[0]
+    transforms = 4 * layer.groups * tiles * each
+    weights = _price(layer, layer.groups * nbytes, target)
     if layer.images and not spec.live:
-        weights = _blocks_of_image(spec) * _again(nbytes, target)
+        weights = layer.groups * _blocks_of_image(spec) * _again(nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
 
 
@@ -135,7 +136,8 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
     read = product(layer.kernel) * layer.ic * layer.oc * layer.groups
     written, each = read, 2 * target.lanes
     if isinstance(spec, WinogradSpec):
-        written, each = spec.points * layer.ic * layer.oc, 10 + 2 * target.lanes
+        written = spec.points * layer.ic * layer.oc * layer.groups
+        each = 10 + 2 * target.lanes
     written_bytes = target.element_bytes * written
     # A line is brought in before it is written, and leaves and comes back before it is read: 3x3
     # with 512 channels each way on 8 images of 7x7 takes 12 ms by F(4x4), whose filters are 38 MB,

@@ -77,6 +77,7 @@ class WinogradSpec(KernelSpec):
     window  taps down and across, ``stride`` apart
     depth   taps of a volume's depth, the stride and the dilation there: each result adds up what
             its taps' slices make, as if all of their channels were those of one picture
+    groups  of ``ic`` channels in and ``oc`` out, which lie behind each other
     live    None where filters come as ``WinogradPacking`` has them; else the kernel transforms them
     """
 
@@ -101,6 +102,7 @@ class WinogradSpec(KernelSpec):
     stride: Ints = (1, 1)
     depth: Ints = (1, 1, 1)
     live: LiveFilters | None = None
+    groups: int = 1
     kind = "winograd"
     needs_passes = False
 

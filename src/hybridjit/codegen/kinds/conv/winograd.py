@@ -5,6 +5,9 @@ with the filters' (M = V U, a GEMM over channels), and the products are transfor
 (y = At M A) into the program and the stores. A unit is a block of tiles and a part of the output
 channels; a thread that goes on with the same tiles transforms them once.
 
+Groups are layers of their own, one after the other: the filters of one stay in the cache for all of
+its tiles.
+
 Tiles that reach over an edge go the same way: every tile has a table of addresses, in which places
 outside point to zeros, or to room where what is stored is never looked at.
 """
@@ -16,6 +19,7 @@ from collections.abc import Callable, Sequence
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
+from ...spec import Ints
 from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
@@ -58,7 +62,7 @@ class _Winograd:
         self.waste = b.at(self.zeros, self.padded)
         self.down, self.across = spec.lines
         self.columns = -(-spec.oc // self.width)
-        self.shares_tiles = self.columns == 1 and not spec.live
+        self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
         self.results = self.down.m * self.across.m
         places = self.results * (len(self.reads) + len(self.writes))
         count = max(self.down.reach * self.across.reach, places)
@@ -71,7 +75,8 @@ class _Winograd:
         there is one block of channels, each thread has tiles of its own.
         """
         b, spec = self.b, self.spec
-        b.balance(-(-spec.tiles_of_image // spec.tiles) * self.columns // spec.blocks)
+        of_image = spec.groups * -(-spec.tiles_of_image // spec.tiles)
+        b.balance(of_image * self.columns // spec.blocks)
         self._clear_zeros()
         total = b.mul(self.batch, spec.tiles_of_image)
         thread = self.args.share, self.args.shares
@@ -79,12 +84,31 @@ class _Winograd:
         if self.shares_tiles:
             own = own_tiles(b, total, spec.mr, spec.rows // spec.mr, self.args.shares)
             blocks = own.count(b)
-        with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
-            cut = own.block(b, block) if own else self._tiles_of(block, blocks, total)
+        of_all = b.mul(blocks, spec.groups)
+        with b.each_run(of_all, self.columns, *thread) as (block, start, stop):
+            number = self._enter_group(block, blocks)
+            cut = own.block(b, number) if own else self._tiles_of(number, blocks, total)
             first, count = cut
             with b.when_new(block):
                 self._transform_block(first, count)
             self._emit_block(first, count, start, stop)
+
+    def _enter_group(self, block: Value, blocks: Index) -> Value:
+        """What follows is the group's that the block is one of; returns its number among them."""
+        b, spec = self.b, self.spec
+        if spec.groups == 1:
+            return block
+        group, number = b.divmod(block, blocks)
+        self.x = b.at(self.x, b.mul(group, spec.ic * spec.xs[4]))
+        filters = self.columns * self.width
+        self.u = b.at(self.u, b.mul(group, filters * spec.points * spec.channels))
+        self.bias = b.at(self.bias, b.mul(group, -(-spec.oc // b.lanes) * b.lanes))
+
+        def parts(pointers: list[Value], strides: Sequence[Ints]) -> list[Value]:
+            return [b.at(p, b.mul(group, spec.oc * s[4])) for p, s in zip(pointers, strides)]
+
+        self.reads, self.writes = parts(self.reads, spec.reads), parts(self.writes, spec.writes)
+        return b.i64(number)
 
     def _tiles_of(self, block: Index, blocks: Index, total: Index) -> tuple[Index, Index]:
         """A block's first tile, and how many it has. The smaller block of an image of few is in the
