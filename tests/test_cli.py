@@ -160,6 +160,7 @@ class TestDump:
         "views": "views: no change",
         "cse": "cse: no change",
         "fold-bn": "fold-bn: no change",
+        "sums": "sums: no change",
         "layout": "layout=NHWC",
         "columns": "columns reordered",
         "borders": "_reshape_to",

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from compiling import Arrays, assert_near, call, run_reference, var
+from compiling import Arrays, assert_near, call, run_compiled, run_reference, var
 from expansion_cases import CONV, IMAGE, NORM, Case, Shape, one
 from hybridjit.compiler import PIPELINE, compile_graph, new_log
 from hybridjit.config import override
@@ -24,7 +24,7 @@ from hybridjit.ir.rewrite import Rule
 from hybridjit.ops.elementwise.binary import ADD
 from hybridjit.ops.nn.softmax import SOFTMAX
 from hybridjit.ops.tensor.joining import CONCAT
-from hybridjit.passes import fold_batchnorm, half, layout, on_rows, views
+from hybridjit.passes import fold_batchnorm, half, layout, on_rows, sums_of_parts, views
 from hybridjit.passes.expand import expand
 from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
@@ -82,6 +82,16 @@ def pooled_flat(shape: Shape) -> Callable[[], list[Output]]:
     return outputs
 
 
+def weighted(axis: int) -> Callable[[], list[Output]]:
+    """Two halves of a convolution's channels, weighted, and their sum; or each half's own sum."""
+
+    def outputs() -> list[Output]:
+        halves = call("Reshape", call("relu", conv(var("x"))), shape=(0, 2, 2, 3, 4))
+        return [call("sum", call("broadcast_mul", halves, var("p")), axis=axis)]
+
+    return outputs
+
+
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
     on_rows.pointwise_on_rows: (
@@ -131,6 +141,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(lambda: [norm(var("x"), axis=-1)], {"x": (2, 3, 4), **NORM}),
         Case(lambda: [norm(var("x"))], {"x": (0, 4, 5), **NORM}, "float16"),
     ),
+    sums_of_parts.sum_of_parts: (
+        Case(weighted(1), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
+        Case(weighted(2), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
+    ),
     layout.dense_after_flatten: (
         Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),
         Case(pooled_flat((4, -1)), {"x": (2, 3, 4, 5), "w": (5, 18)}),
@@ -160,6 +174,7 @@ PASSES: dict[ModuleType, Callable[..., Graph]] = {
     views: views.merge_views,
     fold_batchnorm: fold_batchnorm.fold_batchnorm,
     layout: in_regions,
+    sums_of_parts: sums_of_parts.add_parts,
 }
 
 
@@ -314,6 +329,23 @@ def test_layout_looks_behind_a_transpose():
     graph, ops = layout_of([pooled(scaled)], {"x": (2, 8, 10, 3), "p": (3, 1, 1)})
     assert ops.count("transpose") == 1
     assert ops[-1] == "transpose"
+
+
+def test_sums_over_parts_of_the_channels_stay_in_the_region():
+    """A mean of the sums is their weight: nothing is turned but the data and the result."""
+    first = call("relu", conv(var("x"), pad=(1, 1)))
+    halves = call("Reshape", first, shape=(0, 2, 2, 5, 6))
+    middle = call("mean", call("sum", halves, axis=1), axis=(2, 3), keepdims=True)
+    both = call("Concat", middle, call("sigmoid", middle), dim=1, num_args=2)
+    gates = call("Reshape", both, shape=(0, 2, 2, 1, 1))
+    last = pooled(call("sum", call("broadcast_mul", halves, gates), axis=1))
+    arrays = arrays_for({"x": (2, 3, 5, 6), **CONV})
+    graph = through([last], arrays, canonical, sums_of_parts.add_parts, in_regions, hoist)
+    assert_near(bound_values(graph, arrays), run_reference([last], arrays))
+    turned = [v for v in graph.values if v.op is not None and v.op.name == "transpose"]
+    assert len(turned) == 2 and turned[-1] is graph.outputs[0].value
+    (found,) = run_compiled([last], arrays, ["w", "b"])
+    assert_near([found], run_reference([last], arrays))
 
 
 def test_layout_keeps_channels_last_that_the_user_chose():

@@ -265,7 +265,8 @@ class TestInABrowser:
             "views",
             "cse",
         ]
-        names += ["fold-bn", "layout", "columns", "borders", "strides", "narrow", "merge"]
+        names += ["fold-bn", "sums", "layout", "columns", "borders"]
+        names += ["strides", "narrow", "merge"]
         names += ["hoist", "bind"]
         names += ["fuse", "plan"]
         assert seen == names

@@ -43,6 +43,7 @@ from .passes.plan_memory import plan_memory
 from .passes.sample_rows import note_sample_rows
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.strides import move_strides
+from .passes.sums_of_parts import add_parts
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
@@ -77,6 +78,7 @@ PIPELINE = (
     Pass("views", merge_views, "movement behind movement becomes one, or none", "canonical"),
     Pass("cse", share_equal, "what is computed twice is computed once"),
     Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),
+    Pass("sums", add_parts, "sums over parts of the channels add these parts", "canonical"),
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
     Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
     Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
