@@ -13,10 +13,11 @@ from .layer import Layer
 from .spec import LiveFilters, WinogradSpec
 from .tile import most_rows
 
-# The most points of a line where two are nested, with few channels and with many, and of one line
+# The most points of a line with few channels and with many, where two lines are nested and of one
 # alone: more have larger errors than 1e-4 of the results' deviation. F(6x6, 3x3) has 4e-5 with 64
-# channels, 9e-5 with 256, 1.2e-4 with 512.
-_MOST_POINTS, _FEW, _MOST_OF_MANY, _MOST_OF_ONE = 8, 256, 7, 12
+# channels, 9e-5 with 256, 1.2e-4 with 512; F(6, 7) 5e-5, 9e-5 and 1.1e-4.
+_FEW = 256
+_MOST_OF_TWO, _MOST_OF_ONE = (8, 7), (12, 10)
 # The results of a tile along an axis, and of 3x3 at stride 1: with tiles of 3, 5 and 6 where the
 # costs are lower VGG-16 takes 6 % longer than without, ResNet-18 3 %, DenseNet 3 % (Zen 5).
 _SIZES, _PLAIN_SIZES = (4, 2, 6, 5, 3), (4, 2)
@@ -80,8 +81,8 @@ def _has_lines(layer: Layer) -> bool:
 def winograd_sizes(layer: Layer) -> Iterator[int]:
     """The sizes of tiles whose errors stay small."""
     window, strides = layer.kernel[1:], layer.stride[1:]
-    most = _MOST_POINTS if layer.kernel[0] * layer.ic <= _FEW else _MOST_OF_MANY
-    most = _MOST_OF_ONE if 1 in window else most
+    are_many = layer.kernel[0] * layer.ic > _FEW
+    most = (_MOST_OF_ONE if 1 in window else _MOST_OF_TWO)[are_many]
     is_plain = window == (3, 3) and strides == (1, 1)
     for m in _PLAIN_SIZES if is_plain else _SIZES:
         lines = lines_for(m, window, strides)
