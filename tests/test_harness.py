@@ -163,9 +163,9 @@ def scribbling(executable: Executable, scribble: Callable[[Instance], None]) -> 
     return executable
 
 
-def memory_of_output(instance: Instance) -> int:
+def memory_of_output(executable: Executable, instance: Instance) -> int:
     """The address of the output, behind that of the only input."""
-    (_, (slot, offset)) = (places[0] for places in instance._places)
+    slot, offset = next(place[1:] for place in executable.places if place[0] == 1)
     return instance.slots[slot] - offset
 
 
@@ -195,7 +195,7 @@ def test_check_mode_admits_the_rounding_of_terms_that_cancel(off: float, monkeyp
 @pytest.mark.parametrize("place", [-1, X.nbytes], ids=["before", "behind"])
 def test_check_mode_finds_a_write_around_an_output(place: int):
     executable = compiled(squared(), {"x": X})
-    scribbling(executable, lambda i: ctypes.memset(memory_of_output(i) + place, 7, 1))
+    scribbling(executable, lambda i: ctypes.memset(memory_of_output(executable, i) + place, 7, 1))
     with override(check=True), pytest.raises(InternalError, match="step 0 .*wrote outside"):
         executable([X])
 

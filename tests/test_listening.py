@@ -206,7 +206,7 @@ class Bound:
         assert executable.binding is not None
         self.outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
         self._instance = Instance(executable, executable.binding, threads)
-        self._instance.connect(net.inputs, self.outputs)
+        self._instance.connect(*net.inputs, *self.outputs)
         self._executable = executable
         self.calls = [c for row in executable.code.calls for c in row]
 

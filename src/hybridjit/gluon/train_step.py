@@ -21,7 +21,6 @@ from ..nd.places import Places
 from ..nd.storage import Storage
 from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
-from ..runtime.arena import address_of
 from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.saved import SAVED, Layout
 from ..types import type_of
@@ -340,17 +339,14 @@ class _Run:
         self.executable = executable
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._instance = Instance(executable, executable.binding, executable.thread_count)
-        self._instance.connect(self._inputs, self._outputs)
 
     def put_input(self, number: int, array: np.ndarray) -> None:
         """Read this array from now on."""
         self._inputs[number] = array
-        self._instance.put(number, address_of(array))
 
     def put_output(self, number: int, array: np.ndarray) -> None:
         """Write this array from now on."""
         self._outputs[number] = array
-        self._instance.put(len(self._inputs) + number, address_of(array))
 
     def __call__(self, stages: Sequence[Stage] = ()) -> None:
         if config.check:
@@ -359,6 +355,7 @@ class _Run:
             for _, call in stages:
                 call()
             return
+        self._instance.connect(*self._inputs, *self._outputs)
         self.executable.run_segments(self._instance, self._inputs, self._outputs, stages)
 
 

@@ -81,7 +81,7 @@ class Checker:
         self.outputs = [fenced.array for fenced in self._made]
         for number, index in executable.results.updated.items():
             self.outputs[number] = self.inputs[index]
-        instance.connect(self.inputs, self.outputs)
+        instance.connect(*self.inputs, *self.outputs)
         # What each buffer should hold: the results as they were when their step ended.
         self._kept = {
             b.number: np.full(b.nbytes, 0xFF, np.uint8)

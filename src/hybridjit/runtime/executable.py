@@ -29,11 +29,15 @@ from .arena import address_of
 from .binding import Binding, PackedStore
 from .checking import Checker
 from .leftovers import keep_freed
-from .results import Outs, Results, nothing
+from .results import Outs, Results
 from .threads import THREADS, main_thread
 from .timed import run_timed
 from .workspace import MAX_IDLE, Room, Turns, Workspace
 
+# Takes the arrays of a call, inputs and then outputs.
+Entry = Callable[..., None]
+# An array, counted from the inputs on; a slot; and what is added to the array's address there.
+Place = tuple[int, int, int]
 # After so many steps of the plan a function is called.
 Stage = tuple[int, Callable[[], None]]
 
@@ -119,53 +123,11 @@ class Instance:
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        self._places = executable.places
-        self._known: list[int | None] = [None] * len(self._places)  # addresses that stand there
-        # Where parameters are inputs: what gives the array of which the address stands there.
-        self._same = [nothing] * len(self._places) if executable.takes_parameters else None
-        self._is_first = True
         self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
         for relocation in image.relocations:
             self.slots[relocation.slot] = self._address(image, relocation)
-        self.steps_address, self.job_address = self._job(executable)
+        self.steps_address, self.connect, self.run_all = self._entries(executable)
         INSTANCES.add(self)  # last of all: others look into those that are there
-
-    def connect(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Put the addresses of one call's arrays where the kernels read them."""
-        if self._same is not None:
-            self._connect_new((*inputs, *outputs), self._same)
-            return
-        known = self._known
-        for number, array in enumerate((*inputs, *outputs)):
-            address = address_of(array)
-            if address != known[number]:
-                self.put(number, address)
-
-    def _connect_new(self, arrays: Sequence[np.ndarray], same: list[Callable[[], object]]) -> None:
-        """Those that are not the same arrays as before: to ask for an address takes 0.3 us.
-
-        NumPy moves no array that something refers to weakly. Places that get another array with the
-        second call are taken for such as get one with every call.
-        """
-        is_first, self._is_first = self._is_first, False
-        for number, array in enumerate(arrays):
-            if same[number]() is array:
-                continue
-            same[number] = nothing
-            address = address_of(array)
-            if address != self._known[number]:
-                self.put(number, address)
-            if is_first:
-                same[number] = weakref.ref(array)
-
-    def put(self, number: int, address: int) -> None:
-        """Array ``number``, of inputs and then outputs, is at this address from now on."""
-        self._known[number] = None  # an exception that comes here leaves nothing half known
-        if self._same is not None:
-            self._same[number] = nothing
-        for slot, offset in self._places[number]:
-            self.slots[slot] = address + offset
-        self._known[number] = address
 
     def _address(self, image: Image, relocation: Relocation) -> int:
         """The address that belongs into a slot of this instance."""
@@ -176,16 +138,22 @@ class Instance:
             return address_of(self.binding.value(number)) + offset
         return self._bases[base] + offset
 
-    def _job(self, executable: Executable) -> tuple[int, int]:
-        """Where the table of kernels and their arguments is, and the job that runs all of it."""
+    def _entries(self, executable: Executable) -> tuple[int, Entry, Entry]:
+        """Where the table of kernels and their arguments is, and two functions.
+
+        ``connect(*inputs, *outputs)`` puts the addresses of one call's arrays where the kernels
+        read them; ``run_all(*inputs, *outputs)`` then runs all of it on the calling thread. Arrays
+        that are not given stay the ones of before.
+        """
         code, base = executable.code, ctypes.addressof(self.slots)
         addresses, calls = code.addresses, code.image.calls
         rows = ((addresses[call.kernel], base + 8 * call.slot, call.unfenced) for call in calls)
         flat = [n for row in rows for n in row]
         self._steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
-        steps_address = ctypes.addressof(self._steps)
-        self._whole = (ctypes.c_int64 * 4)(steps_address, 0, len(calls), main_thread())
-        return steps_address, ctypes.addressof(self._whole)
+        steps = ctypes.addressof(self._steps)
+        entries = code.driver.entries
+        bound = entries.bound(steps, len(calls), main_thread(), base, executable.places)
+        return steps, *bound
 
 
 class Executable:
@@ -209,7 +177,6 @@ class Executable:
         if not self.takes_parameters:
             keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
         self.is_small = code.image.work < WORTH_SHARING
-        self._call = code.driver.call
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
@@ -252,8 +219,7 @@ class Executable:
         except IndexError:
             self.run_into(inputs, outputs)
             return outputs
-        instance.connect(inputs, outputs)
-        self._call(instance.job_address)
+        instance.run_all(*inputs, *outputs)
         bound.idle.append(instance)
         return outputs
 
@@ -278,7 +244,7 @@ class Executable:
             for _, call in stages:
                 call()
         else:
-            instance.connect(inputs, outputs)
+            instance.connect(*inputs, *outputs)
             self.run_segments(instance, inputs, outputs, stages)
         if self._turns and workspace:
             self._turns[0].give(workspace)
@@ -297,15 +263,15 @@ class Executable:
         if not self._is_plain:
             outputs = self.results.arrays(inputs, outputs)
         instance = Instance(self, self.binding, self.thread_count)
-        instance.connect(inputs, outputs)
+        instance.connect(*inputs, *outputs)
         if self._is_quick and not config.check:
-            call, job = self._call, instance.job_address
+            again = instance.run_all
 
             def run(kept: tuple[object, ...] = (instance, inputs, outputs, self)) -> None:
                 if TIMELINE.graphs:
                     self.run_segments(instance, inputs, outputs)
                 else:
-                    call(job)
+                    again()
 
             return run
         return lambda: self.run_segments(instance, inputs, outputs)
@@ -455,17 +421,14 @@ def take_turns(executables: Sequence[Executable]) -> None:
         executable._turns = (turns, number)
 
 
-def places_of_arrays(plan: Plan, image: Image) -> list[list[tuple[int, int]]]:
-    """For each array of a call, inputs and then outputs: slots, and what is added to its address.
+def places_of_arrays(plan: Plan, image: Image) -> list[Place]:
+    """Where the addresses of a call's arrays stand, inputs and then outputs.
 
-    By array, for some have many slots: what all steps of a recurrent layer read is in each of them.
+    Some have many slots: what all steps of a recurrent layer read is in each of them.
     """
-    inputs = len(plan.graph.inputs)
-    places: list[list[tuple[int, int]]] = [[] for _ in range(inputs + len(plan.outputs))]
-    for first, patches in ((0, image.inputs), (inputs, image.outputs)):
-        for slot, number, offset in patches:
-            places[first + number].append((slot, offset))
-    return places
+    inputs = [(number, slot, offset) for slot, number, offset in image.inputs]
+    behind = len(plan.graph.inputs)
+    return inputs + [(behind + number, slot, offset) for slot, number, offset in image.outputs]
 
 
 def _segments(plan: Plan, image: Image, begin: int, end: int) -> list[Segment]:

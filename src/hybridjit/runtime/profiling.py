@@ -77,7 +77,7 @@ class Profiler:
         self.arrays = (inputs, outputs)
         self.threads = executable.thread_count
         self.instance = Instance(executable, executable.binding, self.threads)
-        self.instance.connect(inputs, outputs)
+        self.instance.connect(*inputs, *outputs)
         steps = len(executable.code.image.calls)
         self._stamps = (ctypes.c_int64 * (2 * (steps + 1)))()
 

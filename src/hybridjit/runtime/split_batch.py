@@ -61,7 +61,7 @@ class SplitBatch:
 
         def run() -> None:
             for given, made in samples:
-                instance.connect(given, made)
+                instance.connect(*given, *made)
                 self.one.run_segments(instance, given, made)
 
         return run

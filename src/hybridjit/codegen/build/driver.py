@@ -31,6 +31,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.jit import Library, provide
 from ..llvm.types import I64, PTR, VOID, Value
+from .entries import FROM_PYTHON, Entries, emit_entries
 from .listening import emit_clock, emit_let_go, emit_listen, emit_obey, emit_poll, emit_take_back
 from .pool_memory import (
     BUSY,
@@ -61,7 +62,7 @@ _CALL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _SHARE = ctypes.PYFUNCTYPE(
     ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_int64
 )
-_FROM_PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")
+_FROM_PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", *FROM_PYTHON)
 _FEW = 64
 
 
@@ -71,11 +72,13 @@ class Driver:
 
     ``call(job)`` takes an address, ``share(pool, steps, first, last, threads, stamps, hearer)``
     returns whether the process was forked meanwhile and this is the child. The hearer is the thread
-    whose calls listen for signals; 0 is none. ``layout`` is how the pool's memory begins.
+    whose calls listen for signals; 0 is none. ``entries`` do as ``call`` does for one instance.
+    ``layout`` is how the pool's memory begins.
     """
 
     call: Callable[..., None]
     share: Callable[..., int]
+    entries: Entries
     layout: PoolLayout
 
 
@@ -90,15 +93,15 @@ def load_driver(code: bytes, target: Target) -> Driver:
     library = Library([code], target, PUBLIC)
     _LOADED.append(library)
     call, share = _CALL(library.address("call")), _SHARE(library.address("share"))
-    return Driver(call, share, PoolLayout())
+    return Driver(call, share, Entries(library), PoolLayout())
 
 
 def emit_driver(target: Target) -> ir.Module:
-    """The module that holds ``call`` and ``share``."""
+    """The module that holds ``call``, ``share`` and the entries."""
     module = ir.Module("driver")
     module.triple = target.triple
     listen = emit_listen(module, target)
-    _emit_call(module, target, listen)
+    emit_entries(module, target, _emit_call(module, target, listen))
     run = emit_run(module, target, emit_barrier(module, target))
     serve = emit_serve(module, target, run)
     start_workers = emit_start_workers(module, target, serve)
@@ -182,7 +185,7 @@ def _emit_stamp(lb: LoopBuilder, stamps: Value, number: Index) -> None:
         emit_clock(lb, place)
 
 
-def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> None:
+def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> ir.Function:
     """void call(job): run a job (steps, first, last, main thread) on this thread alone.
 
     One argument costs ctypes 0.3 us less than six. Steps are short: what their kernels do not poll
@@ -205,6 +208,7 @@ def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> None:
             b.ret_void()
     emit_take_back(lb, poll)
     b.ret_void()
+    return function
 
 
 def _emit_alone(

@@ -63,7 +63,7 @@ class PoolLayout:
     orphaned: int = ORPHANED
 
 
-PUBLIC = ("call", "share")  # what Python calls
+PUBLIC = ("call", "share", "connect", "run_all")  # what Python calls
 
 
 def new_function(
