@@ -170,6 +170,7 @@ class Executable:
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
+        self._only = self.output_types[0] if len(self.output_types) == 1 else None
         self._finals: list[int] | None = None
         self._cut: tuple[tuple[int, ...], list[list[Segment]]] | None = None
         purpose = plan.graph.purpose
@@ -205,7 +206,9 @@ class Executable:
         exception in the middle leaves some of what a call writes as it was, some of it new.
         """
         if outs is None and self._is_plain:
-            outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
+            # Without a comprehension: that is a function, 0.1 us (CPython 3.11).
+            only = self._only
+            outputs = [empty(*only)] if only else [empty(*kind) for kind in self.output_types]
         else:
             outputs = self.results.arrays(inputs, outs)
         bound = self._bound
