@@ -141,7 +141,7 @@ class CachedGraph:
             or not self.compiled
         ):
             return self((x,))[0]
-        return NDArray(entry.executable((data,))[0], x._ctx)
+        return NDArray(entry.executable.output_for(data), x._ctx)
 
     # ---- compiled -----------------------------------------------------------------------------
 

@@ -48,6 +48,10 @@ class SplitBatch:
         self.run_into(inputs, outputs)
         return outputs
 
+    def output_for(self, data: np.ndarray) -> np.ndarray:
+        """The first output for the only input."""
+        return self((data,))[0]
+
     def run_into(self, inputs: Arrays, outputs: Arrays) -> None:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
         for sample in range(self.samples):
