@@ -290,7 +290,8 @@ def purpose_of(case: Case) -> Purpose:
     updates = tuple((int(number), name) for number, name in pairs)
     is_training = case.keys.get("training") == "yes"
     saved, precision = int(case.keys.get("saved", "0")), case.keys.get("precision", "float32")
-    return Purpose(is_training, updates, saved, precision=precision)
+    winograd = case.keys.get("winograd") != "never"
+    return Purpose(is_training, updates, saved, precision=precision, winograd=winograd)
 
 
 def _choose(case: Case, outcome: Outcome, plan: Plan, target: Target, notes: list[str]) -> None:

@@ -163,6 +163,7 @@ class TestDump:
         "sums": "sums: no change",
         "layout": "layout=NHWC",
         "columns": "columns reordered",
+        "space-to-depth": "space-to-depth: no change",
         "borders": "_reshape_to",
         "strides": "strides: no change",
         "narrow": "narrow: no change",

@@ -24,7 +24,15 @@ from hybridjit.ir.rewrite import Rule
 from hybridjit.ops.elementwise.binary import ADD
 from hybridjit.ops.nn.softmax import SOFTMAX
 from hybridjit.ops.tensor.joining import CONCAT
-from hybridjit.passes import fold_batchnorm, half, layout, on_rows, sums_of_parts, views
+from hybridjit.passes import (
+    fold_batchnorm,
+    half,
+    layout,
+    on_rows,
+    space_to_depth,
+    sums_of_parts,
+    views,
+)
 from hybridjit.passes.expand import expand
 from hybridjit.passes.fuse import fuse
 from hybridjit.passes.hoist import hoist
@@ -92,6 +100,16 @@ def weighted(axis: int) -> Callable[[], list[Output]]:
     return outputs
 
 
+def first_layer(kernel: Shape, stride: Shape) -> Callable[[], list[Output]]:
+    """A convolution of few channels, which are last."""
+
+    def outputs() -> list[Output]:
+        attrs = {"kernel": kernel, "stride": stride, "pad": (3, 1), "num_filter": 32}
+        return [call("Convolution", var("x"), var("w"), var("b"), layout="NHWC", **attrs)]
+
+    return outputs
+
+
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
     on_rows.pointwise_on_rows: (
@@ -145,6 +163,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(weighted(1), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
         Case(weighted(2), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
     ),
+    space_to_depth.plain_windows: (
+        Case(first_layer((7, 5), (2, 2)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
+        Case(first_layer((7, 5), (2, 1)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
+    ),
     layout.dense_after_flatten: (
         Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),
         Case(pooled_flat((4, -1)), {"x": (2, 3, 4, 5), "w": (5, 18)}),
@@ -175,6 +197,7 @@ PASSES: dict[ModuleType, Callable[..., Graph]] = {
     fold_batchnorm: fold_batchnorm.fold_batchnorm,
     layout: in_regions,
     sums_of_parts: sums_of_parts.add_parts,
+    space_to_depth: space_to_depth.space_to_depth,
 }
 
 

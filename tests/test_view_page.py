@@ -265,7 +265,7 @@ class TestInABrowser:
             "views",
             "cse",
         ]
-        names += ["fold-bn", "sums", "layout", "columns", "borders"]
+        names += ["fold-bn", "sums", "layout", "columns", "space-to-depth", "borders"]
         names += ["strides", "narrow", "merge"]
         names += ["hoist", "bind"]
         names += ["fuse", "plan"]

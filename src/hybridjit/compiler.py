@@ -41,6 +41,7 @@ from .passes.partition import Parts, partition
 from .passes.parts import take_parts
 from .passes.plan_memory import plan_memory
 from .passes.sample_rows import note_sample_rows
+from .passes.space_to_depth import space_to_depth
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.strides import move_strides
 from .passes.sums_of_parts import add_parts
@@ -81,6 +82,7 @@ PIPELINE = (
     Pass("sums", add_parts, "sums over parts of the channels add these parts", "canonical"),
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
     Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
+    Pass("space-to-depth", space_to_depth, "strided first layers by plain windows", "canonical"),
     Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
     Pass("strides", move_strides, "what strided layers pass over is not computed", "canonical"),
     Pass("narrow", narrow, "operands of products in 16 bits, where asked for", "canonical"),
@@ -170,7 +172,7 @@ def compile_graph(
     """
     log = log or new_log(config.dump)
     outputs = tuple(outputs)
-    purpose = replace(purpose, precision=options.precision)
+    purpose = purpose_with(options, purpose)
     plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
     executable = generate(one or plan, options, log)
@@ -304,6 +306,12 @@ def differentiate_graph(
     return joint.with_graph(together)
 
 
+def purpose_with(options: Options, purpose: Purpose = INFERENCE) -> Purpose:
+    """The purpose, with what passes have to know of the options."""
+    winograd = bool(options.winograd) and "winograd" not in config.skip
+    return replace(purpose, precision=options.precision, winograd=winograd)
+
+
 def plan_one_sample(
     plan: Plan,
     outputs: tuple[Output, ...],
@@ -316,7 +324,7 @@ def plan_one_sample(
     Never for a part of training: samples meet in its results.
     """
     purpose = plan.graph.purpose
-    if replace(purpose, precision=INFERENCE.precision) != INFERENCE:
+    if replace(purpose, precision=INFERENCE.precision, winograd=True) != INFERENCE:
         return None
     if SPLIT_BATCH in config.skip or not should_split_batch(plan):
         return None

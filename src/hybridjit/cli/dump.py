@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..compile_log import write_stage
-from ..compiler import STAGES, compile_graph, new_log, plan_graph
-from ..ir.purpose import Purpose
+from ..compiler import STAGES, compile_graph, new_log, plan_graph, purpose_with
 from ..options import Options
 from .arguments import UsageError, add_model, add_precision, add_shapes, add_target, chosen_target
 from .model import model_of
@@ -58,13 +57,13 @@ def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
     sink = _Sink(args.after, args.out, args.kernel)
     log = new_log(args.after, sink)
-    graph = (model.outputs, input_types, param_types)
+    graph, options = (model.outputs, input_types, param_types), Options(precision=args.precision)
     with suppress(_EnoughSeen):
         if any(stage in _LLVM_STAGES for stage in args.after):
             with chosen_target(args.target):
-                compile_graph(*graph, Options(precision=args.precision), log, model.name)
+                compile_graph(*graph, options, log, model.name)
         else:
-            plan_graph(*graph, log, model.name, Purpose(precision=args.precision))
+            plan_graph(*graph, log, model.name, purpose_with(options))
     for stage in args.after:
         if stage not in sink.seen:
             sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")

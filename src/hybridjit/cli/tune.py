@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..codegen.tuned import Choice, Tuned, read_tuned, write_tuned
-from ..compiler import new_log, plan_graph, plan_one_sample
-from ..ir.purpose import Purpose
+from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
 from ..options import Options
 from ..profiling import algorithm
 from ..profiling.tuning import Tried, tune, tuned_of
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
     options, log = Options(precision=args.precision), new_log()
-    purpose = Purpose(precision=args.precision)
+    purpose = purpose_with(options)
     plan = plan_graph(model.outputs, input_types, param_types, log, model.name, purpose)
     one = plan_one_sample(plan, model.outputs, input_types, param_types, log)
     inputs: Sequence[np.ndarray] = [stand_in(name, wanted) for name, wanted in input_types.items()]

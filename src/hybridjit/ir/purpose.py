@@ -27,6 +27,7 @@ class Purpose:
     repeats   names of values that are computed from checkpoints. Others may compute the same, so
               that none of it lives long: the two neither share nor fuse
     precision  the element type of what products multiply: ``float32`` or ``bfloat16``
+    winograd  whether convolutions may be computed by fewer products than the definition's
     """
 
     training: bool = False
@@ -35,6 +36,7 @@ class Purpose:
     goes_back: bool = False
     repeats: frozenset[str] = frozenset()
     precision: str = "float32"
+    winograd: bool = True
 
     def require_fitting(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]

@@ -7,7 +7,6 @@ are wanted in a file of their own, the weights. Nothing of Python or LLVM is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from ..codegen.llvm.jit import Unit, compile_together, portable_target
 from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
 from ..compile_log import CompileLog
-from ..compiler import new_log, plan_graph, plan_one_sample
+from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
 from ..errors import MXNetError
 from ..ir.node import Output
 from ..ir.plan import Plan
-from ..ir.purpose import INFERENCE, Purpose
+from ..ir.purpose import Purpose
 from ..options import Options
 from ..passes.split_batch import batch_of, is_sample_of
 from ..records import dataclass
@@ -211,7 +210,7 @@ def _emit_weights(emitter: Emitter, weights: Weights, request: Request) -> bytes
 def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, int]:
     """The plan of one round, and how many rounds make a call, or a sample of one."""
     types = network.input_types, network.param_types
-    purpose = replace(INFERENCE, precision=request.options.precision)
+    purpose = purpose_with(request.options)
     plan = plan_graph(network.outputs, *types, log, request.name, purpose)
     if request.any_batch:
         _require_separable(plan, network, purpose)
