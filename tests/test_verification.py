@@ -87,9 +87,9 @@ def test_nothing_changes_in_the_net(net):
     assert net._cached.graph.cache.compiled == 1
 
 
-def test_most_steps_are_compared_with_eager_values(net):
+def test_what_is_no_copy_is_compared_with_eager_values(net):
     steps = net.verify(nd.array(IMAGES)).steps
-    assert sum(step.eager is not None for step in steps) >= len(steps) - 2
+    assert all(step.eager is not None for step in steps if step.kind != "copy")
     assert all(step.own is not None for step in steps)
 
 

@@ -177,12 +177,14 @@ class VectorBuilder(IndexBuilder):
             result = self.b.insert_element(result, value, ir.Constant(I32, lane))
         return result
 
-    def prefetch(self, pointer: Value, index: Index) -> None:
-        """Ask for the cache line of element ``index``; never faults, whatever the address."""
+    def prefetch(self, pointer: Value, index: Index, level: int = 2) -> None:
+        """Ask for the cache line of element ``index``, into the cache of this level; never faults,
+        whatever the address.
+        """
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
-        read, into_l2, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        read, locality, data = (ir.Constant(I32, n) for n in (0, 4 - level, 1))
         address = self.b.gep(pointer, [self.i64(index)], source_etype=self.element_at(pointer))
-        self.b.call(function, [address, read, into_l2, data])
+        self.b.call(function, [address, read, locality, data])
 
     def store(self, value: Value, pointer: Value, index: Index = 0) -> None:
         """A scalar or a whole vector; ``index`` counts elements of its type."""

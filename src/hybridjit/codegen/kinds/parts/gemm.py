@@ -71,12 +71,14 @@ class Ahead:
     """The weights that come next: where a tile's part of them begins, and lines asked for a round.
 
     A block of weights serves several tiles. Each tile asks for a part of the next block while it
-    computes, so that the first tile on that block does not wait for memory.
+    computes, so that the first tile on that block does not wait for memory. ``level`` is that of
+    the cache that they come into.
     """
 
     pointer: Value
     lines: int
     tile: NextTile | None = None
+    level: int = 2
 
     @staticmethod
     def lines_for(nbytes: int, unroll: int, tiles: int, least: int = 2) -> int:
@@ -89,13 +91,14 @@ class Ahead:
     def after(self, b: LoopBuilder, k: Index, unroll: int) -> Ahead:
         """What is left of it behind ``k`` steps."""
         tile = self.tile and replace(self.tile, first=b.add(self.tile.first, k))
-        return Ahead(b.at(self.pointer, b.mul(k, self.per_step(b, unroll))), self.lines, tile)
+        pointer = b.at(self.pointer, b.mul(k, self.per_step(b, unroll)))
+        return replace(self, pointer=pointer, tile=tile)
 
     def ask(self, b: LoopBuilder, k: Index, unroll: int) -> None:
         """In the round that begins at ``k``."""
         line = b.mul(k, self.per_step(b, unroll))
         for n in range(self.lines):
-            b.prefetch(self.pointer, b.add(line, n * line_elements(b)))
+            b.prefetch(self.pointer, b.add(line, n * line_elements(b)), self.level)
         if self.tile is not None:
             self.tile.ask(b, k, unroll)
 
