@@ -18,8 +18,10 @@ from .tile import most_rows
 # channels, 9e-5 with 256, 1.2e-4 with 512; F(6, 7) 5e-5, 9e-5 and 1.1e-4.
 _FEW = 256
 _MOST_OF_TWO, _MOST_OF_ONE = (8, 7), (12, 10)
-# The results of a tile along an axis, and of 3x3 at stride 1: with tiles of 3, 5 and 6 where the
-# costs are lower VGG-16 takes 6 % longer than without, ResNet-18 3 %, DenseNet 3 % (Zen 5).
+# The results of a tile along an axis, and of 3x3 and 4x4 at stride 1: with tiles of 3, 5 and 6
+# where the costs are lower VGG-16 takes 6 % longer than without, ResNet-18 3 %, DenseNet 3 %
+# (Zen 5). Tiles of 5 for 4x4, 12 channels to 64 at 112x112, gain nothing, and take LLVM 94 ms in
+# place of 56.
 _SIZES, _PLAIN_SIZES = (4, 2, 6, 5, 3), (4, 2)
 # Vectors of channels from which on strided layers of groups gain: 28x28, 8 groups of 32 channels,
 # stride 2, takes 0.225 ms on 16 lanes, 0.219 directly; of 64 channels 0.66 and 0.71.
@@ -86,7 +88,7 @@ def winograd_sizes(layer: Layer) -> Iterator[int]:
     window, strides = layer.kernel[1:], layer.stride[1:]
     are_many = layer.kernel[0] * layer.ic > _FEW
     most = (_MOST_OF_ONE if 1 in window else _MOST_OF_TWO)[are_many]
-    is_plain = window == (3, 3) and strides == (1, 1)
+    is_plain = window in ((3, 3), (4, 4)) and strides == (1, 1)
     for m in _PLAIN_SIZES if is_plain else _SIZES:
         lines = lines_for(m, window, strides)
         if max(count for line in lines for count in line.counts) <= most:
