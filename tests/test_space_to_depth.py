@@ -80,6 +80,8 @@ def test_only_where_winograd_gains():
     assert spaces((7, 7), (2, 2))
     assert not spaces((3, 3), (2, 2))
     assert not spaces((4, 4), (2, 2))
+    assert spaces((9, 5), (2, 2))
+    assert not spaces((11, 5), (2, 2))
     assert not spaces((7, 7), (1, 1))
     assert not spaces((7, 7), (2, 3))
     assert not spaces((7, 7), (2, 2), dilate=(2, 2))

@@ -23,6 +23,8 @@ _STRIDES = (2, 3, 4)
 _FEWEST, _MOST = 12, 64
 # Of results: of fewer channels Winograd does not gain, and fewer places are few tiles.
 _FILTERS, _PLACES = 32, 8
+# Taps of the new windows: fewer save less, and more leave no room for tiles of 4x4 results.
+_SHORTEST, _LONGEST = 3, 5
 # Results of a tile along each axis, by which products are counted.
 _TILE = 4
 _CHANNELS_FIRST, _CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -36,7 +38,7 @@ def space_to_depth(graph: Graph, fired: list[str] | None = None) -> Graph:
 @rule("Convolution(x, w, stride=s)  =>  Convolution(squares of x, squares of w)", CONVOLUTION)
 def plain_windows(value: Value, match: Match) -> Replacement:
     data, weight, *bias = value.inputs
-    if not match.is_fixed(weight) or match.is_fixed(data) or not _gains(value):
+    if not _gains(value) or not match.is_fixed(weight) or match.is_fixed(data):
         return None
     g, attrs = building(value), value.attrs
     stride = attrs["stride"][0]
@@ -61,7 +63,7 @@ def _gains(layer: Value) -> bool:
     if not (is_square and is_plain and is_large and _FEWEST <= channels <= _MOST):
         return False
     window = [-(-taps // stride[0]) for taps in kernel]
-    if min(window) < 3:
+    if min(window) < _SHORTEST or max(window) > _LONGEST:
         return False
     points = (_TILE + window[0] - 1) * (_TILE + window[1] - 1)
     return bool(2 * points * channels < _TILE**2 * kernel[0] * kernel[1] * data.dims[3])
