@@ -52,6 +52,7 @@ BEHIND = (
     "training_bits",
     "verification",
     "whole_files",
+    "winograd",
 )
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
