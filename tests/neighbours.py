@@ -84,6 +84,11 @@ def dense_across(units: int) -> Layer:
     return make
 
 
+def places_first(make: Layer) -> Layer:
+    """The layer on data whose samples lie side by side."""
+    return lambda x: call("transpose", make(call("transpose", x, axes=(1, 0, 2))), axes=(1, 0, 2))
+
+
 def conv_weight(shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Layer:
     """The gradient of a convolution by its weight, from the result's gradient of this shape."""
     return layer("_convolution_by_weight", var("d", shape), kernel=kernel, **attrs)
@@ -184,6 +189,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "weight-3d": (conv_weight((1, 5, 3, 5, 6), (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
     "dense": (dense(21), (3, 37)),
     "dense-strassen": (dense_across(384), (2, 95, 384)),
+    "dense-strassen-places-first": (places_first(dense_across(384)), (95, 2, 384)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
     "batch-dot-turned": (

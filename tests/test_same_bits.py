@@ -19,7 +19,7 @@ KINDS = (
     "deconv", "deconv-depthwise", "lstm", "gru", "rnn", "layer-norm-across", "instance-norm",
     "instance-norm-last", "group-norm", "l2-norm", "lrn", "lrn-last", "upsampling", "bilinear",
     "adaptive", "softmax", "global-pool", "conv-strassen", "conv-winograd-groups",
-    "dense-strassen",
+    "dense-strassen", "dense-strassen-places-first",
 )  # fmt: skip
 
 # Sums over a batch, and operators whose attributes or operands are of one batch.
@@ -44,7 +44,7 @@ def test_any_number_of_threads(name: str, monkeypatch):
 def of_batch(name: str, count: int) -> tuple[Network, int]:
     """The layer on ``count`` samples, and the axis of samples; parameters do not depend on it."""
     make, shape = LAYERS[name]
-    axis = 1 if name in ("lstm", "gru", "rnn") else 0
+    axis = 1 if name in ("lstm", "gru", "rnn", "dense-strassen-places-first") else 0
     return network(make, (*shape[:axis], count, *shape[axis + 1 :])), axis
 
 

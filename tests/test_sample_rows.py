@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiling import call, plan_of, var
+from hybridjit.ir.graph import SampleRows
 from hybridjit.ir.node import Output, topological
 from hybridjit.ops.nn.matrix_products import FULLY_CONNECTED
 
@@ -65,7 +66,20 @@ def attention_on(x: Output) -> Output:
     return call("batch_dot", scores, x)
 
 
+def interleaved(x: Output) -> Output:
+    """Attention on places that come first, of parts that lie head by head."""
+    scores = call("softmax", call("_contrib_interleaved_matmul_selfatt_qk", x, heads=2))
+    values = call("_contrib_interleaved_matmul_selfatt_valatt", x, scores, heads=2)
+    return call("Concat", values, values, values, dim=2, num_args=3)
+
+
+def recurrent(x: Output) -> Output:
+    weights, state = var("r"), call("zeros_like", call("slice_axis", x, axis=0, begin=0, end=1))
+    return call("RNN", x, weights, state, mode="rnn_tanh", state_size=SIZE, num_layers=1)
+
+
 PARAMS = {"w": (SIZE, SIZE), "m": (PLACES, PLACES), "k": (SIZE, SIZE, 1, 1), "p": (1, PLACES, SIZE)}
+PARAMS |= {"r": (2 * SIZE * SIZE + 2 * SIZE,), "v": (SIZE, SIZE // 4)}
 BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
     "nothing": (lambda x: x, 1),
     "attention": (attention, PLACES),
@@ -73,8 +87,6 @@ BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
     "mean across channels": (mean_of(2), 1),
     "softmax across channels": (lambda x: call("softmax", x, axis=-1), 1),
     "softmax across places": (lambda x: call("softmax", x, axis=1), PLACES),
-    "across samples": (mean_of(0), 1),
-    "places first, attention along them": (lambda x: turned(attention(x)), 1),
     "mixer": (mixer, PLACES),
     "patches": (patches, PLACES),
     "a parameter for each place": (lambda x: call("broadcast_add", x, var("p")), 1),
@@ -82,10 +94,19 @@ BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
 }
 
 
-def rows_of(outputs: list[Output], batch: int) -> list[int]:
+PLACES_FIRST: dict[str, Callable[[Output], Output]] = {
+    "attention": lambda x: turned(attention(turned(x))),
+    "interleaved attention": interleaved,
+    "mean across places": mean_of(0),
+    "steps": recurrent,
+}
+
+
+def rows_of(outputs: list[Output], *places: int) -> list[SampleRows]:
+    """Of the layers in front of ``outputs``, on data of so many places by channels."""
     names = {n.name for n in topological(outputs) if n.is_variable} - {"x"}
     arrays = {name: np.ones(PARAMS[name], np.float32) for name in names}
-    arrays["x"] = np.ones((batch, PLACES, SIZE), np.float32)
+    arrays["x"] = np.ones((*places, SIZE), np.float32)
     graph = plan_of(outputs, arrays, [*names]).graph
     layers = [v for v in graph.values if v.op is FULLY_CONNECTED and v.shape[1] == SIZE]
     return [graph.rows_of_sample(layer) for layer in layers]
@@ -96,12 +117,28 @@ def rows_of(outputs: list[Output], batch: int) -> list[int]:
 def test_rows_behind(name: str, batch: int):
     """The same of a batch of one: a sample that is alone has the bits that it has among others."""
     make, expected = BEHIND[name]
-    assert rows_of([dense(make(var("x")))], batch)[-1] == expected
+    assert rows_of([dense(make(var("x")))], batch, PLACES)[-1] == SampleRows(expected)
+
+
+@pytest.mark.parametrize("batch", [3, 1])
+@pytest.mark.parametrize("name", PLACES_FIRST)
+def test_rows_of_samples_side_by_side(name: str, batch: int):
+    """As many rows apart as there are samples, in front of what runs along places and behind it."""
+    around = dense(PLACES_FIRST[name](dense(var("x"))))
+    assert {*rows_of([around], PLACES, batch)} == {SampleRows(PLACES, batch)}
+
+
+@pytest.mark.parametrize("batch", [3, 1])
+def test_rows_between_others(batch: int):
+    """Heads may be samples as well as what is outside: places of neither are taken together."""
+    heads = call("reshape", mean_of(1)(var("x")), shape=(0, 0, 4, 6))
+    layer = call("FullyConnected", heads, var("v"), num_hidden=SIZE, flatten=False, no_bias=True)
+    assert rows_of([layer], batch, PLACES) == [SampleRows()]
 
 
 def test_what_meets_later_counts_as_well():
     """Every layer of a network has the same axes."""
     first = dense(call("relu", var("x")))
-    assert rows_of([first], 3) == [1]
-    assert rows_of([attention(first)], 3) == [PLACES]
-    assert rows_of([first, call("sum", first, axis=1)], 3) == [PLACES]
+    assert rows_of([first], 3, PLACES) == [SampleRows()]
+    assert rows_of([attention(first)], 3, PLACES) == [SampleRows(PLACES)]
+    assert rows_of([first, call("sum", first, axis=1)], 3, PLACES) == [SampleRows(PLACES)]

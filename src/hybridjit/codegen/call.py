@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..ir.graph import Use, Value
+from ..ir.graph import SampleRows, Use, Value
 from ..ir.image import Packed
 from ..ir.plan import Step, View
 from ..records import dataclass
@@ -144,9 +144,8 @@ class Setting:
 
     is_training  whether results depend on the batch anyway, so that choices may too
     decide       who chooses instead of the cost model, if anybody does
-    sample_rows  ``sample_rows(value)``: how many rows of a dense layer are of one sample for sure,
-                 so that they may be computed together in other sums than another sample's; 1 where
-                 none may
+    sample_rows  ``sample_rows(value)``: which rows of a dense layer are of one sample for sure, so
+                 that they may be computed together in other sums than another sample's
     """
 
     params: dict[Value, int]
@@ -154,7 +153,7 @@ class Setting:
     winograd: bool | str = True
     is_training: bool = False
     decide: Decide | None = None
-    sample_rows: Callable[[Value], int] = lambda value: 1
+    sample_rows: Callable[[Value], SampleRows] = lambda value: SampleRows()
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
         """Of candidates, the cost model's first; or of these and ``others`` what is decided.

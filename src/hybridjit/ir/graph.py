@@ -99,13 +99,29 @@ class Group:
         return tuple(dict.fromkeys(use for use in uses if use.value not in own))
 
 
+@dataclass(frozen=True)
+class SampleRows:
+    """Rows of a dense layer that are of one sample: ``count`` of them, ``apart`` rows from each
+    other.
+
+    Rows 1 apart begin at any multiple of ``count``; all others are those of ``apart`` samples.
+    """
+
+    count: int = 1
+    apart: int = 1
+
+    def __str__(self) -> str:
+        apart = f", {self.apart} apart" if self.apart > 1 else ""
+        return f"{self.count} rows a sample{apart}"
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Inputs in call order, parameters, outputs; ``groups`` in an order that can be executed.
 
     From ``hoist`` on, ``bind`` is the graph whose outputs are this one's parameters, in order.
-    ``purpose`` says what it is compiled for. ``sample_rows`` are names of dense layers, and how
-    many of their rows are of one sample for sure, where that is known.
+    ``purpose`` says what it is compiled for. ``sample_rows`` are names of dense layers, and which
+    of their rows are of one sample for sure, where that is known.
     """
 
     inputs: tuple[Value, ...]
@@ -115,7 +131,7 @@ class Graph:
     name: str = "graph"
     bind: Graph | None = None
     purpose: Purpose = INFERENCE
-    sample_rows: tuple[tuple[str, int], ...] = ()
+    sample_rows: tuple[tuple[str, SampleRows], ...] = ()
 
     @cached_property
     def updated(self) -> Mapping[int, int]:
@@ -141,9 +157,9 @@ class Graph:
     def output_values(self) -> frozenset[Value]:
         return frozenset(use.value for use in self.outputs)
 
-    def rows_of_sample(self, dense: Value) -> int:
-        """How many rows of a dense layer follow each other and are of one sample; 1 if unknown."""
-        return dict(self.sample_rows).get(dense.name, 1)
+    def rows_of_sample(self, dense: Value) -> SampleRows:
+        """The rows of a dense layer that are of one sample; one alone where that is unknown."""
+        return dict(self.sample_rows).get(dense.name, SampleRows())
 
     def with_outputs(self, outputs: Iterable[Use]) -> Graph:
         """The same inputs and parameters with other outputs; unused parameters are dropped."""

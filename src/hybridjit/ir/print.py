@@ -47,7 +47,7 @@ def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
         if value in graph.inputs:
             continue
         rows_of_sample = graph.rows_of_sample(value)
-        number = f"{rows_of_sample} rows a sample" if rows_of_sample > 1 else ""
+        number = str(rows_of_sample) if rows_of_sample.count > 1 else ""
         number = f"group {group_of[value]}" if value in group_of else number
         types = " ".join(str(t) for t in value.types)
         rows.append((names.of_value(value), value.name, names.call(value), types, number))

@@ -1,11 +1,12 @@
-"""Sample rows: how many rows of a dense layer are of one sample of the batch for sure.
+"""Sample rows: which rows of a dense layer are of one sample of the batch for sure.
 
-In: a graph whose movement is as it was written. Out: the graph with the number of rows that follow
-each other and are of one sample, for each dense layer where that is known.
+In: a graph whose movement is as it was written. Out: the graph with the rows that are of one
+sample, for each dense layer where that is known.
 
 Which axis is the batch no operator says; but along it nothing may meet. So an axis that a sum, a
 softmax, a norm or a product runs along anywhere in the graph is none, and rows that lie along it
-are of one sample: the places of a sequence in front of attention.
+are of one sample: the places of a sequence in front of attention. So are the steps of a recurrent
+layer; there the batch is the inner axis: rows of a sample are as far apart as there are samples.
 
 An axis is followed through the graph as digits: places of an axis of an operand, or of what an
 operator makes new, counted in steps of ``inner``. Reshapes split and join digits, transposes move
@@ -16,11 +17,11 @@ merged, which an axis of size 1 is nothing to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
-from ..ir.graph import Graph, Use, Value
+from ..ir.graph import Graph, SampleRows, Use, Value
 from ..ops.nn.embedding_table import EMBEDDING
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.record import OpDef
@@ -51,9 +52,9 @@ def note_sample_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
         return graph
     axes = _Axes(graph)
     rows = ((value.name, axes.own_rows(value)) for value in layers)
-    found = tuple((name, count) for name, count in rows if count > 1)
+    found = tuple((name, of_sample) for name, of_sample in rows if of_sample.count > 1)
     if fired is not None:
-        fired += [f"{name}: {count} rows are of one sample" for name, count in found]
+        fired += [f"{name}: {of_sample}" for name, of_sample in found]
     return replace(graph, sample_rows=found) if found else graph
 
 
@@ -72,11 +73,21 @@ class _Axes:
             self._axes[value] = self._follow(value)
         self._met = set(map(self._first, self._met))
 
-    def own_rows(self, dense: Value) -> int:
-        """How many rows of a dense layer are of one sample for sure, from any multiple of it on."""
-        rows = self._axes[dense][0]
-        own = takewhile(lambda digit: self._first(digit) in self._met, reversed(rows))
-        return product(tuple(digit.size for digit in own))
+    def own_rows(self, dense: Value) -> SampleRows:
+        """The rows of a dense layer that are of one sample for sure.
+
+        One alone where others lie between them and around them, even if they are the only sample's:
+        its bits are those that it has among others.
+        """
+        digits = self._axes[dense][0]
+        inner = [*takewhile(lambda digit: not self._is_met(digit), reversed(digits))]
+        own = [*takewhile(self._is_met, reversed(digits[: len(digits) - len(inner)]))]
+        if inner and len(inner) + len(own) < len(digits):
+            return SampleRows()
+        return SampleRows(_size(own), _size(inner)) if own else SampleRows()
+
+    def _is_met(self, digit: Digit) -> bool:
+        return self._first(digit) in self._met
 
     # --- digits that are the same ---
 
@@ -132,7 +143,7 @@ class _Axes:
         for use in self._activations(value):
             of_use = self._of(use)
             for place, axis in zip(range(len(axes) - len(of_use), len(axes)), of_use):
-                if product(tuple(d.size for d in axis)) == value.shape[place]:
+                if _size(axis) == value.shape[place]:
                     axes[place] = self._joined(axes[place], axis)
         return tuple(axes)
 
@@ -198,11 +209,21 @@ class _Axes:
     def _embedding(self, value: Value) -> tuple[Axis, ...]:
         return (*self._of(value.inputs[0]), *self._new(value.shape[-1:]))
 
+    def _steps(self, value: Value) -> tuple[Axis, ...]:
+        """A recurrent layer runs along its data's first axis; the batch is the second."""
+        steps, batch, _ = self._of(value.inputs[0])
+        self._meet([steps])
+        return (steps, batch, *self._new(value.shape[2:]))
+
     def _images(self, value: Value) -> tuple[Axis, ...]:
         """Convolutions and pooling: the first axis is the batch, places are of one image."""
         new = self._new(value.shape[1:])
         self._meet(new)
         return (self._of(value.inputs[0])[0], *new)
+
+
+def _size(digits: Iterable[Digit]) -> int:
+    return product(tuple(digit.size for digit in digits))
 
 
 def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
@@ -212,7 +233,7 @@ def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
     rest, axes = list(reversed(digits)), []
     for place, size in enumerate(shape):
         axis = _taken(rest, size)
-        if product(tuple(digit.size for digit in axis)) != size:
+        if _size(axis) != size:
             return ()
         # A batch of one that has no axis of its own any more belongs to the one before it.
         ones = len([*takewhile(lambda digit: digit.size == 1, reversed(rest))])
@@ -258,4 +279,5 @@ _OF_KERNELS: dict[str, Rule] = {
     "reduce": _Axes._reduce,
     "conv": _Axes._images,
     "pool": _Axes._images,
+    "recurrent": _Axes._steps,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ....ir.graph import SampleRows
 from ....ir.image import Packed
 from ....ir.plan import Step, View
 from ....ops.nn.matrix_products import BATCH_DOT
@@ -43,9 +44,9 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     if anchor.op is BATCH_DOT or _prefers_matmul(step, setting):
         return _choose_matmul(step, setting.target)
     if x.shape[0] == 1:
-        return _choose_as_convolution(step, setting, 1)
+        return _choose_as_convolution(step, setting, SampleRows())
     rows = _rows_by_strassen(step, setting)
-    if rows > 1:
+    if rows.count > 1:
         return _choose_as_convolution(step, setting, rows)
     setting = in_pairs(setting, x.strides[1], step)
     target, (inputs, outputs) = setting.target, (x.shape[1], anchor.shape[1])
@@ -207,26 +208,27 @@ def _two(strides: Ints) -> Ints:
 _MOST_PARAMETERS = 1 << 28
 
 
-def _rows_by_strassen(step: Step, setting: Setting) -> int:
-    """How many rows of one sample are computed by Strassen's algorithm; 1 where none are.
+def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
+    """The rows of one sample that are computed by Strassen's algorithm; one alone where none are.
 
     It adds up a row of the first half in another order than one of the second: rows of different
     samples are not put together, so that a sample's bits do not depend on its place.
     """
     anchor = step.group.anchor
     if setting.is_training or not setting.winograd:
-        return 1
+        return SampleRows()
     x = views_of(step, anchor.inputs[:1])[0]
     target = in_pairs(setting, x.strides[1], step).target
-    layer = _as_convolution(step, x.shape[0])
+    layer = _as_convolution(step, SampleRows(x.shape[0]))
     if not is_fixed(anchor.inputs[1], setting) or not suits_strassen(layer, target):
-        return 1
+        return SampleRows()
     if sum(value.type.size for value in setting.params) > _MOST_PARAMETERS:
-        return 1
+        return SampleRows()
     rows = setting.sample_rows(anchor)
     layer = _as_convolution(step, rows)
     best = algorithms(layer, target, setting.winograd, True)[0]
-    return rows if isinstance(best, StrassenSpec) and _pays(layer, best, setting) else 1
+    pays = isinstance(best, StrassenSpec) and _pays(layer, best, setting)
+    return rows if pays else SampleRows()
 
 
 def _pays(layer: Layer, best: StrassenSpec, setting: Setting) -> bool:
@@ -239,31 +241,33 @@ def _pays(layer: Layer, best: StrassenSpec, setting: Setting) -> bool:
     return setting.winograd == "always" or cost(layer, best, setting.target) < layer.operations
 
 
-def _choose_as_convolution(step: Step, setting: Setting, rows: int) -> tuple[Call, ...]:
-    """A dense layer as a 1x1 convolution: images of one row, a column for each of so many rows of
-    data.
+def _choose_as_convolution(step: Step, setting: Setting, rows: SampleRows) -> tuple[Call, ...]:
+    """A dense layer as a 1x1 convolution: an image of one row for each sample, a column for each of
+    its rows of data.
     """
     anchor = step.group.anchor
     _, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
-    images = x.shape[0] // rows
+    images = x.shape[0] // rows.count
     layer = _as_convolution(step, rows)
-    return calls_of(step, layer, Address(x), extra, images, setting, is_plain=rows > 1)
+    return calls_of(step, layer, Address(x), extra, images, setting, is_plain=rows.count > 1)
 
 
-def _as_convolution(step: Step, rows: int) -> Layer:
+def _as_convolution(step: Step, rows: SampleRows) -> Layer:
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     one = (1, 1, 1)
 
     def columns(strides: Ints) -> Ints:
-        return (rows * strides[0] if rows > 1 else 0, 0, 0, strides[0], strides[1])
+        of_image = rows.count if rows.apart == 1 else 1
+        image = of_image * strides[0] if rows.count > 1 else 0
+        return (image, 0, 0, rows.apart * strides[0], strides[1])
 
     return Layer(
-        inp=(1, 1, rows),
-        out=(1, 1, rows),
+        inp=(1, 1, rows.count),
+        out=(1, 1, rows.count),
         kernel=one,
         stride=one,
         dilate=one,
