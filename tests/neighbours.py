@@ -71,22 +71,17 @@ def dense(units: int) -> Layer:
     return layer("FullyConnected", var("w"), var("b"), num_hidden=units)
 
 
-def dense_across(units: int) -> Layer:
-    """A dense layer on places of sequences, which a mean has put together."""
+def dense_across(units: int, axis: int = 1) -> Layer:
+    """A dense layer on places of sequences, which a mean along this axis has put together."""
 
     def make(x: Output) -> Output:
-        across = call("broadcast_sub", x, call("mean", x, axis=1, keepdims=True), name="before")
+        across = call("broadcast_sub", x, call("mean", x, axis=axis, keepdims=True), name="before")
         weights = (var("w"), var("b"))
         return call(
             "FullyConnected", across, *weights, num_hidden=units, flatten=False, name="layer"
         )
 
     return make
-
-
-def places_first(make: Layer) -> Layer:
-    """The layer on data whose samples lie side by side."""
-    return lambda x: call("transpose", make(call("transpose", x, axes=(1, 0, 2))), axes=(1, 0, 2))
 
 
 def conv_weight(shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Layer:
@@ -189,7 +184,7 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
     "weight-3d": (conv_weight((1, 5, 3, 5, 6), (2, 3, 3), pad=(0, 1, 1)), (1, 4, 4, 5, 6)),
     "dense": (dense(21), (3, 37)),
     "dense-strassen": (dense_across(384), (2, 95, 384)),
-    "dense-strassen-places-first": (places_first(dense_across(384)), (95, 2, 384)),
+    "dense-strassen-places-first": (dense_across(384, axis=0), (95, 2, 384)),
     "dense-one-row": (dense(64), (1, 50)),
     "batch-dot": (layer("batch_dot", var("other", (3, 17, 19))), (3, 5, 17)),
     "batch-dot-turned": (
