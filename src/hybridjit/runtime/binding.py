@@ -24,7 +24,7 @@ from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from ..quiet import quiet
 from ..tasks import begin
-from .arena import address_of, aligned_empty
+from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 
 # Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
@@ -102,22 +102,31 @@ class Binding:
     def prepare(self, wanted: Iterable[Packed]) -> None:
         """Pack these, the largest first, on several threads."""
         keys = {self._key(each): each for each in wanted}
-        work = [self._work(key, each) for key, each in keys.items() if not self._has(key)]
+        missing = {key: each for key, each in keys.items() if not self._has(key)}
+        rooms = aligned_together([self._nbytes(each) for each in missing.values()])
+        work = [self._work(key, each, room) for (key, each), room in zip(missing.items(), rooms)]
         work.sort(key=lambda w: -w.made.nbytes)
         size = sum(w.made.nbytes for w in work)
         _share(deque(self._tasks(work)), min(THREADS.count, 1 + size // (2 * _PIECE)))
 
     # --- packing ---
 
-    def _work(self, key: object, wanted: Packed) -> _Work:
-        packing = wanted.packing
+    def _like(self, wanted: Packed) -> np.ndarray:
+        """An array of the shape and the type of what is packed, which takes no memory."""
         if wanted.index is None:
-            zeros = np.zeros(wanted.size, wanted.element)
-            made = aligned_empty(packing.size(zeros), zeros.dtype)
-            return _Work(key, made, [lambda: self._pack(packing, zeros, made)])
+            return np.broadcast_to(np.zeros((), wanted.element), wanted.size)
+        type_ = self._bind.outputs[wanted.index].type
+        return np.broadcast_to(np.zeros((), type_.dtype), type_.dims)
+
+    def _nbytes(self, wanted: Packed) -> int:
+        return wanted.packing.size(self._like(wanted)) * np.dtype(wanted.element).itemsize
+
+    def _work(self, key: object, wanted: Packed, room: np.ndarray) -> _Work:
+        packing, like = wanted.packing, self._like(wanted)
+        made = room.view(wanted.element)
+        if wanted.index is None:
+            return _Work(key, made, [lambda: self._pack(packing, np.zeros_like(like), made)])
         use = self._bind.outputs[wanted.index]
-        like = np.broadcast_to(np.zeros((), use.type.dtype), use.type.dims)
-        made = aligned_empty(packing.size(like), np.dtype(wanted.element))
         moved = moved_rows(use) if packing.rows or packing.unpacking else None
         if moved is None:
             whole = [lambda: self._pack(packing, self._evaluated(use, as_views=True), made)]

@@ -1,0 +1,61 @@
+"""Memory on boundaries, of its own and side by side."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from hybridjit.errors import InternalError
+from hybridjit.runtime.arena import ALIGNMENT, Arena, aligned_bytes, aligned_together
+
+HUGE_PAGE = 2 << 20
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, 1 << 20, (5 << 20) + 3])
+def test_bytes_begin_on_a_boundary(nbytes):
+    found = aligned_bytes(nbytes)
+    found[:10] = found[-10:] = 7
+    boundary = ALIGNMENT if nbytes < 1 << 20 else HUGE_PAGE
+    assert found.nbytes == nbytes and (nbytes == 0 or found.ctypes.data % boundary == 0)
+
+
+def test_arrays_side_by_side_do_not_overlap():
+    sizes = [100, 3 << 20, 0, 7, 64 << 20, 70 << 20, 1]
+    rooms = aligned_together(sizes)
+    assert [room.nbytes for room in rooms] == sizes
+    spans = sorted((room.ctypes.data, room.nbytes) for room in rooms if room.size)
+    assert all(start % ALIGNMENT == 0 for start, _ in spans)
+    assert all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:]))
+
+
+def test_small_arrays_share_what_is_asked_for():
+    first, second = aligned_together([3 << 20, 3 << 20])
+    assert second.ctypes.data - first.ctypes.data == 3 << 20
+    assert first.ctypes.data % HUGE_PAGE == 0
+
+
+def test_arrays_side_by_side_are_at_most_64_megabytes():
+    """What is freed with the last of it is bounded."""
+    rooms = aligned_together([40 << 20, 24 << 20, 1, 80 << 20])
+    blocks = [room if room.base is None else room.base for room in rooms]
+    assert blocks[0] is blocks[1]
+    assert len({id(block) for block in blocks}) == 3
+
+
+def test_no_array_asks_for_nothing():
+    assert aligned_together([]) == []
+
+
+@pytest.mark.parametrize("nbytes", [0, 100, 3 << 20])
+@pytest.mark.parametrize("at", [-1, 0])
+def test_canaries_lie_on_both_sides(nbytes, at):
+    arena = Arena(nbytes)
+    arena.poison()
+    arena.check_canaries("nothing")
+    assert arena.address % ALIGNMENT == 0 and arena.bytes.nbytes == nbytes
+    assert arena.bytes.ctypes.data == arena.address or nbytes == 0
+    beyond = arena.address + (nbytes if at == 0 else -1)
+    ctypes.memset(beyond, 0, 1)
+    with pytest.raises(InternalError, match="a kernel wrote outside the arena"):
+        arena.check_canaries("a kernel")
