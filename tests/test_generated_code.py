@@ -242,6 +242,35 @@ EDGES: dict[str, Network] = {
 }
 
 
+# A CPU that works on half of 64 bytes at a time, and layers whose last vector is half of one.
+ZEN4 = replace(TARGETS["avx512"], cpu="znver4")
+HALVES: dict[str, Network] = {
+    "1x1": network(inside(conv(24, (1, 1))), (1, 96, 24, 24)),
+    "1x1, three": network(inside(conv(40, (1, 1))), (1, 96, 24, 24)),
+    "one": network(inside(conv(8, (1, 1))), (1, 96, 24, 24)),
+    "3x3": network(inside(conv(24, pad=(1, 1))), (1, 24, 24, 24)),
+    "first": network(conv(24, stride=(2, 2), pad=(1, 1)), (1, 3, 112, 112)),
+    "digits": network(conv(6, (5, 5)), (1, 1, 28, 28)),
+    "dense": network(dense(24), (48, 512)),
+    "attention": network(layer("batch_dot", var("other", (4, 64, 24))), (4, 48, 64)),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_half_a_vector_is_multiplied_as_half_of_one(name: str):
+    """In registers, and a number of x is loaded once for whole vectors and for the half."""
+    specs = specs_of(HALVES[name], ZEN4, winograd=False)
+    (spec,) = (s for s in specs if s.kind in ("conv", "dense", "matmul"))
+    loops = [loop for loop in innermost_loops(listing(spec, ZEN4)) if loop.count(PRODUCT) >= 2]
+    for loop in loops:
+        halves, all_ = loop.count("vfmadd.*ymm"), loop.count("vfmadd")
+        assert halves * spec.nv == all_ > 0
+        assert not [line for line in loop.lines if "(%rsp" in line], loop
+        loaded = loop.count(r"vbroadcastss .*\(") + loop.count("vfmadd.*1to")
+        assert loaded <= halves
+        assert loop.count("vbroadcastss %") == 0
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", [*MULTIPLICATIONS, *EDGES])
 def test_no_loop_of_products_touches_the_stack(name: str, target: str):

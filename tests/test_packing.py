@@ -10,6 +10,7 @@ import pytest
 from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.build.native_packing import NativePacking
 from hybridjit.codegen.build.packers import emit_packers
+from hybridjit.codegen.families import Family
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.codegen.packing import (
     AbreastPacking,
@@ -116,6 +117,13 @@ def test_folded_batchnorm_is_packed_piece_by_piece(kernel):
     assert binding._held[binding._key(large)].tobytes() == expected.tobytes()
 
 
+@pytest.fixture
+def whole_vectors(monkeypatch):
+    """A CPU that has nothing to gain from half a vector."""
+    monkeypatch.setattr(Family, "works_on_halves", lambda family, target: False)
+
+
+@pytest.mark.usefixtures("whole_vectors")
 @pytest.mark.parametrize("tail", ["nothing", "residual-relu"])
 @pytest.mark.parametrize("filters", [1, 3, 6])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -138,6 +146,7 @@ def test_columns_that_are_filters_have_the_bits_that_they_have_as_columns(filter
         np.testing.assert_array_equal(wide, plain)
 
 
+@pytest.mark.usefixtures("whole_vectors")
 @pytest.mark.parametrize("channels", [1, 3, 9])
 @pytest.mark.parametrize("filters", [1, 3, 6])
 def test_columns_of_live_weights_are_filters_with_the_bits_of_fixed_ones(filters, channels):

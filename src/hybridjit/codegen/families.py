@@ -54,6 +54,10 @@ class Family:
         """Vectors that are added, multiplied or loaded in a cycle."""
         return min(self.units, self.operations / (2 * target.lanes))
 
+    def works_on_halves(self, target: Target) -> bool:
+        """Whether a vector takes twice as long as half of one."""
+        return self.instructions(target) <= self.units / 2
+
     def sums(self, target: Target) -> float:
         """Vectors that are multiplied and added in a cycle: two instructions without FMA."""
         return self.instructions(target) / (1 if target.has_fma else 2)

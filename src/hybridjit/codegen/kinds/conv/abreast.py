@@ -17,6 +17,7 @@ from ...spec import Ints
 from .choose_direct import MOST_TAPS
 from .direct import LONG
 from .layer import Layer
+from .tile import ends_in_half
 
 # The part of a layer's products that is worth the zeros.
 _WORTH = 0.8
@@ -35,13 +36,15 @@ def columns_abreast(layer: Layer, target: Target) -> int:
         return 1
     fitting = range(1, target.lanes // layer.oc + 1)
     columns = [n for n in fitting if layer.out[2] % n == 0 and _is_summed_alike(layer, n)]
-    best = min(columns, key=lambda n: _taps(layer, n), default=1)
-    return best if _taps(layer, best) <= _WORTH * layer.kernel[2] else 1
+    best = min(columns, key=lambda n: _products(layer, n, target), default=1)
+    gains = _products(layer, best, target) <= _WORTH * _products(layer, 1, target)
+    return best if gains else 1
 
 
-def _taps(layer: Layer, columns: int) -> float:
-    """Taps of a line for each column."""
-    return (layer.kernel[2] + (columns - 1) * layer.stride[2]) / columns
+def _products(layer: Layer, columns: int, target: Target) -> float:
+    """Whole vectors of products for each column, of a line of taps."""
+    taps = (layer.kernel[2] + (columns - 1) * layer.stride[2]) / columns
+    return taps / 2 if ends_in_half(columns * layer.oc, target) else taps
 
 
 def _is_summed_alike(layer: Layer, columns: int) -> bool:

@@ -10,7 +10,7 @@ from ....types import product
 from ...spec import Ints
 from .layer import Layer
 from .spec import ConvSpec
-from .tile import most_rows, register_tile, rows_share_sets
+from .tile import ends_in_half, most_rows, register_tile, rows_share_sets
 
 # Channels from which on they are the inner loop: fewer are summed tap by tap.
 _FEWEST_CHANNELS = 8
@@ -37,6 +37,7 @@ def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
     taps = few and flat.kernel[2] <= MOST_TAPS and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
+        half_last=ends_in_half(flat.oc, target),
         unroll=1 if taps else 4, taps=taps, rows=_lines_in_cache(flat, mr, target),
         element=target.element, **flat.tensors,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from ..parts.gemm import (
     NextTile,
     Operand,
     Rows,
+    ending_in_half,
     line_elements,
     multiply,
     rank_one,
@@ -218,8 +219,8 @@ def _emit_tile(
     b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile: Tile, column: Index
 ) -> None:
     """One register tile: accumulate over all of K, then the program, then the stores."""
-    start = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
-    accs = start * tile.width
+    biases = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
+    accs = ending_in_half(b, biases, block.last, spec.half_last) * tile.width
     if spec.taps:
         accs = _sum_by_channel(b, spec, block, place, tile, column, accs)
     else:
@@ -241,7 +242,8 @@ def _sum_by_tap(
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
     # A single tap is left to ``multiply``, so that a dense layer on one row sums as one on many.
     is_long = _is_long(spec) and product(spec.kernel) > 1
-    zeros, size = [b.splat(0.0)] * len(accs), steps_of_sum(b, spec.ic)
+    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
+    size = steps_of_sum(b, spec.ic)
     for reach, run in runs_of_taps(tile):
 
         def body(
@@ -345,7 +347,7 @@ def _sum_by_channel(
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     columns = block.nv * b.lanes
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    is_long, zeros = _is_long(spec), [b.splat(0.0)] * sums
+    is_long, zeros = _is_long(spec), [b.constant(0.0, like=sum_) for sum_ in accs]
 
     def per_channel(c: Index, accs: Sequence[Value]) -> list[Value]:
         def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
@@ -409,4 +411,5 @@ def _emit_store(
             count = block.last if j == block.nv - 1 else b.lanes
             sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
             targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-            store_epilogue(b, spec.program, accs[m * block.nv + j], sources, targets, count)
+            value = b.widened(accs[m * block.nv + j])
+            store_epilogue(b, spec.program, value, sources, targets, count)

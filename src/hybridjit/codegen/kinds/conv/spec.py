@@ -23,6 +23,7 @@ class ConvSpec(KernelSpec):
     mr x nv   the register tile: output columns x vectors of output channels
     taps      whether the width taps are unrolled (few channels) or the channels are the inner loop
     rows      output rows that are done for all channels before the next ones are begun
+    half_last  whether the last vector of channels is half of one
     """
 
     inp: Ints
@@ -42,6 +43,7 @@ class ConvSpec(KernelSpec):
     unroll: int
     taps: bool
     rows: int
+    half_last: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "conv"

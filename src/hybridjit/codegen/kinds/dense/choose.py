@@ -30,7 +30,7 @@ from ..conv.choose_strassen import suits_strassen
 from ..conv.cost import cost
 from ..conv.layer import Layer
 from ..conv.spec import StrassenSpec
-from ..conv.tile import most_rows, register_tile, rows_share_sets
+from ..conv.tile import ends_in_half, most_rows, register_tile, rows_share_sets
 from ..parts.cost import is_long
 from ..weights.choose import in_pairs, is_fixed, multiplies_pairs, pack_weights, packing_for
 from .spec import DenseSpec, MatmulSpec
@@ -67,6 +67,7 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
         chunk=max(1, _rows_together(inputs, nv, target) // mr),
         least=least_rows(x.shape[0], mr, least, setting.is_training),
         by_row=is_long(program),
+        half_last=ends_in_half(outputs, target),
         program=program,
         element=target.element,
     )
@@ -315,6 +316,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         parts=parts,
         bias=bias[0].strides if bias else (),
         bias_type=_other_type(bias, target),
+        half_last=ends_in_half(n, target),
         program=program,
         element=target.element,
     )

@@ -6,7 +6,14 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I64, Value
 from ..parts.arguments import Arguments
-from ..parts.gemm import Rows, is_in_pairs, multiply, steps_of_round, steps_of_sum
+from ..parts.gemm import (
+    Rows,
+    ending_in_half,
+    is_in_pairs,
+    multiply,
+    steps_of_round,
+    steps_of_sum,
+)
 from ..parts.partial import as_pairs, low_halves, read_vector
 from ..parts.program import operand_addresses, store_epilogue
 from ..parts.transpose import Digits, transpose_rows
@@ -161,7 +168,8 @@ class _Matmul:
         self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
     ) -> None:
         b, spec = self.b, self.spec
-        start = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
+        biases = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
+        start = ending_in_half(b, biases, last, spec.half_last)
         accs: list[Value] = multiply(
             b,
             b.at(self.left, b.dot((image, row), spec.a[:2])),
@@ -181,7 +189,8 @@ class _Matmul:
                 lanes = last if j == nv - 1 else b.lanes
                 sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
                 targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-                store_epilogue(b, spec.program, accs[m * nv + j], sources, targets, lanes)
+                value = b.widened(accs[m * nv + j])
+                store_epilogue(b, spec.program, value, sources, targets, lanes)
 
     def _begin(self, column: Index, vector: int, lanes: int) -> Value:
         """What the sums of a vector of columns begin with."""

@@ -19,6 +19,7 @@ from ..parts.arguments import Arguments
 from ..parts.gemm import (
     Ahead,
     Rows,
+    ending_in_half,
     line_elements,
     multiply,
     steps_of_round,
@@ -112,7 +113,8 @@ class _Tiles:
     def _multiplied(self, height: int) -> list[Value]:
         """One register tile: accumulate over all of K."""
         b, spec, place, nv = self.b, self.spec, self.place, self.block.nv
-        start = [b.load(place.bias, j * b.lanes) for j in range(nv)]
+        biases = [b.load(place.bias, j * b.lanes) for j in range(nv)]
+        start = ending_in_half(b, biases, self.block.last, spec.half_last)
         x = b.at(place.x, b.mul(self.first, spec.xs[0]))
         rows, lines = Rows(spec.xs[0], spec.xs[1]), _lines_ahead(b, spec)
         ahead = Ahead(place.ahead, lines) if lines and place.ahead is not None else None
@@ -126,9 +128,9 @@ class _Tiles:
         b, nv = self.b, self.block.nv
         for i, value in enumerate(sums):
             if self.sums is None:
-                self._finish(b.add(self.first, i // nv), i % nv, value)
+                self._finish(b.add(self.first, i // nv), i % nv, b.widened(value))
             else:
-                b.store(value, self.sums, i * b.lanes)
+                b.store(b.widened(value), self.sums, i * b.lanes)
 
     def _finish_rows(self, sums: Value, height: Index) -> None:
         """The program row by row: once in the code, however long it is."""

@@ -17,6 +17,7 @@ class DenseSpec(KernelSpec):
     chunk    tiles that are done for a block of channels before the next block, at most
     by_row   whether a tile's sums go through memory to a loop over its rows, which holds the
              program once
+    half_last  whether the last vector of channels is half of one
     """
 
     ic: int
@@ -30,6 +31,7 @@ class DenseSpec(KernelSpec):
     chunk: int
     least: int = 1
     by_row: bool = False
+    half_last: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "dense"
@@ -46,6 +48,7 @@ class MatmulSpec(KernelSpec):
     parts  the rows are cut into that many units of work
     bias   stride per column of what sums begin with; none where that is zero
     bias_type  what it is stored in, where that is another type than the one sums are added up in
+    half_last  whether the last vector of columns is half of one
     """
 
     m: int
@@ -61,6 +64,7 @@ class MatmulSpec(KernelSpec):
     parts: int = 1
     bias: Ints = ()
     bias_type: str = ""
+    half_last: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "matmul"

@@ -13,7 +13,7 @@ from ....records import dataclass
 from ....target import PAIRS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import I32, Value, byte_count
+from ...llvm.types import F32, I32, Value, byte_count
 from .partial import read_pair, read_scalar
 
 
@@ -161,6 +161,29 @@ def tiles_of(
     return tiles, place
 
 
+def ending_in_half(
+    b: LoopBuilder, vectors: Sequence[Value], last: int, half_last: bool
+) -> list[Value]:
+    """What a row's sums begin with: the last vector is half of one where that holds its ``last``
+    lanes, and ``half_last`` asks for it.
+    """
+    if not half_last or 2 * last > b.lanes:
+        return list(vectors)
+    return [*vectors[:-1], b.narrowed(vectors[-1], b.lanes // 2)]
+
+
+def _in_half(b: LoopBuilder, x: Value, at: Index, value: Value) -> Value:
+    """x[at], which is in all lanes of ``value``, in half as many.
+
+    It is read once more, as a word: of both, LLVM makes a single broadcast from memory, but two
+    from a register where the second is the first one's half.
+    """
+    lanes = b.lanes // 2
+    if b.element_at(x) != F32:
+        return b.narrowed(value, lanes)
+    return b.splat_word(b.load_scalar(x, at, I32), lanes)
+
+
 def rank_one(
     b: LoopBuilder,
     x: Value,
@@ -174,17 +197,23 @@ def rank_one(
 ) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
-    In pairs, also the next of x by the second halves of w.
+    In pairs, also the next of x by the second halves of w. Where a last vector that is half of one
+    comes after the others, LLVM keeps its sums in the value's register, and spills.
     """
     if reach[0] == reach[1]:
         return list(accs)
-    vectors = [b.load(w, (k * nv + j) * b.lanes) for j in range(nv)]
+    lanes = [sum_.type.count for sum_ in accs[reach[0] * nv : reach[0] * nv + nv]]
+    vectors = [b.narrowed(b.load(w, (k * nv + j) * b.lanes), n) for j, n in enumerate(lanes)]
+    order = range(nv) if len(set(lanes)) == 1 else range(nv - 1, -1, -1)
     read, add = (read_pair, b.add_pairs) if is_in_pairs(b) else (read_scalar, b.fma)
     result = list(accs)
     for m in range(*reach):
         value = b.splat(read(b, x, m * rows.row_step + offset))
-        for j, vector in enumerate(vectors):
-            result[m * nv + j] = add(value, vector, result[m * nv + j])
+        for j in order:
+            factor = value
+            if lanes[j] < b.lanes:
+                factor = _in_half(b, x, m * rows.row_step + offset, value)
+            result[m * nv + j] = add(factor, vectors[j], result[m * nv + j])
     return result
 
 
@@ -249,7 +278,7 @@ def _sum_of_sums(
         return _sum(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
     whole = size - size % LONGEST
     first, last = reach[0] * nv, reach[1] * nv
-    zeros = [b.splat(0.0)] * len(accs)
+    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
 
     def added(totals: Sequence[Value], at: Index, count: int) -> list[Value]:
         place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
