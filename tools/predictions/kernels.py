@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.kinds.conv.cost import transform_instructions
-from hybridjit.codegen.kinds.conv.direct import blocks_of
+from hybridjit.codegen.kinds.conv.direct import Block, blocks_of
 from hybridjit.codegen.kinds.conv.spec import ConvSpec, WinogradSpec
 from hybridjit.codegen.kinds.parts.window import Windowed, tiles_of_row
 from hybridjit.target import PAIRS, Target
@@ -41,7 +41,7 @@ class WinogradCycles:
     ahead: bool
 
 
-def tile_cycles(rows: float, nv: int, steps: int, vectors: float) -> float:
+def tile_cycles(rows: float, nv: float, steps: int, vectors: float) -> float:
     """Cycles of a register tile that sums so many steps: ``vectors`` are multiplied in a cycle, and
     as many loaded; in a long tile of few sums each waits for the one before it.
     """
@@ -80,12 +80,22 @@ def direct_cycles(spec: ConvSpec, target: Target) -> float:
     rows = spec.out[0] * spec.out[1]
     total = 0.0
     for block in blocks_of(spec.oc, spec.nv, target.lanes):
+        each = _vectors_of(block, spec, target, vectors)
         for tile in tiles_of_row(spec, spec.mr):
             reached = [high - low for low, high in tile.reach if high > low]
-            sums = sum(tile_cycles(width, block.nv, steps, vectors) for width in reached)
+            sums = sum(tile_cycles(width, each[0], steps, each[1]) for width in reached)
             turns = 0 if spec.taps else _TAP * len(reached)
             total += lines * (sums + turns) + rows * tile.width * block.nv
     return spec.groups * total
+
+
+def _vectors_of(
+    block: Block, spec: ConvSpec, target: Target, vectors: float
+) -> tuple[float, float]:
+    """Vectors of a block, the last of which may be half of one, and how many a cycle multiplies."""
+    if not spec.half_last or 2 * block.last > target.lanes:
+        return block.nv, vectors
+    return (1, 2 * vectors) if block.nv == 1 else (block.nv - 0.5, vectors)
 
 
 def taps_inside(spec: Windowed, axis: int) -> int:
