@@ -256,12 +256,13 @@ class VectorBuilder(IndexBuilder):
 
     def mask_first(self, count: Index, of: int | None = None) -> Value:
         """The mask of the first ``count`` lanes, of a vector's or of so many."""
+        size = of or self.lanes
         if isinstance(count, int):
-            bits = [1 if lane < count else 0 for lane in range(of or self.lanes)]
-            return ir.Constant(ir.VectorType(I1, len(bits)), bits)
-        lanes = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+            bits = [1 if lane < count else 0 for lane in range(size)]
+            return ir.Constant(ir.VectorType(I1, size), bits)
+        lanes = ir.Constant(ir.VectorType(I32, size), list(range(size)))
         limit = self.b.trunc(count, I32)
-        return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32))
+        return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32, size))
 
     # --- vectors ---
 
