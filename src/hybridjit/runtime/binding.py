@@ -100,12 +100,16 @@ class Binding:
         return list(self._held.values())
 
     def prepare(self, wanted: Iterable[Packed]) -> None:
-        """Pack these, the largest first, on several threads."""
+        """Pack these, the largest first, on several threads.
+
+        They lie in that order: a huge page is taken as soon as a byte of it is written, so that
+        packing in another one takes memory early, 40 MB of ResNet-50's.
+        """
         keys = {self._key(each): each for each in wanted}
-        missing = {key: each for key, each in keys.items() if not self._has(key)}
-        rooms = aligned_together([self._nbytes(each) for each in missing.values()])
-        work = [self._work(key, each, room) for (key, each), room in zip(missing.items(), rooms)]
-        work.sort(key=lambda w: -w.made.nbytes)
+        missing = [(key, each) for key, each in keys.items() if not self._has(key)]
+        missing.sort(key=lambda pair: -self._nbytes(pair[1]))
+        rooms = aligned_together([self._nbytes(each) for _, each in missing])
+        work = [self._work(key, each, room) for (key, each), room in zip(missing, rooms)]
         size = sum(w.made.nbytes for w in work)
         _share(deque(self._tasks(work)), min(THREADS.count, 1 + size // (2 * _PIECE)))
 
