@@ -159,6 +159,7 @@ class TestDump:
         "samples": "samples: no change",
         "views": "views: no change",
         "cse": "cse: no change",
+        "tables": "tables: no change",
         "fold-bn": "fold-bn: no change",
         "sums": "sums: no change",
         "layout": "layout=NHWC",

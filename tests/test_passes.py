@@ -31,6 +31,7 @@ from hybridjit.passes import (
     on_rows,
     space_to_depth,
     sums_of_parts,
+    tables,
     views,
 )
 from hybridjit.passes.expand import expand
@@ -132,6 +133,18 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(lambda: [call("transpose", call("take", var("w"), var("x")), axes=(2, 0, 1))],
              {"x": (2, 3), "w": (4, 5)}),
     ),
+    tables.dense_on_table: (
+        Case(lambda: [dense(call("take", var("v"), var("x")))],
+             {"x": (6,), "v": (4, 32), "w": (5, 32)}),
+        Case(lambda: [dense(call("take", var("v"), var("x")), flatten=True)],
+             {"x": (2, 3), "v": (4, 32), "w": (5, 96)}),
+    ),
+    tables.pointwise_on_table: (
+        Case(lambda: [call("relu", call("take", call("exp", var("v")), var("x")))],
+             {"x": (6,), "v": (4, 3)}),
+        Case(lambda: [call("relu", call("take", var("v"), var("x")))],
+             {"x": (6,), "v": (4, 3)}),
+    ),
     views.merge_reshapes: (
         Case(lambda: [call("Reshape", call("Flatten", var("x")), shape=(4, 6))],
              {"x": (2, 3, 4)}),
@@ -198,6 +211,7 @@ PASSES: dict[ModuleType, Callable[..., Graph]] = {
     layout: in_regions,
     sums_of_parts: sums_of_parts.add_parts,
     space_to_depth: space_to_depth.space_to_depth,
+    tables: tables.make_tables,
 }
 
 

@@ -264,6 +264,7 @@ class TestInABrowser:
             "samples",
             "views",
             "cse",
+            "tables",
         ]
         names += ["fold-bn", "sums", "layout", "columns", "space-to-depth", "borders"]
         names += ["strides", "narrow", "merge"]

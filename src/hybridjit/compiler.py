@@ -45,6 +45,7 @@ from .passes.space_to_depth import space_to_depth
 from .passes.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.strides import move_strides
 from .passes.sums_of_parts import add_parts
+from .passes.tables import make_tables
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
@@ -78,6 +79,7 @@ PIPELINE = (
     Pass("samples", note_sample_rows, "rows of dense layers that are of one sample", "canonical"),
     Pass("views", merge_views, "movement behind movement becomes one, or none", "canonical"),
     Pass("cse", share_equal, "what is computed twice is computed once"),
+    Pass("tables", make_tables, "dense layers on rows of a table are tables", "canonical"),
     Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),
     Pass("sums", add_parts, "sums over parts of the channels add these parts", "canonical"),
     Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
