@@ -241,6 +241,9 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"few filters {size}", network(inside(conv(9, pad=(1, 1))), (2, 40, size, size))
         few = network(inside(conv(16, pad=(1, 1))), (2, 40, size, size), "residual-relu")
         yield f"few filters {size} added", few._replace(options=Options(winograd="always"))
+    for size in (12, 13):  # of whole tiles, and not
+        tiles = network(inside(conv(16, (5, 5))), (2, 6, size, size), "residual-relu")
+        yield f"whole tiles {size}", tiles._replace(options=Options(winograd="always"))
     for tail in ("nothing", "residual-relu", "twice"):  # half of the filters are no whole blocks
         parts = network(inside(conv(96, (1, 1))), (2, 64, 3, 5), tail)
         yield f"strassen {tail}", parts._replace(options=Options(winograd="always"))

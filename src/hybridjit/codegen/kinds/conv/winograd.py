@@ -20,7 +20,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import Ints
-from ..parts.addresses import Addresses
+from ..parts.addresses import Addresses, Inside, Places
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
@@ -38,6 +38,22 @@ _FEW_BLOCKS = 7
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
     (_LiveWinograd if spec.live else _Winograd)(b, spec, args).emit()
+
+
+def _reads_inside(spec: WinogradSpec) -> bool:
+    """Whether no tile reads a place outside of the image."""
+    reaches = [
+        (count - 1) * line.m * step + line.reach
+        for count, line, step in zip(spec.grid, spec.lines, spec.stride)
+    ]
+    is_plane = spec.depth == (1, 1, 1) and spec.dilate == (1, 1) and not any(spec.pad)
+    return is_plane and all(reach <= size for reach, size in zip(reaches, spec.inp[1:]))
+
+
+def _writes_inside(spec: WinogradSpec) -> bool:
+    """Whether every result of a tile is one of the image."""
+    whole = (size % line.m == 0 for size, line in zip(spec.out[1:], spec.lines))
+    return spec.dilate == (1, 1) and all(whole)
 
 
 class _Winograd:
@@ -64,9 +80,10 @@ class _Winograd:
         self.columns = -(-spec.oc // self.width)
         self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
         self.results = self.down.m * self.across.m
-        places = self.results * (len(self.reads) + len(self.writes))
-        count = max(self.down.reach * self.across.reach, places)
-        self.places = Addresses(b, count)
+        read = self.down.reach * self.across.reach
+        written = self.results * (len(self.reads) + len(self.writes))
+        self.data: Places = Inside() if _reads_inside(spec) else Addresses(b, read)
+        self.places: Places = Inside() if _writes_inside(spec) else Addresses(b, written)
 
     def emit(self) -> None:
         """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
@@ -191,7 +208,7 @@ class _Winograd:
             offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
-        self.places.note(0, sides, at, self.zeros)
+        self.data.note(0, sides, at, self.zeros)
 
     def _transform_slice(self, target: Value) -> None:
         b, spec = self.b, self.spec
@@ -206,7 +223,7 @@ class _Winograd:
         b, down, across = self.b, self.down, self.across
 
         def read(r: int, q: int) -> Value:
-            place = self.places.noted(r * across.reach + q, self.x)
+            place = self.data.noted(r * across.reach + q, self.x)
             return read_vector(b, place, c, 1, lanes)
 
         half = [

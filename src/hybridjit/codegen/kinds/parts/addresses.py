@@ -6,12 +6,53 @@ So a tile that reaches over an edge goes the same way as all others.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.types import PTR, Pointer, Value
 
 
-class Addresses:
+class Places(Protocol):
+    """The addresses of a tile's places."""
+
+    def noted(self, slot: int, like: Value) -> Value:
+        """The address that was noted, of elements as ``like`` has them."""
+        ...
+
+    def note(
+        self,
+        base: int,
+        sides: tuple[int, int],
+        at: Callable[[int, int], tuple[Value, Value]],
+        outside: Value,
+    ) -> None:
+        """Addresses of rows x columns; ``at`` gives whether a place is inside, and its address."""
+        ...
+
+
+class Inside(Places):
+    """Those of a tile that reaches over no edge: each is a constant away from the first."""
+
+    def __init__(self) -> None:
+        self._noted: dict[int, Value] = {}
+
+    def noted(self, slot: int, like: Value) -> Value:
+        return self._noted[slot]
+
+    def note(
+        self,
+        base: int,
+        sides: tuple[int, int],
+        at: Callable[[int, int], tuple[Value, Value]],
+        outside: Value,
+    ) -> None:
+        rows, columns = sides
+        for r in range(rows):
+            for q in range(columns):
+                _, self._noted[base + r * columns + q] = at(r, q)
+
+
+class Addresses(Places):
     """A table of ``count`` addresses on the stack of one function."""
 
     def __init__(self, b: LoopBuilder, count: int) -> None:
@@ -19,7 +60,6 @@ class Addresses:
         self._table = b.b.alloca(PTR, count)
 
     def noted(self, slot: int, like: Value) -> Value:
-        """The address that was noted, of elements as ``like`` has them."""
         noted = self._b.b.load(self._place(slot), typ=PTR, align=8)
         return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
 
@@ -30,7 +70,6 @@ class Addresses:
         at: Callable[[int, int], tuple[Value, Value]],
         outside: Value,
     ) -> None:
-        """Addresses of rows x columns; ``at`` gives whether a place is inside, and its address."""
         rows, columns = sides
         for r in range(rows):
             for q in range(columns):
