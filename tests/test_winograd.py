@@ -36,9 +36,9 @@ WINDOWS: dict[tuple[tuple[int, int], int], tuple[int, ...]] = {
 CASES = [(*key, m) for key, sizes in WINDOWS.items() for m in sizes]
 
 
-def layer_of(window: tuple[int, int], stride: int, channels: int) -> Network:
+def layer_of(window: tuple[int, int], stride: int, channels: int, filters: int = 40) -> Network:
     pad = (window[0] // 2, window[1] // 2)
-    make = inside(conv(40, window, stride=(stride, stride), pad=pad))
+    make = inside(conv(filters, window, stride=(stride, stride), pad=pad))
     return network(make, (1, channels, 13 * stride, 14 * stride))
 
 
@@ -78,6 +78,23 @@ def require_near(net: Network) -> list[WinogradSpec]:
     for one, other in zip(executable(net.inputs), wanted, strict=True):
         assert np.abs(one - other).max() < 1e-4 * other.std()
     return specs(executable)
+
+
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu", "twice"])
+@pytest.mark.parametrize("stride, size, pad", [(1, 12, 0), (1, 13, 0), (1, 8, 2), (2, 19, 0)])
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_few_channels_in_tiles_that_reach_over_no_edge(target, stride, size, pad, tail):
+    """No tile reads a place outside, or none writes one, or both, or there are such."""
+    make = inside(conv(16, (5, 5), stride=(stride, stride), pad=(pad, pad)))
+    with override(target=target):
+        require_near(network(make, (2, 6, size, size), tail))
+
+
+def test_few_channels_are_worth_it_from_four_on():
+    """Channels that fill no vector take as long as those that do: LeNet's first layer has one."""
+    for channels, filters, size, is_chosen in ((6, 16, 12, True), (1, 6, 28, False)):
+        net = network(inside(conv(filters, (5, 5))), (1, channels, size, size))
+        assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
 
 
 @pytest.mark.parametrize("taps, stride", [(3, 1), (3, 2), (7, 1)])
@@ -206,12 +223,20 @@ def test_tiles_of_six_are_for_few_channels(monkeypatch):
 
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 def test_chosen_where_it_is_cheaper(target):
-    """Lines of seven taps are, and strided layers; windows that do not overlap have no such way."""
+    """Lines of seven taps are, and strided layers whose filters fill whole blocks; windows that do
+    not overlap have no such way.
+    """
+    cases = [
+        ((1, 7), 1, 40, True),
+        ((3, 3), 2, 64, True),
+        ((3, 3), 2, 33, False),
+        ((2, 2), 2, 64, False),
+    ]
     with override(target=target):
-        for window, stride, is_chosen in [((1, 7), 1, True), ((3, 3), 2, True), ((2, 2), 2, False)]:
-            net = layer_of(window, stride, 64)
+        for window, stride, filters, is_chosen in cases:
+            net = layer_of(window, stride, 64, filters)
             executable = compiled(net.outputs, net.arrays, net.params)
-            assert bool(specs(executable)) == is_chosen, window
+            assert bool(specs(executable)) == is_chosen, (window, filters)
             never = compiled(net.outputs, net.arrays, net.params, options=Options(winograd=False))
             assert not specs(never)
 

@@ -11,6 +11,7 @@ from ....target import PAIRS, Target
 from ....types import product
 from ...families import family_of
 from ...interpolation import Line
+from ...packing import whole_vectors
 from .layer import Layer
 from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
 
@@ -28,30 +29,41 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     """Operations for one image, or what its weights cost to bring in if that is more.
 
     The transforms count as instructions, each as long as a vector of fused multiply-adds, and so do
-    the addresses of a tile's places.
+    the addresses of a tile's places. Channels and filters that fill no whole vector take as long as
+    those that do.
     """
     if isinstance(spec, ConvSpec):
         at_once = 2 if spec.element == PAIRS else 1
         nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
         price = _price(layer, nbytes, target)
-        return max(layer.operations / at_once, price) + _packing(layer, spec, target)
+        padded = _filled(layer.oc, spec.half_last, target) / layer.oc
+        products = padded * layer.operations / at_once
+        return max(products, price) + _packing(layer, spec, target)
     if isinstance(spec, StrassenSpec):
         return _strassen(layer, spec, target)
     tiles: float = spec.tiles_of_image
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
         rows = _blocks_of_tiles(layer, spec) * spec.rows / layer.images
-    products = 2.1 * layer.groups * spec.points * rows * spec.channels * layer.oc
+    width = spec.nv * target.lanes
+    filters = whole_vectors(layer.oc, width)
+    products = 2.1 * layer.groups * spec.points * rows * spec.channels * filters
     nbytes = 4 * (9 if spec.live else spec.points) * spec.channels * layer.oc
     down, across = spec.lines
     into, back = transform_instructions(down, across, target.vector_registers)
     addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
-    each = spec.channels * into + layer.oc * back + addresses * spec.depth[0]
+    moved = whole_vectors(spec.channels, target.lanes), whole_vectors(layer.oc, target.lanes)
+    each = moved[0] * into + moved[1] * back + addresses * spec.depth[0]
     transforms = 4 * layer.groups * tiles * each
     weights = _price(layer, layer.groups * nbytes, target)
     if layer.images and not spec.live:
         weights = layer.groups * _blocks_of_image(spec) * _again(nbytes, target)
     return max(products, weights) + transforms + _packing(layer, spec, target)
+
+
+def _filled(filters: int, half_last: bool, target: Target) -> int:
+    """Filters that take as long as these: those of whole vectors, of which the last may be half."""
+    return whole_vectors(filters, target.lanes // 2 if half_last else target.lanes)
 
 
 def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
