@@ -48,9 +48,9 @@ def of(net: Network) -> Executable:
     return compiled(net.outputs, net.arrays, net.params, options=options)
 
 
-def specs(net: Network, target: Target) -> Iterator[KernelSpec]:
+def specs(net: Network, target: Target, winograd: bool = False) -> Iterator[KernelSpec]:
     plan = plan_of(net.outputs, net.arrays, net.params)
-    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, False)
+    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, winograd)
     return (call.spec for step in plan.steps for call in choose(step, setting))
 
 
@@ -107,6 +107,24 @@ def test_cpus_that_work_on_halves(cpu, width, expected):
     target = replace(portable_target("avx2"), cpu=cpu, vector_bytes=width)
     net = network(inside(conv(24 if width == 64 else 12, (1, 1))), (1, 96, 8, 8))
     assert ends_in_half(net, target) == expected
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [("znver4", [1, 2, 1, 2]), ("znver5", [2] * 4)])
+def test_short_sums_are_in_tiles_of_one_vector_there(cpu, expected):
+    """Directly up to 256 products, and by Winograd's way up to 128 channels."""
+    target = replace(portable_target("avx512"), cpu=cpu)
+    nets = [
+        *(network(inside(conv(64, (1, 1))), (1, channels, 20, 20)) for channels in (256, 257)),
+        *(network(inside(conv(64, pad=(1, 1))), (1, channels, 24, 24)) for channels in (128, 129)),
+    ]
+    kinds = ("conv", "conv", "winograd", "winograd")
+    found = [
+        spec.nv  # type: ignore[attr-defined]
+        for net, kind in zip(nets, kinds)
+        for spec in specs(net, target, kind == "winograd")
+        if spec.kind == kind
+    ]
+    assert found == expected
 
 
 def test_whole_vectors_stay_whole(monkeypatch):

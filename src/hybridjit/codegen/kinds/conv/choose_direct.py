@@ -10,7 +10,13 @@ from ....types import product
 from ...spec import Ints
 from .layer import Layer
 from .spec import ConvSpec
-from .tile import ends_in_half, most_rows, register_tile, rows_share_sets
+from .tile import (
+    ends_in_half,
+    most_rows,
+    multiplies_in_halves,
+    register_tile,
+    rows_share_sets,
+)
 
 # Channels from which on they are the inner loop: fewer are summed tap by tap.
 _FEWEST_CHANNELS = 8
@@ -45,17 +51,23 @@ def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
 
 # Sums that hide the latency of a multiply-add.
 _LATENT = 8
+# Products of a sum up to which filters of one vector stay in half of the first-level cache.
+_SHORT = 256
 
 
 def _tile(layer: Layer, target: Target) -> tuple[int, int]:
-    """The register tile; of three vectors where a row in tiles of two has one of so few sums that
-    each waits for the one before it, and three are enough for every tile.
+    """The register tile; of one vector for short sums, where nothing is gained by two; of three
+    where a row in tiles of two has one of so few sums that each waits for the one before it, and
+    three are enough for every tile.
 
     7 columns in tiles of at most 6 are 4 and 3. Measured, 16 registers of 8 lanes, 14x14, 1024 to
     2048, 1x1/2: 77 % of the FMA peak, with three vectors 94 %. Weights that are packed in every
     call are for two, which divides most numbers of vectors: one kernel packs them all.
     """
     columns, vectors = layer.out[2], -(-layer.oc // target.lanes)
+    is_short = product(layer.kernel) * layer.ic <= _SHORT and columns >= most_rows(target)[1]
+    if is_short and multiplies_in_halves(target) and not layer.images:
+        return most_rows(target)[1], 1
     tile, most = register_tile(columns, vectors, target), most_rows(target)
     two, three = (nv * (columns // -(-columns // most[nv])) for nv in (2, 3))
     gains = target.has_fma and tile[1] == 2 and vectors >= 6 and two < _LATENT <= three

@@ -11,7 +11,7 @@ from ....types import product
 from ...interpolation import lines_for
 from .layer import Layer
 from .spec import LiveFilters, WinogradSpec
-from .tile import most_rows
+from .tile import most_rows, multiplies_in_halves
 
 # The most points of a line with few channels and with many, where two lines are nested and of one
 # alone: more have larger errors than 1e-4 of the results' deviation. F(6x6, 3x3) has 4e-5 with 64
@@ -26,6 +26,9 @@ _SIZES, _PLAIN_SIZES = (4, 2, 6, 5, 3), (4, 2)
 # Vectors of channels from which on strided layers of groups gain: 28x28, 8 groups of 32 channels,
 # stride 2, takes 0.225 ms on 16 lanes, 0.219 directly; of 64 channels 0.66 and 0.71.
 _STRIDED_GROUPS = 4
+# Channels up to which tiles of one vector gain where nothing is gained by two: with more, and with
+# tiles that fill no high ones, they lose up to 5 %.
+_SHORT = 128
 # Tiles of a block whose filters are transformed with it.
 _LIVE_TILES = 40
 
@@ -111,13 +114,14 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     0.28. ``factor`` makes them larger or smaller.
     """
     vectors = -(-layer.oc // target.lanes)
-    nv = _vectors(layer, target)
     sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
     lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
     points = product(tuple(line.points for line in lines))
     total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
     total *= layer.out[0] * product(layer.dilate[1:])
     channels = layer.kernel[0] * layer.ic
+    is_short = channels <= _SHORT and total >= 2 * most_rows(target)[1] and not layer.images
+    nv = 1 if is_short and multiplies_in_halves(target) else _vectors(layer, target)
     filters = 4 * points * channels * layer.oc
     if filters <= 4 * target.l2_bytes:
         fitting = target.l2_bytes // 2 // (4 * points * (channels + layer.oc))
@@ -129,7 +133,8 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     if layer.images:  # of which there are several as a rule
         tiles, mr = _tile_block(total, wished, most_rows(target)[2])
     else:
-        tiles, mr = _even_tile_block(total, wished, _most_rows(target), columns, layer.groups)
+        most = _most_rows(nv, target)
+        tiles, mr = _even_tile_block(total, wished, most, columns, layer.groups)
     fitting = target.l2_bytes // 2 // (4 * points * tiles * nv * target.lanes)
     blocks = max(1, min(columns, fitting))
     while blocks > 1 and layer.groups * -(-total // tiles) * -(-columns // blocks) < 4:
@@ -179,11 +184,11 @@ def _tile_block(total: int, wished: int, most: int) -> tuple[int, int]:
     return best[2], best[3]
 
 
-def _most_rows(target: Target) -> int:
-    """Of a register tile of two vectors: one more than a convolution's, since all rows have one
+def _most_rows(nv: int, target: Target) -> int:
+    """Of a register tile: of two vectors one more than a convolution's, since all rows have one
     address. 51 tiles as four times 13 rows take 6 % less than as five times 11.
     """
-    return most_rows(target)[2] + (target.vector_registers >= 32)
+    return most_rows(target)[nv] + (nv == 2 and target.vector_registers >= 32)
 
 
 @lru_cache(maxsize=4096)
