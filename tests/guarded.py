@@ -247,6 +247,8 @@ def networks() -> Iterator[tuple[str, Network]]:
     for tail in ("nothing", "residual-relu", "twice"):  # half of the filters are no whole blocks
         parts = network(inside(conv(96, (1, 1))), (2, 64, 3, 5), tail)
         yield f"strassen {tail}", parts._replace(options=Options(winograd="always"))
+        uneven = network(inside(conv(90, (1, 1))), (2, 64, 3, 5), tail)
+        yield f"strassen {tail} of 90", uneven._replace(options=Options(winograd="always"))
     chunks = network(inside(conv(64, (1, 1))), (2, 4096, 7, 9))
     yield "strassen chunks", chunks._replace(options=Options(winograd="always"))
     yield from in_16_bits()

@@ -45,6 +45,20 @@ def test_errors_are_below_a_hundred_thousandth_of_the_deviation(target, places):
     assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
 
 
+@pytest.mark.parametrize("tail", ["nothing", "residual-relu", "twice"])
+@pytest.mark.parametrize("filters", [65, 70, 90, 100, 129])
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_any_number_of_filters(target, filters, tail):
+    """The second half of them fills no vector, some, or misses a few; an odd number of places."""
+    net = layer_of((2, 64, 3, 5), filters, tail)
+    with override(target=target):
+        executable = compiled(net.outputs, net.arrays, net.params, options=ALWAYS)
+    assert len(specs(executable)) == 1
+    wanted = run_reference(net.outputs, {n: a.astype(np.float64) for n, a in net.arrays.items()})
+    for found, right in zip(executable(net.inputs), wanted, strict=True):
+        assert np.abs(found - right).max() < 1e-5 * right.std()
+
+
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 def test_many_channels_are_transformed_in_chunks(target):
     """Within the same error; filters that fill no whole block of half of them."""
@@ -88,13 +102,15 @@ def test_chosen_where_it_is_cheaper():
 
 
 def test_not_for_other_layers():
-    """Weights that are no parameters, groups, padding, half a vector, rows of a batch."""
+    """Weights that are no parameters, groups, padding, half a vector of channels, few filters, rows
+    of a batch.
+    """
     nets = [
         live(layer_of((1, 512, 14, 14), 512)),
         layer_of((1, 512, 14, 14), 512, num_group=2),
         layer_of((1, 512, 14, 14), 512, pad=(1, 1)),
         layer_of((1, 513, 14, 14), 512),
-        layer_of((1, 512, 14, 14), 511),
+        layer_of((1, 512, 14, 14), 8),
     ]
     for net in nets:
         assert not specs(compiled(net.outputs, net.arrays, net.params, options=ALWAYS))
@@ -108,6 +124,18 @@ def test_samples_of_few_rows_share_their_weights(rows, is_chosen):
     """28 samples of 7 rows are 196 rows where they are multiplied directly."""
     net = network(dense_across(1536), (28, rows, 384))
     assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
+
+
+@pytest.mark.parametrize("filters", [17, 20, 25, 33, 40, 50])
+def test_filters_come_back_from_their_packed_form(filters):
+    """Every bit of them, whatever stood in the memory; what fills up blocks is zeros."""
+    weight = RNG.standard_normal((filters, 1, 1, 6)).astype(np.float32)
+    packing = StrassenPacking(lanes=8, nv=2)
+    packed = np.full(packing.size(weight), np.nan, np.float32)
+    packing.pack(weight, packed)
+    assert np.isfinite(packed).all()
+    found = packing.unpack(packed, slice(0, filters), 6)
+    np.testing.assert_array_equal(found, weight.reshape(filters, 6))
 
 
 def test_filters_are_sums_of_quarters():

@@ -29,6 +29,11 @@ def whole_vectors(channels: int, lanes: int) -> int:
     return -(-channels // lanes) * lanes
 
 
+def first_half(filters: int, lanes: int) -> int:
+    """How many of them are the first half in :class:`StrassenPacking`: whole vectors."""
+    return whole_vectors(-(-filters // 2), lanes)
+
+
 @dataclass(frozen=True)
 class ConvPacking:
     """Weights [F, kd, kh, kw, C] to blocks of ``nv`` vectors of filters, filters innermost.
@@ -240,7 +245,8 @@ def _interpolate(g: np.ndarray, w: np.ndarray, out: np.ndarray, room: np.ndarray
 class StrassenPacking:
     """Weights [F, 1, 1, C] of 1x1 layers to sums of quarters, [block][product][C / 2][nv * lanes].
 
-    Wij are the weights from the channels of half i to the filters of half j. A block of filters has
+    Wij are the weights from the channels of half i to the filters of half j; the first half of the
+    filters is whole vectors, the second one is padded with zeros. A block of filters has
     W11, W21, W22, T4, T1, T2 and T3, where T1 = W12 - W11, T2 = W22 - T1, T3 = W22 - W12 and
     T4 = T2 - W21; blocks of half of the filters, padded with zeros. W12 of all blocks stands behind
     them: no kernel reads it, but with it the weights need not be kept besides.
@@ -251,20 +257,30 @@ class StrassenPacking:
     rows = 0
 
     def size(self, weight: np.ndarray) -> int:
-        filters, channels = len(weight) // 2, int(weight.size // len(weight)) // 2
-        return 8 * channels * whole_vectors(filters, self.nv * self.lanes)
+        filters, channels = first_half(len(weight), self.lanes), weight.size // len(weight) // 2
+        return 8 * int(channels) * whole_vectors(filters, self.nv * self.lanes)
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
-        for source, quarter in self.quarters(weight, out):
-            for start, block in zip(range(0, len(source), self.nv * self.lanes), quarter):
-                _transpose_into(source[start : start + self.nv * self.lanes], block)
+        for rows, block in self.blocks(weight, out):
+            _transpose_into(rows, block)
         self.add_up(weight.size // len(weight) // 2, out)
+
+    def blocks(
+        self, weight: np.ndarray, out: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The rows of each quarter's blocks, perhaps fewer than fill it, and the block's place."""
+        width = self.nv * self.lanes
+        for source, quarter in self.quarters(weight, out):
+            for number, block in enumerate(quarter):
+                yield source[number * width : (number + 1) * width], block
 
     def quarters(
         self, weight: np.ndarray, out: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """W11, W21, W22 and W12, each [F / 2, C / 2], and its place [block][C / 2][nv * lanes]."""
-        (w11, w21), (w12, w22) = weight.reshape(2, len(weight) // 2, 2, -1).swapaxes(1, 2)
+        parts = weight.reshape(len(weight), 2, -1).swapaxes(0, 1)
+        half = first_half(len(weight), self.lanes)
+        (w11, w21), (w12, w22) = parts[:, :half], parts[:, half:]
         blocks, kept = self._split(w11.shape[1], out)
         yield from zip((w11, w21, w22), blocks.swapaxes(0, 1))
         yield w12, kept

@@ -80,10 +80,12 @@ class NativePacking:
 
     def _pack_quarters(self, packing: StrassenPacking, rows: _Rows, out: np.ndarray) -> None:
         width, half = packing.nv * packing.lanes, rows.channels // 2
-        for source, quarter in packing.quarters(rows.weight, out):
-            for start, block in zip(range(0, len(source), width), quarter):
-                some = rows._replace(weight=source[start : start + width], channels=half)
-                self._transpose_rows(some, block, width, width, (half, 1))
+        for filters, block in packing.blocks(rows.weight, out):
+            if not len(filters):
+                block[...] = 0
+                continue
+            some = rows._replace(weight=filters, channels=half)
+            self._transpose_rows(some, block, width, width, (half, 1))
         packing.add_up(half, out)
 
     def _transpose_rows(

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ....target import SINGLE, Target
 from ....types import product
+from ...packing import first_half
 from .choose_direct import flattened
 from .layer import Layer
 from .spec import PRODUCTS, StrassenSpec
@@ -13,11 +14,13 @@ from .tile import most_rows
 
 
 def suits_strassen(layer: Layer, target: Target) -> bool:
-    """1x1 with filters that are transformed once; halves of its channels are whole vectors."""
+    """1x1 with filters that are transformed once; halves of its channels are whole vectors, and so
+    is the first half of its filters.
+    """
     one = (1, 1, 1)
     is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
     is_plain = is_plain and layer.groups == 1 and layer.xs[4] == 1
-    are_whole = not layer.ic % (2 * target.lanes) and not layer.oc % (2 * target.lanes)
+    are_whole = not layer.ic % (2 * target.lanes) and layer.oc > 2 * target.lanes
     has_pairs = product(layer.out) > 1 and not layer.images
     return is_plain and are_whole and has_pairs and target.element == SINGLE
 
@@ -35,7 +38,7 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     two blocks as well, of four chunks of the channels.
     """
     flat = flattened(layer)
-    vectors = layer.oc // 2 // target.lanes
+    vectors = first_half(layer.oc, target.lanes) // target.lanes
     pairs = -(-product(layer.out) // 2)
     wished = max(1, -(-pairs // 2))
     chunks, fitting = _chunks(layer, min(wished, _ENOUGH_PAIRS), target)

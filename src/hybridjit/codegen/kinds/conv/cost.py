@@ -14,13 +14,15 @@ from ...interpolation import Line
 from ...packing import whole_vectors
 from .layer import Layer
 from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
+from .tile import multiplies_in_halves
 
 # The third-level cache in sizes of the second.
 _THIRD_LEVEL = 16
-# Operations for the sums of a channel and half of a pair of pixels, by Strassen's algorithm, where
-# all units multiply whole vectors. Measured on Zen 5; on Zen 4, which takes twice as long for the
-# products, but not for what is loaded, added and stored, 39 at 28x28 and 56x56.
-_OF_A_PAIR = 90
+# Of Strassen's algorithm, where units multiply whole vectors and where they multiply halves: what
+# products of half as many channels take, and operations for the sums of a channel and half of a
+# pair of pixels. Measured on Zen 5 and 4, at 14x14 to 56x56 places and 128 to 1024 channels.
+_OF_HALVES = {False: 1.045, True: 1.02}
+_OF_A_PAIR = {False: 90, True: 60}
 # Operations for a number of filters that are transformed where they are multiplied.
 _LIVE_FILTER = 34
 
@@ -69,18 +71,15 @@ def _filled(filters: int, half_last: bool, target: Target) -> int:
 def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
     """Seven products of quarters, and the sums before and behind them.
 
-    Measured on 14x14 to 28x28 places and 128 to 1024 channels: products of half as many channels
-    take 4.5 % more. Filters are 7/4 as large: what does not stay in the second-level cache comes
-    from behind it, half of it meanwhile.
+    Filters are 7/4 as large: what does not stay in the second-level cache comes from behind it,
+    half of it meanwhile.
     """
+    in_halves = multiplies_in_halves(target)
     full, rest = divmod(spec.pairs, spec.tiles)
     rows = (full * -(-spec.tiles // spec.mr) + -(-rest // spec.mr)) * spec.mr
-    width = spec.nv * target.lanes
-    filters = -(-layer.oc // 2 // width) * width
-    products = 1.045 * 2 * PRODUCTS * rows * filters * layer.ic / 2
-    family = family_of(target)
-    of_a_pair = _OF_A_PAIR * family.instructions(target) / family.units
-    sums = of_a_pair * spec.pairs * (layer.ic + layer.oc) / 2
+    filters = spec.columns(target.lanes) * spec.nv * target.lanes
+    products = _OF_HALVES[in_halves] * 2 * PRODUCTS * rows * filters * layer.ic / 2
+    sums = _OF_A_PAIR[in_halves] * spec.pairs * (layer.ic + layer.oc) / 2
     return products + sums + _again(PRODUCTS * layer.ic * layer.oc, target) / 2
 
 

@@ -6,6 +6,7 @@ from ....records import dataclass
 from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...interpolation import Line, lines_for
+from ...packing import first_half
 from ...spec import Ints, KernelSpec, Program
 
 # Products of quarters of matrices in one level of Strassen's algorithm, in place of eight.
@@ -173,7 +174,8 @@ class StrassenSpec(KernelSpec):
     """1x1 convolution by one level of Strassen's algorithm; WinogradSpec's arguments.
 
     The matrix of an image's pixels by channels is cut in four, and so is that of the filters: seven
-    products of quarters make the result. Pixels of the first and of the second half are pairs.
+    products of quarters make the result. Pixels of the first and of the second half are pairs; the
+    second half of the filters may be fewer.
 
     tiles   pairs of pixels that are transformed together, as the rows of the products
     chunks  how many parts of the channels are transformed one after the other, and their products
@@ -219,7 +221,7 @@ class StrassenSpec(KernelSpec):
 
     def columns(self, lanes: int) -> int:
         """Blocks of half of the filters."""
-        return -(-self.oc // 2 // (self.nv * lanes))
+        return -(-first_half(self.oc, lanes) // (self.nv * lanes))
 
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
         """Floats of one thread's transformed input, products, and zeros in place of a pixel."""

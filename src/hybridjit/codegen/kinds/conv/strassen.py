@@ -1,7 +1,8 @@
 """1x1 convolution by one level of Strassen's algorithm, in Winograd's form of fifteen sums.
 
 The matrices are x [pixels, channels] and w [channels, filters], each cut in four. Seven products of
-half as many channels by half as many filters, P1 to P7, make y:
+half as many channels by half as many filters, P1 to P7, make y; zeros stand for filters that the
+second half lacks:
 
     S1 = x21 + x22    S2 = S1 - x11     S3 = x11 - x21    S4 = x12 - S2
     P1 = x11 w11      P2 = x12 w21      P3 = S4 w22       P4 = x22 T4
@@ -24,6 +25,7 @@ from ....types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
+from ...packing import first_half
 from ...spec import Ints
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
@@ -59,7 +61,7 @@ class _Strassen:
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.width = spec.nv * b.lanes
-        self.channels, self.filters = spec.ic // 2, spec.oc // 2
+        self.channels, self.filters = spec.ic // 2, first_half(spec.oc, b.lanes)
         self.columns = spec.columns(b.lanes)
         self.v_step = spec.rows * spec.row_step + 16
         self.m_step = spec.rows * self.width + 16
@@ -210,25 +212,44 @@ class _Strassen:
     def _store_pair(self, row: Row, channel: Index) -> None:
         """The results of a pair, for a block of channels of either half."""
         b, lanes = self.b, self.b.lanes
-        self._store_vector(row, 0)
+        self._store_vector(row, channel, 0)
         for c in range(lanes, self.width, lanes):
             if self.filters % self.width == 0:
-                self._store_vector(row, c)
+                self._store_vector(row, channel, c)
                 continue
             with b.when(b.less(channel, self.filters - c)):
-                self._store_vector(row, c)
+                self._store_vector(row, channel, c)
 
-    def _store_vector(self, row: Row, c: int) -> None:
+    def _store_vector(self, row: Row, channel: Index, c: int) -> None:
+        """Vector ``c`` of a block that begins with ``channel``, of either half of the filters."""
+        b, results = self.b, self._results(row.sums, c)
+        halves = (c, c + self.filters)
+        second = self.spec.oc - self.filters
+        if second == self.filters:
+            self._store_of(row, results, halves, b.lanes)
+            return
+        self._store_of(row, [values[:1] for values in results], halves[:1], b.lanes)
+        last = second % b.lanes
+        others = [values[1:] for values in results]
+        with b.when(b.less(channel, second - last - c)):
+            self._store_of(row, others, halves[1:], b.lanes)
+        if last:
+            with b.when(b.equal(channel, second - last - c)):
+                self._store_of(row, others, halves[1:], last)
+
+    def _store_of(
+        self, row: Row, results: Sequence[Sequence[Value]], channels: Sequence[int], count: int
+    ) -> None:
+        """The results of both pixels at some channels, ``count`` lanes of each."""
         b = self.b
-        channels = (c, c + self.filters)
         bias = [b.load(row.bias, at) for at in channels]
-        first, second = ([*map(b.b.fadd, values, bias)] for values in self._results(row.sums, c))
-        self._store(first, row.places[0], channels)
+        first, second = ([*map(b.b.fadd, values, bias)] for values in results)
+        self._store(first, row.places[0], channels, count)
         if row.is_pair is None:
-            self._store(second, row.places[1], channels)
+            self._store(second, row.places[1], channels, count)
             return
         with b.when(row.is_pair):
-            self._store(second, row.places[1], channels)
+            self._store(second, row.places[1], channels, count)
 
     def _results(self, sums: Value, c: int) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
         """Those of the first pixel and of the second, each for both halves of the filters."""
@@ -242,10 +263,14 @@ class _Strassen:
         return first, (b.b.fsub(below, p4), add(below, p5))
 
     def _store(
-        self, values: Sequence[Value], pointers: Sequence[Value], channels: Sequence[int]
+        self,
+        values: Sequence[Value],
+        pointers: Sequence[Value],
+        channels: Sequence[int],
+        count: int,
     ) -> None:
         b, spec = self.b, self.spec
         steps, split = [s[4] for s in (*spec.reads, *spec.writes)], len(spec.reads)
         for value, channel in zip(values, channels):
             at = [(p, channel * step, step) for p, step in zip(pointers, steps)]
-            store_epilogue(b, spec.program, value, at[:split], at[split:], b.lanes)
+            store_epilogue(b, spec.program, value, at[:split], at[split:], count)
