@@ -152,7 +152,7 @@ def test_filters_that_are_transformed_where_they_are_multiplied(
     target: str, op: str, stored: str, monkeypatch
 ):
     """In any order, for blocks of tiles of several images, the last of them smaller."""
-    monkeypatch.setattr(choose, "winograd_sizes", lambda layer: ())
+    monkeypatch.setattr(choose, "winograd_sizes", lambda layer, target: ())
     of_several = choose.live_winograd_specs
     monkeypatch.setattr(
         choose,

@@ -231,13 +231,16 @@ class _Workspace:
 def _interpolate(g: np.ndarray, w: np.ndarray, out: np.ndarray, room: np.ndarray) -> None:
     """out[i] = g[i, 0] w[0] + g[i, 1] w[1] + g[i, 2] w[2], with what p and -p share done once."""
     even, odd, term = room
-    np.multiply(w[0], g[0, 0], out=out[0], casting="same_kind")
-    for i in range(1, len(g) - 1, 2):
+    zero = 1 - len(g) % 2
+    if zero:
+        np.multiply(w[0], g[0, 0], out=out[0], casting="same_kind")
+    for i in range(zero, len(g) - 1, 2):
         np.multiply(w[0], g[i, 0], out=even)
         even += np.multiply(w[2], g[i, 2], out=term)
         np.multiply(w[1], g[i, 1], out=odd)
         np.add(even, odd, out=out[i], casting="same_kind")
-        np.subtract(even, odd, out=out[i + 1], casting="same_kind")
+        mirrored = (even, odd) if zero else (odd, even)
+        np.subtract(*mirrored, out=out[i + 1], casting="same_kind")
     out[-1] = w[2]
 
 

@@ -14,7 +14,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64, PTR, VOID
 
 PACKERS = "packers"
-SIZES = (2, 4)
+SIZES = (2, 4, 5)
 
 
 def emit_packers(target: Target) -> ir.Module:

@@ -175,7 +175,7 @@ def _other_tiles(layer: Layer, candidates: Sequence[Way], target: Target) -> lis
         others += depthwise_tiles(layer, target)
     if ConvSpec in kinds:
         others += direct_tiles(layer, target)
-    for m in winograd_sizes(layer) if WinogradSpec in kinds else ():
+    for m in winograd_sizes(layer, target) if WinogradSpec in kinds else ():
         others += winograd_blocks(layer, target, m)
     return others
 
@@ -220,7 +220,7 @@ def algorithms(
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | StrassenSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and suits_winograd(layer, target, winograd == "always"):
-        transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer)]
+        transformed = [winograd_spec(layer, target, m) for m in winograd_sizes(layer, target)]
         transformed += live_winograd_specs(layer, target)
         candidates = [*([] if winograd == "always" else candidates), *transformed]
     if winograd and is_plain and suits_strassen(layer, target):

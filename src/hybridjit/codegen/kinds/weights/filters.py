@@ -214,11 +214,14 @@ def transform_vector(
 
 
 def _fused(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
-    """g w by multiply-adds, with what p and -p share done once."""
-    result = [b.b.fmul(w[0], b.splat(g[0][0]))]
-    for row in g[1:-1:2]:
+    """g w by multiply-adds, with what p and -p share done once: see ``interpolated``."""
+    zero = 1 - len(g) % 2
+    result = [b.b.fmul(w[0], b.splat(g[0][0]))] if zero else []
+    for row in g[zero:-1:2]:
         even = b.fma(w[2], b.splat(row[2]), b.b.fmul(w[0], b.splat(row[0])))
-        result += [b.fma(w[1], b.splat(factor), even) for factor in (row[1], -row[1])]
+        result.append(b.fma(w[1], b.splat(row[1]), even))
+        mirrored = (-row[1], even) if zero else (row[1], b.b.fneg(even))
+        result.append(b.fma(w[1], b.splat(mirrored[0]), mirrored[1]))
     return [*result, w[2]]
 
 
@@ -234,14 +237,19 @@ def _transform_exactly(b: LoopBuilder, m: int, taps: Value, width: Index, target
 
 
 def interpolated(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
-    """g w, with what p and -p share done once."""
+    """g w, with what p and -p share done once.
+
+    Without 0 among them an odd number of points is left beside one, so that -p has what is even in
+    it with the other sign.
+    """
 
     def times(value: Value, factor: float) -> Value:
         return b.b.fmul(value, b.constant(factor, value))
 
-    result = [times(w[0], g[0][0])]
-    for row in g[1:-1:2]:
+    zero = 1 - len(g) % 2
+    result = [times(w[0], g[0][0])] if zero else []
+    for row in g[zero:-1:2]:
         even = b.b.fadd(times(w[0], row[0]), times(w[2], row[2]))
         odd = times(w[1], row[1])
-        result += [b.b.fadd(even, odd), b.b.fsub(even, odd)]
+        result += [b.b.fadd(even, odd), b.b.fsub(even, odd) if zero else b.b.fsub(odd, even)]
     return [*result, w[2]]
