@@ -21,11 +21,14 @@ import pytest
 import hybridjit
 from hybridjit import gluon, nd, sym
 from hybridjit.cli import main
+from hybridjit.codegen.families import family_of
+from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.library import interface as kinds
 from hybridjit.library.header import header_text
 from hybridjit.library.interface import Array, Interface
+from hybridjit.library.targets import find_targets
 from recorded import CASES, arrays_of, as_list, block_of
 from recorded import FOLDER as RECORDED
 
@@ -99,6 +102,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("pictures") / "pictures.f32"
     images.astype("<f4").tofile(path)
     return path, "".join(f"{label}\n" for label in scores(images).argmax(1))
+
+
+def test_kernels_are_those_of_this_cpu_where_none_is_named():
+    """What decides between them is its costs then, whatever code other CPUs could run."""
+    host = find_target()
+    (here,) = find_targets("")
+    assert family_of(here) is family_of(host)
+    if IS_X86:
+        assert [target.model for target in find_targets("avx2,sse2")] == ["", ""]
 
 
 class TestBits:

@@ -47,6 +47,7 @@ class Target:
     has_fma           whether a fused multiply-add is one instruction
     l1_bytes, l2_bytes  data caches of one core
     element           the element types of the kernel that is chosen or written
+    model             the CPU whose costs decide between kernels, by LLVM's name; ``cpu`` if empty
     """
 
     name: str
@@ -59,6 +60,7 @@ class Target:
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
     element: ElementTypes = SINGLE
+    model: str = ""
 
     def of(self, element: ElementTypes) -> Target:
         """The same CPU, for kernels on elements of these types."""

@@ -108,5 +108,5 @@ _BY_CPU = {cpu: family for family in FAMILIES for cpu in family.cpus}
 
 
 def family_of(target: Target) -> Family:
-    """The family of the CPU that code is made for, by its name."""
-    return _BY_CPU.get(target.cpu, GENERIC)
+    """The family of the CPU whose costs decide, by its name."""
+    return _BY_CPU.get(target.model or target.cpu, GENERIC)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..codegen.llvm.jit import find_target, portable_target
 from ..config import config
 from ..target import Target
@@ -10,20 +12,22 @@ from ..target import Target
 def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:
     """Those named, separated by commas, the widest vectors first; none is what this host is.
 
+    For the latter kernels are those that the host's own code has, so that bits are the same.
     ``precision`` is what products multiply: its instructions are a reason to take a CPU by another
     name. Raises ValueError for other names, and for CPUs of different kinds.
     """
-    wanted = (names or config.target or _here(precision)).split(",")
-    found = [portable_target(name.strip()) for name in wanted]
+    wanted = (names or config.target).split(",") if names or config.target else []
+    found = [portable_target(name.strip()) for name in wanted] or [_here(precision)]
     if len({target.triple for target in found}) > 1:
         raise ValueError(f"a library is for one kind of CPU, got {names}")
     unique = {target.name: target for target in found}
     return tuple(sorted(unique.values(), key=_order))
 
 
-def _here(precision: str) -> str:
+def _here(precision: str) -> Target:
     host = find_target()
-    return "avx512bf16" if precision == "bfloat16" and host.has_bfloat16 else host.name
+    in_pairs = precision == "bfloat16" and host.has_bfloat16
+    return replace(portable_target("avx512bf16" if in_pairs else host.name), model=host.cpu)
 
 
 def _order(target: Target) -> tuple[int, bool, bool]:
