@@ -15,11 +15,12 @@ from compiling import assert_near, compiled, plan_of, run_reference, var
 from hybridjit.codegen.call import Setting
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.kinds import choose
+from hybridjit.codegen.kinds.conv.tile import multiplies_in_halves
 from hybridjit.codegen.llvm.jit import find_target, portable_target
 from hybridjit.codegen.packing import AbreastPacking
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.runtime.executable import Executable
-from hybridjit.target import Target
+from hybridjit.target import PAIRS, Target
 from neighbours import Network, conv, dense, in_bfloat16, inside, layer, network
 
 # 18 filters end in two, whatever the vector: of 4 to 16 lanes.
@@ -125,6 +126,7 @@ def test_short_sums_are_in_tiles_of_one_vector_there(cpu, expected):
         if spec.kind == kind
     ]
     assert found == expected
+    assert not multiplies_in_halves(target.of(PAIRS))
 
 
 def test_whole_vectors_stay_whole(monkeypatch):

@@ -49,9 +49,10 @@ def multiplies_in_halves(target: Target) -> bool:
     Tiles of one vector of channels lose no time then, and are more rows, whose filters are half as
     large. Measured on Zen 4: 16 to 64 channels, 1x1 at 55x55, take 0.91 of the time in tiles of
     14x1 (12x2 elsewhere), 144 to 24 at 56x56 0.93, 64 to 256 0.98; by Winograd 128 to 32 at 28x28
-    0.96, 64 and 256 each way 0.99.
+    0.96, 64 and 256 each way 0.99. Not for pairs of bfloat16, which take 1.33 of the time so.
     """
-    return target.has_fma and family_of(target).works_on_halves(target)
+    is_single = target.element.computed == "float32"
+    return is_single and target.has_fma and family_of(target).works_on_halves(target)
 
 
 def ends_in_half(channels: int, target: Target) -> bool:
@@ -61,7 +62,7 @@ def ends_in_half(channels: int, target: Target) -> bool:
     144 to 40 at 28x28 98 and 82; 64 to 4 41 and 23.
     """
     fits = 0 < channels % target.lanes <= target.lanes // 2
-    return multiplies_in_halves(target) and fits and target.element.computed == "float32"
+    return multiplies_in_halves(target) and fits
 
 
 # Lines of the first-level cache whose addresses differ by a multiple of this share a set of it, of
