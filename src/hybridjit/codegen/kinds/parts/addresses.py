@@ -5,19 +5,23 @@ So a tile that reaches over an edge goes the same way as all others.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.types import PTR, Pointer, Value
 
 
-class Places(Protocol):
-    """The addresses of a tile's places."""
+class Places(ABC):
+    """The addresses of a tile's places, by slots."""
 
+    @abstractmethod
     def noted(self, slot: int, like: Value) -> Value:
         """The address that was noted, of elements as ``like`` has them."""
-        ...
+
+    @abstractmethod
+    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
+        """One place's address, or that of where it does no harm."""
 
     def note(
         self,
@@ -27,7 +31,10 @@ class Places(Protocol):
         outside: Value,
     ) -> None:
         """Addresses of rows x columns; ``at`` gives whether a place is inside, and its address."""
-        ...
+        rows, columns = sides
+        for r in range(rows):
+            for q in range(columns):
+                self._note(base + r * columns + q, *at(r, q), outside)
 
 
 class Inside(Places):
@@ -39,17 +46,8 @@ class Inside(Places):
     def noted(self, slot: int, like: Value) -> Value:
         return self._noted[slot]
 
-    def note(
-        self,
-        base: int,
-        sides: tuple[int, int],
-        at: Callable[[int, int], tuple[Value, Value]],
-        outside: Value,
-    ) -> None:
-        rows, columns = sides
-        for r in range(rows):
-            for q in range(columns):
-                _, self._noted[base + r * columns + q] = at(r, q)
+    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
+        self._noted[slot] = pointer
 
 
 class Addresses(Places):
@@ -63,19 +61,9 @@ class Addresses(Places):
         noted = self._b.b.load(self._place(slot), typ=PTR, align=8)
         return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
 
-    def note(
-        self,
-        base: int,
-        sides: tuple[int, int],
-        at: Callable[[int, int], tuple[Value, Value]],
-        outside: Value,
-    ) -> None:
-        rows, columns = sides
-        for r in range(rows):
-            for q in range(columns):
-                inside, pointer = at(r, q)
-                chosen = self._b.b.select(inside, pointer, outside)
-                self._b.b.store(chosen, self._place(base + r * columns + q), align=8)
+    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
+        chosen = self._b.b.select(inside, pointer, outside)
+        self._b.b.store(chosen, self._place(slot), align=8)
 
     def _place(self, slot: int) -> Value:
         b = self._b
