@@ -15,6 +15,7 @@ from compiling import assert_near, compiled, plan_of, run_reference, var
 from hybridjit.codegen.call import Setting
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.kinds import choose
+from hybridjit.codegen.kinds.conv import choose_direct
 from hybridjit.codegen.kinds.conv.tile import multiplies_in_halves
 from hybridjit.codegen.llvm.jit import find_target, portable_target
 from hybridjit.codegen.packing import AbreastPacking
@@ -41,6 +42,8 @@ TAILS = ("nothing", "residual-relu", "swish")
 
 
 def halved(monkeypatch: pytest.MonkeyPatch, are_halved: bool) -> None:
+    """In the same tiles: others of a padded convolution have bits of their own."""
+    monkeypatch.setattr(choose_direct, "_SHORT", 0)
     monkeypatch.setattr(Family, "works_on_halves", lambda family, target: are_halved)
 
 
