@@ -55,17 +55,6 @@ def test_values_given_to_forward_are_written_into_the_arguments(net):
         executor.forward(bn_moving_mean=nd.ones((3,)))
 
 
-def test_sparse_arguments_are_refused(net):
-    net.simple_bind(mx.cpu(), stype_dict={"data": "default"}, data=(2, 4))
-    with pytest.raises(mx.MXNetError, match="data would be sparse"):
-        net.simple_bind(mx.cpu(), stype_dict={"data": "csr"}, data=(2, 4))
-    # As a file has it that MXNet wrote: the numbers are the same, but not the kind of array
-    data = sym.var("data", __storage_type__="2")
-    graph = sym.load_json(sym.FullyConnected(data, num_hidden=3).tojson())
-    with pytest.raises(mx.MXNetError, match="data would be sparse"):
-        graph.simple_bind(mx.cpu(), data=(2, 4))
-
-
 def test_a_smaller_executor_lies_in_the_memory_of_the_larger(net):
     executor = net.simple_bind(mx.cpu(), data=(4, 4))
     smaller = executor.reshape(data=(2, 4))

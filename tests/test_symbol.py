@@ -108,12 +108,12 @@ def test_manager_restored_after_an_error():
 # Attributes
 
 
-def test_sparse_variables_are_refused():
-    with pytest.raises(mx.MXNetError, match="variable x .*'csr'.* what graphs take is dense"):
-        sym.var("x", stype="csr")
+def test_variables_keep_their_storage_type():
+    codes = {"default": "0", "row_sparse": "1", "csr": "2"}
+    for stype, code in codes.items():
+        assert sym.var("x", stype=stype).attr("__storage_type__") == code
     with pytest.raises(KeyError):
         sym.var("x", stype="sparse")
-    assert sym.var("x", stype="row_sparse").attr("__storage_type__") == "1"
 
 
 def test_var_keeps_what_is_known():

@@ -2,7 +2,9 @@
 
 In: a Symbol and NDArrays for its arguments and auxiliary states. Out: NDArrays. What operators
 read as weights stays bound to the code; everything else is read anew at every call. Gradients go
-into the arrays that were bound for them.
+into the arrays that were bound for them. Compiled code reads dense arrays: with a sparse argument
+the graph runs operator by operator, on the stored values where an operator can, and with a sparse
+gradient alone its training does.
 """
 
 from __future__ import annotations
@@ -20,21 +22,23 @@ from .gluon.fixed_gamma import put_ones
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
 from .gluon.training import Heads, head_gradients, require_gradients
-from .ir.node import topological
+from .ir.node import Output, topological
 from .ir.roles import sort_variables
 from .late import arrived
-from .nd import NDArray, array, empty
+from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
+from .nd.stypes import is_dense, makes_sparse, sparse_arrays
 from .nd.tape import REQUESTS
 from .nd.taped import alias, untouched_zeros
 from .passes.infer import NodeTypes, infer_node_types
 from .runtime.holders import GRADIENTS
 from .shapes import partial_shape
 from .sym import Symbol
-from .types import DType, TensorType, type_of
+from .sym.creation import STORAGE_CODES
+from .types import DType, TensorType
 from .unwinding import restoring
 
-_CSR = "2"  # as MXNet's files write it
+_STORAGE_TYPES = {code: stype for stype, code in STORAGE_CODES.items()}
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]
@@ -68,8 +72,10 @@ class Executor:
         self._draws = _draws(symbol)
         require_gradients(symbol.outputs, self._wanted())
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
-        shown = [self._types[output.node][output.index] for output in symbol.outputs]
-        self.outputs = [empty(t.dims, ctx, t.dtype) for t in shown if t.is_known]
+        stypes = {name: array.stype for name, array in self._arrays.items()}
+        self._sparse = {name: stype for name, stype in stypes.items() if stype != "default"}
+        self._gives_rows = any(x is not None and x.stype != "default" for x in self.grad_arrays)
+        self.outputs = self._empty_outputs()
         learned = set(sort_variables(symbol.outputs, ()).missing)
         self._inputs = [name for name in self._arrays if name not in learned]
         self._graph = CachedGraph(
@@ -84,6 +90,19 @@ class Executor:
     def _held(self) -> Iterator[np.ndarray]:
         """The memory of its gradients."""
         return (grad._data for grad in self.grad_dict.values() if grad is not None)
+
+    def _empty_outputs(self) -> list[NDArray]:
+        """Arrays for the outputs whose shapes are known."""
+        outputs = self._symbol.outputs
+        shown = [self._types[output.node][output.index] for output in outputs]
+        stypes: Sequence[str] = ["default"] * len(outputs)
+        if self._sparse or _makes_sparse(outputs):
+            stypes = sparse_arrays().StorageTypes(outputs, self._types, self._sparse).outputs
+        return [
+            empty(t.dims, self._ctx, t.dtype, stype)
+            for t, stype in zip(shown, stypes)
+            if t.is_known
+        ]
 
     # ---- its arrays -----------------------------------------------------------------------------
 
@@ -152,7 +171,7 @@ class Executor:
         for name, grad in self._wanted().items():
             autograd.mark_variables(named[name], grad, self._requests[name])
         with autograd.record(is_train):
-            if self._graph.monitor is not None:
+            if self._graph.monitor is not None or self._sparse or self._gives_rows:
                 self._recorded = self._interpret(named)
             else:
                 self._recorded = self._graph.training(named, self._ctx)
@@ -179,7 +198,7 @@ class Executor:
         target[:] = given
 
     def _evaluate(self) -> list[NDArray]:
-        if self._inputs:
+        if self._inputs and not self._sparse:
             return self._graph([_on(self._ctx, self._arrays[name]) for name in self._inputs])
         return self.interpreted()
 
@@ -278,13 +297,16 @@ def _draws(symbol: Symbol) -> bool:
 
 def _beginning(old: NDArray, new: NDArray) -> NDArray:
     """The beginning of the memory of ``old`` in the shape of ``new``, or, if too small, ``new``."""
-    return _resized(old, new.shape, "", True) if old.dtype == new.dtype else new
+    is_alike = (old.dtype, old.stype) == (new.dtype, new.stype)
+    return _resized(old, new.shape, "", True) if is_alike else new
 
 
 def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool) -> NDArray:
     """``values`` itself, the beginning of its memory in ``shape``, or, larger, a new array."""
     if values.shape == shape:
         return values
+    if values.stype != "default":
+        return zeros(shape, values.context, values.dtype, values.stype)
     size = math.prod(shape)
     if size <= values.size:
         return values.reshape((-1,))[:size].reshape(shape)
@@ -363,10 +385,10 @@ def simple_bind(
     A variable whose ``ctx_group`` is in ``groups`` is on that context. Raises RuntimeError when a
     shape stays unknown.
 
-    What is no tuple or list in ``shapes`` is no shape: MXNet's programs leave options there.
-    Raises MXNetError for an array that is to be sparse.
+    Other values than tuples and lists in ``shapes`` are passed over: MXNet's programs leave options
+    there. Arrays are stored as ``stype_dict`` or their variables say, gradients as MXNet infers.
     """
-    _require_dense(symbol, stype_dict or {})
+    stypes = declared_stypes(symbol, stype_dict)
     dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, (tuple, list))}
     sizes = {name: partial_shape(shape) for name, shape in given.items()}
@@ -383,31 +405,47 @@ def simple_bind(
                     f"{node.name}"
                 )
             there = (groups or {}).get(node.text.get("__ctx_group__", ""), place)
-            arrays[node.name] = empty(t.dims, there, t.dtype)
+            arrays[node.name] = empty(t.dims, there, t.dtype, stypes.get(node.name))
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     requests = requests_by_name(list(args), grad_req)
+    stored = gradient_stypes(symbol, types, stypes)
     grads = {
-        name: untouched_zeros(array) for name, array in args.items() if requests[name] != "null"
+        name: untouched_zeros(array, stored.get(name, "default"))
+        for name, array in args.items()
+        if requests[name] != "null"
     }
     return Executor(symbol, place, args, aux, grads, requests)
 
 
-def _require_dense(symbol: Symbol, stypes: Mapping[str, object]) -> None:
-    """By ``stypes``, or by what the variables say of themselves in a graph that MXNet wrote."""
-    declared = {name: texts.get("__storage_type__") for name, texts in symbol.attr_dict().items()}
-    sparse = [name for name, code in declared.items() if code == _CSR]
-    sparse += [name for name, stype in stypes.items() if stype != "default"]
-    if sparse:
-        raise MXNetError(
-            f"simple_bind: {', '.join(sparse)} would be sparse, and what graphs take is dense: "
-            "leave the storage type out, and give the arrays' tostype('default')"
-        )
+def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Storage types of the variables that are not dense: ``given``, or those of the variables."""
+    texts = {name: attrs.get("__storage_type__") for name, attrs in symbol.attr_dict().items()}
+    found = {name: _STORAGE_TYPES.get(code or "", "default") for name, code in texts.items()}
+    found |= {name: str(stype) for name, stype in (given or {}).items()}
+    return {name: stype for name, stype in found.items() if not is_dense(stype)}
+
+
+def gradient_stypes(
+    symbol: Symbol, types: NodeTypes, stypes: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Storage types of the gradients, as MXNet infers them, where one may not be dense."""
+    if not stypes and not _makes_sparse(symbol.outputs):
+        return {}
+    return sparse_arrays().StorageTypes(symbol.outputs, types, stypes).gradients()
+
+
+def _makes_sparse(outputs: Sequence[Output]) -> bool:
+    """Whether dense arguments may have a sparse result or gradient."""
+    nodes = topological(outputs)
+    return any(node.op is not None and makes_sparse(node.op, node.attrs) for node in nodes)
 
 
 def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
     """Shapes and element types of arrays by name."""
-    return {name: type_of(values._data) for name, values in arrays.items()}
+    return {
+        name: TensorType(values.shape, np.dtype(values.dtype)) for name, values in arrays.items()
+    }
 
 
 def holding(name: str, values: NDArray) -> Parameter:

@@ -27,6 +27,7 @@ from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
 from ..nd.storage import NEVER, WRITES, Storage
+from ..nd.stypes import HOOK
 from ..options import Flag, Options
 from ..passes.infer import NodeTypes, infer_node_types
 from ..recording import FLAGS
@@ -64,6 +65,7 @@ class CachedGraph:
               shape depends on values
     monitor   told of every operator that runs
     by_rows   gradients of parameters are sparse: training runs as if not compiled
+    by_stored  parameters are sparse: everything does
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class CachedGraph:
         self.input_names = input_names
         self.params = dict(params)
         self.by_rows = any(param.grad_stype != "default" for param in params.values())
+        self.by_stored = any(param.stype != "default" for param in params.values())
         self.options = Options.of(flags)
         self.name = name
         self.compiled = not self._is_sized_by_values()
@@ -114,10 +117,10 @@ class CachedGraph:
         one's shape does not follow from the inputs, MXNetError naming the operator for inputs that
         do not fit.
         """
-        if self.monitor is not None or not self.compiled:
+        if self.monitor is not None or not self.compiled or self._is_sparse(arrays):
             return self._interpret(arrays)
         if FLAGS.training or FLAGS.recording:
-            if self.by_rows or any(array.stype != "default" for array in arrays):
+            if self.by_rows:
                 return self._interpret(arrays)  # compiled code makes dense gradients
             return self.training(self._named(arrays), arrays[0].context)
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
@@ -139,9 +142,16 @@ class CachedGraph:
             or FLAGS.training
             or FLAGS.recording
             or not self.compiled
+            or (HOOK.run is not None and self._is_sparse((x,)))
         ):
             return self((x,))[0]
         return NDArray(entry.executable.output_for(data), x._ctx)
+
+    def _is_sparse(self, arrays: Sequence[NDArray]) -> bool:
+        """Whether an input or a parameter is sparse: compiled code reads dense arrays."""
+        return HOOK.run is not None and (
+            self.by_stored or any(array.stype != "default" for array in arrays)
+        )
 
     # ---- compiled -----------------------------------------------------------------------------
 
@@ -267,4 +277,6 @@ class _Arrays(Evictable):
 
 
 def _types(names: Iterable[str], arrays: Iterable[NDArray]) -> dict[str, TensorType]:
-    return {name: type_of(array._data) for name, array in zip(names, arrays)}
+    return {
+        name: TensorType(array.shape, np.dtype(array.dtype)) for name, array in zip(names, arrays)
+    }

@@ -11,6 +11,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..ops.attrs import Attrs
+from ..ops.record import OnStored, OpDef
+
 STYPES = ("default", "row_sparse", "csr")
 
 
@@ -24,6 +27,15 @@ class Hook:
 
 
 HOOK = Hook()
+
+
+def makes_sparse(op: OpDef, attrs: Attrs) -> bool:
+    """Whether an operator gives a sparse result, or gradient, also of dense operands."""
+    how = op.traits.on_stored
+    if how is OnStored.LOOKUP:
+        return bool(attrs.get("sparse_grad", True))
+    asked = {OnStored.CAST: "stype", OnStored.DOT: "forward_stype"}.get(how, "")
+    return attrs.get(asked) not in (None, "None", "default")
 
 
 def sparse_arrays() -> ModuleType:

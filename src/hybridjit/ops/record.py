@@ -66,6 +66,26 @@ class OnStored(Enum):
     LOOKUP = "on rows of a weight; the gradient stores the rows that occur"
     UPDATE = "on the rows that a row_sparse gradient stores"
     SPARSE_UPDATE = "as UPDATE, of row_sparse weights alone"
+    SCATTERED = "as EACH, where a function of 0 that is not 0 stays unstored"
+    SCATTERED_ROWS = "on the rows of a row_sparse first operand, by any second one"
+    QUADRATIC = "as EACH_OF_ZERO, on csr alone"
+    LEARNED_GAMMA = "on dense values; with fix_gamma sparse operands are an error"
+    COUNTED = "on csr matrices: the number of stored values, of the whole or of each row"
+    LOOKED_UP = (
+        "on csr matrices: the values at pairs of a row and a column, -1 where none is stored"
+    )
+
+
+class GradientStored(Enum):
+    """Storage of the gradients that simple_bind allocates for an operator's operands.
+
+    This is MXNet's inference; arrays that a program binds keep the storage that they have.
+    """
+
+    DENSE = "dense, but for the rows that a rule of the operator names"
+    HEAD = "as the head gradient"
+    OPERAND = "as the operand"
+    BOTH = "as the operand, where the head gradient is stored so too; else dense"
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,7 @@ class Traits:
                     the parts would round at every step, the operator rounds once
     samples         what a sample of the result depends on
     on_stored       how eager calls compute on what sparse operands store
+    gradient_stored  how the gradients of sparse operands are stored
     names_data      hooks call the only operand ``data``; MXNet numbers it otherwise: ``input0``
     total_outputs   the number of outputs that MXNet counts in files, hidden ones included, or a
                     function of the attributes; 0 is the visible ones
@@ -117,6 +138,7 @@ class Traits:
     flat_in_integers: bool = False
     samples: Samples = Samples.MIXED
     on_stored: OnStored = OnStored.NOT
+    gradient_stored: GradientStored = GradientStored.DENSE
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..errors import DTypeError, MXNetError
+from ..errors import DTypeError
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output, user_line, variable
 from ..ops.attrs import attr_text
@@ -15,7 +15,7 @@ from .compose import Dumpable, user_texts
 from .symbol import FUNCTIONS, Symbol
 
 _INTERNAL = FUNCTIONS["_internal"]
-_STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
+STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
 def var(
@@ -31,24 +31,19 @@ def var(
 ) -> Symbol:
     """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
 
-    ``stype`` 'row_sparse' is noted; the arrays are dense all the same. Raises TypeError for a name
-    that is not text, ValueError for another keyword unless it looks like ``__this__``, DTypeError
-    for an element type that MXNet does not have, MXNetError for ``stype`` 'csr'.
+    ``stype`` is the storage type of the array that ``simple_bind`` makes. Raises TypeError for a
+    name that is not text, ValueError for another keyword unless it looks like ``__this__``,
+    DTypeError for an element type that MXNet does not have, KeyError for another storage type.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
-    if stype == "csr":
-        raise MXNetError(
-            f"variable {name} is to be stored as 'csr', and what graphs take is dense: leave "
-            "stype out, and give the array's tostype('default')"
-        )
     facts = {
         "__shape__": None if shape is None else attr_text(shape),
         "__lr_mult__": None if lr_mult is None else str(lr_mult),
         "__wd_mult__": None if wd_mult is None else str(wd_mult),
         "__dtype__": None if dtype is None else _dtype_code(dtype),
         "__init__": init if init is None or isinstance(init, str) else init.dumps(),
-        "__storage_type__": None if stype is None else _STORAGE_TYPES[stype],
+        "__storage_type__": None if stype is None else STORAGE_CODES[stype],
     }
     for key in kwargs:
         if not (key.startswith("__") and key.endswith("__")):

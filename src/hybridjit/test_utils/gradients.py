@@ -48,19 +48,20 @@ def check_symbolic_backward(
     aux_states: Located | None = None,
     grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ctx: Context | None = None,
-    grad_stypes: object = None,
+    grad_stypes: Mapping[str, str] | None = None,
     equal_nan: bool = False,
     dtype: DType = np.float32,
 ) -> dict[str, NDArray | None]:
     """Compare the gradients of arguments with ``expected``, by name or in their order.
 
     Gradients are first filled with random numbers: what "add" adds to and "null" leaves alone.
+    Those that ``grad_stypes`` names are stored so, and first empty.
     """
     names = sym.list_arguments()
     args = located(names, location, ctx, dtype, "arguments")
     aux = located(sym.list_auxiliary_states(), aux_states or {}, ctx, dtype, "aux_states")
     wanted = expected if isinstance(expected, Mapping) else dict(zip(names, expected))
-    before = {n: nd.random.normal(shape=args[n].shape).astype(args[n].dtype) for n in wanted}
+    before = {n: _start(args[n], (grad_stypes or {}).get(n)) for n in wanted}
     grads = {name: array.copy() for name, array in before.items()}
     requests = requests_by_name(names, grad_req)
     executor = sym.bind(ctx, args, grads, requests, aux)
@@ -84,7 +85,7 @@ def check_numeric_gradient(
     grad_nodes: Any = None,
     use_forward_train: bool = True,
     ctx: Context | None = None,
-    grad_stype_dict: object = None,
+    grad_stype_dict: Mapping[str, str] | None = None,
     dtype: DType = np.float32,
 ) -> None:
     """Compare gradients with finite differences of the output times random numbers, summed.
@@ -98,7 +99,7 @@ def check_numeric_gradient(
     requests = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else None
     if requests is None:
         requests = dict.fromkeys(names if grad_nodes is None else grad_nodes, "write")
-    executor, start = _projected(sym, args, aux, requests, ctx)
+    executor, start = _projected(sym, args, aux, requests, ctx, grad_stype_dict or {})
     states = {name: array.copy() for name, array in executor.aux_dict.items()}
     executor.forward(is_train=True)
     executor.backward()
@@ -159,6 +160,7 @@ def _projected(
     aux: dict[str, NDArray],
     requests: Mapping[str, str],
     ctx: Context | None,
+    stypes: Mapping[str, str],
 ) -> tuple[Executor, dict[str, NDArray]]:
     """An executor of output * random numbers, a loss, and what its gradients hold at first."""
     if len(symbol.list_outputs()) != 1:
@@ -169,9 +171,16 @@ def _projected(
     loss = sym.make_loss(symbol * sym.var(_PROJECTION))
     plane = np.random.uniform(0.1, 1.0, shape)
     bound = {**args, _PROJECTION: nd.array(plane, ctx, kind)}
-    grads = {n: nd.random.normal(shape=args[n].shape).astype(args[n].dtype) for n in requests}
+    grads = {n: _start(args[n], stypes.get(n)) for n in requests}
     start = {name: array.copy() for name, array in grads.items()}
     return loss.bind(ctx, bound, grads, dict(requests), aux), start
+
+
+def _start(array: NDArray, stype: str | None) -> NDArray:
+    """A gradient before the backward pass: random, but sparse ones empty."""
+    if stype in (None, "default"):
+        return nd.random.normal(shape=array.shape).astype(array.dtype)
+    return nd.zeros(array.shape, array.context, array.dtype, stype)
 
 
 def _heads(

@@ -10,11 +10,13 @@ from .array import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, wrapped
 from .making import array, csr_matrix, empty, row_sparse_array, zeros
 from .operators import add, divide, multiply, subtract
 from .rules import run
+from .storage_types import StorageTypes
 
 __all__ = [
     "BaseSparseNDArray",
     "CSRNDArray",
     "RowSparseNDArray",
+    "StorageTypes",
     "add",
     "array",
     "csr_matrix",

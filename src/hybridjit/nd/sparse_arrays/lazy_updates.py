@@ -20,16 +20,18 @@ from .array import BaseSparseNDArray
 from .elements import rows_at
 
 
-def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
-    """Whether the rows of the gradient were updated; False, with nothing done, for other calls."""
+def is_lazy(inputs: Sequence[NDArray], attrs: Attrs) -> bool:
+    """Whether a call updates the rows of its gradient alone."""
+    return inputs[1].stype == ROW_SPARSE and bool(attrs.get("lazy_update", True))
+
+
+def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> None:
+    """Update the rows that a row_sparse gradient has."""
     weight, grad, *states = inputs
-    if not isinstance(grad, BaseSparseNDArray) or grad.stype != ROW_SPARSE:
-        return False
-    if not attrs.get("lazy_update", True):
-        return False
+    assert isinstance(grad, BaseSparseNDArray)
     rows = grad._stored.rows
     if not len(rows):
-        return True
+        return
     parts = [_rows(x, rows) for x in (weight, *states)]
     arrays = [parts[0], grad._stored.values, *parts[1:]]
     if op.traits.step is None:
@@ -38,7 +40,6 @@ def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> bool:
         new = run_step(op, arrays, attrs)
     for x, values in zip((weight, *states), new):
         _put(x, rows, values)
-    return True
 
 
 def _rows(x: NDArray, rows: np.ndarray) -> np.ndarray:

@@ -48,17 +48,27 @@ class Call(NamedTuple):
         """The operator's meaning on these arrays."""
         return run_ref(self.op, list(arrays), self.attrs)[0]
 
-    def made(self, result: Stored | np.ndarray) -> NDArray:
+    def made(self, result: Stored | np.ndarray | NDArray) -> NDArray:
         """A result where the operands are."""
+        if isinstance(result, NDArray):
+            return result
         ctx = self.inputs[0].context
         return wrapped(result, ctx) if isinstance(result, Stored) else NDArray(result, ctx)
 
 
 class Found(NamedTuple):
-    """A result, and the way back where it is not the operator's own."""
+    """A result that is not computed yet.
 
-    result: NDArray
+    stype  its storage type
+    make   computes it
+    pull   the backward pass where it is not the operator's own
+    rows   the operand whose gradient is row_sparse
+    """
+
+    stype: str
+    make: Callable[[], Stored | np.ndarray | NDArray]
     pull: Pull | None = None
+    rows: int | None = None
 
 
 Rule = Callable[[Call], Found | None]
@@ -71,24 +81,34 @@ def run(
     out: object = None,
     ctx: Context | None = None,
 ) -> Any:
-    """What the call gives, NotImplemented where dense values are to be computed on."""
-    how = op.traits.on_stored
-    rule = _RULES.get(how)
-    if rule is None:
-        return NotImplemented
-    if how not in _OF_DENSE and not any(isinstance(x, BaseSparseNDArray) for x in inputs):
+    """The call's result, or NotImplemented where it is computed on dense values."""
+    if not is_ruled(op, inputs):
         return NotImplemented
     attrs = checked_attrs(op, attr_texts(op, given), [_outline(x) for x in inputs])
     call = Call(op, inputs, attrs)
-    found = rule(call)
+    found = find(call)
     if found is None:
         return NotImplemented
+    result = call.made(found.make())
     if FLAGS.recording and any(x._entry is not None for x in inputs):
         if found.pull is None:
-            record_made(op, inputs, [found.result], attrs)
+            record_made(op, inputs, [result], attrs)
         else:
-            record([(op, attrs)], inputs, [found.result], found.pull)
-    return found.result if out is None else _given(found.result, out)
+            record([(op, attrs)], inputs, [result], found.pull)
+    return result if out is None else _given(result, out)
+
+
+def is_ruled(op: OpDef, inputs: Sequence[NDArray]) -> bool:
+    """Whether a rule decides how the operator computes on operands of these storage types."""
+    how = op.traits.on_stored
+    return how in _RULES and (
+        how in _OF_DENSE or any(isinstance(x, BaseSparseNDArray) for x in inputs)
+    )
+
+
+def find(call: Call) -> Found | None:
+    """The rule's result; None where the call computes on dense values."""
+    return _RULES[call.op.traits.on_stored](call)
 
 
 def _outline(x: NDArray) -> np.ndarray:
@@ -110,7 +130,8 @@ def _given(result: NDArray, out: object) -> object:
 
 
 def _each(call: Call) -> Found | None:
-    return Found(call.made(elements.on_values(call.stored(0), call.ref)))
+    x = call.inputs[0]
+    return Found(x.stype, lambda: elements.on_values(call.stored(0), call.ref))
 
 
 def _each_of_zero(call: Call) -> Found | None:
@@ -118,62 +139,83 @@ def _each_of_zero(call: Call) -> Found | None:
     return None if at_zero[0] != 0 else _each(call)
 
 
+def _quadratic(call: Call) -> Found | None:
+    return _each_of_zero(call) if call.stypes == (CSR,) else None
+
+
 def _zeros(call: Call) -> Found | None:
-    x = call.stored(0)
-    return Found(call.made(nothing(x.stype, x.shape, x.values.dtype)))
+    x = call.inputs[0]
+    return Found(x.stype, lambda: nothing(x.stype, x.shape, np.dtype(x.dtype)))
 
 
 def _union(call: Call) -> Found | None:
-    if call.stypes[0] != call.stypes[1]:
+    kind = call.stypes[0]
+    if kind != call.stypes[1]:
         return None
-    return Found(call.made(elements.on_union([call.stored(0), call.stored(1)], call.ref)))
+    return Found(kind, lambda: elements.on_union([call.stored(0), call.stored(1)], call.ref))
 
 
 def _product(call: Call) -> Found | None:
     left, right = call.stypes
     if left == right:
-        both = [call.stored(0), call.stored(1)]
-        return Found(call.made(elements.on_union(both, call.ref, True)))
+        return Found(
+            left, lambda: elements.on_union([call.stored(0), call.stored(1)], call.ref, True)
+        )
     if "default" not in (left, right):
         return None
     at = 0 if right == "default" else 1
-    dense = call.inputs[1 - at]._data
-    return Found(call.made(elements.with_dense(call.stored(at), dense, call.ref)))
+    return Found(
+        call.stypes[at],
+        lambda: elements.with_dense(call.stored(at), call.inputs[1 - at]._data, call.ref),
+    )
 
 
 def _scaled(call: Call) -> Found | None:
     if call.stypes != (CSR, "default") or call.inputs[1].ndim > 2:
         return None
-    x, dense = call.stored(0), call.inputs[1]._data
+    x, dense = call.inputs
     if np.broadcast_shapes(x.shape, dense.shape) != x.shape:
         return None
-    return Found(call.made(elements.with_dense(x, dense, call.ref)))
+    return Found(CSR, lambda: elements.with_dense(call.stored(0), dense._data, call.ref))
+
+
+def _scattered_rows(call: Call) -> Found | None:
+    """The operator in the rows of the first operand, whatever the second stores."""
+    if call.stypes[0] != ROW_SPARSE:
+        return None
+    return Found(
+        ROW_SPARSE,
+        lambda: elements.with_dense(call.stored(0), call.inputs[1]._data, call.ref),
+    )
 
 
 def _sum(call: Call) -> Found | None:
     if set(call.stypes) != {ROW_SPARSE}:
         return None
-    held = [call.stored(i) for i in range(len(call.inputs))]
-    return Found(call.made(elements.on_union(held, call.ref)))
+    count = len(call.inputs)
+    return Found(
+        ROW_SPARSE,
+        lambda: elements.on_union([call.stored(i) for i in range(count)], call.ref),
+    )
 
 
 def _joined(call: Call) -> Found | None:
     if set(call.stypes) != {CSR} or call.attrs["dim"] != 0:
         return None
-    return Found(call.made(join_rows(CSR, [call.stored(i) for i in range(len(call.inputs))])))
+    count = len(call.inputs)
+    return Found(CSR, lambda: join_rows(CSR, [call.stored(i) for i in range(count)]))
 
 
 def _cut(call: Call) -> Found | None:
     steps = call.attrs["step"] or ()
     if call.stypes != (CSR,) or any(step not in (None, 1) for step in steps):
         return None
-    x = call.stored(0)
     cuts = [
         slice(begin, end).indices(size)
-        for begin, end, size in zip(call.attrs["begin"], call.attrs["end"], x.shape)
+        for begin, end, size in zip(call.attrs["begin"], call.attrs["end"], call.inputs[0].shape)
     ]
     begins, ends = [c[0] for c in cuts], [max(c[0], c[1]) for c in cuts]
-    return Found(call.made(elements.part(x, begins, ends)))
+    return Found(CSR, lambda: elements.part(call.stored(0), begins, ends))
 
 
 def _taken(call: Call) -> Found | None:
@@ -182,19 +224,26 @@ def _taken(call: Call) -> Found | None:
     is_here = call.stypes == (CSR, "default") and axis in (0, -2) and indices.ndim == 1
     if not is_here or mode not in ("clip", "wrap"):
         return None
-    rows, count = indices._data.astype(np.int64), data.shape[0]
-    rows = rows % count if mode == "wrap" else np.clip(rows, 0, count - 1)
-    return Found(call.made(elements.taken(call.stored(0), rows)))
+
+    def make() -> Stored:
+        rows, count = indices._data.astype(np.int64), data.shape[0]
+        rows = rows % count if mode == "wrap" else np.clip(rows, 0, count - 1)
+        return elements.taken(call.stored(0), rows)
+
+    return Found(CSR, make)
 
 
 def _retained(call: Call) -> Found | None:
     if call.stypes[0] != ROW_SPARSE:
         return None
-    x, wanted = call.stored(0), call.inputs[1]._data.astype(np.int64)
-    if len(wanted) and (wanted.min() < 0 or wanted.max() >= x.shape[0]):
-        raise MXNetError(f"retain: rows {wanted.min()} to {wanted.max()} of {x.shape[0]}")
-    held = Stored(ROW_SPARSE, x.shape, elements.rows_at(x, wanted), (wanted.copy(),))
-    return Found(call.made(held))
+
+    def make() -> Stored:
+        x, wanted = call.stored(0), call.inputs[1]._data.astype(np.int64)
+        if len(wanted) and (wanted.min() < 0 or wanted.max() >= x.shape[0]):
+            raise MXNetError(f"retain: rows {wanted.min()} to {wanted.max()} of {x.shape[0]}")
+        return Stored(ROW_SPARSE, x.shape, elements.rows_at(x, wanted), (wanted.copy(),))
+
+    return Found(ROW_SPARSE, make, rows=0)
 
 
 def _squares(call: Call) -> Found | None:
@@ -202,11 +251,13 @@ def _squares(call: Call) -> Found | None:
     axes = call.attrs["axis"]
     if call.stypes != (ROW_SPARSE,) or axes not in ((1,), (-1,)) or call.inputs[0].ndim != 2:
         return None
-    x = call.stored(0)
-    sums = np.square(x.values).sum(axis=1, keepdims=True)
-    shape = (x.shape[0], 1)
-    held = Stored(ROW_SPARSE, shape, sums, (x.rows.copy(),))
-    result = held if call.attrs["keepdims"] else held.dense().reshape(-1)
+    shape = (call.inputs[0].shape[0], 1)
+    keepdims, x = call.attrs["keepdims"], call.stored(0)
+
+    def make() -> Stored | np.ndarray:
+        sums = np.square(x.values).sum(axis=1, keepdims=True)
+        held = Stored(ROW_SPARSE, shape, sums, (x.rows.copy(),))
+        return held if keepdims else held.dense().reshape(-1)
 
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
@@ -214,96 +265,132 @@ def _squares(call: Call) -> Found | None:
         by_row = d._data.reshape(shape)[x.rows]
         return [call.made(x._replace(values=2 * x.values * by_row))]
 
-    return Found(call.made(result), pull)
+    return Found(ROW_SPARSE if keepdims else "default", make, pull, rows=0)
 
 
 def _cast(call: Call) -> Found | None:
     x, wanted = call.inputs[0], call.attrs["stype"]
     if x.stype == wanted:
-        return Found(x.copy() if wanted != "default" else NDArray(x._data.copy(), x.context))
+        return Found(wanted, lambda: x.copy() if wanted != "default" else x._data.copy())
     if "default" not in (x.stype, wanted):
         raise ValueError(f"cast_storage from {x.stype} to {wanted} is not supported")
     if wanted == "default":
-        return Found(NDArray(x.asnumpy(), x.context))
+        return Found(wanted, x.asnumpy)
     if wanted == CSR and x.ndim != 2:
         raise ValueError(
             f"To convert to a CSR, the NDArray should be 2 Dimensional. Current shape is {x.shape}"
         )
-    return Found(call.made(stored(wanted, x._data)))
+    return Found(wanted, lambda: stored(wanted, x._data))
 
 
 def _dot(call: Call) -> Found | None:
     wanted = call.attrs["forward_stype"]
-    result = _natural_dot(call)
-    if result is None:
+    natural = _natural_dot(call)
+    if natural is None:
         if wanted in (None, "None", "default"):
             return None
-        result = call.ref(*(x._data for x in call.inputs))
-    kind = result.stype if isinstance(result, Stored) else "default"
-    if wanted not in (None, "None", kind):
+        natural = "default", lambda: call.ref(*(x._data for x in call.inputs))
+    kind, make = natural
+    pull = _pull_of_dot(call)
+    rows = 1 if pull is not None and not call.attrs["transpose_a"] else None
+    if wanted in (None, "None", kind):
+        return Found(kind, make, pull, rows)
+
+    def converted() -> Stored | np.ndarray:
+        result = make()
         whole = result.dense() if isinstance(result, Stored) else result
-        result = whole if wanted == "default" else stored(wanted, whole)
-    return Found(call.made(result), _back_from_dot(call))
+        return whole if wanted == "default" else stored(wanted, whole)
+
+    return Found(wanted, converted, pull, rows)
 
 
-def _natural_dot(call: Call) -> Stored | np.ndarray | None:
+def _natural_dot(call: Call) -> tuple[str, Callable[[], Stored | np.ndarray]] | None:
     """csr by dense or row_sparse, its transpose by these, dense by csr; None for all others."""
     kinds, (lhs, rhs) = call.stypes, call.inputs
     across, down = call.attrs["transpose_a"], call.attrs["transpose_b"]
     if lhs.ndim != 2 or rhs.ndim != 2:
         return None
     if kinds[0] == CSR and kinds[1] != CSR and not down:
-        by = rhs._stored if isinstance(rhs, BaseSparseNDArray) else rhs._data
-        x = call.stored(0)
-        return products.transposed_times(x, by) if across else products.times(x, by)
+        if across:
+            return ROW_SPARSE, lambda: products.transposed_times(call.stored(0), _values(rhs))
+        return "default", lambda: products.times(call.stored(0), _values(rhs))
     if kinds == ("default", CSR) and not across:
-        return products.dense_times(lhs._data, call.stored(1), down)
+        return CSR, lambda: products.dense_times(lhs._data, call.stored(1), down)
     return None
 
 
-def _back_from_dot(call: Call) -> Pull | None:
-    """To the dense operand of a csr one; None is the operator's own way."""
-    is_plain = not (call.attrs["transpose_a"] or call.attrs["transpose_b"])
-    if call.stypes[0] != CSR or not is_plain or call.inputs[0]._entry is not None:
+def _values(x: NDArray) -> Stored | np.ndarray:
+    return x._stored if isinstance(x, BaseSparseNDArray) else x._data
+
+
+def _pull_of_dot(call: Call) -> Pull | None:
+    """Of a csr first operand; None is the operator's own."""
+    rhs = call.inputs[1]
+    if call.stypes[0] != CSR or call.attrs["transpose_b"] or rhs.ndim != 2:
         return None
-    x = call.stored(0)
+    across, x, by = call.attrs["transpose_a"], call.stored(0), _values(rhs)
 
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
         assert d is not None
-        return [None, call.made(products.transposed_times(x, d._data))]
+        by_rhs = (products.times if across else products.transposed_times)(x, d._data)
+        if not wanted[0]:
+            return [None, call.made(by_rhs)]
+        whole = by.dense() if isinstance(by, Stored) else by
+        by_lhs = whole @ d._data.T if across else d._data @ whole.T
+        return [call.made(by_lhs), call.made(by_rhs)]
 
     return pull
 
 
 def _lookup(call: Call) -> Found | None:
-    """Rows of the weight; the way back gives the rows that occur, each once."""
+    """Rows of the weight; the gradient stores the rows that occur, each once."""
     is_sparse = call.attrs.get("sparse_grad", True)
     data, weight = call.inputs
     if weight.stype == CSR or not (is_sparse or weight.stype == ROW_SPARSE):
         return None
     shape = weight.shape
-    index = np.clip(data._data.astype(np.int64), 0, shape[0] - 1)
-    if isinstance(weight, BaseSparseNDArray):
-        rows = elements.rows_at(weight._stored, index.reshape(-1))
-        result = rows.reshape(*index.shape, shape[1])
-    else:
-        result = call.ref(data._data, weight._data)
+
+    def index() -> np.ndarray:
+        return np.clip(data._data.astype(np.int64), 0, shape[0] - 1)
+
+    def make() -> np.ndarray:
+        if not isinstance(weight, BaseSparseNDArray):
+            return call.ref(data._data, weight._data)
+        rows = elements.rows_at(weight._stored, index().reshape(-1))
+        return rows.reshape(*data.shape, shape[1])
+
+    at = index() if FLAGS.recording else None
 
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
         if wanted[0]:
             raise MXNetError("Embedding layer doesn't support calculate data gradient")
-        assert d is not None
+        assert d is not None and at is not None
         flat = d._data.reshape(-1, shape[1])
-        return [None, call.made(elements.sum_rows(shape, index.reshape(-1), flat))]
+        return [None, call.made(elements.sum_rows(shape, at.reshape(-1), flat))]
 
-    return Found(call.made(result), pull if is_sparse else None)
+    return Found("default", make, pull if is_sparse else None, 1 if is_sparse else None)
+
+
+def _learned_gamma(call: Call) -> Found | None:
+    if call.attrs["fix_gamma"]:
+        raise MXNetError(
+            "fix_gamma=True is not supported for sparse ndarrays: pass fix_gamma=False or dense "
+            f"arrays; the operands are {', '.join(call.stypes)}"
+        )
+    return None
 
 
 def _update(call: Call) -> Found | None:
-    updated = lazy_updates.update(call.op, call.inputs, call.attrs)
-    return Found(call.inputs[0]) if updated else None
+    if not lazy_updates.is_lazy(call.inputs, call.attrs):
+        return None
+
+    def make() -> NDArray:
+        lazy_updates.update(call.op, call.inputs, call.attrs)
+        return call.inputs[0]
+
+    return Found(call.stypes[0], make)
 
 
 def _sparse_update(call: Call) -> Found | None:
@@ -313,6 +400,9 @@ def _sparse_update(call: Call) -> Found | None:
 _RULES: dict[OnStored, Rule] = {
     OnStored.EACH: _each,
     OnStored.EACH_OF_ZERO: _each_of_zero,
+    OnStored.SCATTERED: _each,
+    OnStored.SCATTERED_ROWS: _scattered_rows,
+    OnStored.QUADRATIC: _quadratic,
     OnStored.UNION: _union,
     OnStored.PRODUCT: _product,
     OnStored.SCALED: _scaled,
@@ -326,6 +416,7 @@ _RULES: dict[OnStored, Rule] = {
     OnStored.CAST: _cast,
     OnStored.DOT: _dot,
     OnStored.LOOKUP: _lookup,
+    OnStored.LEARNED_GAMMA: _learned_gamma,
     OnStored.UPDATE: _update,
     OnStored.SPARSE_UPDATE: _sparse_update,
 }

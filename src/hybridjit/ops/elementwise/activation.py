@@ -354,6 +354,6 @@ register(
     infer=same_number,
     ref=quadratic,
     scalar=_scalar_quadratic,
-    traits=Traits(names_data=True),
+    traits=Traits(names_data=True, on_stored=OnStored.QUADRATIC),
     doc="a * x^2 + b * x + c.",
 )

@@ -20,7 +20,7 @@ from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_sh
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of
-from ..record import PLAIN, OnStored, OpDef, Traits
+from ..record import PLAIN, GradientStored, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, broadcast, refuse_bool
 from ..signatures import Formula, ScalarBuilder, V
@@ -81,19 +81,38 @@ class Forms(NamedTuple):
 
 
 class OfForms(NamedTuple):
-    """How the forms compute on what sparse operands store."""
+    """How the forms compute on what sparse operands store, and store the operands' gradients."""
 
     strict: OnStored = OnStored.NOT
     broadcasting: OnStored = OnStored.NOT
     scalar: OnStored = OnStored.NOT
+    strict_gradient: GradientStored = GradientStored.DENSE
+    scalar_gradient: GradientStored = GradientStored.DENSE
+
+    def traits(self, traits: Traits) -> tuple[Traits, Traits, Traits]:
+        """Those of the three forms."""
+        return (
+            replace(traits, on_stored=self.strict, gradient_stored=self.strict_gradient),
+            replace(traits, on_stored=self.broadcasting),
+            replace(traits, on_stored=self.scalar, gradient_stored=self.scalar_gradient),
+        )
 
 
 _DENSE = OfForms()
 _OF_UNION = OfForms(OnStored.UNION)
-_OF_SUM = OfForms(OnStored.UNION, scalar=OnStored.EACH_OF_ZERO)
-_OF_COMPARISON = OfForms(scalar=OnStored.EACH_OF_ZERO)
-_OF_PRODUCT = OfForms(OnStored.PRODUCT, OnStored.SCALED, OnStored.EACH)
-_OF_QUOTIENT = OfForms(OnStored.NOT, OnStored.SCALED, OnStored.EACH)
+_OF_SUM = OfForms(
+    OnStored.UNION,
+    scalar=OnStored.EACH_OF_ZERO,
+    strict_gradient=GradientStored.HEAD,
+    scalar_gradient=GradientStored.HEAD,
+)
+_OF_COMPARISON = OfForms(scalar=OnStored.EACH_OF_ZERO, scalar_gradient=GradientStored.OPERAND)
+_OF_PRODUCT = OfForms(
+    OnStored.PRODUCT, OnStored.SCALED, OnStored.EACH, scalar_gradient=GradientStored.HEAD
+)
+_OF_QUOTIENT = OfForms(
+    OnStored.NOT, OnStored.SCALED, OnStored.EACH, scalar_gradient=GradientStored.HEAD
+)
 
 
 def _register(names: str, inputs: str, attrs: str, **fields: Declared) -> OpDef:
@@ -118,7 +137,7 @@ def operation(
 
     Without ``reversed_scalar`` the order of the operands does not matter.
     """
-    of_equals, of_any, of_one = (replace(traits, on_stored=how) for how in on_stored)
+    of_equals, of_any, of_one = on_stored.traits(traits)
     both: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
     both_equal = {"infer": same_number, "traits": of_equals, "doc": f"{doc} Equal shapes."}
     both_any = {"infer": broadcast_number, "traits": of_any, "doc": f"{doc} Broadcasts."}
@@ -227,6 +246,27 @@ DIVIDE = operation(
     scalar="_div_scalar _DivScalar",
     on_stored=_OF_QUOTIENT,
 )
+_register(
+    "_scatter_elemwise_div",
+    "lhs rhs",
+    "",
+    infer=same_number,
+    ref=on_integers(_quotient)(np.divide),
+    scalar=lambda b, x, y: b.div(x, y),
+    domain=(0.5, 4.0),
+    traits=Traits(on_stored=OnStored.SCATTERED_ROWS),
+    doc="Quotient; of a row_sparse first operand in the rows that it stores.",
+)
+for _name, _ref, _method in (("plus", np.add, "add"), ("minus", np.subtract, "sub")):
+    for_scalars(
+        f"_scatter_{_name}_scalar",
+        "Sum." if _name == "plus" else "Difference.",
+        exactly(_ref),
+        lambda b, x, y, method=_method: getattr(b, method)(x, y),
+        (-4.0, 4.0),
+        swapped=False,
+        traits=Traits(on_stored=OnStored.SCATTERED, gradient_stored=GradientStored.HEAD),
+    )
 DIVIDED_BY = for_scalars(
     "_rdiv_scalar _RDivScalar",
     "Quotient; of integers in single precision, towards zero.",
@@ -363,6 +403,6 @@ ADD_N = register(
     scalar=lambda b, *values, num_args: reduce(b.add, values),
     expand=_only,
     aliases="ElementWiseSum _sparse_add_n _sparse_ElementWiseSum",
-    traits=Traits(on_stored=OnStored.SUM),
+    traits=Traits(on_stored=OnStored.SUM, gradient_stored=GradientStored.HEAD),
     doc="Sum of any number of equal shapes.",
 )

@@ -15,7 +15,7 @@ import numpy as np
 from .. import special
 from ..attrs import AttrValue
 from ..casting import exactly, in_floating, on_integers
-from ..record import PLAIN, OnStored, OpDef, Traits
+from ..record import PLAIN, GradientStored, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, refuse_bool, require_float, same_type
 from ..signatures import Formula, Reference, ScalarBuilder, V
@@ -166,6 +166,10 @@ def times(factor: float) -> Formula:
     return lambda b, x: b.mul(x, b.const(factor))
 
 
+_AS_HEAD = Traits(gradient_stored=GradientStored.HEAD)
+_AS_OPERAND = Traits(gradient_stored=GradientStored.OPERAND)
+_AS_BOTH = Traits(gradient_stored=GradientStored.BOTH)
+
 # Exact in every type
 RELU = unary(
     "relu",
@@ -173,14 +177,18 @@ RELU = unary(
     lambda b, x: b.max(x, b.const(0.0)),
     "x where positive, else 0; NaN stays.",
     slope=_slope_of_relu,
-    traits=Traits(keeps_sign=lambda attrs: True),
+    traits=Traits(keeps_sign=lambda attrs: True, gradient_stored=GradientStored.BOTH),
 )
-ABS = unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.")
+ABS = unary("abs", exactly(np.abs), lambda b, x: b.abs(x), "Absolute value.", traits=_AS_BOTH)
 NEGATIVE = unary(
-    "negative", exactly(np.negative), lambda b, x: b.neg(x), "-x; unsigned integers wrap."
+    "negative",
+    exactly(np.negative),
+    lambda b, x: b.neg(x),
+    "-x; unsigned integers wrap.",
+    traits=_AS_HEAD,
 )
-SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.")
-SIGN = unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.")
+SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.", traits=_AS_BOTH)
+SIGN = unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.", traits=_AS_BOTH)
 unary(
     "_contrib_sign_ste",
     _sign,
@@ -188,6 +196,7 @@ unary(
     "sign, by its training name.",
     aliases="_sparse__contrib_sign_ste",
     slope=straight_through,
+    traits=_AS_HEAD,
 )
 unary(
     "logical_not",
@@ -198,11 +207,35 @@ unary(
 )
 
 # Rounding; integers are whole already
-unary("floor", on_integers(np.copy)(np.floor), lambda b, x: b.floor(x), "Largest whole <= x.")
-unary("ceil", on_integers(np.copy)(np.ceil), lambda b, x: b.ceil(x), "Smallest whole >= x.")
-unary("trunc", on_integers(np.copy)(np.trunc), lambda b, x: b.trunc(x), "Whole part of x.")
-unary("fix", on_integers(np.copy)(np.trunc), lambda b, x: b.trunc(x), "Nearest whole to zero.")
-unary("round", _round, _scalar_round, "Nearest whole, halves away from zero.")
+unary(
+    "floor",
+    on_integers(np.copy)(np.floor),
+    lambda b, x: b.floor(x),
+    "Largest whole <= x.",
+    traits=_AS_OPERAND,
+)
+unary(
+    "ceil",
+    on_integers(np.copy)(np.ceil),
+    lambda b, x: b.ceil(x),
+    "Smallest whole >= x.",
+    traits=_AS_OPERAND,
+)
+unary(
+    "trunc",
+    on_integers(np.copy)(np.trunc),
+    lambda b, x: b.trunc(x),
+    "Whole part of x.",
+    traits=_AS_OPERAND,
+)
+unary(
+    "fix",
+    on_integers(np.copy)(np.trunc),
+    lambda b, x: b.trunc(x),
+    "Nearest whole to zero.",
+    traits=_AS_OPERAND,
+)
+unary("round", _round, _scalar_round, "Nearest whole, halves away from zero.", traits=_AS_OPERAND)
 unary(
     "_contrib_round_ste",
     _round,
@@ -210,8 +243,9 @@ unary(
     "round, by its training name.",
     aliases="_sparse__contrib_round_ste",
     slope=straight_through,
+    traits=_AS_HEAD,
 )
-unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.")
+unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.", traits=_AS_OPERAND)
 
 # Exponentials and roots
 SIGMOID = unary(
@@ -230,7 +264,7 @@ unary(
     slope=slope_of_softsign,
 )
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
-EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.")
+EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.", traits=_AS_HEAD)
 unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
 unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
 unary(

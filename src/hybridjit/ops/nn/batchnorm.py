@@ -23,7 +23,7 @@ from ..derivative import derivative
 from ..elementwise.binary import ADD, MULTIPLY, SUBTRACT
 from ..elementwise.unary import RELU, RSQRT
 from ..internal import BN_SCALE
-from ..record import OpDef, Traits
+from ..record import OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, fill, merged, normalized_axis, require_float
 from ..signatures import Arrays, Expansion, Gradient, Reference
@@ -334,6 +334,7 @@ _TRAITS = Traits(
     total_outputs=3,
     initial={"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'},
     training=_in_training("BatchNorm"),
+    on_stored=OnStored.LEARNED_GAMMA,
 )
 
 

@@ -34,7 +34,7 @@ from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
 from ..gradient import head, none_at_all
 from ..random.dropping import dropout_factors, dropout_mask
-from ..record import PLAIN, OnStored, Traits
+from ..record import PLAIN, GradientStored, OnStored, Traits
 from ..registry import lookup, register
 from ..rules import Types, merged, same_type
 from ..signatures import Gradient
@@ -68,13 +68,18 @@ def _identity(
     )
 
 
-_identity("_copy", "The data.", aliases="identity", traits=Traits(on_stored=OnStored.EACH))
+_identity(
+    "_copy",
+    "The data.",
+    aliases="identity",
+    traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.HEAD),
+)
 _identity(
     "BlockGrad",
     "The data; stops gradients.",
     aliases="stop_gradient _sparse_stop_gradient",
     grad=none_at_all,
-    traits=Traits(on_stored=OnStored.EACH),
+    traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.OPERAND),
 )
 
 

@@ -19,7 +19,7 @@ from ..attrs import Attrs, AttrValue
 from ..building import Builder, X
 from ..casting import convert, scalar_of, working_dtype
 from ..internal import constant_of_shape
-from ..record import PLAIN, OnStored, OpDef, Traits
+from ..record import PLAIN, GradientStored, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, forward, merged, normalized_axis, same_type
 from ..signatures import Reference
@@ -115,7 +115,7 @@ _like(
     ZEROS,
     "Zeros of the data's type.",
     "_sparse_zeros_like",
-    Traits(on_stored=OnStored.ZEROS),
+    Traits(on_stored=OnStored.ZEROS, gradient_stored=GradientStored.OPERAND),
 )
 _like("ones_like", 1.0, ONES, "Ones of the data's type.")
 

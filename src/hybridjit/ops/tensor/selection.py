@@ -19,7 +19,7 @@ from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of
 from ..elementwise.element_type import cast
 from ..internal import constant_of_shape
-from ..record import Traits
+from ..record import GradientStored, Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, normalized_axis, refuse_bool, same_dtype
 from ..signatures import Reference
@@ -81,6 +81,7 @@ WHERE = register(
     expand=_aligned,
     scalar=lambda b, condition, x, y: b.select(b.ne(condition, b.const(0.0)), x, y),
     aliases="_sparse_where",
+    traits=Traits(gradient_stored=GradientStored.OPERAND),
     doc="x where the condition is not 0, else y; a 1-D condition chooses rows.",
 )
 

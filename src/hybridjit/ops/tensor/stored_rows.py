@@ -10,7 +10,7 @@ from ...types import Shape
 from ..algebra import as_shape, total
 from ..building import Builder, X
 from ..elementwise.unary import SQUARE
-from ..record import OnStored, Traits
+from ..record import GradientStored, OnStored, Traits
 from ..registry import register
 from ..rules import reduced_axes, reduced_shape, same_type
 from .by_index import GATHER_ND, SCATTER_ND
@@ -23,7 +23,7 @@ CAST_STORAGE = register(
     infer=same_type,
     expand=itself,
     aliases="_sparse_cast_storage",
-    traits=Traits(on_stored=OnStored.CAST),
+    traits=Traits(on_stored=OnStored.CAST, gradient_stored=GradientStored.HEAD),
     doc="The data, stored as a csr, row_sparse or dense array.",
 )
 
