@@ -844,12 +844,12 @@ class TestIndices:
         np.testing.assert_array_equal(loaded(data, np.array([4, 0, 1], np.int32)), found)
 
 
-class TestReadme:
-    def test_commands_of_deploy(self, tmp_path, monkeypatch):
+class TestDocumentation:
+    def test_commands_of_the_page(self, tmp_path, monkeypatch):
         """As they stand, one after the other."""
         tool("cc")
-        section = (ROOT / "README.md").read_text().partition("## Deploy\n")[2]
-        commands = section.partition("```sh\n")[2].partition("```")[0].splitlines()
+        page = (ROOT / "docs/howto/c-library.md").read_text()
+        commands = page.partition("```sh\n")[2].partition("```")[0].splitlines()
         assert len(commands) == 4
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
         monkeypatch.chdir(tmp_path)

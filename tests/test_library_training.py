@@ -492,10 +492,11 @@ class TestC:
         (tmp_path / "learned").write_bytes(b"x")
         assert "does not hold" in ran(program, *kept, status=1)
 
-    def test_commands_of_the_readme(self, tmp_path, monkeypatch):
+    def test_commands_of_the_page(self, tmp_path, monkeypatch):
         """As they stand, one after the other; what was learned is a good deal."""
         tool("cc")
-        section = (ROOT / "README.md").read_text().partition("### A step of training\n")[2]
+        page = (ROOT / "docs/howto/c-library.md").read_text()
+        section = page.partition("## A training step\n")[2]
         commands = section.partition("```sh\n")[2].partition("```")[0].splitlines()
         assert len(commands) == 4
         shutil.copytree(ROOT / "examples", tmp_path / "examples")

@@ -9,7 +9,7 @@ import pytest
 import hybridjit
 
 PACKAGE = Path(hybridjit.__file__).parent
-# Modules that programs import by their names: MXNet's, and those that the README names.
+# Modules that programs import by their names: MXNet's, and those that the documentation names.
 PUBLIC = {
     *(
         "attribute",

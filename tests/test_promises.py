@@ -1,4 +1,4 @@
-"""Promises of the README, on a network that MXNet trained; test_runtime.py has the others.
+"""Promises of docs/guarantees.md, on a network that MXNet trained; test_runtime.py has the others.
 
 What needs a process of its own (fork, files written) is a small program run by Python.
 """

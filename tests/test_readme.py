@@ -1,93 +1,84 @@
-"""What the README says is so: its code runs, its commands work, its tables are the code's own."""
+"""README.md and docs/ agree with the code: code runs, links resolve, tables are current."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import hybridjit
 from hybridjit.config import switch_table
+from pages import ROOT, blocks, checkout, command_lines, run
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+try:
+    import tomllib
+except ImportError:  # Python 3.10: pytest depends on its forerunner there
+    import tomli as tomllib
+
+__all__ = ["checkout"]  # a fixture
+
+DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "hybridjit"
-
-
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S)
-    return [text for name, text in fenced if name == language]
-
-
-COMMANDS = [
-    line.partition("  #")[0].strip()
-    for block in blocks("sh")
-    for line in block.splitlines()
-    if line.startswith("hybridjit ")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+PAGES = [*AT_ROOT, *sorted(DOCS.rglob("*.md"))]
+WITH_CODE = [
+    page for page in PAGES if re.search(r"^```(python|sh)$", page.read_text(encoding="utf-8"), re.M)
 ]
 
 
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A working folder with the examples in it, as the checkout has them, and an image."""
-    np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
-def run(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", **settings}
-    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
-
-
-def test_python_blocks_run_one_after_the_other(checkout):
-    program = "\n".join(blocks("python"))
-    done = run(sys.executable, "-W", "error", "-c", program)
-    assert done.returncode == 0, done.stderr
-    difference, shape = done.stdout.splitlines()
-    assert float(difference) < 1e-6 and shape == "(1, 10)"
+def test_code_of_the_readme_runs(checkout):
+    """tests/test_pages.py runs that of docs/."""
+    done = run(sys.executable, "-W", "error", str(ROOT / "tests/pages.py"), str(ROOT / "README.md"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert (checkout / "small-symbol.json").exists() and (checkout / "small-0000.params").exists()
-    assert "==== fuse" in done.stderr and "==== plan" in done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command(command, checkout):
-    done = run(sys.executable, "-m", *shlex.split(command))
-    assert done.returncode == 0, done.stderr
-    if "--out" in command:
-        names = sorted(path.name for path in (checkout / "stages").rglob("*.txt"))
-        assert names[:2] == ["00-trace.txt", "01-infer.txt"]
-    else:
-        assert done.stdout
-
-
-def test_commands_of_the_shell_exist():
-    scripts = re.findall(r"^sh (\S+)", "\n".join(blocks("sh")), re.M)
-    assert scripts and all((ROOT / script).is_file() for script in scripts)
+def test_scripts_that_pages_name_exist():
+    """Also those of commands that the tests do not run."""
+    for page in WITH_CODE:
+        for language, text in blocks(page.read_text(encoding="utf-8")):
+            for command in command_lines(text) if language in ("sh", "console") else ():
+                for script in re.findall(
+                    r"(?:^|\s)((?:tools|examples|tests)/[\w./-]+\.\w+)", command
+                ):
+                    assert (ROOT / script).exists(), f"{page.name}: {command}"
 
 
 @pytest.mark.parametrize("script", ["tools/demo", "tools/test", "tools/environment"])
-def test_scripts_are_well_formed(script):
+def test_shell_scripts_parse(script):
     done = run("sh", "-n", str(ROOT / script))
     assert done.returncode == 0, done.stderr
 
 
+def test_readme_is_short():
+    assert len(README.splitlines()) <= 200
+
+
+def test_dump_writes_numbered_stages(checkout):
+    model = ("examples/digits/digits", "--shape", "data=1,1,28,28")
+    words = ("hybridjit", "dump", *model, "--after", "all", "--out", "stages")
+    done = run(sys.executable, "-m", *words)
+    assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (checkout / "stages").rglob("*.txt"))
+    assert names[:2] == ["00-trace.txt", "01-infer.txt"]
+
+
 def test_the_table_of_switches_is_the_one_of_the_code():
-    assert switch_table() in README
+    assert switch_table() in (DOCS / "reference" / "switches.md").read_text(encoding="utf-8")
     assert switch_table() in run(sys.executable, "-m", "hybridjit", "switches").stdout
 
 
-def test_the_map_names_what_is_there():
-    """Every folder of the package is on the map, and every name on the map is a file or folder."""
-    listing = next(block for block in blocks("") if block.startswith("src/hybridjit/"))
+def test_source_layout_names_existing_folders():
+    """Every folder of the package is listed, and every listed name is a file or folder."""
+    page = (DOCS / "internals" / "layout.md").read_text(encoding="utf-8")
+    listing = next(text for _, text in blocks(page) if text.startswith("src/hybridjit/"))
     named = [re.split(r" {2,}", line.strip())[0] for line in listing.splitlines()]
     words = {word.rstrip("/") for name in named for word in name.split()}
     folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
@@ -97,24 +88,57 @@ def test_the_map_names_what_is_there():
         assert any(place.exists() for place in places), word
 
 
-def test_links_and_files_exist():
-    linked = re.findall(r"\]\(([^)#]+)\)", README)
-    quoted = re.findall(r"`((?:examples|src|tests|tools)/[\w./-]+\.\w+)`", README)
-    missing = [name for name in linked + quoted if "*" not in name and not (ROOT / name).exists()]
-    assert missing == []
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_and_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)]+)\)", prose):
+        file, _, anchor = target.partition("#")
+        found = page.parent / file if file else page
+        assert found.exists(), f"{page.name}: {target}"
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), f"{page.name}: {target}"
+    for name in re.findall(r"`((?:examples|src|tests|tools|docs)/[\w./-]+\.\w+)`", prose):
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
-def test_every_promise_names_tests_that_exist():
-    text = README.partition("## What you can rely on\n")[2].partition("\n## ")[0]
-    promises = re.split(r"^- ", text, flags=re.M)[1:]
-    assert len(promises) > 10
-    for promise in promises:
-        named = re.findall(r"`(test_\w+\.py)::(\w+)`", promise)
-        assert named, f"no test holds this promise: {promise[:60]}"
-        for file, name in named:
-            source = (ROOT / "tests" / file).read_text(encoding="utf-8")
-            found = re.search(rf"^(?:def|class) {name}\b", source, re.M)
-            assert found and name.lower().startswith("test"), f"{file} has no {name}"
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as Markdown renderers make them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def test_every_page_is_in_the_navigation():
+    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(
+        [p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")]
+        + [page.name for page in AT_ROOT if page.name != "README.md"]
+    )
+
+
+# Guarantees
+
+GUARANTEES = tomllib.loads((DOCS / "guarantees.toml").read_text(encoding="utf-8"))["guarantee"]
+
+
+def test_guarantees_have_the_titles_of_their_page():
+    heads = re.findall(r"^### (\d+)\. (.+)$", (DOCS / "guarantees.md").read_text("utf-8"), re.M)
+    said = [(int(number), title.replace("`", "")) for number, title in heads]
+    assert said == [(each["number"], each["title"]) for each in GUARANTEES]
+    assert [number for number, _ in said] == list(range(1, len(said) + 1))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda each: str(each["number"]))
+def test_guarantee_names_tests_that_exist(guarantee):
+    assert guarantee["tests"], "no test holds this promise"
+    for test in guarantee["tests"]:
+        file, *names = test.split("::")
+        found = list((ROOT / "tests").rglob(file))
+        assert len(found) == 1, f"{test}: {len(found)} files of that name"
+        source = found[0].read_text(encoding="utf-8")
+        for name in names:
+            assert name.lower().startswith("test")
+            assert re.search(rf"^\s*(?:def|class) {name}\b", source, re.M), f"no test {test}"
 
 
 def test_the_version_is_said_once():

@@ -1,4 +1,4 @@
-"""What the README says under "How to add": each row, done in a copy of the tree.
+"""docs/internals/adding.md: each row of its table, performed in a copy of the tree.
 
 A toy is the text that its row asks for, in the files that the row names and in no other; what the
 row promises then holds, and the tests that come by themselves are run. Kinds of kernels have a file
@@ -22,8 +22,7 @@ import test_toy_kernel
 from test_toy_kernel import insert
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## How to add")[2].partition("\n## ")[0]
+SECTION = (ROOT / "docs/internals/adding.md").read_text(encoding="utf-8")
 SAID = re.findall(r"^```text\n(.*?)^```$", SECTION, re.M | re.S)  # the entries on the page
 
 # A toy: by file, the line it stands before ("" the end of the file, which is made if need be) and
@@ -150,7 +149,6 @@ TOYS: dict[str, Toy] = {
     },
     "a switch": {
         "config.py": ('    Switch("CACHE_DIR"', SWITCH),
-        "README.md": ("| `CACHE_DIR`", "| `QUIET` | say nothing | no |\n"),
     },
     "a command": {
         "cli/__init__.py": ('    "doctor":', '    "count": "how many operators there are",\n'),
@@ -175,8 +173,7 @@ def rows() -> dict[str, list[str]]:
 
 
 def in_tree(file: str) -> str:
-    outside = file.startswith(("tests/", "README"))
-    return file if outside else f"src/hybridjit/{file}"
+    return file if file.startswith("tests/") else f"src/hybridjit/{file}"
 
 
 @pytest.fixture(scope="module")
@@ -184,18 +181,19 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree with all toys in it; the large fixtures are the tree's own."""
     tree = tmp_path_factory.mktemp("copy")
     skipped = shutil.ignore_patterns("__pycache__", "*.egg-info", "fixtures")
-    for folder in ("src", "tests", "tools"):
+    for folder in ("src", "tests", "tools", "docs"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=skipped)
     (tree / "tests/fixtures").symlink_to(ROOT / "tests/fixtures")
-    for name in ("examples", "pyproject.toml"):
+    for name in ("examples", "pyproject.toml", "mkdocs.yml"):
         (tree / name).symlink_to(ROOT / name)
-    shutil.copy(ROOT / "README.md", tree)
+    for page in ROOT.glob("*.md"):
+        shutil.copy(page, tree)
     for toy in TOYS.values():
         for file, (before, text) in toy.items():
             insert(tree / in_tree(file), before, text)
     for file, (before, text) in IMPORTS.items():
         insert(tree / in_tree(file), before, text)
-    for tool in (["tools/gen_stubs.py"], ["tools/golden.py", "--write"]):
+    for tool in (["tools/gen_stubs.py"], ["tools/golden.py", "--write"], ["tools/docs.py"]):
         run(tree, *tool)
     return tree
 

@@ -1,6 +1,6 @@
 """The page of ``hybridjit view`` in a real browser: its picture for the README, and its speed.
 
-    python tools/view_page.py --picture examples/view.png    SqueezeNet, with a step selected
+    python tools/view_page.py --picture docs/images/view.png    SqueezeNet, with a step selected
     python tools/view_page.py --measure                      ResNet-50: seconds, bytes, frames
 
 Needs Chromium. Seconds are those of the wall, and behind them those that the processes computed:

@@ -190,7 +190,7 @@ def _set(values: Mapping[str, object]) -> None:
 
 
 def switch_table() -> str:
-    """The table of switches, as the README prints it."""
+    """The table of switches, as ``hybridjit switches`` and docs/ print it."""
     rows = [f"| `{PREFIX}...` | Meaning | In cache key |", "|---|---|---|"]
     rows += [
         f"| `{s.name}` | {s.meaning} | {'yes' if s.changes_code else 'no'} |" for s in SWITCHES

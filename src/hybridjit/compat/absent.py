@@ -37,7 +37,7 @@ _DATASETS = (
 _TESTS = "is a tool of MXNet's own tests: write it in the test that needs it"
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
-    "operator as hybridjit's README says"
+    "operator as hybridjit's docs/internals/adding.md says"
 )
 _ITERATORS = (
     "is not among the iterators here: use gluon.data, mx.io.ImageRecordIter or mx.image.ImageIter"
