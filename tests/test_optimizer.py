@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -325,6 +328,58 @@ class TestPickles:
         update = mx.optimizer.get_updater(mx.optimizer.SGD())
         with pytest.raises(ModelFormatError):
             update.set_states(harm)
+
+    @pytest.mark.parametrize("place", ["mxnet.lr_scheduler", "a_lazy_module", "hybridjit"])
+    def test_a_name_runs_nothing_of_a_module(self, place, monkeypatch):
+        """Modules that import or run code for a name are not asked for it."""
+        asked = []
+        module = types.ModuleType(place)
+        module.__getattr__ = lambda name: asked.append(name) or mx.optimizer.Adam
+        monkeypatch.setitem(sys.modules, place, module)
+        monkeypatch.setattr(sys.modules["hybridjit.lr_scheduler"], "__getattr__", asked, False)
+        update = mx.optimizer.get_updater(mx.optimizer.SGD())
+        for name in ("Adam", "onnx", "FusedRNNCell"):
+            harm = b"\x80\x04}c%b\n%b\n)\x81\x86." % (place.encode(), name.encode())
+            with pytest.raises(ModelFormatError, match=f"{place}.{name}"):
+                update.set_states(harm)
+        assert not asked
+
+    def test_a_name_imports_nothing(self):
+        """A fresh process, where most of hybridjit is not imported."""
+        program = """if True:
+            import sys
+            import hybridjit as mx
+            update = mx.optimizer.get_updater(mx.optimizer.SGD())
+            before = set(sys.modules)
+            for module in ("hybridjit", "hybridjit.gluon", "hybridjit.contrib", "hybridjit.nd"):
+                for name in ("onnx", "contrib", "data", "sparse", "image", "model_zoo"):
+                    try:
+                        update.set_states(b"\\x80\\x04}c%b\\n%b\\n)\\x81\\x86."
+                            % (module.encode(), name.encode()))
+                    except mx.MXNetError:
+                        pass
+            print(*sorted(set(sys.modules) - before))
+        """
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert (done.stdout.strip(), done.stderr) == ("", "")
+
+    def test_optimizers_of_the_program_are_known_by_module_and_name(self):
+        class Own(mx.optimizer.SGD):
+            """Not registered, and no module has its name."""
+
+        update = mx.optimizer.get_updater(Own(learning_rate=0.25))
+        again = mx.optimizer.get_updater(mx.optimizer.SGD())
+        again.set_states(update.get_states(True))
+        assert type(again.optimizer) is Own and again.optimizer.lr == 0.25
+
+    @pytest.mark.parametrize("step", [0, -3, 0.5])
+    def test_a_schedule_that_would_never_end_is_refused(self, step):
+        scheduler = mx.lr_scheduler.FactorScheduler(2)
+        scheduler.step = step
+        update = mx.optimizer.get_updater(mx.optimizer.SGD(lr_scheduler=scheduler))
+        states = update.get_states(True)
+        with pytest.raises(ModelFormatError, match="step"):
+            update.set_states(states)
 
     def test_one_record_is_no_memory_of_many(self):
         """A record of 40 kB that 50 arrays name would take 2 MB."""

@@ -76,13 +76,17 @@ class FactorScheduler(LRScheduler):
         warmup_mode: str = "linear",
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        if step < 1:
-            raise ValueError("Schedule step must be greater or equal than 1 round")
+        _check_step(step)
         _check_factor(factor)
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
         self.count = 0
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """The attributes of a pickle. Raises ValueError for a step that would never end."""
+        self.__dict__.update(state)
+        _check_step(self.step)
 
     def __call__(self, num_update: int) -> float:
         """The rate at this update, counted from the first one on, warm-up or not."""
@@ -122,8 +126,7 @@ class MultiFactorScheduler(LRScheduler):
         assert isinstance(step, list) and len(step) >= 1
         if any(later <= earlier for earlier, later in zip(step, step[1:])):
             raise ValueError("Schedule step must be an increasing integer list")
-        if step[0] < 1:
-            raise ValueError("Schedule step must be greater or equal than 1 round")
+        _check_step(step[0])
         _check_factor(factor)
         self.step = step
         self.cur_step_ind = 0
@@ -202,6 +205,11 @@ class CosineScheduler(_Decaying):
 
     def _share(self, done: float) -> float:
         return (1 + cos(pi * done)) / 2
+
+
+def _check_step(step: float) -> None:
+    if step < 1:
+        raise ValueError("Schedule step must be greater or equal than 1 round")
 
 
 def _check_factor(factor: float) -> None:

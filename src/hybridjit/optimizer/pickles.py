@@ -10,8 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from ..errors import ModelFormatError
 from ..formats.mxnet import params
 from ..formats.mxnet.pickles import Names, read_pickle
-from ..lr_scheduler import LRScheduler
+from ..lr_scheduler import FactorScheduler, LRScheduler
 from ..nd import NDArray
 from .base import Index, Optimizer, State
 
@@ -94,17 +93,31 @@ def _mxnets_name(obj: Any) -> tuple[str, str]:
 
 
 def _known(module: str, name: str) -> Callable[..., object] | None:
-    """What a pickle may name; None for everything else."""
+    """The class or function that a pickle may name; None for everything else.
+
+    A name is compared with those of the classes that exist. No module is asked for it: some
+    import or run code for names that they do not have yet.
+    """
     if (module, name) in _CALLED:
         return _CALLED[module, name]
-    if module in ("mxnet.optimizer.optimizer", "mxnet.optimizer.contrib"):
-        found: Any = Optimizer.opt_registry.get(name.lower())
-    elif module == "mxnet.lr_scheduler":
-        found = getattr(sys.modules[LRScheduler.__module__], name, None)
-    else:
-        found = getattr(sys.modules.get(module), name, None)
-    is_known = isinstance(found, type) and issubclass(found, (Optimizer, LRScheduler))
-    return found if is_known and found.__name__ == name else None
+    if module == "mxnet.optimizer" or module.startswith("mxnet.optimizer."):
+        found = Optimizer.opt_registry.get(name.lower())
+        return found if found is not None and found.__name__ == name else None
+    wanted = (module, name)
+    same = [
+        kind
+        for root in (Optimizer, LRScheduler)
+        for kind in _with_subclasses(root)
+        if wanted in ((kind.__module__, kind.__qualname__), _mxnets_name(kind))
+    ]
+    return same[-1] if same else None  # a class that was defined again: the newer one
+
+
+def _with_subclasses(kind: type) -> Iterator[type]:
+    """``kind`` and all classes below it, the oldest first."""
+    yield kind
+    for below in type.__subclasses__(kind):
+        yield from _with_subclasses(below)
 
 
 class _Builder:
@@ -125,7 +138,7 @@ class _Builder:
             raise ModelFormatError(f"{type(target).__name__} takes no state {type(state)}")
         if isinstance(target, NDArray):
             target.__setstate__({"handle": self._record(state.get("handle"))})
-        elif isinstance(target, Optimizer):
+        elif isinstance(target, (Optimizer, FactorScheduler)):
             target.__setstate__(state)
         else:
             target.__dict__.update(state)
