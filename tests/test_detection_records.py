@@ -149,6 +149,8 @@ def test_refusals(tmp_path):
             mx.io.ImageDetRecordIter(
                 **{"path_imgrec": path, "data_shape": (3, 8, 8), "batch_size": 1, **options}
             )
-    for wrong in ([1.0, 5.0], [2.0, 4.0, 0.0], [2, 5, 1, 1, 1], [9, 5, 0, 0]):
+    not_widths = [[2, float(text), 1, 1, 1] for text in ("nan", "inf", "-inf")]
+    not_widths += [[float(text), 5, 1, 1, 1] for text in ("nan", "inf", "-inf")]
+    for wrong in ([1.0, 5.0], [2.0, 4.0, 0.0], [2, 5, 1, 1, 1], [9, 5, 0, 0], *not_widths):
         with pytest.raises(MXNetError, match="the label of record 0"):
             mx.io.ImageDetRecordIter(records(tmp_path, [wrong]), (3, 8, 8), 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import image, nd, recordio
+from hybridjit import gluon, image, nd, recordio
 from hybridjit.errors import MXNetError
 
 # What MXNet 1.9.1's CreateAugmenter gives for these arguments.
@@ -165,6 +165,30 @@ class TestImageIter:
             image.ImageIter(1, (4, 4), imglist=[[1, "x.png"]])
         with pytest.raises(MXNetError, match="nowhere"):
             image.ImageIter(1, (3, 4, 4), path_imglist=str(tmp_path / "nowhere"))
-        (tmp_path / "bad.lst").write_text("x\ty\n")
-        with pytest.raises(MXNetError, match="line 1"):
+
+    @pytest.mark.parametrize(
+        "line",
+        [b"x\ty", b"nan\t0\ty", b"9" * 5000 + b"\t0\ty", b"0\tx\ty", b"0\t\xff\ty", b"0\t\ty"],
+        ids=range(6),
+    )
+    def test_a_line_of_a_strangers_list(self, tmp_path, line):
+        (tmp_path / "bad.lst").write_bytes(b"0\t1\tx.png\n" + line + b"\n")
+        with pytest.raises(MXNetError, match=r"bad.lst: line 2 is an index, labels and a path"):
             image.ImageIter(1, (3, 4, 4), path_imglist=str(tmp_path / "bad.lst"))
+        if line.startswith(b"0\t"):
+            with pytest.raises(MXNetError, match=r"bad.lst: line 2 is an index, labels and a path"):
+                gluon.data.vision.ImageListDataset(str(tmp_path), "bad.lst")
+
+    def test_a_label_beyond_its_type(self, tmp_path):
+        (tmp_path / "bad.lst").write_text(f"0\t{2**70}\tx.png\n")
+        with pytest.raises(MXNetError, match=r"bad.lst: line 1"):
+            image.ImageIter(1, (3, 4, 4), path_imglist=str(tmp_path / "bad.lst"), dtype="int64")
+
+    def test_a_list_names_a_record_that_is_not_there(self, tmp_path):
+        (tmp_path / "all.lst").write_text("0\t1\tx.png\n")
+        given = {"path_imglist": str(tmp_path / "all.lst")}
+        file = recordio.MXIndexedRecordIO(str(tmp_path / "x.idx"), str(tmp_path / "x.rec"), "w")
+        file.close()
+        it = image.ImageIter(1, (3, 4, 4), path_imgrec=str(tmp_path / "x.rec"), **given)
+        with pytest.raises(MXNetError, match=r"x.rec has no record 0"):
+            it.next()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import os
 import pickle
 import struct
@@ -9,7 +10,7 @@ import struct
 import numpy as np
 import pytest
 
-from hybridjit import gluon, nd, recordio
+from hybridjit import gluon, image, nd, recordio
 from hybridjit.errors import MXNetError
 
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -113,20 +114,60 @@ class TestIndexed:
         assert os.read(ours, 100) == b"record 2"
         assert file.read_idx(3) == b"record 3"
 
-    def test_damaged_index(self, tmp_path):
+    LINES = [
+        *(
+            "1",
+            "a\t0",
+            "1\tx",
+            "1\t2\t3",
+            "\xff",
+            "",
+            "nan\t0",
+            "inf\t0",
+            "1.5\t0",
+            "9" * 5000 + "\t0",
+        ),
+        *("1\t-5", "1\t1.5", "1\tnan", "1\tinf", "1\t1e3", "1\t+5", "1\t1_0", "1\t\u0663", "1\t"),
+        *(f"1\t{2**63}", f"1\t{2**64}", "1\t" + "9" * 4000, "1\t" + "9" * 5000, "1\t0x10"),
+    ]
+
+    @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+    def test_a_line_of_a_strangers_index(self, tmp_path, line):
         paths = self.made(tmp_path)
-        for text in ("1\n", "a\t0\n", "1\tx\n", "1\t2\t3\n", "\xff"):
-            with open(paths[0], "w") as file:
-                file.write(text)
-            with pytest.raises(MXNetError, match="line 1"):
-                recordio.MXIndexedRecordIO(*paths, "r")
         with open(paths[0], "w") as file:
-            file.write("1\t-5\n2\t9999\n3\t4\n")
+            file.write(f"3\t0\n{line}\n2\t32\n")
+        rule = (
+            "x.idx: line 2 is a key, a tab and a position .an integer from 0 to 9223372036854775807"
+        )
+        index = {"path_imgidx": paths[0], "path_imgrec": paths[1]}
+        for read in (
+            lambda: recordio.MXIndexedRecordIO(*paths, "r"),
+            lambda: gluon.data.RecordFileDataset(paths[1]),
+            lambda: image.ImageIter(1, (3, 2, 2), **index),
+        ):
+            with pytest.raises(MXNetError, match=rule):
+                read()
+
+    @pytest.mark.parametrize("convert", [float, fractions.Fraction, {"3": 3}.__getitem__])
+    def test_keys_that_the_programs_type_refuses(self, tmp_path, convert):
+        paths = self.made(tmp_path)
+        with open(paths[0], "w") as file:
+            file.write("3\t0\n1/0\t16\n")
+        with pytest.raises(MXNetError, match="line 2"):
+            recordio.MXIndexedRecordIO(*paths, "r", convert)
+
+    def test_positions_that_are_no_records(self, tmp_path):
+        paths = self.made(tmp_path)
+        with open(paths[0], "w") as file:
+            file.write(f"1\t4\n2\t9999\n3\t{2**63 - 1}\n")
         damaged = recordio.MXIndexedRecordIO(*paths, "r")
-        for key in (1, 3):
-            with pytest.raises(MXNetError):
-                damaged.read_idx(key)
-        assert damaged.read_idx(2) is None
+        with pytest.raises(MXNetError, match="x.rec is no whole record file"):
+            damaged.read_idx(1)
+        assert damaged.read_idx(2) is None and damaged.read_idx(3) is None
+        pictures = image.ImageIter(1, (3, 2, 2), path_imgidx=paths[0], path_imgrec=paths[1])
+        for _ in range(3):
+            with pytest.raises(MXNetError, match=r"x\.rec"):
+                pictures.next_sample()
 
     def test_a_dataset_is_in_the_indexs_order(self, tmp_path):
         _, path = self.made(tmp_path)

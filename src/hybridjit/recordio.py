@@ -42,6 +42,7 @@ _LENGTH_BITS = 29
 _MOST = (1 << _LENGTH_BITS) - 1  # bytes of a chunk
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LINE = 4096  # characters of a line in an index
+_FARTHEST = 2**63 - 1  # position in a file
 
 IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # type: ignore[name-match]  # noqa: PYI024
 _IR = struct.Struct("<IfQQ")
@@ -135,6 +136,13 @@ class MXRecordIO:
                     raise self._damaged("a record in several parts has no end")
                 parts.append(part)
             return _MAGIC.join(parts)
+
+    def go_to(self, position: int) -> None:
+        """Read on at ``position``. After the end of the file there is no record."""
+        self._check_pid(allow_reset=True)
+        with system_errors(self.uri):
+            size = os.fstat(self.handle.fileno()).st_size
+            self.handle.seek(min(position, size))  # systems refuse numbers far beyond it
 
     def _chunk(self) -> tuple[int | None, bytes]:
         """Flag and bytes of the next chunk; no flag at the end. No length is believed."""
@@ -237,11 +245,11 @@ class MXIndexedRecordIO(MXRecordIO):
             try:
                 key, position = line.decode().rstrip("\n").split("\t")
                 self.keys.append(self.key_type(key))
-                self.idx[self.keys[-1]] = int(position)
-            except ValueError:
+                self.idx[self.keys[-1]] = _position(position)
+            except (ValueError, ArithmeticError, LookupError, TypeError):
                 raise MXNetError(
-                    f"{self.idx_path}: line {number} is a key, a tab and a position, "
-                    f"got {line[:80]!r}"
+                    f"{self.idx_path}: line {number} is a key, a tab and a position "
+                    f"(an integer from 0 to {_FARTHEST}), got {line[:80]!r}"
                 ) from None
 
     def close(self) -> None:
@@ -259,11 +267,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def seek(self, idx: object) -> None:
         """Go to the record of a key. Raises KeyError."""
         assert not self.writable, "the file was opened to write"
-        self._check_pid(allow_reset=True)
-        position = self.idx[idx]
-        if position < 0:
-            raise MXNetError(f"{self.idx_path}: record {idx} begins at {position}")
-        self.handle.seek(position)
+        self.go_to(self.idx[idx])
 
     def tell(self) -> int:
         """Where the next record will begin."""
@@ -283,6 +287,13 @@ class MXIndexedRecordIO(MXRecordIO):
             self.fidx.write(f"{key}\t{position}\n")
         self.idx[key] = position
         self.keys.append(key)
+
+
+def _position(text: str) -> int:
+    """The number in a line of an index. Raises ValueError for another text."""
+    if not (text.isascii() and text.strip().isdigit()) or int(text) > _FARTHEST:
+        raise ValueError(text)
+    return int(text)
 
 
 # Headers

@@ -125,7 +125,7 @@ class ImageIter(DataIter):
             try:
                 key, *labels, name = line.strip().split("\t")
                 self.imglist[int(key)] = np.array(labels, self.dtype), name
-            except ValueError:
+            except (ValueError, OverflowError):
                 raise MXNetError(
                     f"{path}: line {number} is an index, labels and a path, got {line[:80]!r}"
                 ) from None
@@ -154,8 +154,9 @@ class ImageIter(DataIter):
         if self.imgrec is None:
             labels, name = self.imglist[key]
             return labels, self.read_image(name)
-        self.imgrec._check_pid(allow_reset=True)
-        self.imgrec.handle.seek(self._places[key])
+        if key not in self._places:
+            raise MXNetError(f"the index of {self.imgrec.uri} has no record {key}")
+        self.imgrec.go_to(self._places[key])
         record = self.imgrec.read()
         if record is None:
             raise MXNetError(f"{self.imgrec.uri} ends before record {key}")

@@ -156,7 +156,7 @@ class ImageDetRecordIter(PictureRecords):
     def _record(self, number: int) -> tuple[np.ndarray, bytes]:
         """The label and the picture's file. Raises MXNetError for what is no label of objects."""
         label, data = self._unpacked(number)
-        if label.size < 2 or not 2 <= label[0] <= label.size or label[1] < 5:
+        if label.size < 2 or not (2 <= label[0] <= label.size and 5 <= label[1] < np.inf):
             raise MXNetError(
                 f"{self._file.uri}: the label of record {number} begins {label[:2].tolist()}, not "
                 "with the widths of its header (2 or more) and of an object (5 or more)"

@@ -241,7 +241,7 @@ class ImageListDataset(Dataset):
 
     def _read_list(self, path: str) -> None:
         with system_errors(path), open_file(path) as file:
-            for number, line in enumerate(io.TextIOWrapper(file, "utf-8"), 1):
+            for number, line in enumerate(io.TextIOWrapper(file, "utf-8", "replace"), 1):
                 try:
                     _, *labels, name = line.strip().split("\t")
                     values = np.array([float(label) for label in labels], np.float32)
