@@ -144,6 +144,7 @@ class Process:
         """Take what is there now for what has to be there."""
         self.scopes = scopes()
         self.threads = lasting_tasks()
+        self.children = children()
 
     def check(self) -> None:
         self.count += 1
@@ -159,7 +160,7 @@ class Process:
     def _check_threads(self) -> None:
         """Those of a compilation end with it; the pool's stay."""
         end = time.monotonic() + PATIENCE
-        while (there := tasks()) != self.threads or children():
+        while (there := tasks()) != self.threads or children() != self.children:
             names = [thread.name for thread in threading.enumerate()]
             assert time.monotonic() < end, (
                 f"{there} threads, were {self.threads}: {names}; processes: {children()}"

@@ -20,7 +20,16 @@ from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import config
 from hybridjit.io import DataBatch
 from hybridjit.passes import split_batch
-from interrupted_process import EIGHT, Process, Subject, large_net, mixed_net, small_net, two_net
+from interrupted_process import (
+    EIGHT,
+    PATIENCE,
+    Process,
+    Subject,
+    large_net,
+    mixed_net,
+    small_net,
+    two_net,
+)
 
 CASES: dict[str, type[Case]] = {}
 
@@ -683,3 +692,36 @@ class ModuleForward(Case, name="module-forward"):
         for number in EIGHT:
             assert [self.forward(number)] == right[number], f"input {number} gives other bits"
         super().check()
+
+
+# ---- batches of data
+
+
+class Batches(Case, name="loader"):
+    """Worker processes stay, and speak of the batches of the next round."""
+
+    way: dict[str, object] = {"num_workers": 2, "prefetch": 12}
+
+    def ready(self) -> None:
+        self.data = np.arange(20 * 3000, dtype=np.float32).reshape(20, 3000)
+        self.loader = gluon.data.DataLoader(self.data, 2, timeout=PATIENCE, **self.way)
+        self.work()
+
+    def work(self) -> object:
+        return [batch.asnumpy() for batch in self.loader]
+
+    def check(self) -> None:
+        assert (np.concatenate(self.work()) == self.data).all(), "batches are in another order"
+        super().check()
+
+    def close(self) -> None:
+        del self.loader
+        super().close()
+
+
+class BatchesAhead(Batches, name="loader-auto-reload"):
+    way = {"num_workers": 2, "auto_reload": True}
+
+
+class BatchesOfThreads(Batches, name="loader-threads"):
+    way = {"num_workers": 2, "thread_pool": True}

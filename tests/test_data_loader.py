@@ -5,7 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import resource
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 
 import numpy as np
@@ -208,3 +212,191 @@ def test_a_loader_as_a_modules_iterator():
     module = mx.mod.Module(mx.sym.LinearRegressionOutput(line, name="lr"), label_names=["lr_label"])
     module.fit(batches, eval_metric="mse", num_epoch=1)
     assert module.predict(batches).shape == (5, 1)
+
+
+# ---- interrupts, limits, and ends
+
+
+def _descriptors():
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def _interrupt(work, count=25):
+    """Call ``work`` until signals at random times came in the middle of ``count`` calls."""
+    chance, longest = random.Random(0), 1e-3
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        while count:
+            began = time.perf_counter()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, longest))
+                work()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                longest = time.perf_counter() - began
+            except KeyboardInterrupt:
+                count -= 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+
+
+@pytest.mark.parametrize("way", WORKERS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"prefetch": 50}, {"auto_reload": True}], ids=str)
+def test_a_loader_works_after_interrupts(way, options):
+    x = np.arange(40 * 3000, dtype=np.float32).reshape(40, 3000)
+    loader = DataLoader(x, batch_size=2, timeout=60, **way, **options)
+    list(loader)
+    before = _descriptors()
+    _interrupt(lambda: list(loader))
+    for _ in range(2):
+        assert (np.concatenate([batch.asnumpy() for batch in loader]) == x).all()
+    end = time.monotonic() + 60
+    while _descriptors() > before and time.monotonic() < end:  # of a batch that arrives
+        time.sleep(0.01)
+    assert _descriptors() <= before
+
+
+def test_a_loader_works_after_a_workers_exception():
+    def fail_once(i, failed=[]):  # noqa: B006 - what the worker remembers
+        if i == 3 and not failed:
+            failed.append(i)
+            raise KeyError(i)
+        return i
+
+    loader = DataLoader(_Doing(6, fail_once), batch_size=2, num_workers=1)
+    with pytest.raises(KeyError):
+        list(loader)
+    assert [batch.asnumpy().tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5]]
+
+
+def _run(program, *arguments):
+    """Run a program that must end. Its output; the limit is for one that hangs."""
+    code = "import resource, hybridjit as mx, numpy as np\nfrom hybridjit.gluon.data import *\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + textwrap.dedent(program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("width", [3, 5000])
+def test_as_many_batches_ahead_as_one_likes(width):
+    """Each side filled the other's buffer, and both waited for room."""
+    program = """if True:
+        import sys
+        x = np.arange(2400.0)[:, None] + np.zeros(int(sys.argv[1]))
+        loader = DataLoader(x, 2, num_workers=2, prefetch=1200)
+        for _ in range(2):
+            print(sum(int(batch[1, 0].asscalar()) for batch in loader))
+    """
+    assert _run(program, width) == [str(sum(range(1, 2400, 2)))] * 2
+
+
+def test_long_lists_of_indices_ahead():
+    program = """if True:
+        loader = DataLoader(
+            np.zeros(20_000), num_workers=1, prefetch=40, batch_sampler=[range(20_000)] * 40
+        )
+        print(sum(len(batch) for batch in loader))
+    """
+    assert _run(program) == ["800000"]
+
+
+def test_batches_that_a_program_keeps_hold_no_files():
+    program = """if True:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        kept = list(DataLoader(np.arange(600.0)[:, None] + np.zeros(5000), 2, num_workers=2))
+        print(len(kept), int(kept[-1][1, 7].asscalar()))
+    """
+    assert _run(program) == ["300", "599"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="mappings are not listed")
+def test_memory_of_batches_is_given_back():
+    program = """if True:
+        def mappings():
+            with open("/proc/self/maps") as file:
+                return sum("data-loader" in line for line in file)
+
+        loader = DataLoader(np.zeros((40, 5000)), 2, num_workers=2)
+        kept = list(loader)
+        print(mappings())
+        part = kept[3][1:]
+        del kept
+        print(part.asnumpy().sum(), mappings())
+        del part
+        print(mappings())
+    """
+    assert _run(program) == ["20", "0.0", "1", "0"]
+
+
+def _limit(name, value):
+    kind = getattr(resource, name)
+    resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+
+
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        (lambda: _limit("RLIMIT_FSIZE", 4096), "File too large.*RLIMIT_FSIZE.*4096"),
+        (lambda: _limit("RLIMIT_NOFILE", 3), "Too many open files.*RLIMIT_NOFILE.*ulimit -n.*3"),
+    ],
+    ids=["size", "descriptors"],
+)
+def test_a_worker_without_room_for_its_batch_says_so(do, says):
+    def element(i):
+        if i == 3:
+            do()
+        return np.zeros(5000)
+
+    batches = iter(DataLoader(_Doing(4, element), batch_size=1, num_workers=1))
+    assert next(batches).shape == (1, 5000)
+    with pytest.raises(mx.MXNetError, match=says):
+        list(batches)
+
+
+@pytest.mark.parametrize("kind", [ConnectionResetError, BrokenPipeError, EOFError, SystemExit])
+def test_exceptions_that_look_like_a_lost_connection(kind):
+    def fail(i):
+        raise kind("the data server is gone")
+
+    with pytest.raises(kind, match="the data server is gone"):
+        list(DataLoader(_Doing(4, fail), batch_size=1, num_workers=1))
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_worker_that_leaves_says_how(code):
+    loader = DataLoader(_Doing(4, lambda i: os._exit(code)), batch_size=1, num_workers=2)
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match=f"ended with exit code {code}"):
+            list(loader)
+
+
+def test_a_loader_ends_at_once_beside_a_younger_one():
+    """The younger one's processes hold copies of its pipes."""
+    loader, _younger = (DataLoader(np.zeros(8), 2, num_workers=2) for _ in range(2))
+    workers = loader._workers._workers
+    del loader
+    assert [worker.process.exitcode for worker in workers] == [0, 0]
+
+
+@pytest.mark.parametrize("way", WORKERS, ids=str)
+def test_a_fork_of_the_program_is_told_that_the_workers_are_not_its_own(way):
+    loader = DataLoader(np.zeros(8), 2, **way)
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            list(loader)
+        except mx.MXNetError as error:
+            os.write(theirs, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert f"process {os.getpid()}" in os.read(ours, 1000).decode()
+    assert len(list(loader)) == 4
+    os.close(ours)
+    os.close(theirs)

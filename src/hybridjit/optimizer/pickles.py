@@ -116,7 +116,8 @@ def _known(module: str, name: str) -> Callable[..., object] | None:
 def _with_subclasses(kind: type) -> Iterator[type]:
     """``kind`` and all classes below it, the oldest first."""
     yield kind
-    for below in type.__subclasses__(kind):
+    below: type
+    for below in kind.__subclasses__():
         yield from _with_subclasses(below)
 
 

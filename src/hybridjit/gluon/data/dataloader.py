@@ -48,14 +48,18 @@ def _as_in_context(data: Batch, ctx: Context) -> Batch:
     return data
 
 
+class _Ticket(Protocol):
+    """A batch that was asked for."""
+
+    is_wanted: bool
+
+    def result(self, timeout: float) -> Batch: ...
+
+
 class _Workers(Protocol):
     """Who makes batches ahead."""
 
-    def submit(self, indices: Sequence[int]) -> int: ...
-
-    def result(self, ticket: int, timeout: float) -> Batch: ...
-
-    def forget(self, ticket: int) -> None: ...
+    def submit(self, indices: Sequence[int]) -> _Ticket: ...
 
     def close(self) -> None: ...
 
@@ -114,11 +118,12 @@ class DataLoader:
 
     def _employed(self, thread_pool: bool) -> _Workers:
         """Workers, who end when the loader does."""
-        module = importlib.import_module(".workers", __package__)  # what most programs never need
         make = _Make(self._dataset, self._batchify_fn)
         of_threads = thread_pool or not hasattr(os, "fork")
-        kind = module.Threads if of_threads else module.Processes
-        workers: _Workers = kind(make, self._num_workers)
+        # Most programs never need either.
+        name, kind = ("workers", "Threads") if of_threads else ("processes", "Processes")
+        module = importlib.import_module(f".{name}", __package__)
+        workers: _Workers = getattr(module, kind)(make, self._num_workers)
         weakref.finalize(self, workers.close)
         return workers
 
@@ -135,10 +140,6 @@ class DataLoader:
         current, self._ready = self._ready or self._round(workers), None
         try:
             yield from current.batches(self._timeout)
-        except BaseException as error:
-            if not isinstance(error, GeneratorExit):
-                workers.close()  # as MXNet ends its pool
-            raise
         finally:
             current.leave()
         if self._auto_reload:
@@ -168,7 +169,7 @@ class _Round:
     def __init__(self, workers: _Workers, order: Iterator[Sequence[int]], ahead: int) -> None:
         self._workers = workers
         self._order = order
-        self._tickets: deque[int] = deque()
+        self._tickets: deque[_Ticket] = deque()
         for _ in range(ahead):
             self._submit()
 
@@ -181,14 +182,14 @@ class _Round:
         """All batches in their order."""
         self._submit()
         while self._tickets:
-            batch = self._workers.result(self._tickets.popleft(), timeout)
+            batch = self._tickets.popleft().result(timeout)
             self._submit()
             yield batch
 
     def leave(self) -> None:
         """No caller wants what is still on its way."""
         for ticket in self._tickets:
-            self._workers.forget(ticket)
+            ticket.is_wanted = False
         self._tickets.clear()
 
 

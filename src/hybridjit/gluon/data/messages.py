@@ -1,0 +1,242 @@
+"""Messages between a DataLoader and its worker processes: values, or exceptions.
+
+In: a value of lists, tuples and dictionaries of arrays, or anything that pickles. Out: the value in
+the other process. A long one is in an unnamed file of shared memory, its arrays without a copy;
+such a file goes with the last process that maps it, so nothing is left however a process ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import pickle
+import resource
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import connection, reduction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...context import cpu
+from ...errors import MXNetError
+from ...nd import NDArray
+from .workers import failed, raised
+
+_ALIGNMENT = 64
+_SHORT = 1 << 13  # bytes that are sent as they are: a mapping costs more
+
+
+Layout = tuple[list[tuple[int, bytes | memoryview]], int]  # what stands where, and the size of all
+
+
+# ---- sending and receiving ----------------------------------------------------------------------
+
+
+def post(pipe: connection.Connection, is_made: bool, layout: Layout) -> None:
+    """Send a value (``is_made``), or a pair of exception and traceback.
+
+    Raises MXNetError, and sends nothing, when the file for a long one cannot be made or written.
+    """
+    parts, size = layout
+    if size <= _SHORT:
+        body = bytearray(size)
+        for place, data in parts:
+            body[place : place + len(data)] = data
+        pipe.send((is_made, bytes(body)))
+        return
+    try:
+        handle = _written(parts)
+    except OSError as error:
+        raise MXNetError(f"a DataLoader has no file for {size} bytes: {_why(error)}") from None
+    try:
+        pipe.send((is_made, size))
+        reduction.send_handle(pipe, handle, os.getppid())
+    finally:
+        os.close(handle)
+
+
+def received(pipe: connection.Connection) -> Callable[[], Any] | None:
+    """A function that returns the next value or raises the exception in its place; None for None.
+
+    The function raises MXNetError where this process has no room for the value. Raises EOFError or
+    OSError when the other side is gone.
+    """
+    message = pipe.recv()
+    if message is None:
+        return None
+    is_made, body = message
+    if isinstance(body, bytes):
+        return partial(_opened, is_made, bytearray(body))
+    try:
+        return partial(_opened, is_made, _mapped(reduction.recv_handle(pipe), body))
+    except RuntimeError as error:  # the handle found no free descriptor
+        why = _why(OSError(errno.EMFILE, str(error)))
+    except OSError as error:
+        why = _why(error)
+    return partial(failed, f"a DataLoader cannot map {body} bytes: {why}")
+
+
+def _why(error: OSError) -> str:
+    """The system's reason, with the limit that is behind it."""
+    limits = {errno.EMFILE: ("NOFILE", "-n"), errno.EFBIG: ("FSIZE", "-f")}
+    limits[errno.ENOMEM] = ("AS", "-v")
+    if error.errno not in limits:
+        return str(error)
+    name, option = limits[error.errno]
+    soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+    said = "unlimited" if soft == resource.RLIM_INFINITY else soft
+    return f"{error} (this process's RLIMIT_{name}, `ulimit {option}`, is {said})"
+
+
+def _opened(is_made: bool, memory: Any) -> object:
+    """The value in a message. Raises the exception that is in it instead."""
+    found = _read(memory)
+    if not is_made:
+        raised(*found)
+    return found
+
+
+def portable(error: BaseException) -> BaseException:
+    """The exception, or an MXNetError with its type and text where it cannot be pickled."""
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is type(error):
+            return error
+    except Exception as other:
+        return MXNetError(f"{type(error).__name__}: {error} (it cannot be pickled: {other})")
+    return MXNetError(f"{type(error).__name__}: {error}")
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+class _Place(NamedTuple):
+    """An array in the message; ``of_numpy`` tells NumPy arrays from NDArrays."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    of_numpy: bool
+
+
+def laid_out(value: object) -> Layout:
+    """The layout of a value: a length, the pickle without the arrays, the arrays."""
+    arrays: list[np.ndarray] = []
+    sizes: list[int] = []
+    shape = pickle.dumps(_without_arrays(value, arrays, sizes))
+    parts: list[tuple[int, bytes | memoryview]] = [(0, len(shape).to_bytes(8, "little") + shape)]
+    size = 8 + len(shape)
+    for array in arrays:
+        place = _aligned(size)
+        parts.append((place, array.reshape(-1).view(np.uint8).data))
+        size = place + array.nbytes
+    return parts, size
+
+
+def _without_arrays(value: Any, arrays: list[np.ndarray], sizes: list[int]) -> Any:
+    """``value`` with a place, counted from the first array, for every array in its containers."""
+    if type(value) is tuple or type(value) is list:
+        return type(value)(_without_arrays(item, arrays, sizes) for item in value)
+    if type(value) is dict:
+        return {key: _without_arrays(item, arrays, sizes) for key, item in value.items()}
+    is_plain = type(value) is np.ndarray and not value.dtype.hasobject
+    if not (is_plain or type(value) is NDArray):
+        return value
+    array = np.ascontiguousarray(value if is_plain else value._data)
+    if array.size == 0:
+        return value
+    place = _Place(_aligned(sum(sizes)), value.shape, array.dtype, is_plain)
+    sizes.append(_aligned(array.nbytes))
+    arrays.append(array)
+    return place
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _read(memory: Any) -> Any:
+    """The value in a message; its arrays keep the memory."""
+    view = memoryview(memory).cast("B")
+    length = int.from_bytes(view[:8], "little")
+    return _with_arrays(pickle.loads(view[8 : 8 + length]), memory, _aligned(8 + length))
+
+
+def _with_arrays(value: object, memory: Any, start: int) -> Any:
+    if type(value) is tuple or type(value) is list:
+        return type(value)(_with_arrays(item, memory, start) for item in value)
+    if type(value) is dict:
+        return {key: _with_arrays(item, memory, start) for key, item in value.items()}
+    if type(value) is not _Place:
+        return value
+    count = int(np.prod(value.shape))
+    flat = np.frombuffer(memory, value.dtype, count, start + value.offset)
+    array = flat.reshape(value.shape)
+    return array if value.of_numpy else NDArray(array, cpu())
+
+
+# ---- files of shared memory ---------------------------------------------------------------------
+
+_FIXED = 0x10  # Linux's and the BSDs' MAP_FIXED
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    number = ctypes.c_int
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_size_t),
+        *(number, number, number, ctypes.c_int64),
+    ]
+    return library
+
+
+_LIBC = _library()
+
+
+def _mapped(handle: int, size: int) -> mmap.mmap:
+    """The bytes of a file, which is closed. Raises OSError when the system does not map it.
+
+    Python's ``mmap`` keeps a descriptor for each file. So it maps nothing, and the file is mapped
+    over that: C code unmaps it, which no exception interrupts.
+    """
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        how = mmap.MAP_SHARED | _FIXED
+        if _LIBC.mmap(address, size, _READ_WRITE, how, handle, 0) != address:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(handle)
+    return memory
+
+
+def _written(parts: Sequence[tuple[int, bytes | memoryview]]) -> int:
+    """A new unnamed file with these parts. Raises OSError."""
+    handle = _unnamed_file()
+    try:
+        for place, data in parts:
+            _write(handle, data, place)
+        return handle
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("data-loader", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _write(handle: int, data: bytes | memoryview, position: int) -> None:
+    """Write all of ``data`` there."""
+    rest = memoryview(data)
+    while len(rest):
+        done = os.pwrite(handle, rest, position)
+        rest, position = rest[done:], position + done
