@@ -5,10 +5,11 @@ A case prepares, works (that is what gets interrupted) and checks. ``CASES`` has
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +362,157 @@ class TrainStep(TrainerStep, name="train-step"):
 
     def work(self) -> object:
         return self.step(self.subject.inputs[1], self.label)
+
+
+class Stepped(Case):
+    """Weights, states and counts of an optimizer are the old ones, or all are new.
+
+    The gradients are fresh before, and are not afterwards.
+    """
+
+    optimizer = "adam"
+    given: Mapping[str, Any] = {}
+    trainer_given: Mapping[str, Any] = {}
+    contexts: Sequence[mx.Context] = (mx.cpu(),)
+
+    def ready(self) -> None:
+        shapes = {"a_weight": (3, 4), "b_bias": (5,), "c_weight": (2, 3)}
+        if self.optimizer == "groupadagrad":
+            shapes["b_bias"] = (5, 1)
+        self.params = [gluon.Parameter(name, shape=shape) for name, shape in shapes.items()]
+        for param in self.params:
+            param.initialize(mx.init.One(), ctx=[*self.contexts])
+            for grad in param.list_grad():
+                grad[:] = nd.arange(grad.size).reshape(grad.shape) / 10
+        scheduler = mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
+        options = {"learning_rate": 0.1, "lr_scheduler": scheduler, **self.given}
+        rule = mx.optimizer.create(self.optimizer, **options)
+        self.trainer = gluon.Trainer(self.params, rule, **self.trainer_given)
+        for _ in range(3):  # states are made, and the schedule is about to move
+            self.freshen()
+            self.trainer.step(1)
+        self.old = self.copied()
+        self.seen = []
+        for _ in range(2):  # the first step goes the ways that later ones do not
+            self.prepare()
+            self.seen = [self.snapshot()]
+            self.work()
+            self.seen.append(self.snapshot())
+        assert self.seen[0] != self.seen[1]
+
+    def freshen(self) -> None:
+        for param in self.params:
+            for weight in param.list_data():
+                weight._fresh_grad = True
+
+    def updaters(self) -> list[Any]:
+        store = self.trainer._kvstore
+        return [*self.trainer._updaters, *([store._updater] if store and store._updater else [])]
+
+    def arrays(self) -> list[nd.NDArray]:
+        """Every array that a step writes."""
+        store = self.trainer._kvstore
+        found = [weight for param in self.params for weight in param.list_data()]
+        for updater in self.updaters():
+            found += arrays_in([updater.states[key] for key in sorted(updater.states)])
+        return found + (arrays_in(list(store._values.values())) if store else [])
+
+    def rules(self) -> list[Any]:
+        rules = [updater.optimizer for updater in self.updaters()]
+        return [*rules, *(rule.lr_scheduler for rule in rules)]
+
+    def copied(self) -> Any:
+        return [a.asnumpy() for a in self.arrays()], [attributes(rule) for rule in self.rules()]
+
+    def prepare(self) -> None:
+        mx.random.seed(5)
+        for array, values in zip(self.arrays(), self.old[0]):
+            array[:] = values
+        for rule, values in zip(self.rules(), self.old[1]):
+            put_back(vars(rule), copy.deepcopy(values))
+        self.freshen()
+
+    def snapshot(self) -> Any:
+        fresh = [w._fresh_grad for param in self.params for w in param.list_data()]
+        values, rules = self.copied()
+        return [v.tobytes() for v in values], repr(rules), fresh
+
+    def work(self) -> object:
+        self.trainer.step(1)
+        return None
+
+    def check(self) -> None:
+        found = self.snapshot()
+        parts = ("arrays", "optimizers", "fresh gradients")
+        news = [part for part, x, old in zip(parts, found, self.seen[0]) if x != old]
+        assert found in self.seen, f"neither old nor new, changed are: {', '.join(news)}"
+        super().check()
+
+
+def arrays_in(value: Any) -> list[nd.NDArray]:
+    if isinstance(value, (list, tuple)):
+        return [array for part in value for array in arrays_in(part)]
+    return [value] if isinstance(value, nd.NDArray) else []
+
+
+def attributes(rule: Any) -> dict[str, Any]:
+    """What an optimizer or a scheduler remembers, without parameters and arrays."""
+    passing = ("param_dict", "lr_scheduler", "weight_previous")
+    return {k: copy.deepcopy(v) for k, v in vars(rule).items() if k not in passing}
+
+
+def put_back(known: dict[str, Any], before: dict[str, Any]) -> None:
+    """Write values into dictionaries that stay the same objects."""
+    for key, value in before.items():
+        if isinstance(value, dict) and isinstance(known.get(key), dict):
+            for extra in known[key].keys() - value.keys():
+                del known[key][extra]
+            put_back(known[key], value)
+        else:
+            known[key] = value
+
+
+OPTIMIZERS: dict[str, Mapping[str, Any]] = {
+    "sgd": {"momentum": 0.9},
+    "nag": {"momentum": 0.9},
+    "signum": {},
+    "adam": {},
+    "adamax": {},
+    "nadam": {},
+    "adagrad": {},
+    "groupadagrad": {},
+    "rmsprop": {"centered": True},
+    "adadelta": {},
+    "ftrl": {},
+    "ftml": {},
+    "dcasgd": {"momentum": 0.9},
+    "lamb": {},
+    "lars": {"momentum": 0.9},
+    "lbsgd": {"momentum": 0.9},
+    "sgld": {},
+    "test": {},
+}
+for _name, _given in OPTIMIZERS.items():
+    type(
+        f"Stepped{_name.title()}",
+        (Stepped,),
+        {"optimizer": _name, "given": _given},
+        name=f"step-{_name}",
+    )
+
+
+class SteppedContexts(Stepped, name="step-contexts"):
+    contexts = (mx.cpu(0), mx.cpu(1))
+    trainer_given = {"update_on_kvstore": False, "kvstore": None}
+
+
+class SteppedContextsNadam(SteppedContexts, name="step-contexts-nadam"):
+    optimizer = "nadam"
+
+
+class SteppedByStore(Stepped, name="step-by-store"):
+    contexts = (mx.cpu(0), mx.cpu(1))
+    trainer_given = {"update_on_kvstore": True}
 
 
 # ---- calls on fixed arrays

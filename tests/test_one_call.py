@@ -237,12 +237,11 @@ class TestTrainers:
         assert copy.deepcopy(trainer._updaters[0])._one_call is None
 
 
-class Halved(SGD):
+class Halved(mx.optimizer.Adam):
     """A user's own optimizer."""
 
     def update(self, index, weight, grad, state) -> None:
-        for one in weight:
-            one[:] = one / 2
+        weight[:] = weight / 2
 
 
 class Faster(SGD):
@@ -269,10 +268,28 @@ class TestUsersOwn:
         optimizer = SGD(learning_rate=1.0)
         update, weight, seen = get_updater(optimizer), nd.zeros((3,)), []
         update([0], [nd.ones((3,))], [weight])
-        optimizer.update = lambda *given: seen.append(given)  # type: ignore[method-assign]
+        own = "update_multi_precision"
+        setattr(optimizer, own, lambda *given: seen.append(given))
         update([0], [nd.ones((3,))], [weight])
         assert len(seen) == 1
         assert weight.asnumpy().tolist() == [-1, -1, -1]
+
+    @pytest.mark.parametrize("name", ["SGD", "NAG", "LAMB", "LARS"])
+    @pytest.mark.parametrize("dtype", ["float32", "float16"])
+    def test_these_do_not_call_an_update_of_a_subclass(self, name, dtype):
+        kind = getattr(mx.optimizer, name)
+
+        class Own(kind):  # type: ignore[misc, valid-type]
+            def update(self, index, weight, grad, state) -> None:
+                raise AssertionError("MXNet steps by update_multi_precision alone")
+
+        found = []
+        for made in (kind, Own):
+            update = get_updater(made(learning_rate=0.5, multi_precision=True))
+            weights = [nd.ones((3,), dtype=dtype), nd.ones((2,), dtype=dtype)]
+            update([0, 1], [w * 2 for w in weights], weights)
+            found.append([w.asnumpy().tolist() for w in weights])
+        assert found[0] == found[1] != [[1, 1, 1], [1, 1]]
 
 
 def large(threads: int) -> list[np.ndarray]:

@@ -16,10 +16,24 @@ import hybridjit as mx
 from hybridjit import nd
 from hybridjit.errors import ModelFormatError
 from hybridjit.formats.mxnet import params
+from hybridjit.nd.ndarray import invoke
+from hybridjit.ops.registry import lookup
 from optimizer_cases import CASES, DOUBLE, HALF, weights_by_step
+from special_numbers import (
+    ADAMW,
+    NUMBERS,
+    OWN,
+    adamw_after,
+    cases,
+    label,
+    recorded,
+    weights_after,
+)
 
 TRAINING = Path(__file__).parent / "fixtures" / "training"
+REFUSED = (mx.MXNetError, ArithmeticError, AssertionError, ValueError)
 RECORDED = np.load(TRAINING / "optimizers.npz")
+SPECIAL = recorded(str(TRAINING / "special_numbers.npz"))
 # The package's own: tests register others.
 NAMES = sorted(
     name
@@ -47,6 +61,28 @@ class TestNumbers:
     def test_float64(self, name):
         found = weights_by_step(mx, CASES[name], "float64")
         np.testing.assert_allclose(found, RECORDED[f"double {name}"], rtol=2e-7, atol=1e-7)
+
+    @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
+    @pytest.mark.parametrize("name", OWN)
+    def test_special_numbers_are_mxnets(self, name, at_once):
+        for arguments in (arguments for case, arguments in cases() if case == name):
+            key = label(name, arguments)
+            wanted = SPECIAL[key]
+            if not wanted.size:
+                with pytest.raises(REFUSED):
+                    weights_after(mx, name, arguments, at_once)
+                continue
+            found = weights_after(mx, name, arguments, at_once)
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6, err_msg=key)
+
+    @pytest.mark.parametrize("name", ADAMW)
+    @pytest.mark.parametrize("scale", [0.5, 0.0, *NUMBERS])
+    def test_special_numbers_of_adamw(self, name, scale):
+        def update(name, arrays, out, given):
+            invoke(lookup(name), arrays, given, out)
+
+        found = adamw_after(mx, update, name, scale)
+        np.testing.assert_allclose(found, SPECIAL[f"{name} {scale}"], rtol=1e-3, atol=1e-6)
 
     def test_float16_without_a_copy_warns(self):
         with pytest.warns(UserWarning, match="SGD optimizer"):

@@ -112,6 +112,14 @@ def finished(step: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
+def noted(done: list[Any], function: Callable[..., Any], *args: Any) -> None:
+    """Call ``function``; ``done`` has what it returns if, and only if, it was called to its end.
+
+    One call of C's: no exception from outside comes between the function and the note.
+    """
+    done.extend(map(function, *((arg,) for arg in args)))
+
+
 def outside(entered: tuple[R, ...], scope: R) -> tuple[R, ...]:
     """What had been entered before ``scope`` was, innermost last.
 

@@ -21,7 +21,6 @@ from ..ops.elementwise.binary import (
     ADD,
     DIVIDE,
     DIVIDED_BY,
-    EQUAL,
     GREATER,
     LESSER,
     MAXIMUM,
@@ -30,10 +29,9 @@ from ..ops.elementwise.binary import (
     SUBTRACT,
 )
 from ..ops.elementwise.element_type import CAST
-from ..ops.elementwise.unary import ABS, NEGATIVE, SIGN, SQRT
+from ..ops.elementwise.unary import ABS, NEGATIVE, SQRT
 from ..ops.record import OpDef
 from ..ops.registry import lookup
-from ..ops.tensor.selection import WHERE
 from .call import off_default
 from .kinds.pointwise import PointwiseSpec
 from .llvm.elements import MOVED_AS
@@ -51,6 +49,7 @@ _BINARY = {
     np.maximum: (MAXIMUM.broadcasting, MAXIMUM.scalar, MAXIMUM.reversed_scalar),
     np.minimum: (MINIMUM.broadcasting, MINIMUM.scalar, MINIMUM.reversed_scalar),
     np.greater: (GREATER.broadcasting, GREATER.scalar, LESSER.scalar),
+    np.less: (LESSER.broadcasting, LESSER.scalar, GREATER.scalar),
 }
 _UNARY = {np.sqrt: SQRT, np.absolute: ABS, np.negative: NEGATIVE}
 
@@ -135,23 +134,8 @@ class _Array(np.lib.mixins.NDArrayOperatorsMixin):
             return self._program.note(right, (x,), dtype, scalar=float(y))
         return self._program.note(left, (y,), dtype, scalar=float(x))
 
-    def chosen(self, x: _Array, y: Operand) -> _Array:
-        """``x`` where this is not 0, else ``y``."""
-        if not isinstance(y, _Array):  # of 0 and 1 times 0 nothing is left
-            y = self * np.float32(0) + y
-        dtype = np.result_type(x.dtype, y.dtype).name
-        return self._program.note(WHERE, (self, x, y), dtype)
 
-
-def _sign(x: _Array) -> _Array:
-    """-1, 0 or 1; NaN for NaN, as NumPy has it."""
-    program, dtype = x._program, x.dtype.name
-    is_number = program.note(EQUAL.broadcasting, (x, x), dtype)
-    return is_number.chosen(program.note(SIGN, (x,), dtype), x)
-
-
-_COMPOSED: dict[np.ufunc, Callable[..., _Array]] = {np.square: lambda x: x * x, np.sign: _sign}
+_COMPOSED: dict[np.ufunc, Callable[..., _Array]] = {np.square: lambda x: x * x}
 _FUNCTIONS: dict[Function, Callable[..., _Array]] = {
     np.clip: lambda x, low, high: np.minimum(np.maximum(x, low), high),
-    np.where: lambda condition, x, y: condition.chosen(x, y),
 }

@@ -6,7 +6,8 @@ adds up the gradients, and updates too if it is told to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
@@ -19,8 +20,9 @@ from ..kvstore.dist import DistKVStore
 from ..kvstore.kvstore import choose, updates_too
 from ..nd import NDArray
 from ..nd.tape import Leaf
+from ..nd.undo import whole
 from ..opening import open_file
-from ..optimizer import Optimizer
+from ..optimizer import Optimizer, Updater
 from .parameter import Parameter, ParameterDict
 from .parameter.single import is_plain
 
@@ -274,6 +276,13 @@ class Trainer:
     def _allreduce_grads(self) -> None:
         if self._kvstore is None or self._exchanged():
             return
+        if self._update_on_kvstore:
+            whole(self._push_and_pull, [], self._kvstore)
+        else:
+            self._push_and_pull()
+
+    def _push_and_pull(self) -> None:
+        assert self._kvstore is not None
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
@@ -308,7 +317,9 @@ class Trainer:
         if scaler is not None and scaler.has_overflow(self._params):
             return
         on_store = self._kvstore is not None and self._update_on_kvstore
-        if not on_store and self._updated_again():
+        lists = None if on_store else self._current_lists()
+        if lists is not None and all(map(_FRESH, lists.leaves)):
+            self._run_updaters(lists.by_context, lists.leaves)
             return
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
         for i, param in enumerate(self._params):
@@ -321,24 +332,31 @@ class Trainer:
             for found, weight, grad in zip(updates, param.list_data(), param.list_grad()):
                 if not ignore_stale_grad or weight._fresh_grad:
                     found.append((i, grad, weight))
-                    weight._fresh_grad = False
-        for updater, found in zip(self._updaters, updates):
-            if found:
-                updater(*map(list, zip(*found)))
+        leaves = [w._leaf for found in updates for _, _, w in found if w._leaf is not None]
+        self._run_updaters([tuple(map(list, zip(*found))) for found in updates], leaves)
 
-    def _updated_again(self) -> bool:
-        """Update from the lists of the step before; False, with nothing done, where that is stale.
+    def _run_updaters(self, given: Sequence[Any], leaves: Iterable[Leaf]) -> None:
+        """Update by indices, gradients and weights of each context, which ``leaves`` are of.
 
-        So that a step of many small parameters is not a walk over all of them.
+        As a whole: where something is raised before that, gradients are as fresh as they were.
         """
-        lists = self._current_lists()
-        if lists is None or not all(map(_FRESH, lists.leaves)):
-            return False
-        for leaf in lists.leaves:
-            leaf.fresh = False
-        for updater, given in zip(self._updaters, lists.by_context):
-            updater(*given)
-        return True
+        done: list[Any] = []
+        fresh = [leaf for leaf in leaves if leaf.fresh]
+        pairs = [(updater, some) for updater, some in zip(self._updaters, given) if some]
+        try:
+            for leaf in fresh:
+                leaf.fresh = False
+            if len(pairs) == 1:
+                ((updater, (indices, grads, weights)),) = pairs
+                updater.update(indices, grads, weights, done)
+            else:
+                each = partial(_update_each, pairs)
+                whole(each, done, self._optimizer, self._optimizer.lr_scheduler)
+        except BaseException:
+            if not done:
+                for leaf in fresh:
+                    leaf.fresh = True
+            raise
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -372,6 +390,11 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = self._by_index()
+
+
+def _update_each(pairs: Iterable[tuple[Updater, Sequence[Any]]]) -> None:
+    for updater, some in pairs:
+        updater(*some)
 
 
 def _listed(params: object) -> list[Parameter]:

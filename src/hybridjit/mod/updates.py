@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..kvstore.dist import DistKVStore
+from ..nd.undo import whole
 from ..opening import open_file
 from ..sym import Symbol
 
@@ -54,9 +56,15 @@ class Updates:
                 self._introduce(name, weight)
 
     def apply(self, params: Mapping[str, Parameter]) -> None:
-        """One step of every parameter that has a gradient."""
-        found = []
+        """One step of every parameter that has a gradient: of all of them, or of none."""
         are_exchanged = self._exchanged(params)
+        if self.updater is None and not are_exchanged:
+            whole(partial(self._update, params, False), [], self.store)
+        else:
+            self._update(params, are_exchanged)
+
+    def _update(self, params: Mapping[str, Parameter], are_exchanged: bool) -> None:
+        found = []
         for index, (name, param) in enumerate(params.items()):
             if param.grad_req == "null":
                 continue

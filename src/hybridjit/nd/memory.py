@@ -25,6 +25,7 @@ from .eviction import Evicted, restore_memory
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .storage import Storage
 from .tape import Entry
+from .undo import OPEN
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -298,6 +299,8 @@ class DenseArray:
         if self._entry is not None and FLAGS.recording:
             raise MXNetError(ON_TAPE)
         held = self._data  # until the write is noted: what somebody holds is not evicted
+        if OPEN.undo is not None:
+            OPEN.undo.keep(self, key)
         try:
             self._data[key] = values
             self._storage.bump()

@@ -171,7 +171,7 @@ class Attr:
             raise AttributeValueError(
                 f"attribute {self.name} takes {finite}{self.type.rstrip('~')}, got {_shown(text)}"
             ) from None
-        if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
+        if self.bounds is not None and (value < self.bounds[0] or value > self.bounds[1]):
             low, high = self.bounds
             raise AttributeValueError(
                 f"attribute {self.name} lies between {low:g} and {high:g}, got {text}"

@@ -139,8 +139,8 @@ class AdaGrad(ByOperator):
         return {"epsilon": self.float_stable_eps, **self._exact_scales()}
 
     def takes(self, weight: NDArray) -> bool:
-        """The operator's scale and bound are float32; other weights have theirs applied before."""
-        return weight.dtype == np.float32
+        """The operator's scale and bound are float32, and a negative bound is none to it."""
+        return weight.dtype == np.float32 and not self.is_bound_negative
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: NDArray, lr: float, wd: float
@@ -222,8 +222,8 @@ class AdaDelta(ByOperator):
         return {**means, **self._exact_scales()}
 
     def takes(self, weight: NDArray) -> bool:
-        """The operator's numbers are float32."""
-        return weight.dtype == np.float32
+        """The operator's numbers are float32, and a negative bound is none to it."""
+        return weight.dtype == np.float32 and not self.is_bound_negative
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float

@@ -292,6 +292,9 @@ class PerWeight(Optimizer):
 
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Count the update, then change the weight and its state, or those of a list."""
+        self._step_each(index, weight, grad, state)
+
+    def _step_each(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         one = not isinstance(index, (list, tuple))
         indices = [index] if one else list(index)
         lists = ([weight], [grad], [state]) if one else (weight, grad, state)
@@ -316,6 +319,11 @@ class WithMomentum(PerWeight):
     """An optimizer whose state is the running sum of its steps, where ``momentum`` is not 0."""
 
     momentum: float
+
+    @property
+    def positive_momentum(self) -> float:
+        """The momentum as operators are told: MXNet passes on a positive one alone."""
+        return self.momentum if self.momentum > 0 else 0.0
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
         """The momentum, or None without."""
@@ -369,8 +377,11 @@ class WithCopy(PerWeight):
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """The same as :meth:`update`, which sees by the state what it is."""
-        self.update(index, weight, grad, state)
+        """The steps of the weights; the state says whether there is a copy.
+
+        As in MXNet, an ``update`` that a subclass defines is not called.
+        """
+        self._step_each(index, weight, grad, state)
 
     def _has_copy(self, weight: NDArray) -> bool:
         return self.multi_precision and weight.dtype == np.float16

@@ -46,6 +46,11 @@ class ByOperator(PerWeight):
             scales["clip_gradient"] = self.clip_gradient
         return scales
 
+    @property
+    def is_bound_negative(self) -> bool:
+        """Whether gradients are bounded by a negative number, which swaps the two bounds."""
+        return self.clip_gradient is not None and self.clip_gradient < 0
+
     def rate(self, lr: float, count: int) -> float:
         """The rate that the operator is told at the ``count``-th update of a weight."""
         if self.unbiased is None:

@@ -28,6 +28,9 @@ class GroupAdaGrad(PerWeight):
     ) -> None:
         """One step. Raises AssertionError for a weight decay."""
         assert wd == 0, "Weight decay is not supported for GroupAdaGrad"
-        g = self._bounded(grad * self.rescale_grad)
         given: dict[str, object] = {"lr": lr, "epsilon": self.float_stable_eps}
-        nd.contrib.group_adagrad_update(weight, g, state, out=weight, **given)
+        if grad.stype == "default":
+            grad = self._bounded(grad * self.rescale_grad)
+        else:  # whose bound of 0 is none
+            given.update(self._scales())
+        nd.contrib.group_adagrad_update(weight, grad, state, out=weight, **given)

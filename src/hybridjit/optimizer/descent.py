@@ -38,23 +38,6 @@ def descend(
         update(weight, grad, mom, *copy, out=weight, momentum=momentum, **given)
 
 
-def descend_in_many(
-    weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: object
-) -> None:
-    """:func:`descend`, rounded as MXNet's operators of several weights do, which it uses here."""
-    mom, *copy = state if has_copy else (state,)
-    if mom is not None:
-        descend(weight, grad, state, has_copy, momentum, **given)
-        return
-    rates: dict[str, object] = {
-        "lrs": [given.pop("lr")],
-        "wds": [given.pop("wd")],
-        "num_weights": 1,
-    }
-    update: Any = nd.multi_mp_sgd_update if copy else nd.multi_sgd_update
-    update(weight, grad, *copy, out=weight, **rates, **given)
-
-
 @in_one_call
 @register
 class SGD(WithMomentum, WithCopy, ByOperator):
@@ -72,17 +55,17 @@ class SGD(WithMomentum, WithCopy, ByOperator):
         self.aggregate_num = 4
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """Without momentum the operator of several weights, which MXNet uses and rounds as."""
+        """The operators of several weights, as in MXNet: they refuse rates that are not finite."""
         mom, *copy = state if self._has_copy(weight) else (state,)
         mixed = "mp_" if copy else ""
         if mom is None:
             return f"multi_{mixed}sgd_update", tuple(copy)
-        return f"{mixed}sgd_mom_update", (mom, *copy)
+        return f"multi_{mixed}sgd_mom_update", (mom, *copy)
 
     def told(self) -> Attrs:
         """Momentum, scale and bound, and whether rows without a gradient wait."""
         lazy = {"lazy_update": self.lazy_update}
-        return {"momentum": self.momentum, **lazy, **self._scales()}
+        return {"momentum": self.positive_momentum, **lazy, **self._scales()}
 
 
 @in_one_call
@@ -110,7 +93,7 @@ class NAG(WithMomentum, WithCopy, ByOperator):
 
     def told(self) -> Attrs:
         """Momentum, scale and bound."""
-        return {"momentum": self.momentum, **self._scales()}
+        return {"momentum": self.positive_momentum, **self._scales()}
 
 
 @in_one_call
@@ -140,7 +123,7 @@ class Signum(WithMomentum, ByOperator):
 
     def told(self) -> Attrs:
         """Momentum, decay beside the gradient, scale and bound."""
-        return {"momentum": self.momentum, "wd_lh": self.wd_lh, **self._scales()}
+        return {"momentum": self.positive_momentum, "wd_lh": self.wd_lh, **self._scales()}
 
     def takes(self, weight: NDArray) -> bool:
         """A decay beside the gradient without momentum is an error, which ``step`` raises."""

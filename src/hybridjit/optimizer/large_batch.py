@@ -11,7 +11,10 @@ import numpy as np
 
 from .. import nd
 from ..nd import NDArray
+from ..nd.ndarray import invoke
 from ..ops.attrs import Attrs
+from ..ops.registry import lookup
+from ..quiet import quiet
 from ..types import Unpack
 from .base import (
     Index,
@@ -25,7 +28,7 @@ from .base import (
     WithMomentum,
     register,
 )
-from .descent import descend, descend_in_many
+from .descent import descend
 
 
 @register
@@ -52,35 +55,32 @@ class LAMB(WithMoments):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
-        mean, var = state
-        direction = nd.lamb_update_phase1(
-            weight,
-            grad,
-            mean,
-            var,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            epsilon=self.epsilon,
-            t=self._index_update_count[index],
-            bias_correction=self.bias_correction,
-            wd=wd,
-            **self._scales(),
-        )
+        """One step, by the operators of several weights: they refuse rates that are not finite."""
+        has_copy = self.multi_precision and weight.dtype == np.float16
+        *copy, (mean, var) = state if has_copy else (state,)
         bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
-        given: Attrs = {name: bound for name, bound in bounds.items() if bound}
-        r1, r2 = weight.norm(), direction.norm()
-        nd.lamb_update_phase2(weight, direction, r1, r2, lr=lr, out=weight, **given)
+        given: Attrs = {
+            "learning_rates": [lr],
+            "wds": [wd],
+            "step_count": [self._index_update_count[index]],
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "epsilon": self.epsilon,
+            "bias_correction": self.bias_correction,
+            **{name: bound for name, bound in bounds.items() if bound},
+            **self._scales(),
+        }
+        op = lookup("_multi_mp_lamb_update" if has_copy else "_multi_lamb_update")
+        invoke(op, (weight, grad, mean, var, *copy), given, weight)
 
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """:meth:`update`, or on the float32 copies that float16 weights have."""
-        weights = weight if isinstance(index, (list, tuple)) else [weight]
-        if self.multi_precision and weights[0].dtype == np.float16:
-            super().update_multi_precision(index, weight, grad, state)
-        else:
-            self.update(index, weight, grad, state)
+        """The steps of the weights, or of the float32 copies that float16 weights have.
+
+        As in MXNet, an ``update`` that a subclass defines is not called.
+        """
+        self._step_each(index, weight, grad, state)
 
 
 @register
@@ -116,8 +116,17 @@ class LARS(WithMomentum, WithCopy):
         """One step."""
         if self._is_scaled(index):
             lr = self._scaled(weight, grad, lr, wd)
-        given: Attrs = {"lr": lr, "wd": wd, **self._scales()}
-        descend_in_many(weight, grad, state, self._has_copy(weight), self._momentum(), **given)
+        has_copy, scales = self._has_copy(weight), self._scales()
+        if grad.stype != "default":  # operators of several weights know no rows
+            descend(weight, grad, state, has_copy, self._momentum(), lr=lr, wd=wd, **scales)
+            return
+        mom, *copy = state if has_copy else (state,)
+        name = f"{'mp_' if has_copy else ''}sgd_{'' if mom is None else 'mom_'}update"
+        states = copy if mom is None else [mom, *copy]
+        given = scales if mom is None else {"momentum": self._momentum(), **scales}
+        rates = nd.array([lr]), nd.array([wd])
+        op = lookup(f"preloaded_multi_{name}")  # takes rates that are not finite
+        invoke(op, (weight, grad, *states, *rates), given, weight)
 
     def _decays(self, name: str) -> bool:
         return name.endswith("_weight")
@@ -147,8 +156,8 @@ class LARS(WithMomentum, WithCopy):
 
     def _momentum(self) -> float:
         if self.momentum_correction and self.last_lr and self.cur_lr is not None:
-            return self.momentum * (self.cur_lr / self.last_lr)
-        return self.momentum
+            return self.positive_momentum * (self.cur_lr / self.last_lr)
+        return self.positive_momentum
 
 
 @register
@@ -202,8 +211,15 @@ class LBSGD(WithMomentum, WithCopy):
             mean = total / self.batch_scale
             lr *= self._warmed(weight, mean, wd, number)
             given: Attrs = {"lr": lr, "wd": wd, **self._scales()}
-            descend(weight, mean, state, self._has_copy(weight), self.momentum, **given)
+            momentum = self.positive_momentum
+            descend(weight, mean, state, self._has_copy(weight), momentum, **given)
             self.cumgrads[index]["cum_grad"] = 0
+
+    def update_multi_precision(
+        self, index: Indices, weight: Weights, grad: Weights, state: State
+    ) -> None:
+        """The same as :meth:`update`, which sees by the state whether there is a copy."""
+        self.update(index, weight, grad, state)
 
     def _add(self, index: Index, grad: NDArray) -> tuple[Any, int]:
         """The sum of gradients since the last step, and how many there were in all."""
@@ -214,11 +230,13 @@ class LBSGD(WithMomentum, WithCopy):
         self.cumgrads[index] = found
         return found["cum_grad"], found["num_cums"]
 
+    @quiet(all="ignore")
     def _warmed(self, weight: NDArray, grad: NDArray, wd: float, number: int) -> float:
         """The factor of the rate at this gradient."""
         if self.warmup_strategy == "lars":
             own, other = (float(np.square(x.asnumpy()).sum()) for x in (weight, grad))
-            return min(100.0, max(0.01, math.sqrt(own / (other + wd * own + 1e-18))))
+            ratio = math.sqrt(own / (other + wd * own + 1e-18))
+            return 0.01 if ratio < 0.01 else 100.0 if ratio > 100 else ratio  # NaN stays NaN
         steps = self.warmup_epochs * self.updates_per_epoch
         if number >= steps:
             return float(self.batch_scale)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter, is_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..compiler import UpdateCode, compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
 from ..nd.places import Places
+from ..nd.undo import OPEN, attributes_of
 from ..ops.attrs import Attrs, Declared
 from ..ops.registry import lookup
 from ..quiet import quiet
@@ -80,9 +81,11 @@ class OneCall:
         known = all(index in self._param_dict for index in indices)
         self._params = [self._param_dict[index] for index in indices] if known else None
         self._places = Places(array for use in uses for array in use.arrays)
-        self._storages = [x._storage for use in uses for x in use.arrays if x is not use.grad]
+        self._written = [x for use in uses for x in use.arrays if x is not use.grad]
         self._rates: object = None
         self._op, self._told = uses[0].op, told
+        # Operators of several weights have their rates in a list, which takes finite numbers.
+        self._has_finite_rates = any(attr.name == "lrs" for attr in lookup(self._op).attrs)
         self._last_told: Attrs = {}
         self._table = UpdateTable(_rows(uses, told), len(_RATES), len(told.numbers))
 
@@ -104,10 +107,12 @@ class OneCall:
                 return False
         return self._places.unmoved() is not None
 
-    def run(self) -> bool:
+    def run(self, done: list[Any]) -> bool:
         """Count, and update all weights; False, with nothing done, where that is not the same.
 
         One weight may be behind others, and while arrays are recorded nobody may write to them.
+        The operator may refuse the rates. ``done`` has an element more where the weights are new,
+        whatever is raised; where they are not, nothing is counted.
         """
         if FLAGS.recording:
             return False
@@ -116,21 +121,38 @@ class OneCall:
         before = list(map(counts.get, indices, repeat(optimizer.begin_num_update)))
         if before.count(before[0]) != len(before) or not self._is_told():
             return False
-        count = before[0] + 1
-        counts.update(dict.fromkeys(indices, count))
-        optimizer.num_update = max(count, optimizer.num_update)
-        self._set_rates(count)
-        self.apply()
-        return True
+        count, latest = before[0] + 1, optimizer.num_update
+        restore_schedule = attributes_of(optimizer.lr_scheduler)
 
-    def apply(self) -> None:
+        def uncount() -> None:
+            counts.update(zip(indices, before))
+            optimizer.num_update = latest
+            restore_schedule()
+
+        try:
+            counts.update(dict.fromkeys(indices, count))
+            optimizer.num_update = max(count, latest)
+            if self._set_rates(count):
+                self.apply(done)
+                return True
+            uncount()
+            return False
+        except BaseException:
+            if not done:
+                uncount()
+            raise
+
+    def apply(self, done: list[Any]) -> None:
         """Update by the rates of the last :meth:`run`, and count nothing.
 
         The call, and the word that the arrays are others: as whole as a signal lets it.
         """
         held = self._places.memory()
         try:
-            self._table.run()
+            if OPEN.undo is not None:
+                for array in self._written:
+                    OPEN.undo.keep(array)
+            self._table.run(done)
             self._note()
         except BaseException:
             self._note()
@@ -138,8 +160,8 @@ class OneCall:
         del held
 
     def _note(self) -> None:
-        for storage in self._storages:
-            storage.bump()
+        for array in self._written:
+            array._storage.bump()
 
     def _is_told(self) -> bool:
         """Whether the table has what operators are told now; False where its code is not for it."""
@@ -153,8 +175,8 @@ class OneCall:
         self._last_told = told
         return True
 
-    def _set_rates(self, count: int) -> None:
-        """Write the rate and the decay of each weight, if they changed."""
+    def _set_rates(self, count: int) -> bool:
+        """Write the rate and the decay of each weight, if they changed; False for refused ones."""
         optimizer = self._optimizer
         if self._params is None:
             lrs, wds = optimizer._get_lrs(self._indices), optimizer._get_wds(self._indices)
@@ -164,8 +186,12 @@ class OneCall:
             wds = [decay * mult for mult in map(attrgetter("wd_mult"), self._params)]
         rates = ([optimizer.rate(lr, count) for lr in lrs], wds)
         if rates != self._rates:
-            self._table.own[:, 0], self._table.own[:, 1] = map(single, rates)
+            numbers = np.array([*map(single, rates)])
+            if self._has_finite_rates and not np.isfinite(numbers).all():
+                return False
+            self._table.own[:, 0], self._table.own[:, 1] = numbers
             self._rates = rates
+        return True
 
 
 @quiet(over="ignore")  # beyond float32 is infinity, as operators have it
@@ -260,8 +286,8 @@ def _sorted_out(op: str, told: Attrs) -> Told | None:
             fixed.append((name, value))
         elif isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             return None
-        elif name.startswith("clip"):  # none where it is negative: other code
-            fixed.append((name, np.float32(value)))
+        elif name.startswith("clip"):  # none where it is negative or NaN: other code
+            fixed.append((name, np.float32(value if value >= 0 else -1)))
         else:
             numbers[name] = float(value)
     return Told(tuple(fixed), numbers)

@@ -7,12 +7,15 @@ does, with or without the optimizer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..config import config
 from ..context import Context
 from ..nd import NDArray
+from ..nd.undo import whole
 from ..runtime.holders import STATES
 from .base import Index, Indices, Optimizer, State, Weights
 from .one_call import OneCall, gather
@@ -40,9 +43,16 @@ class Updater:
             yield from _arrays_in(state)
 
     def __call__(self, index: Indices, grad: Weights, weight: Weights) -> None:
-        """Update one weight, or those of a list of indices."""
+        """Update one weight, or those of a list of indices, as a whole: all of them, or none."""
+        self.update(index, grad, weight, [])
+
+    def update(self, index: Indices, grad: Weights, weight: Weights, done: list[Any]) -> None:
+        """The same; ``done`` is not empty where the weights are new, whatever is raised.
+
+        Where they are not, states and counts are the old ones too.
+        """
         is_list = isinstance(index, (list, tuple))
-        if is_list and self._updated_again(index, grad, weight):
+        if is_list and self._updated_again(index, grad, weight, done):
             return
         indices = [_text(i) for i in (index if is_list else [index])]
         grads, weights = (list(grad), list(weight)) if is_list else ([grad], [weight])
@@ -50,8 +60,10 @@ class Updater:
             self.optimizer._set_current_context(weights[0].context.device_id)
         for i, w in zip(indices, weights):
             self._prepare(i, w)
-        if not (is_list and weights and self._updated_at_once(indices, weights, grads)):
-            self._update_by_groups(indices, weights, grads)
+        if is_list and weights and self._updated_at_once(indices, weights, grads, done):
+            return
+        groups = partial(self._update_by_groups, indices, weights, grads)
+        whole(groups, done, self.optimizer, self.optimizer.lr_scheduler)
 
     def _update_by_groups(
         self, indices: list[Index], weights: list[NDArray], grads: list[NDArray]
@@ -71,7 +83,11 @@ class Updater:
                 self.optimizer.update_multi_precision(i, w, g, self.states[i])
 
     def _updated_again(
-        self, indices: Sequence[Index], grads: Sequence[NDArray], weights: Sequence[NDArray]
+        self,
+        indices: Sequence[Index],
+        grads: Sequence[NDArray],
+        weights: Sequence[NDArray],
+        done: list[Any],
     ) -> bool:
         """Update what the call before updated in one compiled call; else do nothing."""
         again, states = self._one_call, map(self.states.get, indices)
@@ -80,17 +96,21 @@ class Updater:
         if not again.fits(self.optimizer, indices, weights, grads, states):
             return False
         self.optimizer._set_current_context(weights[0].context.device_id)
-        return again.run()
+        return again.run(done)
 
     def _updated_at_once(
-        self, indices: list[Index], weights: list[NDArray], grads: list[NDArray]
+        self,
+        indices: list[Index],
+        weights: list[NDArray],
+        grads: list[NDArray],
+        done: list[Any],
     ) -> bool:
         """Update all in one compiled call, where that gives the same; else do nothing."""
         if config.check:  # which compares with what operators give
             return False
         states = [self.states[i] for i in indices]
         self._one_call = gather(self.optimizer, indices, weights, grads, states)
-        return self._one_call is not None and self._one_call.run()
+        return self._one_call is not None and self._one_call.run(done)
 
     def _prepare(self, index: Index, weight: NDArray) -> None:
         """See to it that there is a state for ``index``, where the weight is."""

@@ -196,8 +196,8 @@ def _call(
     A trainer sets the rates of all weights once; a kernel's call is what is left for each.
     """
     kernel = gather(rule, [name], [weight], [grad], [state])
-    if kernel is not None and kernel.run():
-        return kernel.apply, True
+    if kernel is not None and kernel.run([]):
+        return partial(kernel.apply, []), True
     return partial(rule.update_multi_precision, name, weight, grad, state), False
 
 

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from ..config import config, shown_value, thread_count
 from ..errors import MXNetError
+from ..unwinding import noted
 
 _LINE = 8  # 64-bit slots of a cache line
 
@@ -61,21 +62,21 @@ class Pool:
         """Threads that were made so far; they sleep between calls."""
         return self._workers.value
 
-    def run(
-        self, steps: int, first: int, last: int, threads: int, stamps: int = 0, deaf: bool = False
-    ) -> None:
+    def run(self, steps: int, first: int, last: int, threads: int, stamps: int = 0) -> None:
         """Run steps [first, last) on this caller's part of ``threads`` threads.
 
         The time before and after each step is written to address ``stamps``, if there is one.
-        ``deaf``: signals are heard after the last step alone. Otherwise this raises what a
-        signal's handler raises; and in the child MXNetError if one forks.
+        Raises what a signal's handler raises; and in the child MXNetError if one forks.
         """
-        hearer = 0 if deaf else self._main
-        if self._share(self._state, steps, first, last, threads, stamps, hearer):
+        if self._share(self._state, steps, first, last, threads, stamps, self._main):
             raise MXNetError(
                 "a signal's handler forked in the middle of a call on several threads: this is the "
                 "child, which has none of them to end that call; later calls make their own"
             )
+
+    def run_whole(self, steps: int, count: int, threads: int, done: list[Any]) -> None:
+        """Run ``count`` steps; signals are heard after the last one, and ``done`` tells of it."""
+        noted(done, self._share, self._state, steps, 0, count, threads, 0, 0)
 
     def forget(self) -> None:
         """In the child of a fork: there are no workers here."""

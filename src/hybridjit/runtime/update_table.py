@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..records import dataclass
+from ..unwinding import noted
 from .arena import address_of
 from .executable import WORTH_SHARING
 from .threads import THREADS
@@ -71,11 +72,11 @@ class UpdateTable:
         reads, writes = map(address_of, row.reads), map(address_of, row.writes)
         return [*reads, *numbers, *writes, row.writes[0].size]
 
-    def run(self) -> None:
-        """All rows, one after the other."""
+    def run(self, done: list[Any]) -> None:
+        """All rows, one after the other; ``done`` has an element more where they are done."""
         threads = 1 if self._size < WORTH_SHARING else THREADS.count
         if threads > 1:
             pool = THREADS.pool(self._driver)
-            pool.run(self._address, 0, self._count, threads, deaf=True)
+            pool.run_whole(self._address, self._count, threads, done)
         else:
-            self._driver.call(ctypes.addressof(self._job))
+            noted(done, self._driver.call, ctypes.addressof(self._job))

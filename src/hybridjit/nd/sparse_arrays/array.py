@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..ndarray import NDArray, invoke
 from ..storage import Storage
 from ..tape import Entry
 from ..taped import record_same
+from ..undo import OPEN
 from . import operators
 
 if TYPE_CHECKING:
@@ -239,6 +241,11 @@ class BaseSparseNDArray(NDArray):
         """Hold ``held`` from now on. Raises MXNetError where a recorded array would change."""
         if self._entry is not None and FLAGS.recording:
             raise MXNetError(ON_TAPE)
+        if OPEN.undo is not None:
+            OPEN.undo.note(partial(self._hold, self._stored))
+        self._hold(held)
+
+    def _hold(self, held: Stored) -> None:
         self._storage.stored = held
         self._storage.bump()
 

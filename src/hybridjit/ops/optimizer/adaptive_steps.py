@@ -14,13 +14,17 @@ from ..rules import Types, merged
 from .update_step import (
     SCALES,
     SINGLE,
+    Step,
     agreed,
     alike_types,
     clipped,
     in_single,
     power,
     register_update,
+    sign,
 )
+
+Moments = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 def adam(
@@ -51,28 +55,62 @@ def moments(
     return beta1 * mean + (1 - beta1) * g, beta2 * var + (1 - beta2) * g * g
 
 
-def adamw(
-    weight: np.ndarray,
-    grad: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    rescale_grad: np.ndarray,
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    wd: float,
-    eta: float,
-    clip_gradient: float,
-) -> tuple[np.ndarray, ...]:
-    """w -= eta (lr m / (sqrt(v) + eps) + wd w); nothing where the scale is 0 or not finite."""
+def moments_in_many(
+    g: np.ndarray, mean: np.ndarray, var: np.ndarray, beta1: float, beta2: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`moments`, rounded as AdamW's operators of several weights do; NaN of an infinity."""
+    square = g * g
+    return beta1 * (mean - g) + g, beta2 * (var - square) + square
+
+
+def adamw(moments: Moments) -> Step:
+    """The step of AdamW with these running means.
+
+    w -= eta (lr m / (sqrt(v) + eps) + wd w); nothing where the scale is 0 or not finite.
+    """
+
+    def step(
+        weight: np.ndarray,
+        grad: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        rescale_grad: np.ndarray,
+        *,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        wd: float,
+        eta: float,
+        clip_gradient: float,
+    ) -> tuple[np.ndarray, ...]:
+        if _is_skipped(rescale_grad):
+            return weight.copy(), mean, var
+        g = clipped(grad * rescale_grad.reshape(-1)[0], clip_gradient)
+        mean, var = moments(g, mean, var, beta1, beta2)
+        return weight - eta * (lr * mean / (np.sqrt(var) + epsilon) + wd * weight), mean, var
+
+    return step
+
+
+def mixed_adamw(moments: Moments) -> Step:
+    """The step of AdamW on a float32 copy of the weight, which is the last state."""
+    on_copy = adamw(moments)
+
+    def step(
+        weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Declared
+    ) -> tuple[np.ndarray, ...]:
+        mean, var, weight32, scale = rest
+        new, mean, var = on_copy(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)
+        return (weight if _is_skipped(scale) else new), mean, var, new
+
+    return step
+
+
+def _is_skipped(rescale_grad: np.ndarray) -> bool:
+    """Whether the scale says that a loss scaler found an overflow."""
     scale = rescale_grad.reshape(-1)[0]
-    if not np.isfinite(scale) or scale == 0:
-        return weight.copy(), mean, var
-    g = clipped(grad * scale, clip_gradient)
-    mean, var = moments(g, mean, var, beta1, beta2)
-    return weight - eta * (lr * mean / (np.sqrt(var) + epsilon) + wd * weight), mean, var
+    return not np.isfinite(scale) or scale == 0
 
 
 def ftml(
@@ -113,13 +151,16 @@ def ftrl(
     rescale_grad: float,
     clip_gradient: float,
 ) -> tuple[np.ndarray, ...]:
-    """Follow the regularized leader: McMahan et al., KDD 2013."""
+    """Follow the regularized leader: McMahan et al., KDD 2013.
+
+    The comparison is a factor, as in MXNet: NaN stays NaN.
+    """
     g = clipped(grad * rescale_grad, clip_gradient)
     square = np.square(g)
     z = z + (g - (np.sqrt(n + square) - np.sqrt(n)) * weight / lr)
     n = n + square
-    new = (np.sign(z) * lamda1 - z) / ((beta + np.sqrt(n)) / lr + wd)
-    return np.where(np.abs(z) > lamda1, new, new.dtype.type(0)), z, n
+    new = (sign(z) * lamda1 - z) / ((beta + np.sqrt(n)) / lr + wd)
+    return new * (np.abs(z) > lamda1), z, n
 
 
 def rmsprop(
@@ -241,14 +282,6 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
     return (*own, history), merged(outs, own[:1])
 
 
-def _mixed_adamw(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Declared
-) -> tuple[np.ndarray, ...]:
-    mean, var, weight32, scale = rest
-    new, mean, var = adamw(weight32, grad.astype(SINGLE), mean, var, scale, **attrs)
-    return new, mean, var, new
-
-
 BETAS = "beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08"
 ADAMW = f"lr:float! {BETAS} wd:float=0 eta:float! clip_gradient:float=-1"
 
@@ -266,7 +299,7 @@ register_update(
     "_adamw_update",
     "weight grad *mean *var rescale_grad",
     ADAMW,
-    in_single(adamw),
+    in_single(adamw(moments)),
     "A step of Adam with decoupled weight decay.",
     infer=_infer_adamw(False),
 )
@@ -274,14 +307,14 @@ register_update(
     "_mp_adamw_update",
     "weight grad *mean *var *weight32 rescale_grad",
     ADAMW,
-    in_single(_mixed_adamw),
+    in_single(mixed_adamw(moments)),
     "_adamw_update on a float32 copy of the weight.",
     infer=_infer_adamw(True),
 )
 register_update(
     "ftml_update",
     "weight grad *d *v *z",
-    "lr:float! beta1:float=0.6 beta2:float=0.999 epsilon:double=1e-08 t:int! wd:float=0 "
+    "lr:float! beta1:float[0,1]=0.6 beta2:float[0,1]=0.999 epsilon:double=1e-08 t:int! wd:float=0 "
     "rescale_grad:float=1 clip_grad:float=-1",
     in_single(ftml),
     "A step of FTML, follow the moving leader.",

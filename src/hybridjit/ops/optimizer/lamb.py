@@ -65,10 +65,12 @@ def stepped(
 
 
 def _mixed_direction(
-    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: Declared
+    weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, rescale_grad: float, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
+    """The rescaled gradient has the type of the gradient, as in MXNet."""
     mean, var, weight32 = rest
-    u, mean, var = direction(weight32, grad.astype(SINGLE), mean, var, **attrs)
+    scaled = (grad.astype(SINGLE) * rescale_grad).astype(grad.dtype).astype(SINGLE)
+    u, mean, var = direction(weight32, scaled, mean, var, rescale_grad=1, **attrs)
     return u, mean, var, weight32
 
 
@@ -119,7 +121,7 @@ def lars(
 ) -> tuple[np.ndarray, ...]:
     """lr eta |w| / (|g| + wd |w| + eps), lr where a norm is 0: You et al. 2017."""
     weight, grad = np.sqrt(weights_sum_sq), np.sqrt(grads_sum_sq)
-    scaled = lrs * (eta * weight / (grad * rescale_grad + wds * weight + eps))
+    scaled = lrs * eta * weight / (grad * rescale_grad + wds * weight + eps)
     return (np.where((weight > 0) & (grad > 0), scaled, lrs),)
 
 

@@ -10,7 +10,7 @@ from ...errors import AttributeValueError
 from ...types import TensorType
 from ..attrs import Attrs, AttrValue, Declared
 from ..rules import Types, merged
-from .adaptive_steps import adamw
+from .adaptive_steps import adamw, mixed_adamw, moments_in_many
 from .lamb import direction, stepped
 from .sgd import sgd_in_many, sgd_mom
 from .update_step import (
@@ -133,12 +133,6 @@ def lamb(
     return stepped(weight, u, *norms, lr=lr, **bounds), mean, var
 
 
-def _mixed_adamw(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
-    _, grad, mean, var, weight32, scale = arrays
-    new, mean, var = adamw(weight32, grad, mean, var, scale, **attrs)
-    return new, mean, var, new
-
-
 _RATES: Listed = {"lrs": "lr", "wds": "wd"}
 _SGD = "lrs:floats! wds:floats!"
 _SGD_RULES: tuple[tuple[str, Names, str, Step], ...] = (
@@ -181,8 +175,8 @@ _ADAMW: Listed = {"lrs": "lr", "wds": "wd", "etas": "eta"}
 _LAMB: Listed = {"learning_rates": "lr", "wds": "wd", "step_count": "t"}
 
 for _name, _own, _step in (
-    ("_multi_adamw_update", _ADAM_STATES, adamw),
-    ("_multi_mp_adamw_update", _MIXED_STATES, _mixed_adamw),
+    ("_multi_adamw_update", _ADAM_STATES, adamw(moments_in_many)),
+    ("_multi_mp_adamw_update", _MIXED_STATES, mixed_adamw(moments_in_many)),
 ):
     register_update(
         _name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..record import OnStored
-from .update_step import RATES, SCALES, clipped, in_single, mixed, register_update
+from .update_step import RATES, SCALES, clipped, in_single, mixed, register_update, sign
 
 
 def sgd(
@@ -86,7 +86,7 @@ def signsgd(
     clip_gradient: float,
 ) -> tuple[np.ndarray, ...]:
     """w = (1 - lr wd) w - lr sign(g)."""
-    return ((1 - lr * wd) * weight - lr * np.sign(grad),)
+    return ((1 - lr * wd) * weight - lr * sign(grad),)
 
 
 def signum(
@@ -104,7 +104,7 @@ def signum(
     """m = momentum m - (1 - momentum) (wd w + g); w = (1 - lr wd_lh) w + lr sign(m)."""
     g = clipped(grad * rescale_grad, clip_gradient)
     mom = momentum * mom - ((1 - momentum) * wd) * weight - (1 - momentum) * g
-    return (1 - lr * wd_lh) * weight + lr * np.sign(mom), mom
+    return (1 - lr * wd_lh) * weight + lr * sign(mom), mom
 
 
 _MOMENTUM = f"lr:float! momentum:float=0 wd:float=0 {SCALES}"

@@ -32,6 +32,12 @@ def clipped(x: np.ndarray, bound: float) -> np.ndarray:
     return np.clip(x, -bound, bound) if bound >= 0 else x
 
 
+def sign(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; 0 for NaN, as MXNet's kernels have it."""
+    one = x.dtype.type(1)
+    return (x > 0) * one - (x < 0) * one
+
+
 def agreed(t: TensorType, shape: PartialShape | None, dtype: np.dtype | None) -> TensorType:
     """``t`` with what else is known of it. Raises ShapeError or DTypeError if that contradicts."""
     return merge(t, TensorType(shape, dtype))
