@@ -30,6 +30,7 @@ LAYERS = [
         "table",
         "name",
         "attribute",
+        "symbolic",
         "registry",
         "shapes",
     },

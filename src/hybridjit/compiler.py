@@ -20,6 +20,7 @@ from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
+from .ir.sized import Template, at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
 from .options import Options
@@ -53,6 +54,8 @@ from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
+from .runtime.variant import Signature, Variant
+from .symbolic import Scope
 from .types import TensorType
 from .unwinding import holding, uncollected
 
@@ -182,6 +185,31 @@ def compile_graph(
     if one is None:
         return executable
     return SplitBatch(executable, batch_of(plan.graph))
+
+
+@holding(_LOCK)
+def compile_variant(
+    outputs: Iterable[Output],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    scope: Scope,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    log: CompileLog | None = None,
+    name: str = "graph",
+) -> Variant:
+    """:func:`compile_graph` for all sizes that satisfy the guards.
+
+    ``input_types`` have symbols of the ``scope``, which gets the guards of this compilation.
+    """
+    log = log or new_log(config.dump)
+    outputs = tuple(outputs)
+    purpose = purpose_with(options)
+    plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
+    one = plan_one_sample(plan, outputs, input_types, param_types, log)
+    template, code = generate_symbolic(one or plan, options, log, scope)
+    log.report()
+    samples = None if one is None else batch_of(plan.graph)
+    return Variant(Signature(tuple(input_types.values())), scope, template, code, samples)
 
 
 @dataclass(frozen=True)
@@ -394,7 +422,7 @@ def plan_typed(graph: Graph, log: CompileLog, seen: Verified | None = None) -> P
         graph = run_pass(row, graph, state, log)
     plan = log.timed("plan", "views, and one arena", lambda: plan_memory(graph))
     if config.verify:
-        verify_plan(plan)
+        verify_plan(plan if not is_symbolic_plan(plan) else at_hints(plan))
     log.notes += purpose_lines(plan)
     log.made("plan", plan, lambda: plan_text(plan))
     return plan
@@ -447,6 +475,15 @@ def generate_all(
 
     codes = generate_codes(plans, options.winograd, THREADS.count, decide, is_large)
     return [Executable(plan, code) for plan, code in codes]
+
+
+def generate_symbolic(
+    plan: Plan, options: Options, log: CompileLog, scope: Scope
+) -> tuple[Template, Callable[..., Any]]:
+    """:func:`generate` for a plan with symbolic sizes."""
+    from .codegen.build.generate import generate_template  # noqa: PLC0415 (see tests/test_layers.py)
+
+    return generate_template(plan, log, scope, options.winograd, THREADS.count)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["dataclass", "replace"]
+__all__ = ["dataclass", "fields_of", "is_record", "replace"]
 
 R = TypeVar("R")
 
@@ -25,6 +25,16 @@ def replace(record: R, **changes: Any) -> R:
     names = _FIELDS[type(record)]
     values = [changes.pop(name) if name in changes else getattr(record, name) for name in names]
     return type(record)(*values, **changes)
+
+
+def is_record(item: object) -> bool:
+    """Whether an object is of a class made here."""
+    return type(item) in _FIELDS
+
+
+def fields_of(record: object) -> tuple[str, ...]:
+    """The names of the fields of a record of a class made here, in order."""
+    return _FIELDS[type(record)]
 
 
 def _made(cls: type, eq: bool) -> type:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .errors import DTypeError, ShapeError
 from .records import dataclass
+from .symbolic import Size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
@@ -154,13 +155,15 @@ def require_possible(types: Iterable[TensorType]) -> None:
     """Raises ShapeError for a type that no memory or array holds, or with a negative size.
 
     In Python's integers, which do not wrap. Sizes beside a zero count too: NumPy multiplies them
-    without it.
+    without it. Symbolic sizes are checked once their values are known.
     """
     for t in types:
         if t.shape is None or len(t.shape) == 0:
             continue
         require_dims(len(t.shape))
         itemsize = 1 if t.dtype is None else t.dtype.itemsize
+        if any(isinstance(d, Size) for d in t.shape):
+            continue
         sizes = tuple(d for d in t.shape if d)
         if min(sizes, default=0) < 0:
             raise ShapeError(f"a result has sizes of 0 and more, {t} has {min(sizes)}")

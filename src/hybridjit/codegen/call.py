@@ -14,7 +14,9 @@ import numpy as np
 from ..ir.graph import SampleRows, Use, Value
 from ..ir.image import Packed
 from ..ir.plan import Step, View
+from ..ir.sized import Repeat
 from ..records import dataclass
+from ..symbolic import Size as Symbolic
 from ..target import Target
 from ..types import BFLOAT16
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
@@ -50,7 +52,7 @@ class Flag:
     """
 
 
-Argument = Address | Packed | Scratch | Shared | Flag | int
+Argument = Address | Packed | Scratch | Shared | Flag | int | Symbolic
 
 
 class GivenNumbers:
@@ -122,7 +124,8 @@ class Call:
 
     ``work`` counts its multiplications, about; ``reason`` says why this kernel, where there was a
     choice; ``cost`` is what the cost model thinks that it takes, in operations, where there is one;
-    ``by_rows`` what it touches, where that is less than all that its step reads and writes.
+    ``by_rows`` what it touches, where that is less than all that its step reads and writes;
+    ``repeat`` the rounds in which it is made, where their number is symbolic.
     """
 
     spec: KernelSpec
@@ -131,6 +134,7 @@ class Call:
     reason: str = ""
     cost: float = 0.0
     by_rows: ByRows | None = None
+    repeat: Repeat | None = None
 
 
 Spec = TypeVar("Spec", bound=KernelSpec)
@@ -146,6 +150,7 @@ class Setting:
     decide       who chooses instead of the cost model, if anybody does
     sample_rows  ``sample_rows(value)``: which rows of a dense layer are of one sample for sure, so
                  that they may be computed together in other sums than another sample's
+    is_symbolic  whether sizes of the plan may be symbolic
     """
 
     params: dict[Value, int]
@@ -154,6 +159,7 @@ class Setting:
     is_training: bool = False
     decide: Decide | None = None
     sample_rows: Callable[[Value], SampleRows] = lambda value: SampleRows()
+    is_symbolic: bool = False
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
         """Of candidates, the cost model's first; or of these and ``others`` what is decided.

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ir.plan import Buffer
 from ..records import replace
+from ..symbolic import Size, hint_of, largest
 
 ALIGNMENT = 64
 
@@ -23,11 +24,36 @@ def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
     Returns the buffers and the arena's size in bytes.
     """
     wanted = [buffer for buffer in buffers if buffer.kind == "arena"]
+    if any(isinstance(buffer.nbytes, Size) for buffer in wanted):
+        return _assign_rooms(buffers, wanted)
     places = _Places(len(wanted))
     table: dict[int, Buffer] = {}
     for buffer in sorted(wanted, key=lambda b: (-b.nbytes, b.first, b.number)):
         table[buffer.number] = replace(buffer, offset=places.take(buffer))
     return tuple(table.get(b.number, b) for b in buffers), places.arena
+
+
+def _assign_rooms(
+    buffers: list[Buffer], wanted: list[Buffer]
+) -> tuple[tuple[Buffer, ...], int]:
+    """The same for symbolic sizes: buffers that live apart share a room as large as the largest.
+
+    Which buffers share one depends on the hints, and is right for all sizes; rooms follow each
+    other, so that no two sizes have to be compared.
+    """
+    rooms: list[list[Buffer]] = []
+    for buffer in sorted(wanted, key=lambda b: (-hint_of(b.nbytes), b.first, b.number)):
+        free = (r for r in rooms if all(b.last < buffer.first or buffer.last < b.first for b in r))
+        room = next(free, None)
+        if room is None:
+            rooms.append(room := [])
+        room.append(buffer)
+    table: dict[int, Buffer] = {}
+    offset: int = 0
+    for room in rooms:
+        table.update((b.number, replace(b, offset=offset)) for b in room)
+        offset += largest(aligned(b.nbytes) for b in room)
+    return tuple(table.get(b.number, b) for b in buffers), offset
 
 
 class _Places:
@@ -75,8 +101,9 @@ def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
     changes: Counter[int] = Counter()
     for buffer in buffers:
         if buffer.kind == "arena":
-            changes[buffer.first] += buffer.nbytes
-            changes[buffer.last + 1] -= buffer.nbytes
+            nbytes = hint_of(buffer.nbytes)
+            changes[buffer.first] += nbytes
+            changes[buffer.last + 1] -= nbytes
     return max(accumulate(changes[step] for step in sorted(changes)), default=0)
 
 

@@ -71,7 +71,7 @@ class Binding:
         self._bind: Graph = plan.graph.bind
         self._params = params
         self._recipes = [recipe(use) for use in self._bind.outputs]
-        self._store = store
+        self.store = store
         self._held: dict[Any, np.ndarray] = {}
 
     def value(self, index: int) -> np.ndarray:
@@ -195,13 +195,13 @@ class Binding:
 
     def _has(self, key: object) -> bool:
         """Whether it is there, or was made for another executable."""
-        if key not in self._held and (known := self._store.get(key)) is not None:
+        if key not in self._held and (known := self.store.get(key)) is not None:
             self._held.setdefault(key, known)
         return key in self._held
 
     def _keep(self, key: object, made: np.ndarray) -> None:
         """Another thread may have made it meanwhile, and handed out its address: that one stays."""
-        self._held.setdefault(key, self._store.setdefault(key, made))
+        self._held.setdefault(key, self.store.setdefault(key, made))
 
     def _evaluated(self, use: Use, as_views: bool) -> np.ndarray:
         needed = walk([use])

@@ -197,6 +197,10 @@ class Executable:
         store = PackedStore() if store is None else store
         self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
+    def bind_as(self, binding: Binding) -> None:
+        """Take the parameters of a binding that another executable of the same graph has."""
+        self._bound = Bound(binding, [])
+
     def __call__(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
         """The outputs. ``inputs`` are contiguous, of the compiled types, and are not written.
 

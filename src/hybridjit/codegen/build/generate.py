@@ -15,8 +15,10 @@ from ...config import config
 from ...forks import Rank, held_at_fork
 from ...ir.image import Image, Packed
 from ...ir.plan import Plan
+from ...ir.sized import Template
 from ...late import Late
 from ...records import dataclass
+from ...symbolic import Scope
 from ...target import Target
 from ...unwinding import holding
 from ..call import Call, Decide, Setting
@@ -26,7 +28,7 @@ from ..packing import Packing, pack
 from ..spec import KernelSpec
 from .driver import emit_driver, load_driver
 from .fetch import Part, Wanted, fetch_objects
-from .link import link
+from .link import link, link_template
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
 from .objects import load_object, object_key
@@ -124,10 +126,24 @@ def generate_codes(
     return [(one.plan, _code(one, kernels, target)) for one in chosen]
 
 
+def generate_template(
+    plan: Plan, log: CompileLog, scope: Scope, winograd: bool | str, processes: int = 1
+) -> tuple[Template, Callable[[Image], Code]]:
+    """For a plan with the symbolic sizes of a scope: its template, and the code of an image."""
+    target = find_target(config.target)
+    chosen = _choose(plan, log, target, winograd, None, is_symbolic=True)
+    template = link_template(plan, chosen.calls, scope)
+    kernels = _loaded([chosen.request], target, processes)
+    own = {spec: kernels[spec] for spec in chosen.request.specs}
+    packs = _PACKERS[target].pack if chosen.request.packs else pack
+    return template, partial(Code, target, chosen.calls, own, _DRIVERS[target], packs)
+
+
 def _choose(
-    plan: Plan, log: CompileLog, target: Target, winograd: bool | str, decide: Decide | None
-) -> _Chosen:
-    calls = choose_calls(plan, target, winograd, log, decide)
+    plan: Plan, log: CompileLog, target: Target, winograd: bool | str, decide: Decide | None,
+    is_symbolic: bool = False,
+) -> _Chosen:  # fmt: skip
+    calls = choose_calls(plan, target, winograd, log, decide, is_symbolic)
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
@@ -154,6 +170,7 @@ def choose_calls(
     winograd: bool | str,
     log: CompileLog,
     decide: Decide | None = None,
+    is_symbolic: bool = False,
 ) -> tuple[tuple[Call, ...], ...]:
     """The kernel calls of every step on this CPU; the reasons of choices are noted.
 
@@ -166,7 +183,8 @@ def choose_calls(
     if decide is None and config.tuned:
         decide = tuned.tuned_for(config.tuned, target)
     training = plan.graph.purpose.training
-    setting = Setting(params, target, allowed, training, decide, plan.graph.rows_of_sample)
+    rows = plan.graph.rows_of_sample
+    setting = Setting(params, target, allowed, training, decide, rows, is_symbolic)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from ...ir.image import Base, Image, KernelCall, Packed, Patch, Relocation
 from ...ir.plan import Plan, View
+from ...ir.sized import Template
+from ...symbolic import Scope, Size, largest
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
 from ..spec import KernelSpec
 from .barriers import unfenced
@@ -22,6 +24,11 @@ def link(plan: Plan, calls: Calls) -> Image:
     return _Linker(plan, calls).image()
 
 
+def link_template(plan: Plan, calls: Calls, scope: Scope) -> Template:
+    """The same for a plan with the symbolic sizes of a scope."""
+    return _Linker(plan, calls).template(scope)
+
+
 class _Linker:
     def __init__(self, plan: Plan, calls: Calls) -> None:
         self.plan, self.rows = plan, calls
@@ -31,10 +38,11 @@ class _Linker:
         self.outputs: list[Patch] = []
         self.packed: dict[Packed, int] = {}
         self.names: dict[KernelSpec, str] = {}  # a hash of a text each
+        self.last: dict[int, int] = {}
 
     def image(self) -> Image:
         each = [call for row in self.rows for call in row]
-        calls = [self._linked(*two) for two in zip(each, unfenced(self.plan, self.rows))]
+        calls = [self._linked(*two) for two in zip(each, self._unfenced(each))]
         arguments = [a for row in self.rows for call in row for a in call.args]
         return Image(
             slots=tuple(self.slots),
@@ -46,10 +54,31 @@ class _Linker:
             counts=tuple(map(len, self.rows)),
             flagged=frozenset(self._flagged()),
             # Steps follow each other and share it.
-            scratch_bytes=max((a.nbytes for a in arguments if isinstance(a, Scratch)), default=0),
-            shared_bytes=max((a.nbytes for a in arguments if isinstance(a, Shared)), default=0),
+            scratch_bytes=largest(a.nbytes for a in arguments if isinstance(a, Scratch)),
+            shared_bytes=largest(a.nbytes for a in arguments if isinstance(a, Shared)),
             work=sum(call.work for row in self.rows for call in row),
         )
+
+    def template(self, scope: Scope) -> Template:
+        """The image of symbolic sizes, and the rounds of its repeated calls."""
+        image = self.image()
+        each = [call for row in self.rows for call in row]
+        repeats = {n: call.repeat for n, call in enumerate(each) if call.repeat is not None}
+        return Template(scope, self.plan, image, repeats, self.last)
+
+    def _unfenced(self, each: Sequence[Call]) -> list[int]:
+        """As :func:`unfenced`; a repeated call has two rounds there, and the number of the first.
+
+        That of the second, the last of its rounds, is in ``last``.
+        """
+        twice = [[c for call in row for c in (call,) * (1 + bool(call.repeat))]
+                 for row in self.rows]  # fmt: skip
+        found, numbers = [], iter(unfenced(self.plan, twice))
+        for number, call in enumerate(each):
+            found.append(next(numbers))
+            if call.repeat is not None:
+                self.last[number] = next(numbers)
+        return found
 
     def _linked(self, call: Call, threads: int) -> KernelCall:
         name = self.names.get(call.spec)
@@ -68,7 +97,7 @@ class _Linker:
     def _add(self, argument: Argument) -> None:
         """One more slot: a number, or where an address will stand."""
         match argument:
-            case int():
+            case int() | Size():
                 self.slots.append(argument)
             case Address():
                 self._add_view(argument.view)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
+from ...ir.image import Packed
 from ...ir.plan import Step
-from ...records import replace
+from ...records import fields_of, is_record, replace
+from ...symbolic import Size
 from ...target import TYPES_OF
 from ..call import Call, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, Emitter, KernelCode
@@ -79,4 +82,27 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
     if code.in_one_type:
         dtype = dtype_name(stored_type(step))
         setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
-    return code.choose(step, setting)
+    calls = code.choose(step, setting)
+    return tuple(map(_settled, calls)) if setting.is_symbolic else calls
+
+
+def _settled(call: Call) -> Call:
+    """The call with plain numbers in its spec and packings: a guard for each symbolic one."""
+    args = tuple(_plain(a) if isinstance(a, Packed) else a for a in call.args)
+    return replace(call, spec=_plain(call.spec), args=args)
+
+
+def _plain(item: Any) -> Any:
+    """A spec, or a part of one, with integers in place of symbolic sizes."""
+    if isinstance(item, Size):
+        return int(item)
+    if isinstance(item, tuple):
+        return tuple(map(_plain, item))
+    if not is_record(item):
+        return item
+    changed = {
+        name: plain
+        for name in fields_of(item)
+        if (plain := _plain(was := getattr(item, name))) is not was
+    }
+    return replace(item, **changed) if changed else item
