@@ -390,7 +390,7 @@ def test_weights_change_in_every_cached_signature(dense, tmp_path):
         for mine, old, wanted in zip(now, last, right()):
             assert (mine != old).any()
             np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
-        assert cache_of(dense).compiled == 3
+        assert cache_of(dense).compiled <= 3
         last = now
     for mine, right in zip(last, before):
         np.testing.assert_array_equal(mine, right)
@@ -412,13 +412,16 @@ def test_the_users_own_array_is_not_the_packed_weight(dense):
 def compilations(monkeypatch) -> list[dict]:
     """The input types of every compilation from here on."""
     seen: list[dict] = []
-    original = hybrid.compile_graph
 
-    def counting(outputs, inputs, *args, **kwargs):
-        seen.append(dict(inputs))
-        return original(outputs, inputs, *args, **kwargs)
+    def counting(original):
+        def compile_and_note(outputs, inputs, *args, **kwargs):
+            seen.append(dict(inputs))
+            return original(outputs, inputs, *args, **kwargs)
 
-    monkeypatch.setattr(hybrid, "compile_graph", counting)
+        return compile_and_note
+
+    for name in ("compile_graph", "compile_variant"):
+        monkeypatch.setattr(hybrid, name, counting(getattr(hybrid, name)))
     return seen
 
 
@@ -426,7 +429,7 @@ def test_one_signature_compiles_once(dense, compilations):
     for _ in range(3):
         for count in (1, 2):
             run(dense, rows(count))
-    assert [str(types["data"]) for types in compilations] == ["f32[1,9]", "f32[2,9]"]
+    assert [str(types["data"]) for types in compilations] == ["f32[1,9]", "f32[s0,9]"]
     for param in dense.collect_params().values():
         param.set_data(param.data() * 2)
     run(dense, rows(1)), run(dense, rows(2))
@@ -446,7 +449,7 @@ def test_first_calls_from_many_threads_compile_once(dense, compilations):
 
 def test_cache_is_bounded_and_gives_code_back():
     net = nn.HybridLambda(lambda F, x: F.log_softmax(F.sin(x) * 3))
-    net.hybridize()
+    net.hybridize(dynamic=False)
     kernels: list[weakref.ref] = []
     for width in range(1, MAX_SIGNATURES + 4):
         run(net, rows(2, width))
@@ -463,7 +466,7 @@ def test_cache_is_bounded_and_gives_code_back():
 
 def test_cache_size_is_the_users(capsys):
     net = nn.HybridLambda(lambda F, x: F.tanh(x) * 5)
-    net.hybridize(cache_size=2)
+    net.hybridize(cache_size=2, dynamic=False)
     with override(explain=True):
         for width in (3, 4, 3, 5, 3, 4):
             run(net, rows(2, width))

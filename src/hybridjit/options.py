@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -21,11 +21,14 @@ class Options:
     precision  the element type of what products multiply: ``float32`` or ``bfloat16``
     memory     ``small`` saves less for the way back and computes more again; ``default`` what is
                cheap alone
+    dynamic    the sizes of inputs for which one compilation serves all values: None those that
+               vary from call to call, True all, False none, or axes by the name of an input
     """
 
     winograd: bool | str = True
     precision: str = "float32"
     memory: str = "default"
+    dynamic: bool | Mapping[str, Sequence[int]] | None = None
 
     @staticmethod
     def of(flags: Mapping[str, Flag]) -> Options:
@@ -38,5 +41,23 @@ class Options:
         if self.precision not in PRECISIONS:
             known = " or ".join(map(repr, PRECISIONS))
             raise ValueError(f"precision is {known}, got {self.precision!r}")
+        if not _is_dynamic(self.dynamic):
+            raise ValueError(
+                "dynamic is True, False, None or axes by the name of an input, such as "
+                f'{{"data": (0, 2)}}, got {self.dynamic!r}'
+            )
         if self.memory not in ("default", "small"):
             raise ValueError(f"memory is 'default' or 'small', got {self.memory!r}")
+
+
+def _is_dynamic(value: Any) -> bool:
+    """Whether a value is one of the option ``dynamic``."""
+    if not isinstance(value, Mapping):
+        return value is None or isinstance(value, bool)
+    return all(
+        isinstance(name, str)
+        and not isinstance(axes, str)
+        and isinstance(axes, Sequence)
+        and all(isinstance(axis, int) and axis >= 0 for axis in axes)
+        for name, axes in value.items()
+    )

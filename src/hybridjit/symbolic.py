@@ -54,7 +54,7 @@ class Atom:
     low, high  bounds that hold wherever the guards do
     """
 
-    __slots__ = ("number", "kind", "name", "args", "hint", "low", "high")
+    __slots__ = ("number", "kind", "name", "args", "hint", "low", "high", "is_whole")
 
     def __init__(
         self, number: int, kind: str, name: str, args: tuple[Size | Number, ...],
@@ -63,6 +63,7 @@ class Atom:
         self.number, self.kind, self.name, self.args = number, kind, name, args
         self.hint = hint
         self.low, self.high = bounds
+        self.is_whole = kind != "/" and (kind != "max" or all(map(_is_whole, args)))
 
     def __str__(self) -> str:
         if self.kind in ("symbol", "step"):
@@ -90,7 +91,7 @@ class Scope:
         self._known: dict[tuple[object, ...], Size] = {}
         self._is_deciding = False
 
-    def symbol(self, name: str, hint: int, low: int = 2) -> Size:
+    def symbol(self, name: str, hint: int, low: int = 1) -> Size:
         """A size that may vary, of ``low`` and more."""
         made = self._atom("symbol", name, (), hint, (low, INFINITE))
         self.symbols[name] = made
@@ -114,6 +115,7 @@ class Scope:
         self, kind: str, name: str, args: tuple[Size | Number, ...], hint: Number,
         bounds: tuple[Number, Number],
     ) -> Size:  # fmt: skip
+        assert bounds[0] <= hint <= bounds[1], (kind, name, hint, bounds)
         atom = Atom(len(self.atoms), kind, name, args, hint, bounds)
         self.atoms.append(atom)
         return Size(self, {(atom.number,): 1}, hint)
@@ -129,9 +131,29 @@ class Scope:
         known = _decided(difference.bounds(), test)
         if known is not None:
             return known
+        if not _is_whole(difference):
+            return self._decide_rounded(difference, test)
         answer = _TESTS[test](difference.hint, 0)
         self._record(difference, test if answer else _OPPOSITE[test])
         return answer
+
+    def _decide_rounded(self, difference: Size, test: str) -> bool:
+        """The same where sums are rounded: they are added up as the guard's function will."""
+        atoms = {atom.name: int(atom.hint) for atom in self.atoms if atom.name}
+        answer = _TESTS[test](value_of(difference, atoms), 0)
+        test = test if answer else _OPPOSITE[test]
+        self.guards.setdefault((difference.key, test), Guard(difference, test, 0, _line()))
+        return answer
+
+    def pin(self, size: Size) -> None:
+        """Hold every symbol of an expression at its hint."""
+        for number in {number for monomial in size.terms for number in monomial}:
+            atom = self.atoms[number]
+            if atom.name:
+                self.decide(Size(self, {(number,): 1}, atom.hint) - atom.hint, "==")
+            for arg in atom.args:
+                if isinstance(arg, Size):
+                    self.pin(arg)
 
     def _record(self, difference: Size, test: str) -> None:
         if self.is_closed:
@@ -149,7 +171,7 @@ class Scope:
         """Tighten the bounds of the only atom of a guard ``left test right``."""
         if len(left.terms) != 1:
             return
-        (monomial, factor), = left.terms.items()
+        ((monomial, factor),) = left.terms.items()
         if len(monomial) != 1:
             return
         atom = self.atoms[monomial[0]]
@@ -293,11 +315,13 @@ class Size:
             return _sized(self.scope, scaled, self.hint / number)
         if not isinstance(other, Size):
             return NotImplemented
-        return _divided(self, other)
+        return _divided(self, other) if other != 0 else self._as_number() / other._as_number()
 
     def __rtruediv__(self, other: Any) -> Any:
         number = _number(other)
-        return NotImplemented if number is None else _divided(number, self)
+        if number is None:
+            return NotImplemented
+        return _divided(number, self) if self != 0 else number / self._as_number()
 
     def __floordiv__(self, other: Any) -> Any:
         return _quotient(self, other)
@@ -327,7 +351,7 @@ class Size:
         return self._rounded("floor", math.floor) if self >= 0 else -((-self).__trunc__())
 
     def _rounded(self, kind: str, function: Callable[[Number], int]) -> Any:
-        if all(isinstance(factor, int) for factor in self.terms.values()):
+        if _is_whole(self):
             return self
         low, high = self.bounds()
         ends = (n if math.isinf(n) else function(n) for n in (low, high))
@@ -394,8 +418,12 @@ class Size:
     # ---- as a number: a guard that it is its hint ---------------------------------------------
 
     def _as_number(self) -> Number:
-        if not self.scope.is_closed:
+        if self.scope.is_closed:
+            return self.hint
+        if _is_whole(self):
             self.scope.decide(self - self.hint, "==")
+        else:
+            self.scope.pin(self)
         return self.hint
 
     def __index__(self) -> int:
@@ -408,6 +436,10 @@ class Size:
 
     def __round__(self, ndigits: int | None = None) -> Any:
         return round(self._as_number(), ndigits)
+
+    def bit_length(self) -> int:
+        """That of the hint, with a guard."""
+        return int(self).bit_length()
 
     def __str__(self) -> str:
         parts = []
@@ -471,23 +503,48 @@ def _floor_ends(low: Number, high: Number, divisor: int) -> tuple[Number, Number
 
 def _quotient(a: Any, b: Any) -> Any:
     """``a // b`` of which one is a Size."""
-    exact = _exact(a, b)
+    divisor = _divisor(a, b)
+    if not isinstance(divisor, Size):
+        return NotImplemented if divisor is None else _divided_by_number(a, divisor)
+    exact = _exact(a, divisor)
     if exact is not None:
         return exact
-    divisor = _number(b)
-    if isinstance(divisor, int) and divisor > 0:
-        return _quotient_by(a, divisor)
-    if divisor is not None or _number(a) is None and not isinstance(a, Size):
-        return NotImplemented if divisor is None else a._as_number() // divisor
-    if b > 0 and a >= 0 and a < b:
+    if a >= 0 and a < divisor:
         return 0
     low, high = _bounds(a)
-    least = _bounds(b)[0]
-    if low < 0 or least < 1:
-        low, high = -INFINITE, INFINITE
-    else:
-        low, high = 0, high if math.isinf(high) else high // least
-    return b.scope.operation("//", (a, b), _hint(a) // b.hint, low, high)
+    least = max(1, divisor.bounds()[0])
+    ends = (0, high if math.isinf(high) else high // least) if low >= 0 else (low, INFINITE)
+    return divisor.scope.operation("//", (a, divisor), _hint(a) // divisor.hint, *ends)
+
+
+def _divisor(a: Any, b: Any) -> Size | Number | None:
+    """The divisor of ``a // b`` and ``a % b``: a positive Size, or a number; None for others.
+
+    A size that may be 0 or negative, or is no integer, becomes its hint.
+    """
+    if not isinstance(b, Size):
+        return _number(b)
+    if not isinstance(a, Size) and _number(a) is None:
+        return None
+    are_whole = all(map(_is_whole, (a, b)))
+    return b if are_whole and b > 0 else b._as_number()
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a number or a Size is an integer by its form."""
+    if not isinstance(value, Size):
+        return isinstance(_number(value), int)
+    atoms = value.scope.atoms
+    return all(
+        isinstance(factor, int) and all(atoms[number].is_whole for number in monomial)
+        for monomial, factor in value.terms.items()
+    )
+
+
+def _divided_by_number(a: Any, divisor: Number) -> Any:
+    if isinstance(a, Size) and isinstance(divisor, int) and divisor > 0:
+        return _quotient_by(a, divisor)
+    return (a._as_number() if isinstance(a, Size) else a) // divisor
 
 
 def _hint(value: Size | Number) -> Number:
@@ -496,8 +553,8 @@ def _hint(value: Size | Number) -> Number:
 
 def _quotient_by(a: Size, divisor: int) -> Any:
     """``a // divisor``: terms that are multiples of the divisor are divided one by one."""
-    if any(not isinstance(factor, int) for factor in a.terms.values()):
-        return (a / divisor).__floor__()
+    if not _is_whole(a):
+        return a._as_number() // divisor
     whole = {m: f // divisor for m, f in a.terms.items() if f % divisor == 0}
     rest = {m: f for m, f in a.terms.items() if f % divisor}
     if not rest:
@@ -524,26 +581,31 @@ def _rest_by(scope: Scope, left: Size | Number, divisor: int) -> Any:
         ends = (n if math.isinf(n) else -(-n // divisor) for n in (low, high))
         up = -left
         return -scope.operation("ceildiv", (up, divisor), -(-up.hint // divisor), *ends)
-    ends = _floor_ends(low, high, divisor)
-    return scope.operation("//", (left, divisor), left.hint // divisor, *ends)
+    low, high = _floor_ends(low, high, divisor)
+    return scope.operation("//", (left, divisor), left.hint // divisor, low, high)
 
 
 def _remainder(a: Any, b: Any) -> Any:
     """``a % b`` of which one is a Size."""
-    if _exact(a, b) is not None:
+    divisor = _divisor(a, b)
+    if not isinstance(divisor, Size):
+        return NotImplemented if divisor is None else _remainder_by_number(a, divisor)
+    if _exact(a, divisor) is not None:
         return 0
-    divisor = _number(b)
-    if isinstance(divisor, int) and divisor > 0:
-        return _remainder_by(a, divisor)
-    if divisor is not None or _number(a) is None and not isinstance(a, Size):
-        return NotImplemented if divisor is None else a._as_number() % divisor
-    if b > 0 and a >= 0 and a < b:
+    if a >= 0 and a < divisor:
         return a
-    return b.scope.operation("%", (a, b), _hint(a) % b.hint, 0, b.bounds()[1])
+    high = divisor.bounds()[1]
+    return divisor.scope.operation("%", (a, divisor), _hint(a) % divisor.hint, 0, high)
+
+
+def _remainder_by_number(a: Any, divisor: Number) -> Any:
+    if isinstance(a, Size) and isinstance(divisor, int) and divisor > 0:
+        return _remainder_by(a, divisor)
+    return (a._as_number() if isinstance(a, Size) else a) % divisor
 
 
 def _remainder_by(a: Size, divisor: int) -> Any:
-    if any(not isinstance(factor, int) for factor in a.terms.values()):
+    if not _is_whole(a):
         return a._as_number() % divisor
     rest = {m: f % divisor for m, f in a.terms.items() if f % divisor}
     hint = sum(_value(a.scope, m) * f for m, f in rest.items())
@@ -557,10 +619,10 @@ def _remainder_by(a: Size, divisor: int) -> Any:
 
 
 def _exact(a: Any, b: Any) -> Any:
-    """The quotient of a division by one term that leaves nothing; None for all others."""
+    """The quotient of a division by one positive term that leaves nothing; None for others."""
     if not isinstance(b, Size) or not isinstance(a, Size) or len(b.terms) != 1:
         return None
-    (under, divisor), = b.terms.items()
+    ((under, divisor),) = b.terms.items()
     terms: dict[Monomial, Number] = {}
     for monomial, factor in a.terms.items():
         left = list(monomial)
@@ -571,8 +633,6 @@ def _exact(a: Any, b: Any) -> Any:
         if factor % divisor:
             return None
         terms[tuple(left)] = factor // divisor
-    if not b != 0:
-        raise ZeroDivisionError("integer division or modulo by zero")
     return _sized(a.scope, terms, a.hint // b.hint)
 
 
@@ -582,7 +642,10 @@ def _divided(a: Any, b: Size) -> Any:
     least, most = b.bounds()
     ends = (-INFINITE, INFINITE)
     if low >= 0 and least > 0:
-        ends = (0.0 if math.isinf(most) else low / most, INFINITE if math.isinf(high) else high / least)
+        ends = (
+            0.0 if math.isinf(most) else low / most,
+            INFINITE if math.isinf(high) else high / least,
+        )
     return b.scope.operation("/", (a, b), _hint(a) / b.hint, *ends)
 
 
@@ -661,8 +724,8 @@ class Program:
             return repr(value)
         parts = []
         for monomial, factor in value.terms.items():
-            names = [self._name(number) for number in monomial]
-            parts.append("*".join([*([] if factor == 1 and names else [repr(factor)]), *names]))
+            product = "*".join(self._name(number) for number in monomial)
+            parts.append(f"{factor!r}*({product})" if product else repr(factor))
         return "+".join(parts)
 
     def _name(self, number: int) -> str:
@@ -705,7 +768,15 @@ def guard_function(scope: Scope) -> Callable[..., bool]:
     program = Program(scope, tuple(scope.symbols))
     tests = [f"{name} >= 1" for name in scope.symbols]
     tests += [f"{program.text(g.left)} {g.test} {g.right!r}" for g in scope.guards.values()]
-    return program.compile([f"    return {' and '.join(tests)}"])
+    holds = program.compile([f"    return {' and '.join(tests)}"])
+
+    def hold(*sizes: int) -> bool:
+        try:
+            return bool(holds(*sizes))
+        except ZeroDivisionError:  # of an expression that guards exclude
+            return False
+
+    return hold
 
 
 def values_function(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compiler import compile_graph
+from ..compiler import compile_graph, compile_variant
 from ..config import config
 from ..context import Context
 from ..errors import MXNetError
@@ -35,6 +35,7 @@ from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
+from ..runtime.variant import Variants
 from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
@@ -89,6 +90,7 @@ class CachedGraph:
         self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
         self.training = TrainingGraph(outputs, self.options, name, self.cache.size)
+        self._variants: dict[object, Variants] = {}
         self._latest: Entry | None = None
         self._live: _Live | None = None  # of the call before, where parameters are plain
         self._is_plain = all(map(is_plain, self.params.values()))
@@ -167,21 +169,45 @@ class CachedGraph:
         types = [type_of(array._data) for array in arrays]
         entry = self.cache.find(types)
         if entry is None:
-            entry = self.cache.add(types, self._compile(types, params))
+            entry = self._new_entry(types, params)
         if not entry.is_bound:
-            entry.executable.bind(_Arrays(params), self._packed)
+            if entry.variant is None:
+                entry.executable.bind(_Arrays(params), self._packed)
+            else:
+                entry.variant.bind(entry.executable, _Arrays(params), self._packed)
             entry.is_bound = True
         # Last of all: calls that find these two as they are look no further.
         self._latest = entry
         self.seen_writes = seen
         return entry
 
-    def _compile(
-        self, types: list[TensorType], params: Mapping[str, NDArray]
-    ) -> Executable | SplitBatch:
+    def _new_entry(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Entry:
+        """Of a variant that serves these sizes, or compiled: for all sizes where some vary."""
+        variants = self._variants_now()
+        found = variants.find(types)
+        if found is not None:
+            variant, sizes = found
+            return self.cache.add(types, variant.at(sizes), variant, is_compiled=False)
         known = {name: type_of_array(array) for name, array in params.items()}
-        inputs = dict(zip(self.input_names, types))
-        return compile_graph(self.outputs, inputs, known, self.options, name=self.name)
+        symbolic = variants.symbolic(types)
+        if symbolic is None:
+            inputs = dict(zip(self.input_names, types))
+            made = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
+            return self.cache.add(types, made)
+        scope, sized = symbolic
+        inputs = dict(zip(self.input_names, sized))
+        variant = compile_variant(self.outputs, inputs, known, scope, self.options, name=self.name)
+        variants.add(variant)
+        own = variant.sizes_for(types)
+        assert own is not None, "guards hold for what they were recorded with"
+        return self.cache.add(types, variant.at(own), variant)
+
+    def _variants_now(self) -> Variants:
+        """The variants for the switches of this moment."""
+        key = config.fingerprint()
+        if key not in self._variants:
+            self._variants[key] = Variants(self.input_names, self.options.dynamic)
+        return self._variants[key]
 
     def _notice_writes(self, params: Mapping[str, NDArray]) -> int:
         """Forget packed weights if any parameter was written or replaced since the last look.
@@ -211,6 +237,7 @@ class CachedGraph:
         types = [type_of_array(array) for array in params.values()]
         if types != self._param_types:
             self.cache = SignatureCache(self.name, self.input_names, self.cache.size)
+            self._variants.clear()
             self._param_types = types
 
     # ---- interpreted --------------------------------------------------------------------------

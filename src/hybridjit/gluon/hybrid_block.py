@@ -112,6 +112,11 @@ class HybridBlock(Block):
         nothing visible; names that are not known are accepted. ``clear=False`` keeps a graph that
         was traced before.
 
+        ``dynamic`` says for which sizes of inputs one compilation serves all values: by default for
+        those that vary from call to call, from the second signature on; False for none, True for
+        all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name. Raises
+        ValueError for other values.
+
         ``precision="bfloat16"`` stores what dense layers, convolutions and products of activations
         multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,
         inputs, outputs and all of a call under ``autograd.record()``. Left out, it is float32

@@ -7,17 +7,17 @@ expressions; the plan is rewritten where something looks at it, such as a step o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..records import dataclass, fields_of, replace
-from ..symbolic import Number, Scope, Size, value_of, values_function
+from ..symbolic import Scope, Size, hint_of, value_of, values_function
 from ..types import TensorType, require_possible
 from .graph import Graph, Group, Use, Value, walk
-from .image import Base, Image, KernelCall, Relocation
+from .image import Image, KernelCall, Relocation
 from .plan import Buffer, Plan, Step, View
 
 Values = Mapping[str, int]
@@ -131,8 +131,8 @@ def at_hints(plan: Plan) -> Plan:
 
     The groups of its steps stay as they are.
     """
-    sizes = [d for value in plan.graph.inputs for d in value.shape if isinstance(d, Size)]
-    values = {str(size): int(size.hint) for size in sizes}
+    sizes = [d for value in plan.graph.inputs for d in value.shape if is_symbolic(d)]
+    values = {str(size): int(hint_of(size)) for size in sizes}
     steps = tuple(
         replace(step, reads=sized(step.reads, values), writes=sized(step.writes, values))
         for step in plan.steps
@@ -199,7 +199,7 @@ class Template:
         calls = self.image.calls
         return calls[number + 1].slot if number + 1 < len(calls) else len(self.image.slots)
 
-    def at(self, sizes: Sequence[int]) -> tuple[SizedPlan, Image]:
+    def at(self, sizes: Sequence[int]) -> tuple[Plan, Image]:
         """The plan and the image for these sizes. Raises ShapeError for what no memory holds."""
         values = dict(zip(self.parameters, sizes))
         numbers, first, added = self._evaluate(*sizes)
@@ -219,7 +219,8 @@ class Template:
         rounds = {n: max(0, counts[2 * i + 1] - counts[2 * i]) for i, n in enumerate(self._repeats)}
         image = _Unrolled(self.image, first, added, rounds, self._last, self._ends).image()
         image = replace(image, scratch_bytes=scratch, shared_bytes=shared, work=work)
-        return SizedPlan(self.plan, values, arena, outputs), image
+        plan = SizedPlan(self.plan, values, arena, outputs)
+        return cast(Plan, plan), image  # it has all of the fields
 
 
 class _Unrolled:

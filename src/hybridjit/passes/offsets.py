@@ -33,9 +33,7 @@ def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
     return tuple(table.get(b.number, b) for b in buffers), places.arena
 
 
-def _assign_rooms(
-    buffers: list[Buffer], wanted: list[Buffer]
-) -> tuple[tuple[Buffer, ...], int]:
+def _assign_rooms(buffers: list[Buffer], wanted: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
     """The same for symbolic sizes: buffers that live apart share a room as large as the largest.
 
     Which buffers share one depends on the hints, and is right for all sizes; rooms follow each

@@ -22,6 +22,7 @@ from ..ops.bfloat16 import FROM_BFLOAT16
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE
 from ..records import replace
+from ..symbolic import indices
 from ..types import Shape, TensorType, product
 from .offsets import assign_offsets, largest_live_set, side_by_side
 from .updates import Move, in_turn, read_in_place, shown_by_views
@@ -284,12 +285,12 @@ class _Planner:
         readers = Counter(view.buffer for view in reads)
         for source, view in zip(group.inputs, reads):
             buffer = self.buffers[view.buffer]
+            if source in taken or buffer.kind != "arena" or view.shape != use.type.shape:
+                continue
             is_whole = product(view.shape) * view.dtype.itemsize == buffer.nbytes
             whole = view.is_contiguous and is_whole and buffer.nbytes == use.type.nbytes
-            if source in taken or buffer.kind != "arena" or not whole:
-                continue
             dies = readers[view.buffer] == 1 and self.busy.get(view.buffer, -1) <= position
-            if view.shape == use.type.shape and dies:
+            if whole and dies:
                 assert use.type.dtype is not None
                 return replace(view, dtype=use.type.dtype)
         return None
@@ -391,7 +392,7 @@ def _sliced(value: Value, source: View) -> View:
     begins, ends, steps = (value.attrs[key] for key in ("begin", "end", "step"))
     for axis, (begin, end) in enumerate(zip(begins, ends)):
         step = steps[axis] if steps else None
-        start, _, step = slice(begin, end, step).indices(source.shape[axis])
+        start, _, step = indices(slice(begin, end, step), source.shape[axis])
         offset += start * source.strides[axis]
         strides[axis] *= step
     return replace(source, offset=offset, shape=value.shape, strides=tuple(strides))

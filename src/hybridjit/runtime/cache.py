@@ -17,12 +17,16 @@ MAX_SIGNATURES = 16
 
 
 class Entry:
-    """One signature's executable; ``is_bound`` tells whether it has the parameters of today."""
+    """One signature's executable; ``is_bound`` tells whether it has the parameters of today.
 
-    __slots__ = ("executable", "is_bound", "used", "shape", "dtype", "_wanted")
+    ``variant`` is the compilation for many sizes that it is of, if it is of one.
+    """
 
-    def __init__(self, types: Sequence[TensorType], executable: Any) -> None:
+    __slots__ = ("executable", "variant", "is_bound", "used", "shape", "dtype", "_wanted")
+
+    def __init__(self, types: Sequence[TensorType], executable: Any, variant: Any = None) -> None:
         self.executable = executable
+        self.variant = variant
         self.is_bound = False
         self.used = 0  # a later use has a higher number
         self.shape, self.dtype = types[0].shape, types[0].dtype
@@ -70,12 +74,19 @@ class SignatureCache:
             entry.used = next(self._uses)
         return entry
 
-    def add(self, types: Sequence[TensorType], executable: Any) -> Entry:
-        entry = Entry(types, executable)
+    def add(
+        self,
+        types: Sequence[TensorType],
+        executable: Any,
+        variant: Any = None,
+        is_compiled: bool = True,
+    ) -> Entry:
+        """Keep an executable, which was compiled just now or is of a variant that was before."""
+        entry = Entry(types, executable, variant)
         entry.used = next(self._uses)
         self._entries[self._key(types)] = entry
-        self._compiled += 1
-        if config.explain:
+        self._compiled += is_compiled
+        if config.explain and is_compiled:
             print(self._explanation(tuple(types)), file=sys.stderr)
         while len(self._entries) > self.size:
             del self._entries[min(self._entries, key=lambda key: self._entries[key].used)]

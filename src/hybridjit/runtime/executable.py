@@ -197,6 +197,11 @@ class Executable:
         store = PackedStore() if store is None else store
         self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
+    def take_turns(self, turns: Turns, number: int) -> None:
+        """Work in memory that others use too, as number ``number``. It has not been called yet."""
+        turns.grow(self.room)
+        self._turns = (turns, number)
+
     def bind_as(self, binding: Binding) -> None:
         """Take the parameters of a binding that another executable of the same graph has."""
         self._bound = Bound(binding, [])
@@ -436,9 +441,9 @@ def take_turns(executables: Sequence[Executable]) -> None:
 
     They have not been called yet.
     """
-    turns = Turns([executable.room for executable in executables])
+    turns = Turns([])
     for number, executable in enumerate(executables):
-        executable._turns = (turns, number)
+        executable.take_turns(turns, number)
 
 
 def places_of_arrays(plan: Plan, image: Image) -> list[Place]:

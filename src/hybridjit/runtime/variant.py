@@ -6,8 +6,12 @@ packed parameters and working memory.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,10 +22,18 @@ from ..types import TensorType
 from .binding import Binding, PackedStore
 from .executable import Code, Executable
 from .split_batch import SplitBatch
+from .workspace import Turns
 
-# Executables of one variant that are kept, each for its sizes: a few kilobytes of tables, and the
-# memory of its instances.
-MAX_SIZES = 64
+# Bytes of working memory from which on executables of one variant take turns in it. Smaller ones
+# keep their own, which makes a call 1.5 us shorter.
+_SHARED_FROM = 1 << 18
+# Variants of one graph; beyond that, what its sizes lead to is too different, and each signature is
+# compiled alone.
+MAX_VARIANTS = 8
+# Variants that may pin a size before it is taken for one that has to be a constant.
+_MOST_PINS = 2
+# Signatures that are compared to find the sizes that vary.
+_HISTORY = 16
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,9 @@ class Variant:
         self._template = template
         self._code = code
         self._samples = samples
-        self._known: OrderedDict[tuple[int, ...], Executable] = OrderedDict()
+        self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
+        self._numbers = count()
+        self._turns = Turns([])
         self._shared: Binding | None = None
         self._is_bound_by_size = has_symbolic_bind(template.plan.graph)
         scope.close()
@@ -89,15 +103,23 @@ class Variant:
         if executable is None:
             plan, image = self._template.at(sizes)
             executable = Executable(plan, self._code(image))
+            if executable.room.nbytes >= _SHARED_FROM:
+                number = next(self._numbers)
+                executable.take_turns(self._turns, number)
+                weakref.finalize(executable, self._turns.forget, number).atexit = False
             self._known[sizes] = executable
-            while len(self._known) > MAX_SIZES:
-                self._known.popitem(last=False)
         if self._samples is None:
             return executable
         names = list(self.scope.symbols)
         samples = self._samples
         count = sizes[names.index(str(samples))] if isinstance(samples, Size) else samples
         return SplitBatch(executable, count)
+
+    @property
+    def pinned(self) -> frozenset[str]:
+        """The symbols that a guard holds at one value: others are compiled for nothing."""
+        atoms = self.scope.atoms
+        return frozenset(a.name for a in atoms if a.kind == "symbol" and a.low == a.high)
 
     def bind(
         self,
@@ -115,3 +137,92 @@ class Variant:
             self._shared = run.binding
         else:
             run.bind_as(self._shared)
+
+
+# Which sizes are symbolic: those that vary (None), none, all, or the axes of inputs by name.
+Dynamic: TypeAlias = "bool | Mapping[str, Sequence[int]] | None"
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class Variants:
+    """The variants of one graph, and which sizes of its inputs vary.
+
+    A size is symbolic once two signatures differ in it, and from the first one on where
+    ``dynamic``, an option of ``hybridize``, says so. Sizes that were equal in all signatures so far
+    share a symbol.
+    """
+
+    def __init__(self, names: Sequence[str], dynamic: Dynamic = None) -> None:
+        self._names = list(names)
+        self._dynamic = dynamic
+        self._seen: list[Shapes] = []
+        self._dtypes: list[np.dtype | None] = []
+        self._pins: Counter[tuple[int, int]] = Counter()
+        self.variants: list[Variant] = []
+
+    def find(self, types: Sequence[TensorType]) -> tuple[Variant, tuple[int, ...]] | None:
+        """A variant that serves these types, and its sizes for them."""
+        for variant in reversed(self.variants):
+            sizes = variant.sizes_for(types)
+            if sizes is not None:
+                return variant, sizes
+        return None
+
+    def symbolic(self, types: Sequence[TensorType]) -> tuple[Scope, list[TensorType]] | None:
+        """The types with symbols for sizes that vary; None where none does. The types are noted."""
+        if self._dynamic is False:
+            return None
+        self._note(types)
+        axes = self._varying()
+        if not axes or len(self.variants) >= MAX_VARIANTS:
+            return None
+        scope = Scope()
+        symbols: dict[tuple[int, ...], Size] = {}
+        shapes = [list(t.dims) for t in types]
+        for i, axis in axes:
+            size = types[i].dims[axis]
+            if size > 0:
+                history = tuple(seen[i][axis] for seen in self._seen)
+                if history not in symbols:
+                    symbols[history] = scope.symbol(f"s{len(symbols)}", size)
+                shapes[i][axis] = symbols[history]  # type: ignore[call-overload]
+        if not symbols:
+            return None
+        return scope, [t.with_shape(tuple(shape)) for t, shape in zip(types, shapes)]
+
+    def add(self, variant: Variant) -> None:
+        """Keep a variant. A size that was pinned twice is not made symbolic again: once may be
+        chance, where a size is equal to another one.
+        """
+        for i, mine in enumerate(variant.signature.types):
+            for axis, size in enumerate(mine.dims):
+                if isinstance(size, Size) and str(size) in variant.pinned:
+                    self._pins[i, axis] += 1
+        self.variants.append(variant)
+
+    def _note(self, types: Sequence[TensorType]) -> None:
+        shapes: Shapes = tuple(t.dims for t in types)
+        dtypes = [t.dtype for t in types]
+        if self._seen and (dtypes != self._dtypes or _ranks(shapes) != _ranks(self._seen[0])):
+            self._seen.clear()
+        self._dtypes = dtypes
+        if shapes not in self._seen:
+            self._seen = [*self._seen, shapes][-_HISTORY:]
+
+    def _varying(self) -> list[tuple[int, int]]:
+        places = [(i, axis) for i, shape in enumerate(self._seen[0]) for axis in range(len(shape))]
+        return [
+            (i, axis)
+            for i, axis in places
+            if self._pins[i, axis] < _MOST_PINS
+            and (self._is_named(i, axis) or len({seen[i][axis] for seen in self._seen}) > 1)
+        ]
+
+    def _is_named(self, i: int, axis: int) -> bool:
+        if isinstance(self._dynamic, Mapping):
+            return axis in self._dynamic.get(self._names[i], ())
+        return self._dynamic is True
+
+
+def _ranks(shapes: Shapes) -> tuple[int, ...]:
+    return tuple(map(len, shapes))

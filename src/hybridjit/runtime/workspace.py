@@ -27,21 +27,37 @@ class Room:
     @staticmethod
     def for_each(rooms: Sequence[Room]) -> Room:
         """What is enough for each of these."""
+        if not rooms:
+            return Room(0, 0, 0)
         return Room(
             *(max(sizes) for sizes in zip(*((r.arena, r.scratch, r.shared) for r in rooms)))
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes for a call on one thread."""
+        return self.arena + self.scratch + self.shared
+
+    def holds(self, other: Room) -> bool:
+        """Whether it is enough for another one."""
+        return (
+            self.arena >= other.arena
+            and self.scratch >= other.scratch
+            and self.shared >= other.shared
         )
 
 
 class Workspace:
     """An arena and scratch, for up to ``threads`` threads; and what works there, by its turn."""
 
-    __slots__ = ("arena", "scratch", "threads", "shared_at", "instances")
+    __slots__ = ("arena", "scratch", "room", "threads", "shared_at", "instances")
 
     def __init__(self, room: Room, threads: int) -> None:
         of_threads = threads * room.scratch
         self.arena = Arena(room.arena)
         self.scratch = Arena(of_threads + room.shared)
         self.scratch.bytes[:] = 0
+        self.room = room
         self.threads = threads
         self.shared_at = self.scratch.address + of_threads
         self.instances: dict[int, Any] = {}
@@ -60,7 +76,17 @@ class Turns:
             found = self._idle.pop()
         except IndexError:
             return Workspace(self._room, threads)
-        return found if found.threads >= threads else Workspace(self._room, threads)
+        is_enough = found.threads >= threads and found.room.holds(self._room)
+        return found if is_enough else Workspace(self._room, threads)
+
+    def grow(self, room: Room) -> None:
+        """Let workspaces from the next one on be enough for another executable."""
+        self._room = Room.for_each([self._room, room])
+
+    def forget(self, number: int) -> None:
+        """Free the instances of an executable that is not called again."""
+        for workspace in list(self._idle):
+            workspace.instances.pop(number, None)
 
     def give(self, workspace: Workspace) -> None:
         """Take it back from a call that has ended, unless enough wait."""

@@ -6,6 +6,7 @@ In: a plan and its calls. Out: :class:`..ir.image.Image`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...ir.image import Base, Image, KernelCall, Packed, Patch, Relocation
 from ...ir.plan import Plan, View
@@ -32,7 +33,7 @@ def link_template(plan: Plan, calls: Calls, scope: Scope) -> Template:
 class _Linker:
     def __init__(self, plan: Plan, calls: Calls) -> None:
         self.plan, self.rows = plan, calls
-        self.slots: list[int] = []
+        self.slots: list[Any] = []  # symbolic ones where sizes are
         self.relocations: list[Relocation] = []
         self.inputs: list[Patch] = []
         self.outputs: list[Patch] = []

@@ -6,14 +6,17 @@ product goes through the same micro-kernel as every other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...ir.graph import Use
 from ...ir.plan import Step, View
+from ...ir.sized import Repeat
 from ...ops.bfloat16 import TO_BFLOAT16
 from ...ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ...records import dataclass
+from ...symbolic import Size
 from ...target import PAIRS, SINGLE, TYPES_OF, ElementTypes, Target
 from ..call import Address, Argument, Call, Setting, Shared, views_of
 from ..llvm.builder import LoopBuilder
@@ -86,7 +89,7 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     before, packed = pack_weights(step, _packings(step, spec.gates, setting.target), setting)
     layer = Layer(batch, hidden, hidden, spec.gates)
     tiles = tiles_for(layer, _most(spec.gates, setting), setting)
-    order = range(length)[:: -1 if anchor.attrs["backward"] else 1]
+    by_rows = None
     calls = [*before]
     rounded: tuple[Shared, ...] = ()
     if is_rounded:
@@ -94,10 +97,14 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
         nbytes = 2 * batch * spec.rounded
         rounded = (Shared(2 * nbytes), Shared(2 * nbytes, nbytes))
         calls.append(_round_state(state, rounded[0], spec.rounded))
-    reads = (projected, state, *cell)
-    by_rows = None if rounded else by_samples(tiles, reads, step.writes, packed)
-    for t in order:
+    else:
+        by_rows = by_samples(tiles, (projected, state, *cell), step.writes, packed)
+    is_backward = bool(anchor.attrs["backward"])
+    for turn, repeat in turns_of(length, is_rounded):
+        t = length - 1 - turn if is_backward else turn
         x, y, parts = at_step(projected, t), at_step(outputs, t), [at_step(v, t) for v in kept]
+        if repeat is not None:
+            state = at_step(outputs, t + 1 if is_backward else t - 1)
         args: list[Argument] = [Address(x), *packed]
         args += [Address(v) for v in (state, *cell, y, *cells, *parts)]
         args += rounded
@@ -107,10 +114,26 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
             mr=tiles.most, least=tiles.least,
         )  # fmt: skip
         work = batch * hidden * hidden * spec.gates
+        if repeat is not None:
+            work *= length - 1
         shared = (batch, tiles.number, tiles.threads)
-        calls.append(Call(step_spec, (*args, *shared), work, by_rows=by_rows))
+        calls.append(Call(step_spec, (*args, *shared), work, by_rows=by_rows, repeat=repeat))
         state, cell, rounded = y, cells, rounded[::-1]
     return tuple(calls)
+
+
+def turns_of(length: int | Size, is_alternating: bool) -> Iterator[tuple[Any, Repeat | None]]:
+    """The numbers of a layer's steps in time; the first, and one that stands for all others,
+    where their count is symbolic.
+
+    Steps that work in two memories by turns are counted one by one.
+    """
+    if not isinstance(length, Size) or is_alternating:
+        yield from ((turn, None) for turn in range(length))
+        return
+    yield 0, None
+    turn = length.scope.step("turn", 1, length.bounds()[1])
+    yield turn, Repeat(turn, 1, length)
 
 
 def _for_products(setting: Setting, is_rounded: bool) -> Setting:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
+from ...symbolic import count_of, indices
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
@@ -203,7 +204,7 @@ def transpose(g: Builder[X], x: X, axes: Shape, at: str = "") -> X:
 def _axis_slice(size: int | None, begin: int | None, end: int | None, step: int | None) -> slice:
     """One axis's part in NumPy's terms. Raises ShapeError when it is empty."""
     part = slice(begin, end, 1 if step is None else step)
-    if size and not len(range(*part.indices(size))):
+    if size and not count_of(*indices(part, size)):
         raise ShapeError(f"slice {begin}:{end}:{step or 1} of an axis of size {size} is empty")
     return part
 
@@ -226,7 +227,7 @@ def sliced_shape(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> P
     """The shape of that slice; unknown sizes stay unknown."""
     parts = slices(data, begin, end, step)
     kept = tuple(
-        None if size is None else len(range(*part.indices(size))) for part, size in zip(parts, data)
+        None if size is None else count_of(*indices(part, size)) for part, size in zip(parts, data)
     )
     return kept + data[len(parts) :]
 
@@ -256,12 +257,12 @@ def _as_border(
 ) -> X | None:
     """_place(x) with steps of 1  =>  a border of zeros around x"""
     parts = slices(shape, begin, end, step)
-    ranges = [range(*part.indices(size)) for part, size in zip(parts, shape)]
-    if 0 in shape or any(part.step != 1 for part in ranges):
+    ranges = [indices(part, size) for part, size in zip(parts, shape)]
+    if 0 in shape or any(step != 1 for _, _, step in ranges):
         return None
     rest = (0,) * (len(shape) - len(ranges))
-    before = (0, *(part.start for part in ranges), *rest)
-    after = (0, *(size - part.stop for part, size in zip(ranges, shape)), *rest)
+    before = (0, *(start for start, _, _ in ranges), *rest)
+    after = (0, *(size - stop for (_, stop, _), size in zip(ranges, shape)), *rest)
     # The kernel leaves the first axis as it is.
     one = reshape(g, data, (1, *g.type(data).dims), at="one")
     pad = lookup("_pad_axes")

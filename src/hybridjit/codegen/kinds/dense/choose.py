@@ -9,6 +9,7 @@ from ....ir.graph import SampleRows
 from ....ir.image import Packed
 from ....ir.plan import Step, View
 from ....ops.nn.matrix_products import BATCH_DOT
+from ....symbolic import Size, hint_of
 from ....target import PAIRS, Target
 from ....types import product
 from ...call import (
@@ -91,6 +92,11 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
 _MOST_SHARING = 10
 
 
+# Rows from which on a symbolic number of them is computed in tiles of many rows. A tile has 14 rows
+# at most and 7 at least, so that one threshold serves all layers of a network.
+_MANY_ROWS = 8
+
+
 def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tuple[int, int, int]:
     """The most and the fewest rows of a tile, and its vectors of channels.
 
@@ -98,11 +104,11 @@ def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tu
     less. Few rows are one tile of more vectors, whose sums hide the latency of a multiply-add.
     """
     mr, nv = register_tile(max(most_rows(target).values()), vectors, target)
-    mr = min(mr, _MOST_SHARING) if share_sets and rows > 2 * mr else mr
+    mr = min(mr, _MOST_SHARING) if share_sets and hint_of(rows) > 2 * mr else mr
     least = (mr + 1) // 2
-    if rows >= least:
+    if rows >= (_MANY_ROWS if isinstance(rows, Size) else least):
         return mr, least, nv
-    return least - 1, 2, min(4, vectors)
+    return least - 1, 2 if least > 3 else 1, min(4, vectors)
 
 
 def least_rows(rows: int, mr: int, least: int, is_training: bool) -> int:
@@ -112,6 +118,8 @@ def least_rows(rows: int, mr: int, least: int, is_training: bool) -> int:
     least. Steps of training have the same rows each time, so that those of a single tile are of
     its height.
     """
+    if isinstance(rows, Size):
+        return least
     if rows > mr * (mr - 1):
         return max(least, mr - 1)
     return rows if is_training and least <= rows <= mr else least

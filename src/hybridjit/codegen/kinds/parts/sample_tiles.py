@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ....ir.plan import View
+from ....symbolic import Size, hint_of
 from ...call import Argument, ByRows, Setting
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
@@ -54,6 +55,8 @@ def tiles_for(layer: Layer, most: int, setting: Setting) -> Tiles:
     An even number where threads share them by samples: two threads have alike then.
     """
     batch, target = layer.batch, setting.target
+    if isinstance(batch, Size):
+        return _symbolic_tiles(layer, most, setting)
     count, least = max(1, -(-batch // most)), (most + 1) // 2
     weights = -(-layer.hidden // target.lanes) * target.lanes * layer.size * layer.gates
     is_kept = 2 * weights * target.element_bytes <= target.l2_bytes
@@ -66,6 +69,18 @@ def tiles_for(layer: Layer, most: int, setting: Setting) -> Tiles:
         most, least = max(1, least - 1), 1
     threads = _threads_by_samples(layer, count, most, target.lanes) if is_kept else 0
     return Tiles(most, least, count, threads)
+
+
+def _symbolic_tiles(layer: Layer, most: int, setting: Setting) -> Tiles:
+    """Tiles of a symbolic number of samples, of two classes: half a tile and more, or fewer.
+
+    How many there are is a number of the call; threads share them as they would at the hint.
+    """
+    least = (most + 1) // 2
+    at_hint = tiles_for(layer._replace(batch=hint_of(layer.batch)), most, setting)
+    if layer.batch < least:
+        return at_hint._replace(most=max(1, least - 1), least=1, number=1, threads=0)
+    return at_hint._replace(most=most, least=least, number=-(-layer.batch // most))
 
 
 def _threads_by_samples(layer: Layer, count: int, most: int, lanes: int) -> int:

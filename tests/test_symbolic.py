@@ -1,0 +1,164 @@
+"""Symbolic integers agree with integers, and every answer that they give is a guard."""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+
+import numpy as np
+import pytest
+
+from hybridjit.symbolic import (
+    Scope,
+    Size,
+    count_of,
+    guard_function,
+    hint_of,
+    indices,
+    largest,
+    value_of,
+    values_function,
+)
+
+OPERATIONS = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.floordiv,
+    operator.mod,
+    operator.truediv,
+    lambda a, b: -(-a // b),
+    lambda a, b: largest([a, b]),
+    max,
+    min,
+]
+TESTS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+
+def draw(random_: random.Random, leaves: list, depth: int):
+    """A function of the leaves' values, which raises ZeroDivisionError where an integer would."""
+    if depth == 0 or random_.random() < 0.2:
+        if random_.random() < 0.3:
+            constant = random_.choice([0, 1, 2, 3, 7, 16, 64])
+            return lambda values: constant
+        position = random_.randrange(len(leaves))
+        return lambda values: values[position]
+    operation = random_.choice(OPERATIONS)
+    left, right = draw(random_, leaves, depth - 1), draw(random_, leaves, depth - 1)
+    return lambda values: operation(left(values), right(values))
+
+
+def attempt(function, values):
+    try:
+        return function(values)
+    except ZeroDivisionError:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_expressions_have_the_values_of_integers_wherever_the_guards_hold(seed):
+    random_ = random.Random(seed)
+    hints = [random_.randrange(1, 40) for _ in range(2)]
+    functions = [draw(random_, hints, 4) for _ in range(4)]
+    scope = Scope()
+    symbols = [scope.symbol(name, hint) for name, hint in zip("NT", hints)]
+    found = [attempt(function, symbols) for function in functions]
+    compared = [
+        (test, a, b, test(found[a], found[b]))
+        for test in TESTS
+        for a in range(4)
+        for b in range(4)
+        if found[a] is not None and found[b] is not None
+    ]
+    holds = guard_function(scope)
+    assert holds(*hints)
+    made = [x for x in found if x is not None]
+    evaluate = values_function(scope, ("N", "T"), [made])
+    served = 0
+    for _ in range(60):
+        values = [random_.randrange(1, 60) for _ in range(2)]
+        if not holds(*values):
+            continue
+        served += 1
+        expected = [attempt(function, values) for function in functions]
+        wanted = [x for x, y in zip(expected, found) if y is not None]
+        assert evaluate(*values)[0] == pytest.approx(wanted)
+        by_name = dict(zip("NT", values))
+        assert [value_of(x, by_name) if isinstance(x, Size) else x for x in made] == (
+            pytest.approx(wanted)
+        )
+        for test, a, b, answer in compared:
+            if isinstance(expected[a], int) and isinstance(expected[b], int):
+                assert test(expected[a], expected[b]) == answer
+    assert served or scope.guards
+
+
+def test_a_comparison_that_bounds_decide_leaves_no_guard():
+    scope = Scope()
+    n = scope.symbol("N", 5)
+    assert n > 0 and n >= 1 and n * 4 != 0 and not n < 1 and n + 1 > n
+    assert not scope.guards
+
+
+def test_a_comparison_is_a_guard_that_narrows_what_follows():
+    scope = Scope()
+    n = scope.symbol("N", 20)
+    assert n >= 16
+    assert [str(guard) for guard in scope.guards.values()] == ["N >= 16"]
+    assert n > 15 and n != 3
+    assert len(scope.guards) == 1
+
+
+def test_an_integer_is_the_hint_and_a_guard():
+    scope = Scope()
+    n = scope.symbol("N", 3)
+    assert list(range(n)) == [0, 1, 2]
+    assert [str(guard) for guard in scope.guards.values()] == ["N == 3"]
+    assert np.zeros(n).shape == (3,)
+    assert not guard_function(scope)(4) and guard_function(scope)(3)
+
+
+def test_division_by_a_symbol_is_exact_where_terms_are_multiples():
+    scope = Scope()
+    n, t = scope.symbol("N", 3), scope.symbol("T", 7)
+    assert str(n * t * 64 // t) == "64*N" and n * t % t == 0
+    assert (n * 64 + 16) // 16 == n * 4 + 1
+    assert not scope.guards
+
+
+def test_a_closed_scope_records_nothing():
+    scope = Scope()
+    n = scope.symbol("N", 3)
+    scope.close()
+    assert n != 3 and n == n
+    assert not scope.guards
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 9])
+@pytest.mark.parametrize("part", [(None, None, None), (1, None, 2), (-3, -1, 1), (None, None, -1),
+                                  (7, 2, -2), (2, 100, 3), (-100, 4, 1), (4, 4, 1)])  # fmt: skip
+def test_slices_are_those_of_python(size, part):
+    scope = Scope()
+    start, stop, step = indices(slice(*part), scope.symbol("N", size))
+    count = count_of(start, stop, step)
+    expected = range(*slice(*part).indices(size))
+    assert hint_of(count) == len(expected)
+    if expected:
+        assert (hint_of(start), step) == (expected.start, expected.step)
+
+
+def test_largest_compares_nothing():
+    scope = Scope()
+    n, t = scope.symbol("N", 3), scope.symbol("T", 7)
+    most = largest([n * 8, t, 5, n * 4])
+    assert hint_of(most) == 24 and not scope.guards
+    assert value_of(most, {"N": 1, "T": 90}) == 90
+    assert largest([]) == 0 and largest([2, 4]) == 4
+
+
+def test_numpys_numbers_mix_with_sizes():
+    scope = Scope()
+    n = scope.symbol("N", 3)
+    assert str(np.int64(4) * n) == "4*N" and str(n + np.int64(1)) == "N+1"
+    assert math.ceil(n / 2).hint == 2

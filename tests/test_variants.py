@@ -1,0 +1,163 @@
+"""One compilation serves many sizes, with the bits of a compilation for each of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import gluon, nd
+from hybridjit.gluon import nn, rnn
+
+
+class Recurrent(gluon.HybridBlock):
+    """Embedding, LSTM and a dense layer for every step; data are (steps, samples)."""
+
+    def __init__(self, make=rnn.LSTM, **kwargs):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 12)
+        self.layer = make(20, **kwargs)
+        self.dense = nn.Dense(5, flatten=False)
+
+    def hybrid_forward(self, F, x):
+        return self.dense(self.layer(self.embedding(x)))
+
+
+def mlp():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(33, activation="relu"), nn.Dense(7))
+    return net
+
+
+def convolutions():
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, padding=1, activation="relu"), nn.MaxPool2D(2))
+    net.add(nn.Conv2D(8, 3), nn.BatchNorm(), nn.GlobalAvgPool2D(), nn.Dense(10))
+    return net
+
+
+NETS = {
+    "mlp": (mlp, lambda n, t: (n, 20)),
+    "convolutions, batch": (convolutions, lambda n, t: (n, 3, 16, 16)),
+    "lstm": (Recurrent, lambda n, t: (t, 2)),
+    "lstm, batch": (Recurrent, lambda n, t: (t, n)),
+    "bidirectional gru": (
+        lambda: Recurrent(rnn.GRU, bidirectional=True, num_layers=2),
+        lambda n, t: (t, 3),
+    ),
+}
+
+
+def arrays(shape, seed):
+    values = np.random.default_rng(seed).uniform(0, 49, shape).astype(np.float32)
+    return nd.array(np.floor(values))
+
+
+def compiled_of(net) -> int:
+    (graph,) = [net._cached.graph]
+    return graph.cache.compiled
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_bits_are_those_of_the_specialised_executable_in_any_order(name, seed):
+    make, shape = NETS[name]
+    net = make()
+    net.initialize(mx.init.Normal(0.3))
+    sizes = [(1, 1), (2, 5), (3, 17), (8, 2), (5, 33), (13, 8), (64, 3), (2, 40)]
+    inputs = [arrays(shape(*size), i) for i, size in enumerate(sizes)]
+    net.hybridize(dynamic=False)
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize()
+    order = list(range(len(inputs)))
+    random.Random(seed).shuffle(order)
+    for i in (*order, *reversed(order)):
+        np.testing.assert_array_equal(net(inputs[i]).asnumpy(), expected[i])
+
+
+@pytest.mark.parametrize("name, most", [("mlp", 4), ("lstm", 3), ("convolutions, batch", 4)])
+def test_many_sizes_need_few_compilations(name, most):
+    make, shape = NETS[name]
+    net = make()
+    net.initialize()
+    net.hybridize()
+    for n, t in zip(range(1, 40), itertools.count(1)):
+        net(arrays(shape(n, t), 0))
+    assert compiled_of(net) <= most
+
+
+def test_the_first_signature_is_compiled_for_itself():
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    for _ in range(3):
+        net(arrays((4, 20), 0))
+    assert net._cached.graph._latest.variant is None
+
+
+def test_dynamic_true_compiles_for_all_sizes_at_once():
+    net = mlp()
+    net.initialize()
+    net.hybridize(dynamic={"data": [0]})
+    for n in (9, 12, 30):
+        net(arrays((n, 20), 0))
+    assert compiled_of(net) == 1
+
+
+def test_weights_changed_between_sizes_take_effect_in_all_of_them():
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    inputs = [arrays((n, 20), n) for n in (8, 9, 17)]
+    for x in inputs:
+        net(x)
+    for param in net.collect_params().values():
+        param.set_data(param.data() * 2)
+    found = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic=False)
+    for x, mine in zip(inputs, found):
+        np.testing.assert_array_equal(mine, net(x).asnumpy())
+
+
+def test_a_size_that_the_graph_excludes_is_the_same_error_as_for_a_fixed_one():
+    messages = []
+    for dynamic in (None, False):
+        net = nn.Conv2D(4, 5, prefix="window_")
+        net.initialize()
+        net.hybridize(dynamic=dynamic)
+        for n in (6, 8, 9):
+            assert net(nd.ones((2, 3, n, n))).shape == (2, 4, n - 4, n - 4)
+        with pytest.raises(mx.MXNetError) as error:
+            net(nd.ones((2, 3, 3, 3)))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_an_axis_that_a_kernel_needs_as_a_constant_is_compiled_each_time_and_right():
+    net = nn.HybridLambda(lambda F, x: F.sort(x, axis=-1))
+    net.hybridize()
+    for n in (5, 6, 7, 8, 9):
+        x = np.random.default_rng(n).normal(size=(3, n)).astype(np.float32)
+        np.testing.assert_array_equal(net(nd.array(x)).asnumpy(), np.sort(x))
+
+
+@pytest.mark.parametrize("value", ["yes", 1, {"data": 0}, {"data": (-1,)}, {3: (0,)}])
+def test_dynamic_is_checked(value):
+    with pytest.raises(ValueError, match="dynamic is True, False, None or axes"):
+        mlp().hybridize(dynamic=value)
+
+
+def test_no_output_of_a_size_is_written_by_another():
+    """Executables of one variant work in the same memory: results are the caller's to keep."""
+    net = convolutions()
+    net.initialize()
+    net.hybridize()
+    inputs = [arrays((n, 3, 16, 16), n) for n in (2, 3, 4, 3, 2)]
+    kept = [(net(x), x) for x in inputs]
+    copies = [out.asnumpy().copy() for out, _ in kept]
+    for (out, x), copy in zip(kept, copies):
+        np.testing.assert_array_equal(out.asnumpy(), copy)
+        np.testing.assert_array_equal(net(x).asnumpy(), copy)
