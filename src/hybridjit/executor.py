@@ -27,18 +27,16 @@ from .ir.roles import sort_variables
 from .late import arrived
 from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
-from .nd.stypes import is_dense, makes_sparse, sparse_arrays
+from .nd.stypes import makes_sparse, sparse_arrays
 from .nd.tape import REQUESTS
 from .nd.taped import alias, untouched_zeros
 from .passes.infer import NodeTypes, infer_node_types
 from .runtime.holders import GRADIENTS
 from .shapes import partial_shape
 from .sym import Symbol
-from .sym.creation import STORAGE_CODES
+from .sym.creation import declared_stypes
 from .types import DType, TensorType
 from .unwinding import restoring
-
-_STORAGE_TYPES = {code: stype for stype, code in STORAGE_CODES.items()}
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]
@@ -416,14 +414,6 @@ def simple_bind(
         if requests[name] != "null"
     }
     return Executor(symbol, place, args, aux, grads, requests)
-
-
-def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Storage types of the variables that are not dense: ``given``, or those of the variables."""
-    texts = {name: attrs.get("__storage_type__") for name, attrs in symbol.attr_dict().items()}
-    found = {name: _STORAGE_TYPES.get(code or "", "default") for name, code in texts.items()}
-    found |= {name: str(stype) for name, stype in (given or {}).items()}
-    return {name: stype for name, stype in found.items() if not is_dense(stype)}
 
 
 def gradient_stypes(

@@ -32,7 +32,7 @@ def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
     if deduplicate:
         last = {id(param): path for path, param in by_path.items()}
         by_path = {path: p for path, p in by_path.items() if last[id(p)] == path}
-    params_file.save(filename, {path: p.data().asnumpy() for path, p in by_path.items()})
+    params_file.save(filename, {path: p.value_on_file() for path, p in by_path.items()})
 
 
 def load_parameters(
@@ -106,7 +106,7 @@ def export_graph(
     """Write a graph and the parameters in it, as ``HybridBlock.export`` does; both file names."""
     aux = set(symbol.list_auxiliary_states())
     arrays = {
-        ("aux:" if name in aux else "arg:") + name: params[name].data().asnumpy()
+        ("aux:" if name in aux else "arg:") + name: params[name].value_on_file()
         for name in symbol.list_inputs()
         if name in params
     }

@@ -19,6 +19,7 @@ from ..ir.node import topological
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype
 from ..sym import Symbol
+from ..sym.creation import declared_stypes
 from ..types import DType
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
@@ -78,12 +79,17 @@ class SymbolBlock(HybridBlock):
         """A parameter for every variable that is no input; auxiliary states come last."""
         graph = self._trace.symbol
         hints = _hinted_dtypes(graph)
+        stypes = declared_stypes(graph)
         inputs = set(self._trace.input_names)
         for names, req in (
             (graph.list_arguments(), "write"),
             (graph.list_auxiliary_states(), "null"),
         ):
             for name in dict.fromkeys(names):
+                assert name in inputs or name not in stypes, (
+                    f"SymbolBlock doesn't support Parameter '{name}' because its storage type is "
+                    f"'{stypes[name]}'."
+                )
                 if name not in inputs and self.params.find(name) is None:
                     dtype = hints.get(name, np.float32)
                     self.params.get(name, grad_req=req, allow_deferred_init=True, dtype=dtype)

@@ -17,12 +17,13 @@ from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
 from ..kvstore.base import KVStoreBase
 from ..kvstore.dist import DistKVStore
-from ..kvstore.kvstore import choose, updates_too
+from ..kvstore.kvstore import KVStore, choose, create, updates_too
 from ..nd import NDArray
 from ..nd.tape import Leaf
 from ..nd.undo import whole
 from ..opening import open_file
 from ..optimizer import Optimizer, Updater
+from ..recording import FLAGS, recording_as
 from .parameter import Parameter, ParameterDict
 from .parameter.single import is_plain
 
@@ -75,7 +76,7 @@ class _Lists(NamedTuple):
 
 def _lists(params: list[Parameter]) -> _Lists | None:
     """The lists for these parameters; None where some wait, or are of the user's own kind."""
-    if any(not is_plain(param) or param._data is None for param in params):
+    if any(not is_plain(p) or p._data is None or p.stype != "default" for p in params):
         return None
     trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
     if not trained:
@@ -160,8 +161,13 @@ class Trainer:
 
     def _init_kvstore(self) -> None:
         """Decide who adds up and who updates."""
-        store = choose(self._wanted.kvstore, len(self._contexts))
-        on_store = self._chosen_updates(store)
+        store: KVStoreBase | None
+        on_store: bool | None
+        if any(param.stype != "default" for param in self._params):
+            store, on_store = self._store_of_rows(), True
+        else:
+            store = choose(self._wanted.kvstore, len(self._contexts))
+            on_store = self._chosen_updates(store)
         if store is not None:
             if self._compression_params:
                 store.set_gradient_compression(self._compression_params)  # type: ignore[attr-defined]
@@ -170,7 +176,30 @@ class Trainer:
         self._kvstore, self._update_on_kvstore = store, on_store
         self._kv_initialized = True
 
-    def _chosen_updates(self, store: KVStoreBase | None) -> bool:
+    def _store_of_rows(self) -> KVStoreBase:
+        """The store that keeps and updates sparse parameters, also for one context.
+
+        Raises TypeError without a store, ValueError where it is not to update.
+        """
+        wanted = self._wanted.kvstore
+        if not isinstance(wanted, (str, KVStoreBase)):
+            raise TypeError(
+                f"Cannot create '{wanted}' KVStore with row_sparse parameters. The type must be "
+                "KVStore or str."
+            )
+        if self._wanted.update_on_kvstore is False:
+            raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
+        return create(wanted) if isinstance(wanted, str) else wanted
+
+    def _row_sparse_pull(self, param: Parameter, out: list[NDArray], row_id: NDArray) -> None:
+        """Write rows of a sparse parameter, as its store has them, to arrays of the tape too."""
+        index = self._param2idx[param.name]
+        with recording_as(False, FLAGS.training):
+            self._prepare()
+            self._kvstore.row_sparse_pull(index, out, -index, row_id)  # type: ignore[union-attr]
+
+    def _chosen_updates(self, store: KVStoreBase | None) -> bool | None:
+        """Whether the store updates; None where there is no store."""
         asked = self._wanted.update_on_kvstore
         if store is None:
             if asked:
@@ -178,12 +207,15 @@ class Trainer:
                     "update_on_kvstore=True takes a kvstore, and there is none for kvstore="
                     f"{self._wanted.kvstore!r} on {len(self._contexts)} context"
                 )
-            return False
+            return None
         can = store.is_capable(KVStoreBase.OPTIMIZER)
         if asked and not can:
             raise ValueError(f"Please set update_on_kvstore=False when training with {type(store)}")
         if asked is not None:
             return asked
+        gives_rows = any(param.grad_stype != "default" for param in self._params)
+        if gives_rows and "dist" not in store.type:
+            return False  # as MXNet: rows of dense parameters are updated where they are
         return can and self._stores_update_by_default()
 
     def _stores_update_by_default(self) -> bool:
@@ -192,7 +224,7 @@ class Trainer:
         return updates_too(self._wanted.kvstore, self._largest())
 
     def _largest(self) -> int:
-        known = (param.list_data()[0].size for param in self._params if param.is_initialized)
+        known = (_arrays(param)[0].size for param in self._params if param.is_initialized)
         return max(known, default=0)
 
     def _init_params(self) -> None:
@@ -202,8 +234,11 @@ class Trainer:
             if param.is_deferred:
                 waiting.append(param)
             elif self._kvstore is not None:
-                arrays = param.list_data()
-                self._kvstore.broadcast(self._param2idx[param.name], arrays[0], arrays)
+                arrays, index = _arrays(param), self._param2idx[param.name]
+                if param.stype == "default":
+                    self._kvstore.broadcast(index, arrays[0], arrays)
+                else:
+                    self._kvstore.init(index, arrays[0])  # type: ignore[attr-defined]
         self._params_to_init = waiting
 
     def _prepare(self) -> None:
@@ -286,11 +321,17 @@ class Trainer:
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
-            if self._update_on_kvstore:
-                out = param.list_data()
-                self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
+            grads = param.list_grad()
+            if param.stype != "default":
+                self._kvstore.push(i, grads, -i)  # type: ignore[attr-defined]
+            elif param.grad_stype != "default" and isinstance(self._kvstore, KVStore):
+                self._kvstore.push(i, grads, -i)
+                out = param.list_data() if self._update_on_kvstore else grads
+                self._kvstore.pull(i, out, -i, ignore_sparse=False)
+            elif self._update_on_kvstore:
+                self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
             else:
-                self._kvstore.pushpull(i, param.list_grad(), priority=-i)
+                self._kvstore.pushpull(i, grads, priority=-i)
 
     def _exchanged(self) -> bool:
         """Add up all gradients over processes together; False where that is not possible.
@@ -413,8 +454,13 @@ def _listed(params: object) -> list[Parameter]:
     return list(params)
 
 
+def _arrays(param: Parameter) -> list[NDArray]:
+    """The live arrays; a parameter of the user's own kind says which these are."""
+    return param.list_data() if param.stype == "default" else param.arrays()
+
+
 def _require_fresh(param: Parameter) -> None:
     """Raises UserWarning unless a backward wrote the gradient on every context."""
-    for data in param.list_data():
+    for data in _arrays(param):
         if not data._fresh_grad:
             raise UserWarning(_STALE.format(name=param.name, ctx=data.context))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -174,10 +173,7 @@ class BaseModule:
     # ---- running over iterators -----------------------------------------------------------------
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
-        """Get ready for a batch; there is nothing to do, as a module's parameters are dense."""
-        if sparse_row_id_fn is not None:
-            message = "sparse_row_id_fn is not invoked: a module's parameters are dense"
-            warnings.warn(message, stacklevel=2)
+        """Get ready for a batch; there is nothing to do, as a module keeps all rows."""
 
     def _batches(
         self, eval_data: DataIter, num_batch: int | None, reset: bool

@@ -15,6 +15,7 @@ import numpy as np
 from .. import nd
 from ..context import Context, cpu
 from ..errors import MXNetError
+from ..executor import gradient_stypes
 from ..gluon.hybrid import CachedGraph
 from ..gluon.parameter import Parameter
 from ..initializer import InitDesc, Initializer, Uniform
@@ -23,8 +24,9 @@ from ..ir.node import topological
 from ..ir.roles import sort_variables
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
-from ..passes.infer import infer_node_types
+from ..passes.infer import NodeTypes, infer_node_types
 from ..sym import Symbol
+from ..sym.creation import declared_stypes
 from ..types import TensorType
 from ..unwinding import finished
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
@@ -35,6 +37,18 @@ from .updates import Updates
 ByGroup = Mapping[str, Context | Sequence[Context]]
 Groups = ByGroup | Sequence[ByGroup] | None
 GradReq = str | Sequence[str] | Mapping[str, str]
+
+
+class _SparseParameter(Parameter):
+    """A sparse parameter that gives its arrays: a module keeps all rows."""
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The live array on ``ctx``."""
+        return self._check_and_get(self._data, ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """The live arrays."""
+        return self.arrays()
 
 
 class BoundModule(BaseModule):
@@ -82,6 +96,8 @@ class BoundModule(BaseModule):
         self._updates: Updates | None = None
         self._states_file: str | None = None
         self._monitor: Monitor | None = None
+        self._stypes: Mapping[str, str] = {}  # of the variables that are not dense
+        self._grad_stypes: Mapping[str, str] = {}
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
 
@@ -178,14 +194,18 @@ class BoundModule(BaseModule):
         match_names(self._label_names, label, "label", False)
         params: dict[str, Parameter] = {}
         inputs: Arrays = {}
-        for name, found in self._variable_types([*data, *label]).items():
+        types = self._node_types([*data, *label])
+        self._stypes = declared_stypes(self._symbol)
+        self._grad_stypes = gradient_stypes(self._symbol, types, self._stypes)
+        for name, found in self._variable_types(types, [*data, *label]).items():
             state = None if states is None else states.get(name)
             if name in self._param_names or name in self._aux_names:
                 params[name] = shared.get(name) or self._parameter(name, found)
             elif state is not None and state.shape == found.dims:
                 inputs[name] = state
             else:
-                inputs[name] = nd.empty(found.dims, self._context[0], found.dtype)
+                stype = self._stypes.get(name)
+                inputs[name] = nd.empty(found.dims, self._context[0], found.dtype, stype)
         graph = CachedGraph(self._symbol.outputs, list(inputs), params, {}, "module")
         graph.monitor = self._monitor
         self._take_shapes(data, label or None, params, inputs, graph)
@@ -208,23 +228,29 @@ class BoundModule(BaseModule):
         groups = {n: attrs.get(n, {}).get("__ctx_group__", "") for n in wanted}
         places = {n: self._groups.get(group, self._context[0]) for n, group in groups.items()}
         self._input_grads = {
-            n: nd.zeros(inputs[n].shape, places[n], inputs[n].dtype) for n in wanted
+            n: nd.zeros(inputs[n].shape, places[n], inputs[n].dtype, stype=self._grad_stypes.get(n))
+            for n in wanted
         }
 
-    def _variable_types(self, described_inputs: list[DataDesc]) -> dict[str, TensorType]:
-        """The type of every variable of the graph. MXNetError when one stays unknown."""
+    def _node_types(self, described_inputs: list[DataDesc]) -> NodeTypes:
         arguments = set(self._symbol.list_arguments())
         known = {
             desc.name: TensorType(tuple(desc.shape), np.dtype(desc.dtype))
             for desc in described_inputs
             if desc.name in arguments
         }
-        types = infer_node_types(self._symbol.outputs, known)
+        return infer_node_types(self._symbol.outputs, known)
+
+    def _variable_types(
+        self, types: NodeTypes, described_inputs: list[DataDesc]
+    ) -> dict[str, TensorType]:
+        """The type of every variable of the graph. MXNetError when one stays unknown."""
         found = {n.name: types[n][0] for n in topological(self._symbol.outputs) if n.is_variable}
+        known = ", ".join(d.name for d in described_inputs if d.name in found)
         for name, kind in found.items():
             if not kind.is_known:
                 raise MXNetError(
-                    f"bind: the shapes of {', '.join(known) or 'no inputs'} do not decide that of "
+                    f"bind: the shapes of {known or 'no inputs'} do not decide that of "
                     f"{name}. If it is an input, name it in data_names or label_names and give its "
                     "shape"
                 )
@@ -238,7 +264,15 @@ class BoundModule(BaseModule):
         is_trained = is_trained and name not in self._fixed_param_names
         assert found.dtype is not None
         request = self._request_of(name) if is_trained else "null"
-        param = Parameter(name, request, found.dims, found.dtype)
+        kind = _SparseParameter if name in self._stypes else Parameter
+        param = kind(
+            name,
+            request,
+            found.dims,
+            found.dtype,
+            stype=self._stypes.get(name, "default"),
+            grad_stype=self._grad_stypes.get(name, "default"),
+        )
         param.allocate(nd.empty(found.dims, dtype=found.dtype), self._context[:1])
         self._unset.add(name)
         return param
@@ -297,9 +331,16 @@ class BoundModule(BaseModule):
                 if given is not None and not allow_missing:
                     raise RuntimeError(f"{name} is not presented")
                 if initializer is not None:
-                    initializer(InitDesc(name, attrs.get(name)), self._params[name].data())
+                    self._initialize(InitDesc(name, attrs.get(name)), initializer)
                 self._unset.discard(name)
         self.params_initialized = True
+
+    def _initialize(self, desc: InitDesc, initializer: Initializer) -> None:
+        values = self._params[desc].data()
+        whole = values if values.stype == "default" else nd.zeros(values.shape, dtype=values.dtype)
+        initializer(desc, whole)
+        if whole is not values:
+            self._params[desc].set_data(whole)
 
     def set_params(
         self,

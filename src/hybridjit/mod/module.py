@@ -89,6 +89,9 @@ class Module(BoundModule):
         for desc, array in self._values_in(data_batch):
             if desc.name in self._inputs:
                 moved = array.as_in_context(self._context[0])
+                stype = self._stypes.get(desc.name, "default")
+                if moved.stype != stype:
+                    moved = moved.tostype(stype)
                 # backward reads it again, when the program may have written to its own array
                 self._inputs[desc.name] = moved.astype(np.dtype(desc.dtype), copy=trains)
         self.compute(trains)

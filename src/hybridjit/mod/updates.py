@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..kvstore.dist import DistKVStore
+from ..kvstore.local import KVStore
 from ..nd.undo import whole
 from ..opening import open_file
 from ..sym import Symbol
@@ -21,6 +22,7 @@ from ..sym import Symbol
 if TYPE_CHECKING:
     from .. import optimizer
     from ..kvstore import KVStoreBase
+    from ..nd import NDArray
 
 Options = Mapping[str, object] | Sequence[tuple[str, object]]
 Rule: TypeAlias = "str | optimizer.Optimizer"  # by name, or as it is
@@ -93,9 +95,14 @@ class Updates:
         self.store.exchange([*trained], leaves, first, self.updater is None)
         return True
 
-    def _by_store(self, name: str, weight: object, grad: object) -> None:
+    def _by_store(self, name: str, weight: NDArray, grad: NDArray) -> None:
         self._introduce(name, weight)
-        self.store.pushpull(name, grad, out=weight if self.updater is None else grad)
+        out = weight if self.updater is None else grad
+        if isinstance(self.store, KVStore) and {weight.stype, grad.stype} != {"default"}:
+            self.store.push(name, grad)
+            self.store.pull(name, out, ignore_sparse=False)
+        else:
+            self.store.pushpull(name, grad, out=out)
 
     def _introduce(self, name: str, weight: object) -> None:
         if name not in self._known:

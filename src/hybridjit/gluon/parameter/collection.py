@@ -188,7 +188,7 @@ class ParameterDict:
                     "shares parameters from other Blocks or you forgot to use 'with name_scope()' "
                     f"when creating child blocks."
                 )
-            arrays[name[len(strip_prefix) :]] = param.data().asnumpy()
+            arrays[name[len(strip_prefix) :]] = param.value_on_file()
         params_file.save(filename, arrays)
 
     def load(

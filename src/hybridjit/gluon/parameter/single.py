@@ -17,6 +17,7 @@ from ... import autograd, initializer, nd, sym
 from ...context import Context, current_context
 from ...errors import DeferredInitializationError
 from ...forks import Rank, held_at_fork
+from ...formats.stored import Stored
 from ...initializer import InitDesc
 from ...nd import NDArray
 from ...nd.storage import WRITES
@@ -168,7 +169,7 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """How it is stored: dense, whatever it says."""
+        """How it is stored."""
         return self._stype
 
     @property
@@ -211,8 +212,10 @@ class Parameter:
         """The live array on ``ctx`` (by default on the context that is current or the only one).
 
         Raises DeferredInitializationError while the shape is unknown, RuntimeError when it was not
-        initialised, or not on that context.
+        initialised, or not on that context, and for a sparse parameter.
         """
+        if self._stype != "default":
+            self._refuse(f"a copy of Parameter '{self.name}' on ctx {ctx} via data()")
         return self._check_and_get(self._data, ctx)
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
@@ -232,9 +235,22 @@ class Parameter:
 
     def list_data(self) -> list[NDArray]:
         """The live arrays on all contexts; raises as :meth:`data` does."""
+        if self._stype != "default":
+            self._refuse(f"copies of Parameter '{self.name}' on all contexts via list_data()")
+        return self.arrays()
+
+    def arrays(self) -> list[NDArray]:
+        """The live arrays on all contexts, also sparse ones."""
         if self._data is None:
             self._raise_missing()
         return list(self._data)
+
+    def _refuse(self, what: str) -> NoReturn:
+        other = "row_sparse_data" if self._stype != "default" else "data"
+        raise RuntimeError(
+            f"Cannot return {what} because its storage type is {self._stype}. Please use {other}() "
+            "instead."
+        )
 
     def list_ctx(self) -> list[Context]:
         """The contexts that it is on, or will be. Raises RuntimeError before ``initialize``."""
@@ -349,6 +365,7 @@ class Parameter:
         self._fill(waiting)
 
     def _fill(self, waiting: _Deferred) -> None:
+        values: NDArray | Fresh
         if waiting.data is None:
             values = nd.zeros(self.shape, dtype=self.array_dtype)
             desc = InitDesc(self.name, {"__init__": waiting.init})
@@ -358,17 +375,20 @@ class Parameter:
         self.allocate(values, waiting.ctx)
         self._attach(self._data or [])
 
-    def allocate(self, values: NDArray, contexts: list[Context]) -> None:
+    def allocate(self, values: NDArray | Fresh, contexts: list[Context]) -> None:
         """Initialise with these values on these contexts, in place where it can be."""
         old = self._data
+        if self._stype != "default":
+            given = values.array if isinstance(values, Fresh) else values
+            values = nd.array(given, dtype=self.array_dtype).tostype(self._stype)
         if old is not None and _can_hold(old, values.shape, self.array_dtype, contexts):
             for array in old:
                 array[:] = values.array if isinstance(values, Fresh) else values
         elif isinstance(values, Fresh) and values.can_be(self.array_dtype, contexts):
             self.hold([NDArray(values.array, contexts[0])])
         else:
-            values = values.array if isinstance(values, Fresh) else values
-            self.hold([nd.array(values, ctx=c, dtype=self.array_dtype) for c in contexts])
+            source = values.array if isinstance(values, Fresh) else values
+            self.hold([nd.array(source, ctx=c, dtype=self.array_dtype) for c in contexts])
         self._deferred_init = None
 
     @finished
@@ -419,7 +439,16 @@ class Parameter:
         return self._grad
 
     def _set_trainer(self, trainer: object) -> None:
-        """Say of which Trainer's updates this is a part, for stores to learn of new values."""
+        """Say of which Trainer's updates this is a part, for stores to learn of new values.
+
+        Raises RuntimeError for a second Trainer of a sparse parameter, whose rows one store keeps.
+        """
+        is_other = self._trainer is not None and trainer is not None
+        if self._stype != "default" and is_other and self._trainer is not trainer:
+            raise RuntimeError(
+                f"Failed to set the trainer for Parameter '{self.name}' because it was already "
+                f"set. More than one trainers for a {self._stype} Parameter is not supported."
+            )
         self._trainer = trainer
 
     def zero_grad(self) -> None:
@@ -427,23 +456,50 @@ class Parameter:
         for array in self._grad or ():
             array._write(0)
 
-    def list_row_sparse_data(self, row_id: NDArray) -> NoReturn:
-        """Raises RuntimeError: all parameters are dense."""
-        raise RuntimeError(
-            f"Cannot return copies of Parameter '{self.name}' on all contexts via "
-            "list_row_sparse_data() because its storage type is default. Please use data() instead."
-        )
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """The live arrays on all contexts with these rows, which the Trainer's store has.
 
-    def row_sparse_data(self, row_id: NDArray) -> NoReturn:
-        """Raises RuntimeError: all parameters are dense."""
-        raise RuntimeError(
-            f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its "
-            "storage type is default. Please use data() instead."
-        )
+        Raises RuntimeError for a dense parameter, and where no Trainer was made with it.
+        """
+        if self._stype != "row_sparse":
+            self._refuse(
+                f"copies of Parameter '{self.name}' on all contexts via list_row_sparse_data()"
+            )
+        return self._with_rows(row_id, None)
+
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """The live array on the context of ``row_id`` with these rows, as the Trainer's store has.
+
+        Raises RuntimeError as :meth:`list_row_sparse_data` and :meth:`data`.
+        """
+        if self._stype != "row_sparse":
+            self._refuse(f"a copy of Parameter {self.name} via row_sparse_data()")
+        return self._with_rows(row_id, row_id.context)[0]
+
+    def _with_rows(self, row_id: NDArray, ctx: Context | None) -> list[NDArray]:
+        """The arrays on one context or all of them, after their rows were fetched."""
+        if self._trainer is None:
+            raise RuntimeError(
+                f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is "
+                "created with it."
+            )
+        found = self.arrays() if ctx is None else [self._check_and_get(self._data, ctx)]
+        self._trainer._row_sparse_pull(self, found, row_id)
+        return found
+
+    def value_on_file(self) -> np.ndarray | Stored:
+        """The values as files store them. Raises as :meth:`data` does."""
+        if self._stype == "default":
+            return self.data().asnumpy()
+        return self._reduce()._on_file()
 
     def _reduce(self) -> NDArray:
-        """One copy of the values, for a file."""
-        return self.list_data()[0].copy()
+        """One copy of the values, for a file: of a row_sparse parameter all rows."""
+        values = self.arrays()[0].copy()
+        if self._stype == "row_sparse" and self._trainer is not None:
+            rows = nd.arange(0, values.shape[0], dtype="int64", ctx=values.context)
+            self._trainer._row_sparse_pull(self, [values], rows)
+        return values
 
 
 def _check_storage(name: str, which: str, stype: object) -> None:

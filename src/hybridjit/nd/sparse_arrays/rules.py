@@ -262,8 +262,13 @@ def _squares(call: Call) -> Found | None:
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
         assert d is not None
-        by_row = d._data.reshape(shape)[x.rows]
-        return [call.made(x._replace(values=2 * x.values * by_row))]
+        if isinstance(d, BaseSparseNDArray) and d.stype == ROW_SPARSE:  # only in its rows
+            rows = d._stored.rows
+            values = 2 * elements.rows_at(x, rows) * d._stored.values
+        else:
+            rows = x.rows
+            values = 2 * x.values * d._data.reshape(shape)[rows]
+        return [call.made(Stored(ROW_SPARSE, x.shape, values, (rows.copy(),)))]
 
     return Found(ROW_SPARSE if keepdims else "default", make, pull, rows=0)
 
