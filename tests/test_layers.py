@@ -34,7 +34,7 @@ LAYERS = [
         "registry",
         "shapes",
     },
-    {"picture", "types", "base", "compile_log", "context", "recording", "timeline", "util"},
+    {"picture", "types", "base", "compile_log", "context", "recording", "room", "timeline", "util"},
     {"ops"},
     {"ir"},
     {"formats"},

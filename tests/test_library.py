@@ -417,6 +417,25 @@ print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
         with pytest.raises(MXNetError, match="cannot be opened"):
             hybridjit.library.load(f"{mapped}.so", tmp_path / "nothing")
 
+    @pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+    def test_weights_that_are_no_file_are_refused_at_once(self, mapped, tmp_path, kind):
+        """In a process, which is ended when it waits for a pipe."""
+        path = tmp_path / "weights"
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+        program = "import sys, hybridjit; hybridjit.library.load(*sys.argv[1:])"
+        for words in ((f"{mapped}.so", path), (path,)):
+            done = subprocess.run(
+                [sys.executable, "-c", program, *map(str, words)],
+                capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
+            said = done.stderr.splitlines()[-1]
+            assert "MXNetError" in said and ("weights" in said or "not a file" in said)
+
 
 class Raw:
     """The functions of a library as C sees them, with nothing checked before."""

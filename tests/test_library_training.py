@@ -428,6 +428,26 @@ class TestHostileCalls:
             assert raw.functions.trainer_state_name(ctypes.c_size_t(number)) is None
             assert raw.functions.trainer_state_bytes(ctypes.c_size_t(number)) == 0
 
+    @pytest.mark.parametrize("count", [-1, -(2**63), 2**63 - 1, 2**53 + 1])
+    def test_a_count_that_trains_to_nan_is_refused(self, raw, trainer, count):
+        before, data = raw.learned(), np.zeros(9, np.uint8)
+        data[1:] = np.array([count], np.int64).view(np.uint8)  # it may begin anywhere
+        code = raw.access("set", b"num_update", ctypes.c_void_p(data.ctypes.data + 1), 8)
+        assert code & 255 == kinds.STATE_VALUE
+        said = raw.functions.trainer_error_text(code).decode()
+        assert "'num_update', is 0 to 9007199254740992 (2**53)" in said
+        assert raw.learned() == before
+        with pytest.raises(MXNetError, match=r"'num_update', is 0 to 9007199254740992"):
+            mx.library.load(f"{trainer}.so").set("num_update", np.array(count, np.int64))
+
+    @pytest.mark.parametrize("count", [0, 1, 2**53])
+    def test_counts(self, trainer, count):
+        loaded, (x, y) = mx.library.load(f"{trainer}.so"), labelled(20)
+        loaded.set("num_update", np.array(count, np.int64))
+        assert np.isfinite(loaded.step(x, y, learning_rate=0.01)).all()
+        assert loaded.get("num_update") == count + 1
+        assert all(np.isfinite(loaded.get(name)).all() for name in loaded.states)
+
     def test_arrays_that_meet(self, raw):
         before = raw.learned()
         code = raw.step(loss=raw.x.ctypes.data)
@@ -590,6 +610,10 @@ class TestRefusals:
         step = mx.train_step(made.net, made.loss, made.trainer)
         with pytest.raises(ValueError, match="'inside' or in a 'file'"):
             step.export_library(str(tmp_path), *batch, weights="outside")
+        made.trainer._optimizer.begin_num_update = -1
+        with pytest.raises(MXNetError, match=r"num_update is 0 to .* got -1"):
+            step.export_library(str(tmp_path), *batch)
+        made.trainer._optimizer.begin_num_update = 0
         next(iter(made.net.collect_params().values())).grad_req = "add"
         with pytest.raises(MXNetError, match="has grad_req 'add'"):
             step.export_library(str(tmp_path), *batch)
@@ -607,6 +631,14 @@ class TestChance:
             loaded.set(name, param.data().asnumpy())
         mx.random.seed(seed)
         assert_bits(made, loaded, batches(NETS["states"], STEPS))
+
+    def test_a_state_of_chance_is_a_generators(self, dropping):
+        loaded = mx.library.load(f"{dropping[1]}.so")
+        before = loaded.get("random_state")
+        for wrong in (before * 0, before & ~np.array([0, 0, 1, 0], np.uint64)):
+            with pytest.raises(MXNetError, match="of which the second is odd"):
+                loaded.set("random_state", wrong)
+        assert (loaded.get("random_state") == before).all()
 
 
 @pytest.fixture(scope="module")

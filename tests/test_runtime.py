@@ -667,3 +667,52 @@ def test_callers_at_the_same_time_share_the_threads():
     parts = {"a": 4, "b": 1, "c": 2, "d": 4}
     assert sorted(used) == [(name, tid, n) for name, n in parts.items() for tid in range(n)]
     assert pool.workers == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
+@pytest.mark.parametrize("free", [20, 130, 165, 185])
+def test_a_first_call_without_room_for_the_compiler_says_so(free):
+    """LLVM's library was "not found", or LLVM ended the process."""
+    program = f"""if True:
+        import resource
+        import hybridjit as mx
+        net = mx.gluon.nn.Dense(3, in_units=4)
+        net.initialize()
+        eager = net(mx.nd.ones((2, 4)))
+        net.hybridize()
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + ({free} << 20)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        for kind in (MemoryError, mx.MXNetError):
+            try:
+                net(mx.nd.ones((2, 4)))
+            except kind as error:
+                print(error)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        assert abs(net(mx.nd.ones((2, 4))) - eager).max().asscalar() < 1e-5
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert len(said) == 2 and all("too little memory to load the compiler" in s for s in said)
+    assert all("RLIMIT_AS" in text and "do not hybridize" in text for text in said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
+def test_commands_without_room_for_the_compiler_say_so():
+    program = """if True:
+        import resource, sys
+        from hybridjit.cli import main
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + (60 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        shape = ["--shape", "data=1,1,28,28"]
+        print(main(["doctor", "--quick"]), main(["bench", sys.argv[1], *shape]))
+    """
+    model = Path(__file__).parent.parent / "examples" / "digits" / "digits"
+    command = [sys.executable, "-c", program, str(model)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "1 1" and "Traceback" not in done.stderr
+    assert "too little memory to load the compiler" in done.stdout  # doctor's table
+    assert "too little memory to load the compiler" in done.stderr

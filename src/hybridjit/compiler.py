@@ -50,6 +50,7 @@ from .passes.tables import make_tables
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
+from .room import loading_compiler
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
 from .runtime.split_batch import SplitBatch
@@ -471,7 +472,10 @@ def generate_all(
 
     ``is_large`` tells before the first is made that there will be many kernels.
     """
-    from .codegen.build.generate import generate_codes  # noqa: PLC0415 (see tests/test_layers.py)
+    with loading_compiler():
+        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+            generate_codes,
+        )
 
     codes = generate_codes(plans, options.winograd, THREADS.count, decide, is_large)
     return [Executable(plan, code) for plan, code in codes]
@@ -497,8 +501,11 @@ class UpdateCode:
 @holding(_LOCK)
 def compile_update(rule: UpdateRule) -> UpdateCode:
     """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
-    from .codegen.build.generate import load_kernel  # noqa: PLC0415 (see tests/test_layers.py)
-    from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
+    with loading_compiler():
+        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+            load_kernel,
+        )
+        from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
 
     code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
     release_code()
@@ -507,11 +514,15 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 
 def prepare() -> None:
     """Import what the first compilation would import: for who has time for that already."""
-    from .codegen.build import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
+    with loading_compiler():
+        from .codegen.build import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
-    from .codegen.llvm.jit import find_target as find  # noqa: PLC0415 (see tests/test_layers.py)
+    with loading_compiler():
+        from .codegen.llvm.jit import (  # noqa: PLC0415 (see tests/test_layers.py)
+            find_target as find,
+        )
 
     return find(config.target)

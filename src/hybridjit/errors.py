@@ -50,6 +50,10 @@ class NotImplementedForSymbol(MXNetError):
         super().__init__(message + " is not implemented for Symbol and only available in NDArray.")
 
 
+class OutOfMemoryError(MXNetError, MemoryError):
+    """The system or a limit of this process leaves too little memory."""
+
+
 class InternalError(MXNetError):
     """A bug in hybridjit: the message names the stage and how to replay it."""
 

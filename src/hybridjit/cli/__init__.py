@@ -13,7 +13,8 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
-from ..errors import MXNetError
+from ..errors import MXNetError, OutOfMemoryError
+from ..room import explained_shortage
 from .arguments import UsageError, model_files
 
 COMMANDS = {
@@ -39,7 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        parser = _parser(words[0] if words else "")
+        with explained_shortage():
+            parser = _parser(words[0] if words else "")
+    except OutOfMemoryError as error:
+        print(f"hybridjit {words[0]}: {error}", file=sys.stderr)
+        return 1
     except ImportError as error:
         return _no_compiler(words[0], error)
     args = parser.parse_args(words)

@@ -13,6 +13,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from ..config import PREFIX, SWITCHES, config
+from ..errors import OutOfMemoryError
+from ..room import loading_compiler
 from ..runtime.threads import explained_default, thread_limits
 from ..table import table
 
@@ -28,8 +30,9 @@ def run(args: argparse.Namespace) -> int:
     rows = [*_versions(), *_processor(), *_threads()]
     code = 0
     try:
-        machine = import_module(".machine", __package__)
-    except ImportError as error:
+        with loading_compiler():
+            machine = import_module(".machine", __package__)
+    except (ImportError, OSError, OutOfMemoryError) as error:
         rows.append(("compiler", f"NONE: llvmlite cannot be loaded ({error}); eager mode works"))
         code = 1
     else:

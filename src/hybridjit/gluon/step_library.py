@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import MXNetError
+from ..library.interface import MAX_COUNT
 from ..library.training import Training, Update
 from ..nd import NDArray
 from ..ops.registry import lookup
@@ -150,7 +151,9 @@ class _Updates:
         found = {counts.get(i, self._optimizer.begin_num_update) for i in self._indices}
         if len(found) > 1:
             raise MXNetError(f"all weights of a library were updated as often, got {found}")
-        return found.pop()
+        if not 0 <= (count := found.pop()) <= MAX_COUNT:
+            raise MXNetError(f"num_update is 0 to {MAX_COUNT} (2**53), got {count}")
+        return count
 
 
 @contextmanager

@@ -244,7 +244,7 @@ size_t {name}_state_bytes(size_t number);
 
 /* Copy what is learned out of a context, or into it. Names are the network's own for weights and
  * moving statistics; the name of a weight, a colon and the operator's for states of the optimizer;
- * num_update is how many steps there were.
+ * num_update is how many steps there were, from 0 to 2**53.
  * name   one of {macro}_STATE0_NAME and the others
  * bytes  of data, which may begin anywhere: as many as the state has
  */

@@ -27,7 +27,7 @@ MAX_BYTES = 1 << 47
 # Kinds of errors: the low byte of a code.
 OK, NULL, CPU, THREADS, MEMORY, OPEN, FOREIGN, BATCH, BUSY, ROOM, DATA, FORKED = range(12)
 NO_ARRAY, SIZE, MISALIGNED, OVERLAP = range(16, 20)
-RATE, NO_STATE, STATE_SIZE = 32, 33, 34  # of libraries that train
+RATE, NO_STATE, STATE_SIZE, STATE_VALUE = 32, 33, 34, 35  # of libraries that train
 KIND_NAMES = {
     OK: "OK",
     NULL: "NULL",
@@ -47,6 +47,8 @@ KIND_NAMES = {
     OVERLAP: "ARRAY_OVERLAP",
 }
 TRAINING_KIND_NAMES = {RATE: "RATE", NO_STATE: "STATE_NAME", STATE_SIZE: "STATE_BYTES"}
+TRAINING_KIND_NAMES[STATE_VALUE] = "STATE_VALUE"
+MAX_COUNT = 1 << 53  # updates: a double counts no further
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,9 @@ class Interface:
         for number, array in enumerate(self.states):
             text = f"state {number}, {array.name!a}, has {array.nbytes} bytes, no more and no fewer"
             yield array_code(STATE_SIZE, number), text
+            if array.name in _STATE_RULES:
+                text = f"state {number}, {array.name!a}, {_STATE_RULES[array.name]}"
+                yield array_code(STATE_VALUE, number), text
 
     def _texts_of(self, number: int, array: Array) -> Iterator[tuple[int, str]]:
         side = "input" if number < len(self.inputs) else "output"
@@ -201,6 +206,12 @@ class Interface:
             array_code(OVERLAP, number),
             f"{what} shares memory with an output or with the workspace",
         )
+
+
+_STATE_RULES = {
+    COUNT: f"is 0 to {MAX_COUNT} (2**53)",
+    CHANCE: "is two numbers of 128 bits, of which the second is odd",
+}
 
 
 def array_code(kind: int, number: int) -> int:

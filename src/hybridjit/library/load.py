@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
+from ..formats.atomic import system_errors
+from ..opening import open_file
 
 if TYPE_CHECKING:
     from ctypes import _CDataType, _NamedFuncPointer
@@ -80,6 +82,8 @@ class _Opened:
     def __init__(self, path: str | os.PathLike[str], name: str | None) -> None:
         self.path = os.path.abspath(os.fspath(path))
         self.prefix = name or Path(self.path).name.split(".")[0].removeprefix("lib")
+        with system_errors(path), open_file(path):
+            pass  # the loader of the system waits for a pipe
         try:
             self._library = ctypes.CDLL(self.path)
         except OSError as error:

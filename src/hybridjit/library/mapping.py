@@ -16,7 +16,8 @@ from .weights_file import HEAD, PAGE
 
 SECTION = ".rodata.hybridjit"
 # Linux's, on every CPU that there is a target for.
-_READ_ONLY_CLOSED_ON_EXEC = 0o2000000
+# O_CLOEXEC, O_NONBLOCK (a pipe is opened at once, and refused by its size) and O_NOCTTY.
+_OPENED = 0o2000000 | 0o4000 | 0o400
 _SEEK_SET, _SEEK_END = 0, 2
 _PROT_READ, _MAP_PRIVATE = 1, 2
 
@@ -45,7 +46,7 @@ def emit_mapped(emitter: Emitter, head: bytes, nbytes: int) -> None:
     b = lb.b
     return_when(lb, is_null(lb, path), OPEN)
     opening = lb.declare("open", I32, [PTR, I32])
-    file = b.call(opening, [path, ir.Constant(I32, _READ_ONLY_CLOSED_ON_EXEC)])
+    file = b.call(opening, [path, ir.Constant(I32, _OPENED)])
     return_when(lb, b.icmp_signed("<", file, code(0)), OPEN)
     result = b.call(emitter.known("map_weights"), [context, file])
     b.call(lb.declare("close", I32, [I32]), [file])

@@ -13,7 +13,19 @@ from ..codegen.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Value
 from .chance import emit_draw, emit_start
 from .entries import emit_common, emit_new_memory
 from .functions import Emitter, address, code, is_null, number_of, put, return_failure, return_when
-from .interface import CHANCE, COUNT, DATA, MEMORY, NO_STATE, NULL, RATE, STATE_SIZE, Interface
+from .interface import (
+    CHANCE,
+    COUNT,
+    DATA,
+    MAX_COUNT,
+    MEMORY,
+    NO_STATE,
+    NULL,
+    RATE,
+    STATE_SIZE,
+    STATE_VALUE,
+    Interface,
+)
 from .layout import CALLS, FLAG, LEARNED, OWN, STATE, VARIANT, WEIGHTS
 from .training import Memory, Training
 
@@ -42,6 +54,7 @@ def emit_step_entries(
     _emit_step(emitter)
     _emit_find_state(emitter, interface, memory)
     _emit_state_facts(emitter, interface)
+    _emit_takes(emitter, interface)
     for name, is_read in (("get", True), ("set", False)):
         _emit_access(emitter, name, is_read)
 
@@ -185,6 +198,23 @@ def _emit_state_facts(emitter: Emitter, interface: Interface) -> None:
         lb.b.ret(load_slot(lb, emitter.known("states"), lb.add(row, slot), kind))
 
 
+def _emit_takes(emitter: Emitter, interface: Interface) -> None:
+    """i32 takes(number, data): whether a state may have this value, which begins anywhere."""
+    lb, (number, data) = emitter.function("takes", I32, [I64, PTR])
+    b = lb.b
+    for place, array in enumerate(interface.states):
+        if array.name not in (COUNT, CHANCE):
+            continue
+        with lb.when(b.icmp_signed("==", number, lb.i64(place))):
+            word = b.load(_at(lb, data, 16 if array.name == CHANCE else 0), typ=I64, align=1)
+            if array.name == COUNT:
+                fits = b.icmp_unsigned("<=", word, lb.i64(MAX_COUNT))
+            else:
+                fits = b.icmp_signed("!=", b.and_(word, lb.i64(1)), lb.i64(0))
+            b.ret(b.zext(fits, I32))
+    b.ret(code(1))
+
+
 def _emit_access(emitter: Emitter, name: str, is_read: bool) -> None:
     """int get(context, name, data, bytes), and set: copy a named array out of a context, or in."""
     lb, args = emitter.entry(name, I32, [PTR, PTR, PTR, I64])
@@ -199,6 +229,10 @@ def _emit_access(emitter: Emitter, name: str, is_read: bool) -> None:
     with lb.when(b.icmp_signed("!=", nbytes, wanted)):
         found = b.or_(b.shl(number, lb.i64(8)), lb.i64(STATE_SIZE))
         b.ret(b.trunc(found, I32))
+    if not is_read:
+        fits = b.call(emitter.known("takes"), [number, data])
+        with lb.when(b.icmp_signed("==", fits, code(0))):
+            b.ret(b.trunc(b.or_(b.shl(number, lb.i64(8)), lb.i64(STATE_VALUE)), I32))
     return_failure(lb, b.call(emitter.known("begin_run"), [context]))
     kept = address(lb, lb.add(number_of(lb, load_slot(lb, context, STATE, PTR)), place))
     ends = (data, kept) if is_read else (kept, data)

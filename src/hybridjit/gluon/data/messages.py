@@ -12,7 +12,6 @@ import errno
 import mmap
 import os
 import pickle
-import resource
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +23,7 @@ import numpy as np
 from ...context import cpu
 from ...errors import MXNetError
 from ...nd import NDArray
+from ...room import limit_text
 from .workers import failed, raised
 
 _ALIGNMENT = 64
@@ -82,14 +82,8 @@ def received(pipe: connection.Connection) -> Callable[[], Any] | None:
 
 def _why(error: OSError) -> str:
     """The system's reason, with the limit that is behind it."""
-    limits = {errno.EMFILE: ("NOFILE", "-n"), errno.EFBIG: ("FSIZE", "-f")}
-    limits[errno.ENOMEM] = ("AS", "-v")
-    if error.errno not in limits:
-        return str(error)
-    name, option = limits[error.errno]
-    soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
-    said = "unlimited" if soft == resource.RLIM_INFINITY else soft
-    return f"{error} (this process's RLIMIT_{name}, `ulimit {option}`, is {said})"
+    limits = {errno.EMFILE: "NOFILE", errno.EFBIG: "FSIZE", errno.ENOMEM: "AS"}
+    return str(error) + (limit_text(limits[error.errno]) if error.errno in limits else "")
 
 
 def _opened(is_made: bool, memory: Any) -> object:
