@@ -32,8 +32,8 @@ from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.formats.onnx.messages import read_model
+from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.graph import make_graph
-from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 
 MEMORY = 64 << 20

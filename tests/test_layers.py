@@ -17,7 +17,7 @@ PACKAGE = Path(hybridjit.__file__).parent
 
 # A part may import only from rows above its own, and from itself.
 LAYERS = [
-    {"late", "quiet", "records", "tasks", "unwinding"},
+    {"keywords", "late", "quiet", "records", "tasks", "unwinding"},
     {
         "errors",
         "config",

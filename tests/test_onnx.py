@@ -18,8 +18,8 @@ from hybridjit.formats.onnx import messages, wire
 from hybridjit.formats.onnx.messages import Attribute, Graph, Model, Node, OperatorSet, ValueInfo
 from hybridjit.formats.onnx.tensors import BFLOAT16, CODES, make_tensor, read_array
 from hybridjit.ir.node import topological
+from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.graph import make_graph
-from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 from hybridjit.onnx.operators.resize import Axis, _matrix
 from hybridjit.onnx.use import Use

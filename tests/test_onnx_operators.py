@@ -12,8 +12,8 @@ from hybridjit import nd
 from hybridjit.errors import ModelFormatError, MXNetError
 from hybridjit.formats.onnx.messages import Attribute, Graph, Node, Tensor, ValueInfo, write
 from hybridjit.formats.onnx.tensors import read_array
+from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.graph import make_graph
-from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 from reading import FORMATS, Bounds
 from recorded import as_list

@@ -196,7 +196,7 @@ def _kernel_row(case: Case, seconds: float) -> tuple[str, ...]:
 def measured(case: Case, seconds: float) -> Report:
     """One case, compiled and measured."""
     outputs = case.make(sym.var("data")).outputs
-    model = Model(case.name, outputs, sort_variables(outputs, ()), None)
+    model = Model(case.name, outputs, (), sort_variables(outputs, ()), None)
     inputs, params = variable_types(model, {"data": case.shape}, {})
     executable = compile_graph(outputs, inputs, params, Options(winograd=case.winograd), new_log())
     executable.bind(parameters(model, params))

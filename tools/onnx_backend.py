@@ -35,10 +35,10 @@ from onnx.backend.test.loader import load_model_tests
 from hybridjit import nd
 from hybridjit.errors import MXNetError
 from hybridjit.formats.onnx.messages import read_model
+from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.check import computed
 from hybridjit.onnx.graph import Imported, make_graph
 from hybridjit.onnx.importer import as_supported
-from hybridjit.onnx.load import make_block
 from hybridjit.onnx.operators import KNOWN
 
 PASSING = Path(__file__).parent.parent / "tests" / "fixtures" / "onnx-backend.txt"

@@ -39,7 +39,7 @@ from hybridjit import gluon, nd
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
 from hybridjit.gluon.model_zoo import vision
-from hybridjit.onnx.load import make_block
+from hybridjit.onnx.blocks import make_block
 
 TOLERANCE = 1e-4
 _HALF = 2e-2  # the same for float16, which is rounded after each node

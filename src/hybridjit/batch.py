@@ -123,9 +123,8 @@ class Predictor:
         return predict
 
     def _network(self) -> SymbolBlock:
-        shapes = tuple((name, (1, *shape)) for name, shape in self.shapes.items())
         versions = _versions(self.model, self.epoch)
-        return _network(self.model, self.epoch, shapes, versions, self.threads, self.cache_dir)
+        return _network(self.model, self.epoch, versions, self.threads, self.cache_dir)
 
     def _by_name(self, names: Sequence[str], columns: Sequence[object]) -> dict[str, object]:
         if len(columns) != len(names):
@@ -140,11 +139,26 @@ class Predictor:
         """A column of results for each output."""
         keys = None if self.key is None else columns.get(self.key)
         rows = [self._rows(name, columns, keys) for name in network.input_names]
-        count = _common_length(network.input_names, rows)
-        starts = range(0, count, self.batch_size) or [0]
-        parts = [self._part(network, [r[s : s + self.batch_size] for r in rows]) for s in starts]
+        count, fixed = _common_length(network.input_names, rows), self._fixed_batch(network)
+        most = fixed or self.batch_size
+        starts = range(0, count, most) or [0]
+        parts = [self._part(network, [r[s : s + most] for r in rows], fixed) for s in starts]
         names = self._names(len(parts[0]))
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts))}
+
+    def _fixed_batch(self, network: SymbolBlock) -> int:
+        """The number of records of any call, if the graph has one; else 0.
+
+        Raises MXNetError for inputs without a common one, and for one of none.
+        """
+        shapes = [shape for shape in network.input_shapes.values() if shape is not None]
+        sizes = {shape[0] if shape else 0 for shape in shapes} - {None}
+        if len(sizes) > 1 or 0 in sizes:
+            found = ", ".join(f"'{n}' {s}" for n, s in network.input_shapes.items())
+            raise MXNetError(
+                f"the first axis of the inputs of {self.model} is not a batch: {found}"
+            )
+        return next(iter(sizes), 0) or 0
 
     def _rows(self, name: str, columns: Mapping[str, Column], keys: Column | None) -> np.ndarray:
         """An input's records as one array. Raises MXNetError naming the one that does not fit."""
@@ -181,10 +195,12 @@ class Predictor:
             raise _misfit(name, i, keys, record.shape, wanted)
         return record.reshape(wanted)
 
-    def _part(self, network: SymbolBlock, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for at most ``batch_size`` records."""
+    def _part(
+        self, network: SymbolBlock, rows: Sequence[np.ndarray], fixed: int
+    ) -> list[np.ndarray]:
+        """The outputs for at most ``batch_size`` records, or for those of a batch that is fixed."""
         count = len(rows[0])
-        size = min(self.batch_size, 1 << max(count - 1, 0).bit_length())
+        size = fixed or min(self.batch_size, 1 << max(count - 1, 0).bit_length())
         results = network(*(array(_filled(part, size), dtype=part.dtype) for part in rows))
         arrays = [r.asnumpy() for r in ([results] if isinstance(results, NDArray) else results)]
         for i, result in enumerate(arrays):
@@ -209,7 +225,6 @@ class Predictor:
 def _network(
     model: str,
     epoch: int,
-    shapes: tuple[tuple[str, Shape], ...],
     versions: _Files,
     threads: int | None,
     cache_dir: str | None,
@@ -220,7 +235,7 @@ def _network(
     if cache_dir is not None:
         config.cache_dir = cache_dir
     if model.endswith(".onnx"):
-        return load_onnx(model, dict(shapes))
+        return load_onnx(model)
     return load(model, epoch)
 
 

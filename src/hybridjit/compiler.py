@@ -20,6 +20,7 @@ from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
+from .ir.signature import without_sizes
 from .ir.sized import Template, at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
@@ -362,7 +363,9 @@ def plan_one_sample(
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
     try:
         log_of_one = new_log(log.wanted)
-        one = plan_graph(outputs, first, param_types, log_of_one, plan.graph.name, purpose)
+        one = plan_graph(
+            without_sizes(outputs), first, param_types, log_of_one, plan.graph.name, purpose
+        )
     except (ShapeError, DTypeError):
         return None  # a shape is written out in the graph: it is for this batch alone
     if not is_sample_of(one.graph, plan.graph):

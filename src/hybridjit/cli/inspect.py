@@ -21,10 +21,12 @@ from ..formats.mxnet import symbol_json
 from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
+from ..ir.signature import in_call_order
 from ..loading import bare_name
+from ..onnx.files import read_file
 from ..onnx.functions import inlined
 from ..onnx.graph import unknown_operators
-from ..onnx.load import read_file, read_graph
+from ..onnx.load import read_graph
 from ..onnx.operators import KNOWN
 from ..onnx.use import Use
 from ..ops.registry import find, lookup
@@ -71,6 +73,12 @@ class Listing:
     def variables(self) -> list[str]:
         return list(dict.fromkeys(line.name for line in self.lines if line.op == "null"))
 
+    def in_call_order(self, inputs: Sequence[str]) -> list[str]:
+        """All inputs of a call in order; ONNX files state those that nothing reads too."""
+        if self.graph is None:
+            return [*inputs]
+        return [*self.stated] or in_call_order(self.graph, inputs)
+
     @property
     def readings(self) -> list[Reading]:
         return [
@@ -93,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     roles = roles_of(names, learned, listing.readings)
     sections = [
         _summary(args, listing),
-        _section("inputs", list(roles.inputs)),
+        _section("inputs", listing.in_call_order(roles.inputs)),
         _section("labels (not needed for inference)", list(roles.labels)),
         _section("outputs", listing.outputs),
         _operators(listing),
@@ -137,7 +145,8 @@ def _of_onnx(
     except UnknownOpError:
         return _of_onnx_nodes(path), {}
     listing = _of_nodes(imported.heads, Changes())
-    return replace(listing, stated=imported.inputs), imported.params
+    outputs = [*imported.outputs]
+    return replace(listing, outputs=outputs, stated=imported.inputs), imported.params
 
 
 def _of_onnx_nodes(path: str) -> Listing:

@@ -16,7 +16,6 @@ from ..library.build import Built, Network, Request, build, build_training
 from ..library.files import write_files
 from ..library.targets import find_targets
 from ..options import Options
-from ..sym import Symbol
 from ..target import Target
 from .arguments import BATCH, UsageError, folder
 from .model import model_of, parameters
@@ -77,9 +76,8 @@ def _network(args: argparse.Namespace) -> Network:
     if model.params is None:
         raise UsageError("a library has the network's parameters in it: give --params")
     args.name = args.name or model.name
-    names = tuple(Symbol(model.outputs).list_outputs())
     params = parameters(model, param_types)
-    return Network(model.outputs, names, input_types, param_types, params)
+    return Network(model.outputs, model.output_names, input_types, param_types, params)
 
 
 def _one_sample(

@@ -18,6 +18,7 @@ from ..errors import MXNetError
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
+from ..ir.signature import in_call_order
 from ..loading import load_params, require_parameters
 from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
@@ -32,18 +33,20 @@ Types = dict[str, TensorType]
 class Model:
     """A graph without its labels, and its arrays; ``params`` None when no file was given.
 
-    inputs  variables that a caller gives: those that are no parameters
-    stated  types of inputs that the file itself says
+    output_names  as callers know them
+    stated        types of inputs that the file itself says
     """
 
     name: str
     outputs: tuple[Output, ...]
+    output_names: tuple[str, ...]
     roles: Roles
     params: dict[str, np.ndarray] | None
     stated: Mapping[str, TensorType] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """Variables that a caller gives, in the order of a call."""
         return self.roles.inputs
 
 
@@ -65,21 +68,22 @@ def read_model(
     roles = sort_variables(outputs, arrays or ())
     if params is not None and arrays is not None:
         require_parameters(roles, params, arrays)
-    kept = [name for name in roles.labels if name in given]
+    kept = {*roles.inputs, *(name for name in roles.labels if name in given)}
     cut = tuple(name for name in roles.labels if name not in given)
-    roles = Roles((*roles.inputs, *kept), cut, roles.missing)
+    inputs = in_call_order(outputs, [name for name in variables(outputs) if name in kept])
+    roles = Roles(tuple(inputs), cut, roles.missing)
     name = Path(symbol).name.removesuffix(".json").removesuffix("-symbol")
-    return Model(name, without_labels(outputs, cut), roles, arrays)
+    outputs = without_labels(outputs, cut)
+    return Model(name, outputs, tuple(o.name for o in outputs), roles, arrays)
 
 
 def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
-    """The model of an ONNX file; inputs that nothing reads are none."""
+    """The model of an ONNX file."""
     imported = read_graph(path, {n: s for n, s in shapes.items() if BATCH not in s})
-    read = set(variables(imported.heads))
-    inputs = tuple(name for name in imported.inputs if name in read)
-    stated = {name: imported.inputs[name] for name in inputs}
+    roles = Roles(tuple(imported.inputs), (), ())
     name = Path(path).name.removesuffix(".onnx")
-    return Model(name, imported.heads, Roles(inputs, (), ()), imported.params, stated)
+    made = imported.heads, imported.outputs, roles, imported.params, imported.inputs
+    return Model(name, *made)
 
 
 def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, Types, Types]:
@@ -95,24 +99,24 @@ def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, 
 def variable_types(
     model: Model, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, np.dtype]
 ) -> tuple[Types, Types]:
-    """Types of the inputs, in the graph's order, and of the parameters.
+    """Types of the inputs, in the order of a call, and of the parameters.
 
     Raises UsageError for a name that is no variable's and for an input whose shape is not known,
     MXNetError when the shapes contradict the graph.
     """
     names = variables(model.outputs)
-    _require_names({**shapes, **dtypes}, names, model)
+    _require_names({**shapes, **dtypes}, [*names, *model.inputs], model)
     given = {n: TensorType(shapes.get(n), dtypes.get(n)) for n in {**shapes, **dtypes}}
     known = {**model.stated, **given}
     known |= {n: merge(t, given[n]) for n, t in model.stated.items() if n in given}
     known |= {name: type_of(array) for name, array in (model.params or {}).items()}
     types = infer_node_types(model.outputs, known)
-    found = {node.name: types[node][0] for node in types if node.is_variable}
-    unknown = [name for name in model.inputs if name in found and not found[name].is_known]
+    found = known | {node.name: types[node][0] for node in types if node.is_variable}
+    unknown = [name for name in model.inputs if not found[name].is_known]
     if unknown:
         options = " ".join(f"--shape {name}=..." for name in unknown)
         raise UsageError(f"the shape of {listed(unknown)} is not known: give {options}")
-    inputs = {name: found[name] for name in names if name in model.inputs}
+    inputs = {name: found[name] for name in model.inputs}
     params = {name: found[name] for name in names if name not in model.inputs}
     _require_types(params)
     return inputs, params

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import initializer
 from ..context import Context
+from ..keywords import by_position, of_function
 from ..types import DType
 from . import model_file, saving
 from .hooks import HookHandle
@@ -246,7 +247,9 @@ class Block:
 
     # ---- running ------------------------------------------------------------------------------
 
-    def __call__(self, *args: Nested) -> Nested:
+    def __call__(self, *args: Nested, **named: Nested) -> Nested:
+        if named:
+            args = tuple(self._by_position(args, named))
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -255,6 +258,14 @@ class Block:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, output)
         return output
+
+    def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
+        """Arguments by position. Raises TypeError for names that are no argument's."""
+        return by_position(self._parameters_of_call(), args, named)
+
+    def _parameters_of_call(self) -> Mapping[str, object]:
+        """Names of a call's arguments with their defaults."""
+        return of_function(self.forward)
 
     def forward(self, *args: Nested) -> Nested:
         """To override: what the block computes."""

@@ -21,6 +21,7 @@ from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
 from ..forks import Rank, held_at_fork
 from ..ir.node import precision_of
+from ..keywords import of_function
 from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -199,6 +200,10 @@ class HybridBlock(Block):
         _check_outputs(wanted, given)
         return bound.BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
+    def for_arrays(self, *args: Nested) -> HybridBlock:
+        """The block whose graph is for these arrays: this one, but where sizes decide."""
+        return self
+
     def verify(
         self, *args: object, tolerance: float | None = None, train: bool = False
     ) -> verification.Verdict:
@@ -231,6 +236,13 @@ class HybridBlock(Block):
             wanted = training.tape_variables(named) or training.floating(given)
             return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
         return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
+
+    def _parameters_of_call(self) -> Mapping[str, object]:
+        """The arguments of ``hybrid_forward`` that are arrays of a call."""
+        if type(self).forward is not HybridBlock.forward:
+            return super()._parameters_of_call()
+        found = of_function(self.hybrid_forward, skipped=1)  # after F
+        return {name: default for name, default in found.items() if name not in self._reg_params}
 
     def _forward_any(self, args: tuple[object, ...]) -> Nested:
         tensors = list(tensors_in(args))
@@ -358,7 +370,7 @@ class HybridBlock(Block):
                 "Please first call block.hybridize() and then run forward with this block at least "
                 "once before calling export."
             )
-        return export_graph(traced.symbol, self.collect_params(), path, epoch, remove_amp_cast)
+        return export_graph(traced, self.collect_params(), path, epoch, remove_amp_cast)
 
     def export_onnx(
         self,

@@ -13,13 +13,14 @@ from ..context import Context
 from ..formats.atomic import together
 from ..formats.mxnet import params as params_file
 from ..formats.mxnet import symbol_json
-from ..sym import Symbol
+from ..ir.signature import in_order
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays
 from .parameter.loading import load_value
 
 if TYPE_CHECKING:
     from .block import Block
+    from .trace import Trace
 
 
 def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
@@ -101,9 +102,11 @@ def _check_extra(
 
 
 def export_graph(
-    symbol: Symbol, params: ParameterDict, path: str, epoch: int, remove_amp_cast: bool
+    trace: Trace, params: ParameterDict, path: str, epoch: int, remove_amp_cast: bool
 ) -> tuple[str, str]:
     """Write a graph and the parameters in it, as ``HybridBlock.export`` does; both file names."""
+    symbol = trace.symbol
+    outputs = in_order(symbol.outputs, trace.input_names)
     aux = set(symbol.list_auxiliary_states())
     arrays = {
         ("aux:" if name in aux else "arg:") + name: params[name].value_on_file()
@@ -112,7 +115,7 @@ def export_graph(
     }
     names = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
     together(
-        lambda: symbol_json.save(names[0], symbol.outputs, remove_amp_cast),
+        lambda: symbol_json.save(names[0], outputs, remove_amp_cast),
         lambda: params_file.save(names[1], arrays),
     )
     return names

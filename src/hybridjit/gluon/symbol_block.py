@@ -7,8 +7,10 @@ graph's other variables, under their full names. It runs as a graph from the sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import Parameter
 from os.path import commonprefix
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +18,13 @@ from .. import sym
 from ..context import Context
 from ..formats.mxnet import symbol_json
 from ..ir.node import topological
+from ..ir.signature import fixed_shapes
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype
 from ..sym import Symbol
 from ..sym.creation import declared_stypes
-from ..types import DType
+from ..sym.symbol import FUNCTIONS
+from ..types import DType, PartialShape
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 from .structure import Nested, regroup
@@ -41,11 +45,15 @@ class SymbolBlock(HybridBlock):
     def __init__(
         self, outputs: object, inputs: object, params: ParameterDict | None = None
     ) -> None:
+        self._begin(params)
+        self._trace: Trace = of_symbols(outputs, inputs)
+        self._add_params()
+
+    def _begin(self, params: ParameterDict | None) -> None:
+        """A block of full names, without a graph yet."""
         super().__init__(prefix=None, params=None)
         self._prefix = ""
         self._params = ParameterDict("", params)
-        self._trace: Trace = of_symbols(outputs, inputs)
-        self._add_params()
 
     @staticmethod
     def imports(
@@ -74,6 +82,15 @@ class SymbolBlock(HybridBlock):
     def input_names(self) -> tuple[str, ...]:
         """The names of the inputs, in the order in which the block is called with them."""
         return tuple(self._trace.input_names)
+
+    @property
+    def input_shapes(self) -> dict[str, PartialShape | None]:
+        """The shapes that inputs have by the graph, None for any and for sizes that may be any."""
+        found = fixed_shapes(self._trace.outputs)
+        return {name: found.get(name) for name in self._trace.input_names}
+
+    def _parameters_of_call(self) -> Mapping[str, object]:
+        return dict.fromkeys(self.input_names, Parameter.empty)
 
     def _add_params(self) -> None:
         """A parameter for every variable that is no input; auxiliary states come last."""
@@ -141,16 +158,30 @@ class SymbolBlock(HybridBlock):
         return self.forward_symbols(*args)
 
     def forward_symbols(self, *args: Nested) -> Nested:
-        """The graph with its inputs replaced by ``args``."""
-        spliced = self._trace.symbol(**dict(zip(self._trace.input_names, args)))
+        """The graph with its inputs replaced by ``args``, which have to have the graph's sizes."""
+        shapes = fixed_shapes(self._trace.outputs)
+        given: dict[str, Any] = {
+            name: _of_shape(arg, name, shapes[name]) if shapes.get(name) else arg
+            for name, arg in zip(self._trace.input_names, args)
+        }
+        spliced = self._trace.symbol(**given)
         return regroup(list(spliced), self._trace.out_format)
 
     def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Nested, **kwargs: Nested) -> Nested:
         """Not used: the graph is given."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
 
-    def _exportable(self) -> Trace:
+    def _exportable(self) -> Trace | None:
         return self._trace
+
+
+def _of_shape(x: Nested, name: str, shape: PartialShape) -> Symbol:
+    """``x``, refused where it has other sizes: the second operand is for its shape alone."""
+    axes = tuple(axis for axis, size in enumerate(shape) if size is not None)
+    ones = sym.sum(x, axis=axes, keepdims=True)
+    like = sym.broadcast_to(ones, shape=tuple(size or 0 for size in shape))
+    same = FUNCTIONS["_internal"]["_identity_with_attr_like_rhs"]
+    return same(x, like, name=f"{name}_sizes")  # type: ignore[no-any-return]
 
 
 def _hinted_dtypes(graph: Symbol) -> Mapping[str, object]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..records import dataclass
 from .node import Node, Output, topological
+from .signature import in_call_order
 
 # Names of operator inputs that are learned: a variable there is a parameter, not an input.
 _LEARNED = frozenset(
@@ -43,7 +44,7 @@ class Reading(NamedTuple):
 class Roles:
     """The variables of a graph that have no parameter, each list in the graph's order.
 
-    inputs   what a caller gives
+    inputs   what a caller gives, in the order of a call
     labels   read by the ends of training graphs only; inference does not need them
     missing  what operators read as weights and the like
     """
@@ -75,7 +76,8 @@ def sort_variables(outputs: Iterable[Output], params: Collection[str]) -> Roles:
     nodes = [node for node in topological(outputs) if node.is_variable]
     learned = {node.name for node in nodes if is_learned(node.text)}
     names = [name for name in variables(outputs) if name not in params]
-    return roles_of(names, learned, readings(outputs))
+    roles = roles_of(names, learned, readings(outputs))
+    return replace(roles, inputs=tuple(in_call_order(outputs, roles.inputs)))
 
 
 def is_learned(text: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.atomic import system_errors
+from ..keywords import by_position
 from ..opening import open_file
 
 if TYPE_CHECKING:
@@ -123,7 +125,8 @@ class _Opened:
 
 
 class Library:
-    """A network. Call it with its inputs' arrays; calls from several threads may overlap.
+    """A network. Call it with its inputs' arrays, in order or by name; calls from several threads
+    may overlap.
 
     inputs, outputs  their names, in order
     target           the CPU that the code which runs is for
@@ -141,8 +144,11 @@ class Library:
         self._idle: list[_Context] = [self._new_context()]
         self.target: str = opened.call("target", self._idle[0].address).decode()
 
-    def __call__(self, *arrays: np.ndarray) -> np.ndarray | list[np.ndarray]:
-        """The output, or a list of several. Raises ShapeError and DTypeError for other arrays."""
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | list[np.ndarray]:
+        """The output, or a list of several. Raises ShapeError and DTypeError for other arrays,
+        TypeError for names that are no input's."""
+        if named:
+            arrays = tuple(by_position(dict.fromkeys(self.inputs, Parameter.empty), arrays, named))
         batch, given = self._checked(arrays)
         made = self._new_outputs(batch)
         try:
@@ -260,7 +266,7 @@ class TrainingLibrary(Library):
             given = _checked(given, fact, 1, "state")
         self._access("set", name, given)
 
-    def __call__(self, *arrays: np.ndarray) -> np.ndarray | list[np.ndarray]:
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | list[np.ndarray]:
         """Raises MXNetError: the library trains."""
         raise MXNetError(_TRAINS)
 

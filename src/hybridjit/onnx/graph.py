@@ -14,9 +14,12 @@ import numpy as np
 from ..errors import MXNetError, ShapeError, UnknownOpError
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import dtype_of
-from ..ir.node import Output
+from ..ir.node import Node, Output, apply
 from ..ir.roles import variables
-from ..types import Shape, TensorType, shape_text
+from ..ir.signature import annotated, fixed_to, in_order, rebuilt
+from ..ops.registry import lookup
+from ..records import replace
+from ..types import CODE_OF_DTYPE, FLOAT32, PartialShape, Shape, TensorType, shape_text
 from .functions import inlined
 from .importer import (
     Importer,
@@ -27,7 +30,7 @@ from .importer import (
     nodes_of,
     supported,
 )
-from .open_sizes import Imported, for_all_sizes
+from .open_sizes import Imported, for_all_sizes, stand_in_shapes
 from .use import Use
 
 _NAMED = 4  # nodes of an unknown operator that an error names
@@ -52,13 +55,47 @@ def make_graph(
     require_known(model.graph, known)
     make = partial(_graph_for, model, known, folder)
     try:
-        return make(shapes)
+        return _described(make(shapes))
     except ShapeError:
         sizes = _open_sizes(model.graph, shapes)
         made = for_all_sizes(lambda closed: make({**shapes, **closed}), sizes) if sizes else None
         if made is None:
             raise
-        return made._replace(params=_read_params(made.params, made.heads))
+        return _described(made._replace(params=_read_params(made.params, made.heads)))
+
+
+def _described(made: Imported) -> Imported:
+    """The graph with what its file says of inputs and outputs: names, order, types."""
+    heads = annotated(_named(made.heads, made.outputs), _texts(made.inputs))
+    return made._replace(heads=in_order(heads, list(made.inputs)))
+
+
+def _texts(inputs: Mapping[str, TensorType]) -> dict[str, dict[str, str]]:
+    """Attributes of inputs: sizes that are known are fixed, and float32 needs no word."""
+    return {
+        name: {
+            **({} if t.shape is None else fixed_to(t.shape)),
+            **_dtype_text(t),
+        }
+        for name, t in inputs.items()
+    }
+
+
+def _dtype_text(type: TensorType) -> dict[str, str]:
+    is_usual = type.dtype is None or type.dtype == FLOAT32
+    return {} if is_usual else {"__dtype__": str(CODE_OF_DTYPE[type.dtype])}  # type: ignore[index]
+
+
+def _named(heads: Sequence[Output], names: Sequence[str]) -> tuple[Output, ...]:
+    """The graph whose outputs are made by nodes of these names."""
+    called: dict[Node, str] = {}
+    alone = []
+    for head, name in zip(heads, names):
+        if head.node in called or head.node.is_variable or len(head.node.output_names) > 1:
+            head = Output(apply(lookup("identity"), name, (head,), {}))
+        called[head.node] = name
+        alone.append(head)
+    return rebuilt(alone, lambda n: replace(n, name=called[n]) if n in called else n)
 
 
 def _graph_for(
@@ -71,6 +108,8 @@ def _graph_for(
     graph = model.graph
     assert graph is not None
     importer = Importer(opset_of(model), folder)
+    given = {info.name for info in graph.input} | {t.name for t in graph.initializer}
+    importer.reserve(info.name for info in graph.output if info.name not in given)
     values = {t.name: initializer(importer, t, folder) for t in graph.initializer}
     inputs: dict[str, TensorType] = {}
     for info in graph.input:
@@ -81,8 +120,36 @@ def _graph_for(
     _refuse_others(shapes, inputs)
     importer.count_readers(graph)
     importer.run(graph.node, values, known)
-    heads = tuple(_head(importer, values, info.name) for info in graph.output)
-    return Imported(heads, _read_params(importer.params, heads), inputs)
+    names = tuple(info.name for info in graph.output)
+    heads = tuple(_head(importer, values, name) for name in names)
+    params = _read_params(importer.params, heads)
+    return Imported(heads, params, inputs, names, frozenset(importer.sized))
+
+
+def input_shapes(model: messages.Model) -> dict[str, PartialShape | None]:
+    """The shapes of the model's inputs as it declares them, None for sizes that are open."""
+    assert model.graph is not None
+    return {info.name: _declared(info) for info in _inputs(model.graph)}
+
+
+def _declared(info: messages.ValueInfo) -> PartialShape | None:
+    tensor = info.type.tensor_type if info.type is not None else None
+    return None if tensor is None or tensor.shape is None else tuple(map(_size, tensor.shape.dim))
+
+
+def _inputs(graph: messages.Graph) -> list[messages.ValueInfo]:
+    """Those without an initializer."""
+    held = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in held]
+
+
+def example_shapes(model: messages.Model) -> dict[str, Shape]:
+    """Shapes that the inputs with open sizes may have. Raises MXNetError for an unknown rank."""
+    assert model.graph is not None
+    sizes = _sizes_by_name(model.graph, {})
+    if sizes is None:
+        raise MXNetError("the number of axes of an input is open")
+    return stand_in_shapes(sizes)[0]
 
 
 def _open_sizes(
@@ -94,9 +161,15 @@ def _open_sizes(
     """
     if any(_looks_for_ones(node) for _, node in nodes_of(graph)):
         return None
+    return _sizes_by_name(graph, shapes) or None
+
+
+def _sizes_by_name(
+    graph: messages.Graph, shapes: Mapping[str, Shape]
+) -> dict[str, list[int | str]] | None:
+    """Sizes of inputs with open ones; None where a number of axes is not known."""
     found = {}
-    held = {tensor.name for tensor in graph.initializer}
-    for info in (i for i in graph.input if i.name not in held and i.name not in shapes):
+    for info in (i for i in _inputs(graph) if i.name not in shapes):
         tensor = info.type.tensor_type if info.type is not None else None
         if tensor is None or tensor.shape is None:
             return None
@@ -106,7 +179,7 @@ def _open_sizes(
         ]
         if any(isinstance(size, str) for size in sizes):
             found[info.name] = sizes
-    return found or None
+    return found
 
 
 def opset_of(model: messages.Model) -> int:
@@ -152,8 +225,8 @@ def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
     if tensor is None:
         raise MXNetError(f"input '{info.name}' is no tensor")
     dtype = supported(dtype_of(tensor.elem_type, f"input '{info.name}'"))
-    declared = None if tensor.shape is None else tuple(_size(d) for d in tensor.shape.dim)
-    if shape is not None and declared is not None and not _fits(shape, declared):
+    declared = _declared(info)
+    if shape is not None and not fits(shape, declared):
         asked = shape_text(tuple(shape))
         raise ShapeError(f"input '{info.name}' is {TensorType(declared, dtype)}, not {asked}")
     return TensorType(declared if shape is None else tuple(shape), dtype)
@@ -176,7 +249,10 @@ def _name_of(dimension: messages.Dimension) -> str:
     return name if name.replace(".", "_").isidentifier() and name != "None" else ""
 
 
-def _fits(shape: Shape, declared: Sequence[int | None]) -> bool:
+def fits(shape: Shape, declared: PartialShape | None) -> bool:
+    """Whether a shape is one that the model declares."""
+    if declared is None:
+        return True
     pairs = zip(shape, declared)
     return len(shape) == len(declared) and all(d in (None, size) for size, d in pairs)
 
@@ -190,10 +266,7 @@ def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]
 def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
     if name not in values:
         raise MXNetError(f"no node makes the output '{name}'")
-    value = values[name]
-    if value.output is None or value.output.node.is_variable:
-        return importer.outputs("identity", Value(value.type, None, importer.edge(value)))[0].output  # type: ignore[return-value]
-    return value.output
+    return importer.edge(values[name])
 
 
 def _read_params(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..ops.building import ON_ARRAYS, infer_types
 from ..ops.namespace import attr_texts
 from ..ops.record import OpDef
 from ..ops.registry import lookup
-from ..records import dataclass
+from ..records import dataclass, replace
 from ..types import (
     DTYPE_CODES,
     PartialShape,
@@ -47,12 +47,14 @@ class Value:
     """A tensor while a graph is made: known elements, or a place in the symbol.
 
     stored  ONNX's code of the element type that the model gives them, 0 where nobody asks
+    sized   whether known elements may follow from the sizes of inputs
     """
 
     type: TensorType
     array: np.ndarray | None = None
     output: Output | None = None
     stored: int = 0
+    sized: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -74,6 +76,8 @@ class Importer:
         self.opset = opset
         self.folder = folder
         self.params: dict[str, np.ndarray] = {}
+        self.sized: set[str] = set()  # parameters that may follow from the sizes of inputs
+        self._is_sized = False  # whether the use that is translated has looked at sizes
         self._left = limit
         self._steps_left = _STEPS
         self._scope: Mapping[str, Value] = {}
@@ -106,6 +110,7 @@ class Importer:
 
     def type(self, x: Value) -> TensorType:
         """What is known of a value's type."""
+        self._is_sized |= x.array is None
         return x.type
 
     def shape(self, x: Value) -> Shape:
@@ -115,6 +120,7 @@ class Importer:
                 f"needs the shape of an operand, and of {x.type} not all is known: give the "
                 "shapes of the model's inputs (shapes={'name': (1, 3, 224, 224)}, or --shape)"
             )
+        self._is_sized |= x.array is None
         return x.type.dims
 
     def rank(self, x: Value) -> int:
@@ -130,11 +136,11 @@ class Importer:
     def constant(self, array: np.ndarray) -> Value:
         """Known elements."""
         array = np.asarray(array)
-        return Value(type_of(array), array)
+        return Value(type_of(array), array, sized=self._is_sized)
 
     def stored(self, x: Value, code: int) -> Value:
         """The same elements, which the model holds in the element type with this code."""
-        return Value(x.type, x.array, x.output, code)
+        return replace(x, stored=code)
 
     def like(self, x: Value, number: float) -> Value:
         """A number of the element type of ``x``, of shape (1,)."""
@@ -253,6 +259,8 @@ class Importer:
             name = self._fresh(f"{self._use.name if self._use else 'constant'}_constant")
             found = x.array, self._parameter(name, x.array)
             self._variables[id(x.array)] = found
+            if x.sized:
+                self.sized.add(name)
         return found[1]
 
     def _parameter(self, name: str, array: np.ndarray) -> Output:
@@ -278,6 +286,10 @@ class Importer:
             fresh = f"{name}_{number}"
         self._names.add(fresh)
         return fresh
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for the nodes of the model's outputs."""
+        self._names.update(names)
 
     def count_readers(self, graph: messages.Graph) -> None:
         """Of each name in a graph and those in its nodes; nothing is known of other graphs."""
@@ -329,6 +341,7 @@ class Importer:
         self, use: Use, operands: Sequence[Value | None], known: Mapping[str, Translation]
     ) -> Sequence[Value | None]:
         before, self._use = self._use, use
+        was_sized, self._is_sized = self._is_sized, any(x.sized for x in operands if x is not None)
         try:
             made = known[use.op_type](self, use, *operands)
         except MXNetError as error:
@@ -337,7 +350,7 @@ class Importer:
             misfit = MXNetError(f"its operands and attributes do not belong together: {error}")
             raise located(misfit, str(use), _rows(use, operands)) from error
         finally:
-            self._use = before
+            self._use, self._is_sized = before, was_sized
         return [made] if isinstance(made, Value) else made
 
 

@@ -1,6 +1,6 @@
 """``hybridjit.onnx.load``: a block from an ONNX file, and what MXNet has for that.
 
-In: a file's name, and the shapes of its inputs where the file leaves them open. Out: a hybridized
+In: a file's name, and shapes of its inputs where the file leaves them open. Out: a hybridized
 block. The file is from anybody: it ends in a network or in an MXNetError.
 """
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .. import sym
 from ..context import Context
-from ..errors import ModelFormatError
-from ..formats.atomic import system_errors
+from ..errors import ShapeError
 from ..formats.onnx import messages
-from ..gluon.parameter.single import Fresh
 from ..gluon.symbol_block import SymbolBlock
 from ..nd import NDArray
 from ..nd import array as array_
-from ..opening import open_file
 from ..sym import Symbol
 from ..types import Shape
-from .graph import Imported, make_graph
-from .operators import KNOWN
+from .blocks import SizedBlock, make_block
+from .files import ModelFile, read_file
+from .open_sizes import Imported
 
 Path = str | os.PathLike[str]
-_MAX_BYTES = 1 << 31  # what a message can be long by its format
 
 
 def load(
@@ -33,42 +29,28 @@ def load(
 ) -> SymbolBlock:
     """The network of an ONNX file, operator sets 6 to the newest, ready to be called.
 
-    ``shapes`` are those of inputs, by name, where the file leaves sizes open that its nodes ask
-    for. The inputs are called in the file's order; those with an initializer are parameters.
+    ``shapes`` are those of the first call's inputs, by name: where nodes ask for sizes that the
+    file leaves open, there is a graph for each sizes of a call, and this one is made at once. The
+    inputs are called in the file's order, or by name; those with an initializer are parameters.
     Raises ModelFormatError for a file that is none, UnknownOpError listing operators that are not
     known with their nodes, and MXNetError naming the node for what is not supported.
     """
-    return make_block(read_graph(path, shapes), ctx)
+    file = ModelFile(path)
+    try:
+        made = file.graph(shapes or {})
+    except ShapeError:
+        if shapes or not file.is_open:
+            raise
+        made = None
+    file.forget()
+    if made is None or (shapes and file.is_open):
+        return SizedBlock(file, made, ctx)
+    return make_block(made, ctx)
 
 
 def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Imported:
     """The same as a symbol's heads with parameters and inputs. Raises what :func:`load` does."""
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
-    try:
-        return make_graph(read_file(path), KNOWN, folder, shapes or {})
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
-
-
-def read_file(path: Path) -> messages.Model:
-    """A file's messages. Raises MXNetError for a file that cannot be read, ModelFormatError."""
-    with system_errors(path), open_file(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        if size > _MAX_BYTES:
-            raise ModelFormatError(f"{size} bytes: a model has at most {_MAX_BYTES}")
-        file.seek(0)
-        return messages.read_model(file.read(size))
-
-
-def make_block(imported: Imported, ctx: Context | None = None) -> SymbolBlock:
-    """A hybridized block of a graph with its parameters."""
-    block = SymbolBlock(Symbol(imported.heads), [sym.var(name) for name in imported.inputs])
-    fresh = {name: Fresh(array) for name, array in imported.params.items()}
-    block.collect_params().load_dict(
-        fresh, ctx, ignore_extra=True, cast_dtype=True, dtype_source="saved"
-    )
-    block.hybridize()
-    return block
+    return ModelFile(path).graph(shapes or {})
 
 
 # MXNet's functions

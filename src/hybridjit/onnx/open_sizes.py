@@ -34,11 +34,16 @@ Pair = tuple[int, int]
 
 
 class Imported(NamedTuple):
-    """What a graph computes, its parameters, its inputs by name with their types."""
+    """A graph, its parameters, its inputs by name with their types, the names of its outputs.
+
+    sized  parameters that may follow from sizes of inputs
+    """
 
     heads: tuple[Output, ...]
     params: dict[str, np.ndarray]
     inputs: dict[str, TensorType]
+    outputs: tuple[str, ...]
+    sized: frozenset[str]
 
 
 class _DiffersError(Exception):
@@ -47,21 +52,25 @@ class _DiffersError(Exception):
 
 def for_all_sizes(make: Make, sizes: Sizes) -> Imported | None:
     """The graph for all open sizes."""
+    try:
+        pair = [make(shapes) for shapes in stand_in_shapes(sizes)]
+        made = _Merge(*pair).graph(sizes)
+        _require_same_types(made, pair)
+    except (MXNetError, _DiffersError):
+        return None
+    return made
+
+
+def stand_in_shapes(sizes: Sizes) -> list[dict[str, Shape]]:
+    """Shapes of two calls that differ in all sizes that are open."""
     numbers = _stand_ins(sizes)
-    shapes = [
+    return [
         {
             name: tuple(numbers[n][k] if isinstance(n, str) else n for n in dims)
             for name, dims in sizes.items()
         }
         for k in range(2)
     ]
-    try:
-        pair = [make(given) for given in shapes]
-        made = _Merge(*pair).graph(sizes)
-        _require_same_types(made, pair)
-    except (MXNetError, _DiffersError):
-        return None
-    return made
 
 
 def _stand_ins(sizes: Sizes) -> dict[str, Pair]:
@@ -115,7 +124,7 @@ class _Merge:
             for name, t in self._pair[0].inputs.items()
         }
         heads = tuple(self._made[head] for head in self._pair[0].heads)
-        return Imported(heads, self._params, inputs)
+        return self._pair[0]._replace(heads=heads, params=self._params, inputs=inputs)
 
     def _add(self, a: Node, b: Node) -> None:
         if (a.op, a.name, len(a.inputs)) != (b.op, b.name, len(b.inputs)):

@@ -12,13 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import AttributeValueError, MXNetError, ShapeError, located
+from ..errors import MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
-from ..ops.attrs import Attr
+from ..ir.signature import fixed_shape, shape_of
 from ..shapes import partial_shape
-from ..types import DTYPE_CODES, FLOAT32, INT32, UNKNOWN, TensorType, merge, require_possible
+from ..types import (
+    DTYPE_CODES,
+    FLOAT32,
+    INT32,
+    UNKNOWN,
+    PartialShape,
+    TensorType,
+    merge,
+    require_possible,
+    shape_text,
+)
 
-_SHAPE_HINT = Attr("__shape__", "shape")
 _DTYPE_HINTS = {str(code): dtype for code, dtype in DTYPE_CODES.items()}
 
 NodeTypes = dict[Node, tuple[TensorType, ...]]
@@ -109,9 +118,15 @@ def apply_rule(node: Node, types: NodeTypes) -> list[Output]:
 
 
 def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
-    """What is given of a variable; what is not, its own ``__shape__`` and ``__dtype__`` say."""
+    """What is given of a variable; what is not, its own ``__shape__`` and ``__dtype__`` say.
+
+    Raises ShapeError where what is given contradicts sizes that the graph is fixed to.
+    """
     given = known.get(node.name, UNKNOWN)
-    shape = _hinted_shape(node) if given.shape is None else given.shape
+    fixed = fixed_shape(node)
+    if fixed is not None and given.shape is not None:
+        _require_sizes(node, given.shape, fixed)
+    shape = (fixed or _hinted_shape(node)) if given.shape is None else given.shape
     return TensorType(shape, hinted_dtype(node) if given.dtype is None else given.dtype)
 
 
@@ -120,15 +135,21 @@ def hinted_dtype(node: Node) -> np.dtype | None:
     return _DTYPE_HINTS.get(node.text.get("__dtype__", ""))
 
 
-def _hinted_shape(node: Node) -> tuple[int | None, ...] | None:
+def _hinted_shape(node: Node) -> PartialShape | None:
     """``__shape__``: what is negative or unknown is unknown. Malformed hints say nothing."""
-    if "__shape__" not in node.text:
-        return None
-    try:
-        sizes = _SHAPE_HINT.parse(node.text["__shape__"])
-    except AttributeValueError:
-        return None
-    return partial_shape([max(size, -1) for size in sizes])
+    sizes = shape_of(node, "__shape__")
+    return None if sizes is None else partial_shape([max(size, -1) for size in sizes])
+
+
+def _require_sizes(node: Node, given: PartialShape, fixed: PartialShape) -> None:
+    fits = len(given) == len(fixed) and all(
+        a is None or b is None or a == b for a, b in zip(given, fixed)
+    )
+    if not fits:
+        raise ShapeError(
+            f"input '{node.name}' takes shape {shape_text(fixed)}, got {shape_text(given)}: the "
+            "graph was made for these sizes"
+        )
 
 
 def _default_dtypes(order: list[Node], types: NodeTypes) -> bool:

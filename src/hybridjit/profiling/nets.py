@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 
-from .. import sym
 from ..compiler import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
@@ -17,7 +16,6 @@ from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer
 from ..options import Options
-from ..sym import Symbol
 from ..types import type_of
 from .report import Report, measure
 from .training import TrainingReport, profile_training
@@ -88,19 +86,10 @@ class Traced:
 def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
     """``net`` traced for these arrays, which it is called with first. Raises what that raises."""
     net(*arrays)  # initialises what is deferred, and says what does not fit
-    names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
-    outputs = tuple(_outputs(net(*map(sym.var, names))))
+    net = net.for_arrays(*arrays)
+    trace = net._traced(arrays)
     params = {name: param.data() for name, param in net.collect_params().items()}
-    given = dict(zip(names, arrays))
+    given = dict(zip(trace.input_names, arrays))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
     wanted = tape_variables({**given, **params}) or floating(given)
-    return Traced(net.name, outputs, values, fixed, wanted, options_of(net))
-
-
-def _outputs(result: Any) -> Iterator[Output]:
-    """The outputs of a block's result: a Symbol, or nested lists of them."""
-    if isinstance(result, Symbol):
-        yield from result.outputs
-    else:
-        for item in result:
-            yield from _outputs(item)
+    return Traced(net.name, trace.outputs, values, fixed, wanted, options_of(net))

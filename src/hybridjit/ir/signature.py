@@ -1,0 +1,106 @@
+"""What a graph says of its callers' arrays: the inputs' order, and sizes that it is fixed to.
+
+In: a graph whose variables have attributes for it, which MXNet keeps and passes over. Out: the
+inputs in call order, and copies of the graph with other attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..errors import AttributeValueError
+from ..ops.attrs import Attr
+from ..records import replace
+from ..types import PartialShape
+from .node import Node, Output, topological
+
+# The position of an input in a call, where the graph reads its inputs in another order.
+ORDER_KEY = "__input_index__"
+# The shape that a graph was made for, -1 for sizes that may be any.
+SIZES_KEY = "__fixed_shape__"
+_DIGITS = 9  # of a position: more of them, as a stranger's file may have, say nothing
+_LAST = 10**_DIGITS
+_SHAPE = Attr("shape", "shape")
+
+
+def in_call_order(outputs: Iterable[Output], names: Iterable[str]) -> list[str]:
+    """Inputs in the order of a call: by their positions, the others after them as they are."""
+    places = {n.name: _place(n) for n in topological(outputs) if n.is_variable}
+    return sorted(names, key=lambda name: places.get(name, _LAST))
+
+
+def _place(node: Node) -> int:
+    text = node.text.get(ORDER_KEY, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else _LAST
+
+
+def in_order(outputs: Sequence[Output], names: Sequence[str]) -> tuple[Output, ...]:
+    """The graph with the inputs' positions in ``names``, where it does not have that order."""
+    found = dict.fromkeys(n.name for n in topological(outputs) if n.is_variable)
+    read = [name for name in names if name in found]
+    if in_call_order(outputs, [name for name in found if name in read]) == read:
+        return tuple(outputs)
+    return annotated(outputs, {name: {ORDER_KEY: str(names.index(name))} for name in read})
+
+
+def fixed_to(shape: PartialShape) -> dict[str, str]:
+    """The attribute of an input whose sizes are these, and any where they are None."""
+    if all(size is None for size in shape) and shape:
+        return {}
+    return {SIZES_KEY: str(tuple(-1 if size is None else size for size in shape))}
+
+
+def fixed_shapes(outputs: Iterable[Output]) -> dict[str, PartialShape]:
+    """The shapes of inputs that the graph was made for, None for sizes that may be any."""
+    found = {n.name: fixed_shape(n) for n in topological(outputs) if n.is_variable}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def fixed_shape(node: Node) -> PartialShape | None:
+    """What the attribute of :func:`fixed_to` says; a malformed one says nothing."""
+    sizes = shape_of(node, SIZES_KEY)
+    return None if sizes is None else tuple(None if size < 0 else size for size in sizes)
+
+
+def shape_of(node: Node, key: str) -> tuple[int, ...] | None:
+    """An attribute of a variable as a shape, None where there is none or a malformed one."""
+    if key not in node.text:
+        return None
+    try:
+        return _SHAPE.parse(node.text[key])  # type: ignore[no-any-return]
+    except AttributeValueError:
+        return None
+
+
+def without_sizes(outputs: Iterable[Output]) -> tuple[Output, ...]:
+    """The same graph for any sizes."""
+
+    def free(node: Node) -> Node:
+        if SIZES_KEY not in node.text:
+            return node
+        return replace(node, text={k: v for k, v in node.text.items() if k != SIZES_KEY})
+
+    return rebuilt(outputs, free)
+
+
+def annotated(
+    outputs: Iterable[Output], texts: Mapping[str, Mapping[str, str]]
+) -> tuple[Output, ...]:
+    """The same graph; its variables have further attributes, by name."""
+
+    def with_text(node: Node) -> Node:
+        more = texts.get(node.name) if node.is_variable else None
+        return replace(node, text={**node.text, **more}) if more else node
+
+    return rebuilt(outputs, with_text)
+
+
+def rebuilt(outputs: Iterable[Output], changed: Callable[[Node], Node]) -> tuple[Output, ...]:
+    """A copy of the graph with each node changed; nodes before the first change are the same."""
+    outputs = tuple(outputs)
+    made: dict[Node, Node] = {}
+    for node in topological(outputs):
+        inputs = tuple(Output(made[edge.node], edge.index) for edge in node.inputs)
+        new = changed(node)
+        made[node] = new if inputs == node.inputs else replace(new, inputs=inputs)
+    return tuple(Output(made[head.node], head.index) for head in outputs)

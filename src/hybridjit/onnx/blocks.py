@@ -1,0 +1,240 @@
+"""Blocks of ONNX files, among them those whose graph follows from the sizes of the inputs.
+
+In: a graph, or a file whose nodes ask for sizes that it leaves open. Out: a hybridized block.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from .. import sym
+from ..context import Context
+from ..errors import MXNetError, ShapeError
+from ..forks import Rank, held_at_fork
+from ..gluon.bound import BoundCall
+from ..gluon.parameter import Parameter, ParameterDict
+from ..gluon.parameter.single import Fresh
+from ..gluon.structure import Nested
+from ..gluon.symbol_block import SymbolBlock
+from ..gluon.trace import Trace
+from ..nd import NDArray
+from ..sym import Symbol
+from ..types import DType, PartialShape, Shape, is_known_shape
+from ..unwinding import holding
+from ..verification import Verdict
+from .files import ModelFile
+from .graph import fits
+from .open_sizes import Imported
+
+KEPT = 16
+"""Graphs that a block keeps: the one that was not used for longest goes."""
+
+_making = held_at_fork(Rank.TRACING)
+
+
+def make_block(
+    imported: Imported, ctx: Context | None = None, shared: ParameterDict | None = None
+) -> SymbolBlock:
+    """A hybridized block of a graph with its parameters, those in ``shared`` as they are."""
+    inputs = [sym.var(name) for name in imported.inputs]
+    block = SymbolBlock(Symbol(imported.heads), inputs, shared)
+    held = () if shared is None else shared.keys()
+    fresh = {name: Fresh(array) for name, array in imported.params.items() if name not in held}
+    block.collect_params().load_dict(
+        fresh, ctx, bool(held), ignore_extra=True, cast_dtype=True, dtype_source="saved"
+    )
+    block.hybridize()
+    return block
+
+
+class SizedBlock(SymbolBlock):
+    """The network of a file whose nodes ask for sizes that the file leaves open.
+
+    A call of other sizes makes another graph from the file, which stays where it is. All graphs
+    share the parameters of the file; constants that follow from sizes belong to one graph.
+    """
+
+    def __init__(
+        self, file: ModelFile, first: Imported | None = None, ctx: Context | None = None
+    ) -> None:
+        """``first`` is a graph for given sizes; without one no graph is for all sizes."""
+        self._begin(None)
+        self._file, self._ctx = file, ctx
+        self._asks_once = first is not None  # for a graph of all sizes
+        self._open: list[tuple[list[PartialShape | None], SymbolBlock]] = []
+        self._blocks: OrderedDict[tuple[Shape, ...], SymbolBlock] = OrderedDict()
+        self._latest: tuple[tuple[Shape, ...], SymbolBlock] | None = None
+        self._changes: dict[str, Callable[[SymbolBlock], None]] = {}
+        if first is not None:
+            self._keep(first)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(self._file.shapes)
+
+    @property
+    def input_shapes(self) -> dict[str, PartialShape | None]:
+        return dict(self._file.shapes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._file.name}: {', '.join(self._file.shapes)})"
+
+    # Graphs
+
+    def for_arrays(self, *args: Nested) -> SymbolBlock:
+        """The block of the graph for these arrays' sizes, which is made if there is none.
+
+        Raises ShapeError naming the input for a size that the file fixes to another one, and what
+        ``hybridjit.onnx.load`` raises for these sizes.
+        """
+        arrays = [array for array in args if isinstance(array, NDArray)]
+        shapes = tuple([array.shape for array in arrays])
+        latest = self._latest
+        if latest is not None and latest[0] == shapes:
+            return latest[1]
+        names = self._file.shapes
+        if len(arrays) != len(names) or len(arrays) != len(args):
+            raise ValueError(f"the network takes arrays for {', '.join(names)}, got {len(args)}")
+        return self._found(shapes)
+
+    @holding(_making)
+    def _found(self, shapes: tuple[Shape, ...]) -> SymbolBlock:
+        block = self._blocks.get(shapes) or self._made(shapes)
+        self._blocks[shapes] = block
+        self._blocks.move_to_end(shapes)
+        if len(self._blocks) > KEPT:
+            self._blocks.popitem(last=False)
+        self._latest = shapes, block
+        return block
+
+    def _made(self, shapes: tuple[Shape, ...]) -> SymbolBlock:
+        if self._asks_once:
+            self._asks_once = False
+            with suppress(ShapeError):  # nodes ask for sizes that the file leaves open
+                self._keep(self._file.graph({}))
+        for declared, block in self._open:
+            if all(map(fits, shapes, declared)):
+                return block
+        return self._keep(self._file.graph(dict(zip(self._file.shapes, shapes))))
+
+    def _keep(self, imported: Imported) -> SymbolBlock:
+        """The block of a graph, as those before it are."""
+        block = make_block(imported, self._ctx, self._shared(imported))
+        for change in self._changes.values():
+            change(block)
+        if not self._reg_params:
+            self._params.update(block.collect_params())
+            self._reg_params = dict(block._reg_params)
+        shapes = [t.shape for t in imported.inputs.values()]
+        if all(map(is_known_shape, shapes)):
+            self._blocks[tuple(shapes)] = block  # type: ignore[arg-type]
+        else:
+            self._open.append((shapes, block))
+        return block
+
+    def _shared(self, imported: Imported) -> ParameterDict:
+        """Parameters that are the same in every graph."""
+        shared = ParameterDict("")
+        for name, array in imported.params.items():
+            param = self._params.find(name)
+            if param is not None and name not in imported.sized and param.shape == array.shape:
+                shared.update({name: param})
+        return shared
+
+    @holding(_making)
+    def _any(self) -> SymbolBlock | None:
+        """The latest block, or any, or one of invented sizes; None where these do not fit."""
+        blocks = [*self._blocks.values(), *(block for _, block in self._open)]
+        if self._latest is not None:
+            return self._latest[1]
+        if blocks:
+            return blocks[-1]
+        try:
+            return self._keep(self._file.graph(self._file.example()))
+        except MXNetError:
+            return None
+
+    # What a block does, by the graph for its arguments
+
+    def forward(self, x: Nested, *args: Nested) -> Nested:
+        if isinstance(x, NDArray):
+            return self.for_arrays(x, *args).forward(x, *args)
+        return super().forward(x, *args)
+
+    def forward_symbols(self, *args: Nested) -> Nested:
+        """The graph of the latest call, which refuses other sizes."""
+        block = self._any()
+        if block is None:
+            raise MXNetError(
+                f"the graph of {self._file.name} follows from the sizes of its inputs: call the "
+                "network with arrays first, or load it with shapes"
+            )
+        return block.forward_symbols(*args)
+
+    def bind(self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None) -> BoundCall:
+        return self.for_arrays(*args).bind(*args, out=out)
+
+    def verify(self, *args: object, tolerance: float | None = None, train: bool = False) -> Verdict:
+        return self.for_arrays(*args).verify(*args, tolerance=tolerance, train=train)
+
+    def export_onnx(self, path: str, *args: object, **how: Any) -> str:
+        return self.for_arrays(*args).export_onnx(path, *args, **how)
+
+    def infer_shape(self, *args: Nested) -> None:
+        self.for_arrays(*args).infer_shape(*args)
+
+    def infer_type(self, *args: Nested) -> None:
+        self.for_arrays(*args).infer_type(*args)
+
+    def optimize_for(self, x: object, *args: object, **how: Any) -> None:
+        self.for_arrays(x, *args).optimize_for(x, *args, **how)
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
+        """Write the graph of the latest call, which is for its sizes."""
+        if self._latest is None:
+            return super().export(path, epoch, remove_amp_cast)
+        return self._latest[1].export(path, epoch, remove_amp_cast)
+
+    def _exportable(self) -> Trace | None:
+        return None if self._latest is None else self._latest[1]._exportable()
+
+    # What holds for all graphs, those that are made later too
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        self._any()
+        return super().collect_params(select)
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        self._any()
+        return super()._collect_params_with_prefix(prefix)
+
+    def hybridize(
+        self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Any
+    ) -> None:
+        super().hybridize(active, backend, clear, **flags)
+        self._change("hybridize", active, backend, clear, **flags)
+
+    def cast(self, dtype: DType) -> None:
+        super().cast(dtype)
+        self._change("cast", dtype)
+
+    def reset_ctx(self, ctx: Context | list[Context]) -> None:
+        super().reset_ctx(ctx)
+        self._change("reset_ctx", ctx)
+
+    def register_op_hook(self, callback: Callable[..., object], monitor_all: bool = False) -> None:
+        super().register_op_hook(callback, monitor_all)
+        self._change("register_op_hook", callback, monitor_all)
+
+    def _change(self, method: str, *args: Any, **flags: Any) -> None:
+        self._changes[method] = partial(_change, method, args, flags)
+        for block in {*self._blocks.values(), *(block for _, block in self._open)}:
+            self._changes[method](block)
+
+
+def _change(method: str, args: tuple[Any, ...], flags: dict[str, Any], block: SymbolBlock) -> None:
+    getattr(block, method)(*args, **flags)
