@@ -127,8 +127,10 @@ class SizedBlock(SymbolBlock):
         for change in self._changes.values():
             change(block)
         if not self._reg_params:
-            self._params.update(block.collect_params())
-            self._reg_params = dict(block._reg_params)
+            self._params.update(
+                {n: p for n, p in block.collect_params().items() if n not in imported.sized}
+            )
+            self._reg_params = {name: self._params[name] for name in self._params}
         shapes = [t.shape for t in imported.inputs.values()]
         if all(map(is_known_shape, shapes)):
             self._blocks[tuple(shapes)] = block  # type: ignore[arg-type]
@@ -153,10 +155,10 @@ class SizedBlock(SymbolBlock):
             return self._latest[1]
         if blocks:
             return blocks[-1]
-        try:
-            return self._keep(self._file.graph(self._file.example()))
-        except MXNetError:
-            return None
+        for shapes in self._file.examples():
+            with suppress(MXNetError):
+                return self._keep(self._file.graph(shapes))
+        return None
 
     # What a block does, by the graph for its arguments
 
@@ -201,6 +203,9 @@ class SizedBlock(SymbolBlock):
 
     def _exportable(self) -> Trace | None:
         return None if self._latest is None else self._latest[1]._exportable()
+
+    def _check_containers(self) -> None:
+        """The blocks of graphs are no children."""
 
     # What holds for all graphs, those that are made later too
 

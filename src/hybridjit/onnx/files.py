@@ -59,8 +59,8 @@ class ModelFile:
         with self._named_in_errors():
             return make_graph(self._messages(), KNOWN, os.path.dirname(self.path), shapes)
 
-    def example(self) -> dict[str, Shape]:
-        """Shapes that inputs may have. Raises MXNetError where not even their number is known."""
+    def examples(self) -> list[dict[str, Shape]]:
+        """Shapes that inputs may have; none where not even the number of axes is known."""
         return example_shapes(self._messages())
 
     def _messages(self) -> messages.Model:

@@ -143,13 +143,14 @@ def _inputs(graph: messages.Graph) -> list[messages.ValueInfo]:
     return [info for info in graph.input if info.name not in held]
 
 
-def example_shapes(model: messages.Model) -> dict[str, Shape]:
-    """Shapes that the inputs with open sizes may have. Raises MXNetError for an unknown rank."""
+def example_shapes(model: messages.Model) -> list[dict[str, Shape]]:
+    """Shapes that inputs with open sizes may have, of usual sizes and of the smallest."""
     assert model.graph is not None
     sizes = _sizes_by_name(model.graph, {})
     if sizes is None:
-        raise MXNetError("the number of axes of an input is open")
-    return stand_in_shapes(sizes)[0]
+        return []
+    ones = {n: tuple(k if isinstance(k, int) else 1 for k in dims) for n, dims in sizes.items()}
+    return [stand_in_shapes(sizes)[0], ones]
 
 
 def _open_sizes(
