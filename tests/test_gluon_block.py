@@ -115,8 +115,8 @@ def test_what_must_be_overridden(x):
     for block in (gluon.Block(), gluon.HybridBlock()):
         with pytest.raises(NotImplementedError):
             block(x)
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        nn.Dense(3)(x=x)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'y'; the inputs are 'x'"):
+        nn.Dense(3)(y=x)
 
 
 def test_apply_goes_children_first(net):
