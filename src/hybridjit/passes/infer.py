@@ -16,6 +16,7 @@ from ..errors import MXNetError, ShapeError, located
 from ..ir.node import Node, Output, topological
 from ..ir.signature import fixed_shape, shape_of
 from ..shapes import partial_shape
+from ..symbolic import hint_of
 from ..types import (
     DTYPE_CODES,
     FLOAT32,
@@ -146,9 +147,10 @@ def _require_sizes(node: Node, given: PartialShape, fixed: PartialShape) -> None
         a is None or b is None or a == b for a, b in zip(given, fixed)
     )
     if not fits:
+        found = shape_text(tuple(None if size is None else hint_of(size) for size in given))
         raise ShapeError(
-            f"input '{node.name}' takes shape {shape_text(fixed)}, got {shape_text(given)}: the "
-            "graph was made for these sizes"
+            f"input '{node.name}' takes shape {shape_text(fixed)}, got {found}: the graph was made "
+            "for these sizes"
         )
 
 
