@@ -185,8 +185,8 @@ LIMITS = {
     "characters of an attribute": lambda n: symbol_json.loads(
         chain(2, op="clip", attrs={"a_min": "0", "a_max": "1".zfill(n)})
     ),
-    "digits of a number": lambda n: symbol_json.loads(written_by(int("1" * n))),
-    "numbers in one attribute": lambda n: symbol_json.loads(
+    "digits of an integer": lambda n: symbol_json.loads(written_by(int("1" * n))),
+    "values in one attribute": lambda n: symbol_json.loads(
         chain(2, op="transpose", attrs={"axes": f"({'0,' * n})"})
     ),
     "arrays in a file": lambda n: params.loads(empty_arrays(n)),
