@@ -35,16 +35,47 @@ _Files = tuple[tuple[str, int, int], ...]
 class Predictor:
     """A network as a function of batches, which pickles as the names of its files.
 
-    ``model`` is the beginning of MXNet's two files (with ``epoch``), or an ``.onnx`` file; every
-    worker has to see it under that name. ``shapes`` gives the shape of one record for each input,
-    without the batch: records are checked against it, and flat ones are brought into it.
-    ``dtype`` is what records are cast to. At most ``batch_size`` records are computed at a time;
-    the last ones of a batch are filled up to a power of two, so that batches of any size need no
-    more than log2(``batch_size``) + 1 compilations, and each record gets the same bits in any.
-    ``outputs`` names the columns of results; ``key`` is the column that errors name a record by.
-    ``threads`` (of one call; None leaves what ``OMP_NUM_THREADS`` says, which Ray, Dask and Spark
-    set to the worker's share) and ``cache_dir``, the folder of compiled objects, become those of
-    the process that loads the network. Raises ValueError for a ``batch_size`` below 1.
+    A worker loads the network when it is first called. A batch is a dict of arrays, an array, or
+    (by ``frame``) a pandas data frame. At most ``batch_size`` records are computed at a time;
+    the last ones of a batch are filled up to a power of two, so that batches of any size need at
+    most log2(``batch_size``) + 1 compilations. A record has the same bits in each batch.
+
+    Parameters
+    ----------
+    model : str or path
+        Beginning of the names of MXNet's two files, or an ``.onnx`` file; all workers must find
+        it under this name.
+    epoch : int
+        Number in the name of the parameters' file.
+    shapes : dict of str to tuple, optional
+        Shape of one record for each input, without the batch. Records are checked against it,
+        and flat records are reshaped.
+    dtype : str
+        Element type to which records are cast.
+    batch_size : int
+        Largest number of records of one call.
+    outputs : sequence of str
+        Names of the columns of results.
+    key : str, optional
+        Column by which errors name a record.
+    threads : int, optional
+        Number of threads of a call in the process that loads the network. By default
+        ``OMP_NUM_THREADS`` applies, which Ray, Dask and Spark set to the worker's share.
+    cache_dir : str, optional
+        Folder of compiled objects in that process.
+
+    Raises
+    ------
+    ValueError
+        For a ``batch_size`` below 1.
+
+    Examples
+    --------
+    >>> from hybridjit.batch import Predictor
+    >>> predictor = Predictor("examples/digits/digits", shapes={"data": (1, 28, 28)})
+    >>> rows = predictor({"id": [7, 8], "data": np.zeros((2, 784), np.float32)})
+    >>> sorted(rows), rows["output"].shape
+    (['id', 'output'], (2, 10))
     """
 
     def __init__(

@@ -165,10 +165,23 @@ config = Config(dict(os.environ))
 
 @contextmanager
 def override(**values: object) -> Iterator[Config]:
-    """Set switches for the length of a ``with`` block: ``with override(explain=True):``.
+    """Set switches for a ``with`` block.
 
-    A text is read as the environment's would be. Raises ValueError for a switch that is not
-    there, and for a text that it cannot have.
+    Parameters
+    ----------
+    **values
+        Switches in lower case, without ``HYBRIDJIT_``. A string is read like the environment's.
+
+    Raises
+    ------
+    ValueError
+        For an unknown switch, and for a string that is not a value of it.
+
+    Examples
+    --------
+    >>> with mx.override(num_threads=1) as config:
+    ...     config.num_threads
+    1
     """
     unknown = [name for name in values if name.upper() not in _BY_NAME]
     if unknown:

@@ -32,11 +32,30 @@ else:
 
 
 def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
-    """The network of ``prefix-symbol.json`` and ``prefix-0000.params``, ready to be called.
+    """A network from the files ``prefix-symbol.json`` and ``prefix-NNNN.params``.
 
-    It takes the graph's inputs in the graph's order: the variables without a parameter. Labels of
-    training graphs are not asked for, and arrays that the graph does not read are passed over.
-    Raises MXNetError for files that are missing, malformed, or do not belong together.
+    Its inputs are the graph's variables without a parameter, in the order of the graph. Labels
+    of training graphs need not be given; arrays that the graph does not use are ignored.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the two names.
+    epoch : int
+        Number in the name of the parameters' file.
+    ctx : Context, optional
+        Context of the parameters; by default the current one.
+
+    Raises
+    ------
+    MXNetError
+        For files that are missing, malformed, or do not match.
+
+    Examples
+    --------
+    >>> net = mx.load("examples/digits/digits")
+    >>> net(nd.zeros((1, 1, 28, 28))).shape
+    (1, 10)
     """
     path = f"{prefix}-{epoch:04d}.params"
     with _Reading(path) as reading:  # copied from the disk while Python is busy here

@@ -145,12 +145,20 @@ _FINDER = _Finder()
 
 
 def install_as_mxnet() -> None:
-    """From now on ``import mxnet`` in this process is hybridjit. Further calls change nothing.
+    """Make ``import mxnet`` in this process import hybridjit. Further calls have no effect.
 
-    ``import horovod.mxnet`` is then hybridjit.compat.horovod.
+    ``import horovod.mxnet`` then imports hybridjit.compat.horovod. An installed MXNet is not
+    used.
 
-    An installed MXNet is not looked at: hybridjit always wins. Raises ImportError when that MXNet
-    was imported already, since half of the program would hold the other one's arrays.
+    Raises
+    ------
+    ImportError
+        If an installed MXNet was imported before: parts of the program would hold its arrays.
+
+    Examples
+    --------
+    >>> mx.install_as_mxnet()  # doctest: +SKIP
+    >>> import mxnet  # doctest: +SKIP
     """
     present = sys.modules.get(_MXNET)
     if present is not None and not isinstance(present, _Facade):

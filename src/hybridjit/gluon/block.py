@@ -26,9 +26,31 @@ from .types import Init
 
 
 class Block:
-    """Base of all layers and nets.
+    """Base of all layers and networks. A subclass overrides ``forward``.
 
-    ``prefix`` goes before the names of its parameters; ``params`` shares another block's.
+    Blocks and parameters that are assigned to attributes become children, whose parameters
+    ``collect_params`` finds.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters; by default made from the class's name and a count.
+    params : ParameterDict, optional
+        Parameters to share, usually ``other.params`` or ``other.collect_params()``.
+
+    Examples
+    --------
+    >>> class Twice(gluon.Block):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = nn.Dense(3, in_units=3)
+    ...
+    ...     def forward(self, x):
+    ...         return self.layer(self.layer(x))
+    >>> net = Twice()
+    >>> net.initialize()
+    >>> net(nd.ones((1, 3))).shape
+    (1, 3)
     """
 
     # Containers have no row of their own in summary(): their children are all there is to them.
@@ -166,7 +188,19 @@ class Block:
         verbose: bool = False,
         force_reinit: bool = False,
     ) -> None:
-        """Initialise all parameters; ``init`` serves those without an initialiser of their own."""
+        """Initialize all parameters.
+
+        Parameters
+        ----------
+        init : Initializer or str, optional
+            Initializer of parameters without their own; by default Uniform().
+        ctx : Context or list of Context, optional
+            Contexts; by default the current one.
+        verbose : bool
+            Whether the initializer reports each parameter.
+        force_reinit : bool
+            Whether parameters that have values are initialized again.
+        """
         init = initializer.Uniform() if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
@@ -195,10 +229,31 @@ class Block:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Read a file of :meth:`save_parameters`, or one that holds full names.
+        """Read parameters from a file of :meth:`save_parameters`, ``export`` or MXNet.
 
-        Raises AssertionError for a missing name, a shape or a dtype that differs; ValueError for
-        an extra name; MXNetError for a file that cannot be read.
+        Parameters
+        ----------
+        filename : str
+            The file.
+        ctx : Context or list of Context, optional
+            Contexts; by default those of the parameters, else the current one.
+        allow_missing : bool
+            Whether parameters may be absent from the file; they keep their values.
+        ignore_extra : bool
+            Whether the file may hold other names.
+        cast_dtype : bool
+            Whether values of another element type are accepted.
+        dtype_source : str
+            Then the resulting type: "current" (of the parameter) or "saved" (of the file).
+
+        Raises
+        ------
+        AssertionError
+            For a missing name, another shape, or another element type.
+        ValueError
+            For an extra name.
+        MXNetError
+            If the file cannot be read. The parameters then keep their values.
         """
         saving.load_parameters(
             self, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source

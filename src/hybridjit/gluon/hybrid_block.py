@@ -62,7 +62,36 @@ class _Cached(NamedTuple):
 
 
 class HybridBlock(Block):
-    """Base of layers and nets that can be hybridized; override ``hybrid_forward``."""
+    """Base of layers and networks that can be compiled. A subclass overrides ``hybrid_forward``.
+
+    ``hybrid_forward(F, x, ..., **params)`` computes with functions of ``F``, which is ``nd`` in
+    eager calls and ``sym`` while the network is traced. The parameters of the block arrive by
+    their attribute names. After ``hybridize()`` the first call traces and compiles, later calls
+    run the machine code. Children have to be hybrid too.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters; by default made from the class's name and a count.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> class Scaled(gluon.HybridBlock):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         with self.name_scope():
+    ...             self.scale = self.params.get("scale", shape=(1,), init="ones")
+    ...
+    ...     def hybrid_forward(self, F, x, scale):
+    ...         return F.broadcast_mul(F.tanh(x), scale)
+    >>> net = Scaled()
+    >>> net.initialize()
+    >>> net.hybridize()
+    >>> net(nd.zeros((2, 3))).shape
+    (2, 3)
+    """
 
     _is_compiled = True  # False interprets the graph that a call traced
     _precision = ""  # where ``hybridize`` does not say one; "" is that of all networks
@@ -102,30 +131,36 @@ class HybridBlock(Block):
     def hybridize(
         self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Flag
     ) -> None:
-        """Run as a graph from the next call on (or no longer, with ``active=False``).
+        """Compile from the next call on, or stop compiling.
 
-        ``winograd`` False computes convolutions and their gradients by the definition's sums,
-        "always" by Winograd, 1x1 ones by Strassen, wherever that is possible; by default where it
-        pays.
-        ``cache_size`` is how many signatures (shapes and dtypes of the inputs) are kept compiled,
-        16 unless given; the one that was not used for longest goes first, with its code and
-        memory. Other ``flags`` (static_alloc, static_shape and the like) are hints that change
-        nothing visible; names that are not known are accepted. ``clear=False`` keeps a graph that
-        was traced before.
+        Parameters
+        ----------
+        active : bool
+            True compiles; False runs operator by operator on NumPy.
+        backend : str, optional
+            Accepted for MXNet's programs.
+        clear : bool
+            False keeps a graph that was traced before.
+        **flags
+            - ``cache_size``: number of signatures (shapes and dtypes of the inputs) that stay
+              compiled, 16 by default; the least recently used one is released.
+            - ``dynamic``: sizes of inputs that one compilation serves in all values. By default
+              those that vary from call to call, from the second signature on; False for none, True
+              for all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name.
+            - ``precision``: "bfloat16" stores the operands of dense layers, convolutions and
+              products of activations in 16 bits and adds in float32. The default is "float32",
+              unless ``contrib.amp`` set another. Parameters, inputs and outputs stay float32.
+            - ``memory``: "small" saves less of a recorded call for its backward pass, which
+              computes the rest again with the same bits.
+            - ``winograd``: False computes convolutions by the definition's sums; "always" uses
+              Winograd's and Strassen's algorithms wherever possible; by default where they are
+              faster.
+            - ``static_alloc``, ``static_shape`` and other names are accepted without effect.
 
-        ``dynamic`` says for which sizes of inputs one compilation serves all values: by default for
-        those that vary from call to call, from the second signature on; False for none, True for
-        all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name. Raises
-        ValueError for other values.
-
-        ``precision="bfloat16"`` stores what dense layers, convolutions and products of activations
-        multiply in 16 bits, and adds in float32; all else stays float32, and so do parameters,
-        inputs, outputs and all of a call under ``autograd.record()``. Left out, it is float32
-        unless ``contrib.amp`` said otherwise. Raises ValueError for other values.
-
-        ``memory="small"`` saves less of a recorded call for its backward: checkpoints, from which
-        backward computes the rest again, with the same bits. Raises ValueError for other values
-        than that and ``"default"``.
+        Raises
+        ------
+        ValueError
+            For other values of ``dynamic``, ``precision`` and ``memory``.
         """
         Options.of(flags)
         if clear or not active:
@@ -183,11 +218,23 @@ class HybridBlock(Block):
     def bind(
         self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None
     ) -> bound.BoundCall:
-        """A callable on fixed arrays: it reads ``args`` and writes ``out`` at every call.
+        """A callable on fixed arrays: each call reads ``args`` and writes ``out``.
 
-        ``out`` is an array, or a list of them for several outputs; made here when left out. The
-        block has to be hybridized, and ``args`` are arrays, not nested. Raises ValueError for
-        arguments that are not, ShapeError or DTypeError for an ``out`` of another type.
+        It avoids the overhead of a call, for small networks.
+
+        Parameters
+        ----------
+        *args : NDArray
+            The inputs; write new values into them.
+        out : NDArray or list of NDArray, optional
+            The outputs; allocated if left out.
+
+        Raises
+        ------
+        ValueError
+            If the block is not hybridized, or an argument is not an array.
+        ShapeError, DTypeError
+            For an ``out`` of another type.
         """
         if not self._active and self._exportable() is None:
             raise ValueError("bind() is for hybridized blocks: call hybridize() first")
@@ -207,16 +254,26 @@ class HybridBlock(Block):
     def verify(
         self, *args: object, tolerance: float | None = None, train: bool = False
     ) -> verification.Verdict:
-        """Compare the block compiled with the block run by NumPy for these arguments.
+        """Compare compiled with eager results on these arguments.
 
-        ``agrees`` of the result is the answer; printed, it names the first step whose result is
-        further off than ``tolerance`` (a part of the largest value; by default 2e-4, and 0.05 where
-        products are of bfloat16), with the line that it comes from and the part of the compiler to
-        blame, and where the first NaN or infinity arises.
-        With ``train`` in training mode, forward and backward, with the gradients of parameters and
-        of arguments that are variables (of all, if there are no such). Nothing of the block changes
-        but deferred parameters, which are initialised. Raises what a hybridized call raises, with
-        ``train`` NoGradientError for an operator that has none.
+        The result's ``agrees`` is the answer. Printed, it names the first step that differs by
+        more than ``tolerance``, the program's line, the part of the compiler without which the
+        difference disappears, and the first NaN or infinity.
+
+        Parameters
+        ----------
+        *args
+            Arguments of a call.
+        tolerance : float, optional
+            Allowed difference as a fraction of the largest value; 2e-4, and 0.05 for bfloat16.
+        train : bool
+            True compares in training mode, forward and backward, with the gradients of
+            parameters and of arguments that are variables (of all arguments, if none is).
+
+        Raises
+        ------
+        NoGradientError
+            With ``train``, for an operator without a gradient. Other errors are those of a call.
         """
         traced = self._traced(args)
         flat, _ = flatten(args, "input")
@@ -359,10 +416,23 @@ class HybridBlock(Block):
     # ---- files and other services -------------------------------------------------------------
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
-        """Write ``path-symbol.json`` and ``path-<epoch>.params``; returns both names.
+        """Write ``path-symbol.json`` and ``path-NNNN.params``; returns both names.
 
-        Only parameters in the graph are written, as ``arg:`` or ``aux:`` and their full name.
-        Raises RuntimeError when the block was not hybridized and called before.
+        Parameters
+        ----------
+        path : str
+            Beginning of the names.
+        epoch : int
+            Number in the name of the parameters' file.
+        remove_amp_cast : bool
+            Whether precisions that ``contrib.amp`` set are removed.
+
+        Raises
+        ------
+        RuntimeError
+            If the block was not hybridized and called before.
+        MXNetError
+            If the files cannot be written; old files then stay.
         """
         traced = self._exportable()
         if traced is None:
@@ -379,13 +449,31 @@ class HybridBlock(Block):
         dynamic: bool = False,
         dynamic_input_shapes: Sequence[Sequence[int | str | None]] | None = None,
     ) -> str:
-        """Write the graph for these arguments as an ONNX file; returns ``path``.
+        """Write the network as an ONNX file; returns ``path``.
 
-        The file is read back and computed on the arguments before it takes its place. With
-        ``dynamic`` the sizes of ``dynamic_input_shapes`` (a shape for each array) that are None or
-        a name are open; without it all that no operator fixes.
-        Raises UnknownOpError listing every node that cannot be written, ShapeError for a size that
-        cannot be open, MXNetError naming the node whose result in the file is another one.
+        The file is read back and its nodes are computed on the arguments before it replaces an
+        old one.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        *args : NDArray
+            Arguments of a call.
+        dynamic : bool
+            Whether sizes stay open.
+        dynamic_input_shapes : list of tuple, optional
+            With ``dynamic``, a shape for each array; sizes that are None or a name are open. By
+            default all sizes that no operator fixes.
+
+        Raises
+        ------
+        UnknownOpError
+            For operators that cannot be written, with all their nodes.
+        ShapeError
+            For a size that cannot be open.
+        MXNetError
+            If a node's result in the file differs; it names the node.
         """
         from ..onnx.export import write_graph  # noqa: PLC0415 (see tests/test_layers.py)
 

@@ -1,8 +1,8 @@
-"""``gluon.loss``: how far predictions are from what was wanted, one number per sample.
+"""``gluon.loss``: losses of predictions against labels, one value per sample.
 
 In: predictions and labels, optionally a weight for each sample. Out: the loss of every sample
-along ``batch_axis`` (a scalar per sample unless a class says otherwise). Only the values are
-computed: there are no gradients here.
+along ``batch_axis``, unless a class states otherwise. Losses are hybrid blocks: their gradients are
+computed and compiled like those of layers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,26 @@ def _logistic(F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
 
 
 class L2Loss(Loss):
-    """weight / 2 * (label - pred)^2."""
+    """Squared error: weight / 2 * (label - pred)^2.
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Parameters
+    ----------
+    weight : float
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> gluon.loss.L2Loss()(nd.array([[1, 2]]), nd.array([[1, 4]])).asnumpy()
+    array([1.], dtype=float32)
+    """
 
     def __init__(
         self, weight: float = 1.0, batch_axis: int = 0, **kwargs: Unpack[BlockArgs]
@@ -104,7 +123,26 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label - pred|."""
+    """Absolute error: |label - pred|.
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> gluon.loss.L1Loss()(nd.array([[1, 2]]), nd.array([[1, 4]])).asnumpy()
+    array([1.], dtype=float32)
+    """
 
     def __init__(
         self, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockArgs]
@@ -119,10 +157,29 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """Cross entropy of independent yes-or-no labels between 0 and 1.
+    """Cross entropy of independent binary labels.
 
-    ``from_sigmoid`` says that predictions are probabilities already. ``pos_weight`` multiplies the
-    part of the positive labels.
+    Call ``loss(pred, label, sample_weight=None, pos_weight=None)``: labels are between 0 and 1;
+    ``pos_weight`` multiplies the term of the positive labels. The result has one element per
+    sample, the mean over all other axes.
+
+    Parameters
+    ----------
+    from_sigmoid : bool
+        True: predictions are probabilities; False: scores, of which the sigmoid is computed
+        together with the loss without overflow.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+    >>> loss(nd.array([[0], [100]]), nd.array([[1], [1]])).asnumpy().round(4)
+    array([0.6931, 0.    ], dtype=float32)
     """
 
     def __init__(
@@ -170,10 +227,34 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class SoftmaxCrossEntropyLoss(Loss):
-    """-log of the probability of the right class, classes along ``axis``.
+    """Cross entropy of classes: -log of the probability of the right class.
 
-    Labels are class numbers, or with ``sparse_label`` False distributions. ``from_logits`` says
-    that predictions are log-probabilities already.
+    Call ``loss(pred, label, sample_weight=None)``. With ``sparse_label`` labels are class
+    numbers of shape (N, ...) without the axis of classes; numbers outside of the classes count
+    as the nearest class. Otherwise labels are distributions in the shape of ``pred``. The result
+    has one element per sample, the mean over all other axes.
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the classes in ``pred``.
+    sparse_label : bool
+        Whether labels are class numbers.
+    from_logits : bool
+        True: predictions are log-probabilities; False: scores, of which the log-softmax is
+        taken.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    >>> loss(nd.zeros((2, 4)), nd.array([0, 3])).asnumpy().round(4)
+    array([1.3863, 1.3863], dtype=float32)
     """
 
     def __init__(
@@ -207,9 +288,30 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - pred), averaged; predictions are log-probabilities (``from_logits``).
+    """Kullback-Leibler divergence: label * (log(label) - pred).
 
-    Without ``from_logits`` a log-softmax along ``axis`` is taken first.
+    Call ``loss(pred, label, sample_weight=None)`` with distributions as labels. The result has
+    one element per sample, the sum over all other axes.
+
+    Parameters
+    ----------
+    from_logits : bool
+        True: predictions are log-probabilities; False: scores, of which the log-softmax is
+        taken.
+    axis : int
+        Axis of the distribution, for the log-softmax.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.KLDivLoss(from_logits=False)
+    >>> loss(nd.zeros((1, 2)), nd.array([[0.5, 0.5]])).asnumpy().round(4)
+    array([0.], dtype=float32)
     """
 
     def __init__(
@@ -234,9 +336,34 @@ class KLDivLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """-log of the probability of a label sequence; the last class is the blank (Graves 2006).
+    """Connectionist temporal classification: -log of the probability of a label sequence.
 
-    Predictions are scores in ``layout``, labels class numbers in ``label_layout`` padded with -1.
+    Call ``loss(pred, label, pred_lengths=None, label_lengths=None, sample_weight=None)``.
+    ``pred`` has scores for each step and class; the last class is the blank. Labels are class
+    numbers, padded with -1 unless ``label_lengths`` states their lengths. The result has one
+    element per sample. (Graves et al., 2006)
+
+    Parameters
+    ----------
+    layout : str
+        Axes of the predictions: NTC or TNC.
+    label_layout : str
+        Axes of the labels: NT or TN.
+    weight : float, optional
+        Factor of all losses.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.CTCLoss()
+    >>> loss(nd.zeros((1, 4, 3)), nd.array([[0, 1]])).shape
+    (1,)
     """
 
     def __init__(
@@ -273,7 +400,33 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """Quadratic up to a distance of ``rho``, linear beyond. Raises ValueError for rho = 0."""
+    """Huber loss: quadratic up to a distance of ``rho``, linear beyond.
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Parameters
+    ----------
+    rho : float
+        Distance at which the loss becomes linear.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    ValueError
+        For ``rho`` 0.
+
+    Examples
+    --------
+    >>> gluon.loss.HuberLoss()(nd.array([[0], [0]]), nd.array([[1], [3]])).asnumpy()
+    array([0.5, 2.5], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -298,7 +451,28 @@ class HuberLoss(Loss):
 
 
 class HingeLoss(Loss):
-    """max(0, margin - pred * label) for labels -1 and 1."""
+    """Hinge loss: max(0, margin - pred * label) for labels -1 and 1.
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Parameters
+    ----------
+    margin : float
+        Distance from the boundary beyond which the loss is 0.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> gluon.loss.HingeLoss()(nd.array([[0.5], [2]]), nd.array([[1], [1]])).asnumpy()
+    array([0.5, 0. ], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -321,14 +495,51 @@ class HingeLoss(Loss):
 
 
 class SquaredHingeLoss(HingeLoss):
-    """The square of the hinge loss."""
+    """Squared hinge loss: max(0, margin - pred * label)^2; parameters as in :class:`HingeLoss`.
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Examples
+    --------
+    >>> gluon.loss.SquaredHingeLoss()(nd.array([[0.5], [2]]), nd.array([[1], [1]])).asnumpy()
+    array([0.25, 0.  ], dtype=float32)
+    """
 
     def _too_close(self, F: ModuleType, pred: Tensor, label: Tensor) -> Tensor:
         return F.square(super()._too_close(F, pred, label))
 
 
 class LogisticLoss(Loss):
-    """log(1 + exp(-pred * label)) for labels -1 and 1, or 0 and 1 (``label_format`` binary)."""
+    """Logistic loss: log(1 + exp(-pred * label)).
+
+    Call ``loss(pred, label, sample_weight=None)``: ``label`` has as many elements as ``pred``.
+    ``sample_weight`` is broadcast to the losses. The result has one element per sample, the mean
+    over all other axes.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+    label_format : str
+        signed: labels are -1 and 1; binary: 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        For another ``label_format``.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.LogisticLoss(label_format="binary")
+    >>> loss(nd.array([[0]]), nd.array([[1]])).asnumpy().round(4)
+    array([0.6931], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -353,7 +564,28 @@ class LogisticLoss(Loss):
 
 
 class TripletLoss(Loss):
-    """max(0, |positive - pred|^2 - |negative - pred|^2 + margin)."""
+    """Triplet loss: max(0, |positive - pred|^2 - |negative - pred|^2 + margin).
+
+    Call ``loss(pred, positive, negative)`` with arrays of one shape. The result has one element
+    per sample; the squares are summed over all other axes.
+
+    Parameters
+    ----------
+    margin : float
+        Difference of the distances beyond which the loss is 0.
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.TripletLoss(margin=1)
+    >>> loss(nd.array([[0]]), nd.array([[1]]), nd.array([[3]])).asnumpy()
+    array([0.], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -375,10 +607,30 @@ class TripletLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """Negative log-likelihood of Poisson counts, one mean over everything.
+    """Negative log-likelihood of counts under a Poisson distribution.
 
-    With ``from_logits`` predictions are logarithms of the rate. ``compute_full`` adds Stirling's
-    approximation of log(target!) where the target is above 1.
+    Call ``loss(pred, target, sample_weight=None, epsilon=1e-8)``. The result is one mean over
+    all elements.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of all losses.
+    from_logits : bool
+        True: predictions are logarithms of the rate; False: rates, to which ``epsilon`` is added
+        before the logarithm.
+    batch_axis : int
+        Axis of the samples.
+    compute_full : bool
+        Whether Stirling's approximation of log(target!) is added where the target is above 1.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.PoissonNLLLoss()
+    >>> loss(nd.array([[0]]), nd.array([[1]])).asnumpy()
+    array([1.], dtype=float32)
     """
 
     def __init__(
@@ -417,7 +669,28 @@ def _log_factorial(F: ModuleType, n: Tensor) -> Tensor:
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - cos for label 1, max(0, cos - margin) for label -1; the result has shape (N, 1)."""
+    """Cosine distance: 1 - cos for label 1, max(0, cos - margin) for label -1.
+
+    Call ``loss(input1, input2, label, sample_weight=None)`` with rows of vectors and one label
+    per row. The result has shape (N, 1).
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    margin : float
+        Cosine below which unequal pairs have no loss.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.CosineEmbeddingLoss()
+    >>> loss(nd.array([[1, 0]]), nd.array([[0, 1]]), nd.array([1])).asnumpy()
+    array([[1.]], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -452,9 +725,31 @@ def _cosine(F: ModuleType, x: Tensor, y: Tensor) -> Tensor:
 
 
 class SDMLLoss(Loss):
-    """Rows of two batches belong together pairwise, all other rows apart (1905.12786).
+    """Smoothed deep metric learning: rows of two batches match pairwise (arXiv 1905.12786).
 
-    Eagerly only: the number of rows has to be known.
+    Call ``loss(x1, x2)`` with two arrays of shape (N, features). The result has one element per
+    row. It works eagerly only, because the number of rows has to be known.
+
+    Parameters
+    ----------
+    smoothing_parameter : float
+        Probability that is spread over the rows that do not match.
+    weight : float
+        Factor of all losses.
+    batch_axis : int
+        Axis of the samples.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        In a call, if the inputs have different shapes.
+
+    Examples
+    --------
+    >>> gluon.loss.SDMLLoss()(nd.ones((3, 2)), nd.ones((3, 2))).shape
+    (3,)
     """
 
     def __init__(

@@ -37,9 +37,25 @@ _SIBLINGS = (*_VARIANCES, "_running_mean", "_moving_mean", "_gamma", "_beta")
 
 
 class SymbolBlock(HybridBlock):
-    """A graph as a block. ``params`` shares the parameters of the block that the graph is from.
+    """A graph as a block, made from symbols or files.
 
     ``hybridize(active=False)`` runs it operator by operator; ``hybridize()`` compiles it again.
+
+    Parameters
+    ----------
+    outputs : Symbol or list of Symbol
+        The outputs.
+    inputs : Symbol or list of Symbol
+        The variables that a call provides, in this order. All others are parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> x = sym.var("x")
+    >>> net = gluon.SymbolBlock(sym.tanh(x), x)
+    >>> net(nd.zeros((2,))).asnumpy()
+    array([0., 0.], dtype=float32)
     """
 
     def __init__(
@@ -64,10 +80,29 @@ class SymbolBlock(HybridBlock):
         allow_missing: bool = False,
         ignore_extra: bool = False,
     ) -> SymbolBlock:
-        """A block from the files that ``export`` writes; the inputs are called in this order.
+        """A block from files of ``export``.
 
-        Parameters take the dtype that the file has. Raises MXNetError for a file that cannot be
-        read, AssertionError for missing and for extra parameters unless they are allowed.
+        Parameters
+        ----------
+        symbol_file : str
+            The ``-symbol.json`` file.
+        input_names : str or list of str
+            Names of the inputs, in the order of a call.
+        param_file : str, optional
+            The ``.params`` file; parameters take its element types.
+        ctx : Context or list of Context, optional
+            Contexts; by default the current one.
+        allow_missing : bool
+            Whether parameters may be absent from the file.
+        ignore_extra : bool
+            Whether the file may hold other names.
+
+        Raises
+        ------
+        MXNetError
+            If a file cannot be read.
+        AssertionError
+            For missing and for extra parameters.
         """
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         graph = Symbol(symbol_json.load(symbol_file))

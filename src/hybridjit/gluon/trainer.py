@@ -94,12 +94,50 @@ def _lists(params: list[Parameter]) -> _Lists | None:
 
 
 class Trainer:
-    """Updates ``params`` by an optimizer, given by name with its arguments, or as it is.
+    """Optimizer of a set of parameters: ``step`` updates them by their gradients.
 
-    ``params`` in a dictionary are taken in the order of their names; a parameter's place is its
-    index in files of states. ``step`` divides gradients by the batch size. Raises ValueError for
-    what are no parameters, RuntimeError for one that was not initialised, AssertionError for
-    parameters on different contexts.
+    Parameters
+    ----------
+    params : ParameterDict, dict or list of Parameter
+        The parameters to update, usually ``net.collect_params()``. A dictionary is taken in the
+        order of its names; the position is the parameter's index in files of states.
+    optimizer : str or Optimizer
+        Name of an optimizer (sgd, adam, ...), or an instance.
+    optimizer_params : dict, optional
+        Arguments of a named optimizer: learning_rate, wd, momentum, lr_scheduler, ...
+    kvstore : str, KVStore or None
+        Store that sums gradients over several contexts; ``dist_sync`` over processes of
+        ``mpirun``.
+    compression_params : dict, optional
+        Compression of gradients in the store.
+    update_on_kvstore : bool, optional
+        Whether the store updates the parameters; by default it decides itself.
+
+    Raises
+    ------
+    ValueError
+        If ``params`` holds anything else than parameters, or there is no optimizer of that name.
+    RuntimeError
+        If a parameter is not initialized.
+    AssertionError
+        If parameters are on different contexts, or an instance comes with ``optimizer_params``.
+
+    Notes
+    -----
+    On one context all parameters are updated in one compiled call for SGD, NAG, Signum, Adam,
+    AdaGrad, AdaDelta, RMSProp and Ftrl. Other optimizers run their Python code.
+
+    Examples
+    --------
+    >>> net = nn.Dense(1, in_units=2)
+    >>> net.initialize()
+    >>> trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    >>> with autograd.record():
+    ...     loss = gluon.loss.L2Loss()(net(nd.ones((4, 2))), nd.ones((4, 1)))
+    >>> loss.backward()
+    >>> trainer.step(batch_size=4)
+    >>> trainer.learning_rate
+    0.1
     """
 
     def __init__(
@@ -266,16 +304,32 @@ class Trainer:
         return self._optimizer
 
     def set_learning_rate(self, lr: float) -> None:
-        """Another learning rate. Raises UserWarning when there is a scheduler."""
+        """Set the learning rate.
+
+        Raises
+        ------
+        UserWarning
+            If the optimizer has a scheduler, which decides the rate.
+        """
         self._optimizer.set_learning_rate(lr)
 
     # ---- updates ------------------------------------------------------------------------------
 
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """Add up gradients, then update the parameters by them, divided by ``batch_size``.
+        """Sum the gradients over contexts, then update the parameters.
 
-        Raises UserWarning for a gradient that no backward has written since the last step, unless
-        ``ignore_stale_grad``, which leaves such parameters as they are.
+        Parameters
+        ----------
+        batch_size : float
+            Gradients are divided by it. Use 1 if the loss is a mean.
+        ignore_stale_grad : bool
+            True leaves parameters without a new gradient unchanged.
+
+        Raises
+        ------
+        UserWarning
+            If no backward pass has written a gradient since the last step, unless
+            ``ignore_stale_grad``.
         """
         self._check_and_rescale_grad(self._scale / batch_size)
         self._prepare()
@@ -402,7 +456,7 @@ class Trainer:
     # ---- files --------------------------------------------------------------------------------
 
     def save_states(self, fname: str) -> None:
-        """Write the optimizer and its states to a file, as MXNet does."""
+        """Write the optimizer and its states to the file ``fname``, in MXNet's format."""
         self._prepare()
         if self._kvstore is not None and self._update_on_kvstore:
             assert not self._params_to_init, (
@@ -414,10 +468,17 @@ class Trainer:
             write_atomically(fname, [self._updaters[0].get_states(dump_optimizer=True)])
 
     def load_states(self, fname: str) -> None:
-        """Take states and optimizer from a file that this or MXNet's Trainer wrote.
+        """Read optimizer and states from a file that this class or MXNet's wrote.
 
-        The optimizer, with its learning rate and counts, is the file's from then on. Raises
-        ModelFormatError for another file, MXNetError when it cannot be read.
+        The optimizer of the file replaces the current one, with its learning rate and counts. No
+        code in the file is executed.
+
+        Raises
+        ------
+        ModelFormatError
+            For a file with other contents.
+        MXNetError
+            If the file cannot be read.
         """
         self._prepare()
         if self._kvstore is not None and self._update_on_kvstore:

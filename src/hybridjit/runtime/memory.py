@@ -19,18 +19,26 @@ except ImportError:  # Windows
 
 
 def memory_stats() -> dict[str, int]:
-    """Bytes held by all compiled networks of this process, and by the process itself.
+    """Bytes of all compiled networks of this process, and of the process itself.
 
-    executables     compiled signatures that are alive
-    kernels         distinct pieces of machine code in them
-    code_bytes      of their object code
-    packed_bytes    weights as kernels want them, each counted once however many share it
-    arena_bytes     intermediate results and working memory, for every call that may run at once
-    saved_bytes     outputs kept for a later call: what recorded calls save for their backward
-    saved_idle_bytes  memory of such outputs that went, for the next ones
-    gradient_bytes  gradients of variables and executors, whether anything was written there or not
-    state_bytes     states of optimizers
-    resident_bytes  of the whole process now; peak_resident_bytes: the most so far (0: not known)
+    Returns
+    -------
+    dict of str to int
+        - ``executables``: compiled signatures that are alive
+        - ``kernels``: distinct pieces of machine code in them
+        - ``code_bytes``: size of their object code
+        - ``packed_bytes``: weights in the layout of kernels, shared ones counted once
+        - ``arena_bytes``: intermediate results and working memory of concurrent calls
+        - ``saved_bytes``: values that recorded calls save for their backward pass
+        - ``saved_idle_bytes``: memory of released ones, kept for the next calls
+        - ``gradient_bytes``: gradients of variables and executors, whether written or not
+        - ``state_bytes``: states of optimizers
+        - ``resident_bytes``, ``peak_resident_bytes``: of the process, now and at most; 0 if unknown
+
+    Examples
+    --------
+    >>> mx.memory_stats()["resident_bytes"] > 0
+    True
     """
     instances, executables = [*INSTANCES], [*EXECUTABLES]
     bindings = [e.binding for e in executables if e.binding is not None]

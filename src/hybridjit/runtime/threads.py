@@ -122,18 +122,60 @@ THREADS = Threads()
 
 
 def set_num_threads(count: int) -> None:
-    """Use ``count`` threads from the next call on. Raises ValueError below 1."""
+    """Use this number of threads from the next call on.
+
+    Parameters
+    ----------
+    count : int
+        Number of threads, from 1 to 1024.
+
+    Raises
+    ------
+    ValueError
+        For another number.
+
+    Examples
+    --------
+    >>> before = mx.get_num_threads()
+    >>> mx.set_num_threads(1)
+    >>> mx.get_num_threads()
+    1
+    >>> mx.set_num_threads(before)
+    """
     THREADS.set_count(count)
 
 
 def get_num_threads() -> int:
-    """How many threads the next call may use."""
+    """The number of threads that the next call may use.
+
+    Examples
+    --------
+    >>> mx.get_num_threads() >= 1
+    True
+    """
     return THREADS.count
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """``with hybridjit.threads(2):`` use that many threads inside the block."""
+    """Use this number of threads inside of a ``with`` block.
+
+    Parameters
+    ----------
+    count : int
+        Number of threads, from 1 to 1024.
+
+    Raises
+    ------
+    ValueError
+        For another number.
+
+    Examples
+    --------
+    >>> with mx.threads(1):
+    ...     mx.get_num_threads()
+    1
+    """
     before = THREADS.count
     try:
         THREADS.set_count(count)

@@ -25,15 +25,45 @@ def view(
     optimizer: str | Optimizer = "sgd",
     against: Path | None = None,
 ) -> Page:
-    """Write a page that shows what the compiler makes of ``net`` for these arrays.
+    """Write a page that shows the stages, the plan and the kernels of ``net`` for these arrays.
 
-    path     of the file (default: the net's name and ``.html``); what is returned is it, and a
-             notebook shows the page
-    profile  also measure every step, for about ``seconds``
-    train    show a step of training: forward, backward, and what ``optimizer`` updates
-    against  JSON that ``hybridjit view --json`` wrote earlier: show what changed since
-    Nothing of the net changes. Raises what a call of the net raises, ModelFormatError for a
-    damaged ``against``, and MXNetError where the file cannot be written.
+    Parameters
+    ----------
+    net : HybridBlock
+        The network; it is not changed.
+    *arrays : NDArray
+        Arguments of a call.
+    path : str or path, optional
+        The file; by default the network's name and ``.html``.
+    profile : bool
+        Whether every step is measured.
+    seconds : float
+        Duration of the measurement.
+    train : bool
+        Whether the page shows a training step: forward, backward, update.
+    optimizer : str or Optimizer
+        Optimizer of that step.
+    against : str or path, optional
+        JSON of ``hybridjit view --json``: the page shows the changes since then.
+
+    Returns
+    -------
+    Page
+        The path of the file; a notebook shows the page.
+
+    Raises
+    ------
+    ModelFormatError
+        For a damaged ``against``.
+    MXNetError
+        If the file cannot be written. Other errors are those of a call.
+
+    Examples
+    --------
+    >>> net = nn.Dense(2, in_units=3)
+    >>> net.initialize()
+    >>> str(mx.view(net, nd.ones((1, 3)), path="dense.html"))
+    'dense.html'
     """
     before = None if against is None else read_document(against)
     found = traced(net, *arrays)

@@ -65,18 +65,59 @@ class _Workers(Protocol):
 
 
 class DataLoader:
-    """Iterates over the batches of ``dataset``; ``len`` is how many there are.
+    """Batches of a dataset, made in this process or by workers ahead of time.
 
-    num_workers  how many processes, or threads with ``thread_pool``, make batches ahead. Processes
-                 see the dataset as it was when the loader was made. What one raises is raised here
-                 with its type; MXNetError says that one died
-    prefetch     how many batches are made ahead: twice the number of workers if left out
-    timeout      seconds to wait for a batch, then multiprocessing's TimeoutError
-    auto_reload  begin the next round ahead as soon as one ends
+    Iteration yields batches; ``len`` is their number. Workers make batches in the order of the
+    sampler. An exception in a worker is raised here with its type.
 
-    pin_memory   batches are on the context ``cpu_pinned(pin_device_id)``, memory as any other here
+    Parameters
+    ----------
+    dataset : Dataset or sequence
+        Elements by index.
+    batch_size : int, optional
+        Elements per batch; required without ``batch_sampler``.
+    shuffle : bool
+        Whether elements come in a new random order in each round.
+    sampler : Sampler, optional
+        Order of the elements, in place of ``shuffle``.
+    last_batch : str, optional
+        Incomplete last batch: "keep" (default), "discard", or "rollover" to the next round.
+    batch_sampler : Sampler, optional
+        Lists of indices, in place of the four arguments above.
+    batchify_fn : callable, optional
+        Function from a list of elements to a batch; by default it stacks arrays.
+    num_workers : int
+        Number of worker processes, or of threads with ``thread_pool``. 0: batches are made in
+        this process. Processes see the dataset as it was when the loader was made.
+    pin_memory : bool
+        Whether batches are on the context ``cpu_pinned(pin_device_id)``; the memory is ordinary.
+    pin_device_id : int
+        Number of that context.
+    prefetch : int, optional
+        Number of batches that are made ahead; by default twice ``num_workers``.
+    thread_pool : bool
+        Whether workers are threads.
+    timeout : float
+        Seconds to wait for a batch.
+    auto_reload : bool
+        Whether workers begin the next round as soon as one ends.
 
-    Raises ValueError for arguments that contradict each other.
+    Raises
+    ------
+    ValueError
+        For arguments that contradict each other, another ``last_batch``, or a timeout of 0 or
+        less.
+    MXNetError
+        In iteration, if a worker died.
+    multiprocessing.TimeoutError
+        In iteration, if a batch takes longer than ``timeout``.
+
+    Examples
+    --------
+    >>> dataset = gluon.data.ArrayDataset(np.arange(6).reshape(3, 2), [10, 20, 30])
+    >>> loader = gluon.data.DataLoader(dataset, batch_size=2)
+    >>> [label.asnumpy().tolist() for data, label in loader]
+    [[10, 20], [30]]
     """
 
     def __init__(

@@ -12,7 +12,19 @@ from .sampler import Elements, Sample
 
 
 class Dataset:
-    """Base: ``dataset[i]`` and ``len(dataset)`` are for the subclass to define."""
+    """Base of datasets: a subclass defines ``__getitem__`` and ``__len__``.
+
+    Examples
+    --------
+    >>> class Squares(gluon.data.Dataset):
+    ...     def __getitem__(self, idx):
+    ...         return idx**2
+    ...
+    ...     def __len__(self):
+    ...         return 10
+    >>> Squares().transform(lambda x: x + 1).take(3)[2]
+    5
+    """
 
     def __getitem__(self, idx: int) -> Sample:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__ of its own")
@@ -59,7 +71,18 @@ def _elements(dataset: Dataset) -> list[Sample]:
 
 
 class SimpleDataset(Dataset):
-    """A list, or anything like it, as a dataset."""
+    """A sequence as a dataset.
+
+    Parameters
+    ----------
+    data : sequence
+        Elements by index.
+
+    Examples
+    --------
+    >>> gluon.data.SimpleDataset([1, 2, 3]).filter(lambda x: x > 1)[0]
+    2
+    """
 
     def __init__(self, data: Elements) -> None:
         self._data = data
@@ -74,8 +97,23 @@ class SimpleDataset(Dataset):
 class ArrayDataset(Dataset):
     """Several arrays or datasets of one length; an element is a tuple with one part of each.
 
-    The elements of a one-dimensional NDArray are NumPy numbers. Raises AssertionError without
-    arrays and for arrays of different lengths.
+    With one argument an element is its part. Elements of a one-dimensional NDArray are NumPy
+    numbers.
+
+    Parameters
+    ----------
+    *args : arrays, lists or datasets
+        The parts.
+
+    Raises
+    ------
+    AssertionError
+        Without arrays, and for arrays of different lengths.
+
+    Examples
+    --------
+    >>> gluon.data.ArrayDataset([1, 2], ["a", "b"])[1]
+    (2, 'b')
     """
 
     def __init__(self, *args: Elements) -> None:
@@ -146,7 +184,23 @@ class _TransformFirst:
 class RecordFileDataset(Dataset):
     """The records of a ``.rec`` file as bytes, in the order of the ``.idx`` file beside it.
 
-    Raises MXNetError when one of the two is not there or damaged.
+    Parameters
+    ----------
+    filename : str
+        The ``.rec`` file.
+
+    Raises
+    ------
+    MXNetError
+        If a file is missing or malformed.
+
+    Examples
+    --------
+    >>> rec = mx.recordio.MXIndexedRecordIO("data.idx", "data.rec", "w")
+    >>> rec.write_idx(0, b"first")
+    >>> rec.close()
+    >>> gluon.data.RecordFileDataset("data.rec")[0]
+    b'first'
     """
 
     def __init__(self, filename: str) -> None:

@@ -22,7 +22,13 @@ class Elements(Protocol):
 
 
 class Sampler:
-    """Base: yields indices of a dataset's elements."""
+    """Base of samplers: iteration yields indices of a dataset's elements, ``len`` is their number.
+
+    Examples
+    --------
+    >>> issubclass(gluon.data.RandomSampler, gluon.data.Sampler)
+    True
+    """
 
     def __iter__(self) -> Iterator[Drawn]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__ of its own")
@@ -32,7 +38,20 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """``length`` indices from ``start`` on."""
+    """Consecutive indices.
+
+    Parameters
+    ----------
+    length : int
+        Number of indices.
+    start : int
+        First index.
+
+    Examples
+    --------
+    >>> list(gluon.data.SequentialSampler(3, start=2))
+    [2, 3, 4]
+    """
 
     def __init__(self, length: int, start: int = 0) -> None:
         self._length = length
@@ -46,9 +65,19 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """The indices below ``length`` in random order, another one each time.
+    """All indices in random order, a new one in each iteration.
 
-    It is drawn from NumPy's global generator, so ``np.random.seed`` decides it.
+    The order comes from NumPy's global generator: ``np.random.seed`` makes it reproducible.
+
+    Parameters
+    ----------
+    length : int
+        Number of indices.
+
+    Examples
+    --------
+    >>> sorted(gluon.data.RandomSampler(3))
+    [0, 1, 2]
     """
 
     def __init__(self, length: int) -> None:
@@ -77,10 +106,26 @@ class FilterSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of ``batch_size`` indices from another sampler.
+    """Lists of indices from another sampler.
 
-    The incomplete last list is kept, discarded, or (``'rollover'``) begins the next round.
-    Raises ValueError for another ``last_batch``.
+    Parameters
+    ----------
+    sampler : Sampler
+        Indices.
+    batch_size : int
+        Indices per list.
+    last_batch : str
+        Incomplete last list: "keep", "discard", or "rollover" to the next iteration.
+
+    Raises
+    ------
+    ValueError
+        For another ``last_batch``.
+
+    Examples
+    --------
+    >>> list(gluon.data.BatchSampler(gluon.data.SequentialSampler(5), 2))
+    [[0, 1], [2, 3], [4]]
     """
 
     def __init__(self, sampler: Sampler, batch_size: int, last_batch: str = "keep") -> None:

@@ -10,7 +10,25 @@ from ..types import BlockArgs, Init, Tensor, Unpack
 
 
 class Activation(HybridBlock):
-    """``activation`` is relu, sigmoid, tanh, softrelu or softsign."""
+    """Pointwise activation function.
+
+    Parameters
+    ----------
+    activation : str
+        relu, sigmoid, tanh, softrelu or softsign.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    MXNetError
+        In a call, for another name.
+
+    Examples
+    --------
+    >>> nn.Activation("relu")(nd.array([-1, 2])).asnumpy()
+    array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockArgs]) -> None:
         self._act_type = activation
@@ -27,7 +45,25 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where it is positive, else alpha * x. AssertionError for a negative alpha."""
+    """Leaky ReLU: x where x > 0, else alpha * x.
+
+    Parameters
+    ----------
+    alpha : float
+        Slope for negative elements, at least 0.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        If ``alpha`` is negative.
+
+    Examples
+    --------
+    >>> nn.LeakyReLU(0.5)(nd.array([-2, 2])).asnumpy()
+    array([-1.,  2.], dtype=float32)
+    """
 
     def __init__(self, alpha: float, **kwargs: Unpack[BlockArgs]) -> None:
         assert alpha >= 0, "Slope coefficient for LeakyReLU must be no less than 0."
@@ -42,7 +78,24 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """Leaky ReLU whose slope is a parameter: one number, or one per channel."""
+    """Leaky ReLU whose slope is a trained parameter.
+
+    Parameters
+    ----------
+    alpha_initializer : Initializer or str, optional
+        Initializer of the slope; by default the constant 0.25.
+    in_channels : int
+        1: one slope for all elements; otherwise the number of channels, with one slope each.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> layer = nn.PReLU()
+    >>> layer.initialize()
+    >>> layer(nd.array([[-2, 2]])).asnumpy()
+    array([[-0.5,  2. ]], dtype=float32)
+    """
 
     def __init__(
         self, alpha_initializer: Init = None, in_channels: int = 1, **kwargs: Unpack[BlockArgs]
@@ -57,7 +110,20 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """Exponential linear unit: x where x > 0, else alpha * (exp(x) - 1).
+
+    Parameters
+    ----------
+    alpha : float
+        Scale of the negative part.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.ELU()(nd.array([0, 2])).asnumpy()
+    array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
@@ -68,21 +134,60 @@ class ELU(HybridBlock):
 
 
 class SELU(HybridBlock):
-    """ELU with the fixed constants of self-normalising nets."""
+    """Scaled exponential linear unit, with the constants of self-normalising networks.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> nn.SELU()(nd.array([1])).asnumpy().round(4)
+    array([1.0507], dtype=float32)
+    """
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.LeakyReLU(x, act_type="selu", name="fwd")
 
 
 class GELU(HybridBlock):
-    """x times the normal distribution function of x, in its exact form."""
+    """Gaussian error linear unit: x times the normal distribution function of x, in its exact form.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> nn.GELU()(nd.array([1])).asnumpy().round(4)
+    array([0.8413], dtype=float32)
+    """
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.LeakyReLU(x, act_type="gelu", name="fwd")
 
 
 class Swish(HybridBlock):
-    """x * sigmoid(beta * x)."""
+    """Swish: x * sigmoid(beta * x).
+
+    Parameters
+    ----------
+    beta : float
+        Steepness.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.Swish()(nd.array([0])).asnumpy()
+    array([0.], dtype=float32)
+    """
 
     def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)

@@ -16,9 +16,50 @@ Function = Callable[..., Nested]  # a layer of arrays, or of F and tensors
 
 
 class Dense(HybridBlock):
-    """activation(x . weight^T + bias); weight is (units, in_units).
+    """Fully connected layer: ``activation(x . weight^T + bias)``.
 
-    ``flatten`` collapses all axes after the first, else only the last one is contracted.
+    Parameters
+    ----------
+    units : int
+        Size of the last axis of the output.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (units,) is added.
+    flatten : bool
+        True joins all axes after the first: input (N, ...), output (N, units). False contracts
+        the last axis only: input (..., in_units), output (..., units).
+    dtype : str or numpy.dtype
+        Element type of the parameters. The input must have the same one.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_units : int
+        Size of the contracted axis. 0: taken from the first input, until which the weight has no
+        values.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if the contracted axis does not have ``in_units`` elements.
+    DTypeError
+        In a call, if the element types of input and weight differ.
+
+    Notes
+    -----
+    The weight has shape (units, in_units).
+
+    Examples
+    --------
+    >>> layer = nn.Dense(3, activation="relu", in_units=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 4))).shape
+    (2, 3)
+    >>> layer
+    Dense(4 -> 3, Activation(relu))
     """
 
     def __init__(
@@ -80,9 +121,29 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """Sets values to 0 with probability ``rate`` while training; else passes them on.
+    """Dropout: set elements to 0 with probability ``rate`` in training, scale the others.
 
-    Along ``axes`` one draw serves all.
+    Outside of training (``autograd.record()``, ``train_mode()``) the output equals the input. In
+    training the remaining elements are multiplied by 1 / (1 - rate).
+
+    Parameters
+    ----------
+    rate : float
+        Probability of 0, between 0 and 1.
+    axes : tuple of int
+        Axes along which all elements share one draw.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    MXNetError
+        In a call, if ``rate`` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> nn.Dropout(0.5)(nd.ones(3)).asnumpy()
+    array([1., 1., 1.], dtype=float32)
     """
 
     def __init__(
@@ -102,7 +163,35 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """Rows of a (input_dim, output_dim) table, by index."""
+    """Embedding table: rows of a matrix of shape (input_dim, output_dim), selected by index.
+
+    The input has integer values in any shape and element type; the output has the shape of the
+    input followed by ``output_dim``. Indices below 0 select the first row, indices of
+    ``input_dim`` and above the last one.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of rows: the size of the vocabulary.
+    output_dim : int
+        Length of a row.
+    dtype : str or numpy.dtype
+        Element type of the table and of the output.
+    weight_initializer : Initializer or str, optional
+        Initializer of the table; by default the one that ``initialize`` receives.
+    sparse_grad : bool
+        True: the gradient is a row_sparse array of the rows that occur, and optimizers with lazy
+        updates (SGD, Adam) change these rows only. Such a network trains operator by operator.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> layer = nn.Embedding(input_dim=10, output_dim=4)
+    >>> layer.initialize()
+    >>> layer(nd.array([[1, 2, 3], [4, 5, 6]])).shape
+    (2, 3, 4)
+    """
 
     def __init__(
         self,
@@ -144,7 +233,20 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """All axes after the first become one."""
+    """Join all axes after the first: (N, a, b, ...) becomes (N, a * b * ...).
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> nn.Flatten()(nd.ones((2, 3, 4))).shape
+    (2, 12)
+    """
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return F.Flatten(x)
@@ -154,7 +256,27 @@ class Flatten(HybridBlock):
 
 
 class Lambda(Block):
-    """A function as a layer: a name in ``nd``, or a callable on the inputs."""
+    """A function as a layer that is not hybrid.
+
+    Parameters
+    ----------
+    function : str or callable
+        Name of a function in ``nd``, or a function of the layer's inputs.
+    prefix : str, optional
+        Prefix of the layer's name.
+
+    Raises
+    ------
+    AssertionError
+        If ``nd`` has no function of that name.
+    ValueError
+        If ``function`` is neither a string nor callable.
+
+    Examples
+    --------
+    >>> nn.Lambda(lambda x: x + 1)(nd.zeros(2)).asnumpy()
+    array([1., 1.], dtype=float32)
+    """
 
     def __init__(self, function: str | Function, prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
@@ -168,7 +290,28 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function as a layer: a name in ``nd`` and ``sym``, or a callable on F and the inputs."""
+    """A function as a hybrid layer.
+
+    Parameters
+    ----------
+    function : str or callable
+        Name of a function in ``nd`` and ``sym``, or a function of F (one of these modules) and
+        the layer's inputs.
+    prefix : str, optional
+        Prefix of the layer's name.
+
+    Raises
+    ------
+    AssertionError
+        If one of the modules has no function of that name.
+    ValueError
+        If ``function`` is neither a string nor callable.
+
+    Examples
+    --------
+    >>> nn.HybridLambda(lambda F, x: F.relu(x))(nd.array([-1, 2])).asnumpy()
+    array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, function: str | Function, prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

@@ -42,7 +42,26 @@ class _Chain(Block):
 
 
 class Sequential(_Chain):
-    """Children of any kind, run in order."""
+    """A chain of blocks: each child receives the output of the previous one.
+
+    Children are added by ``add`` and accessed by index; a slice is a new chain of them.
+    Use :class:`HybridSequential` if all children are hybrid: it compiles the whole chain.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> net = nn.Sequential()
+    >>> net.add(nn.Dense(8), nn.Lambda(lambda x: x * 2))
+    >>> net.initialize()
+    >>> net(nd.ones((1, 4))).shape
+    (1, 8)
+    """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
@@ -64,7 +83,33 @@ class Sequential(_Chain):
 
 
 class HybridSequential(_Chain, HybridBlock):
-    """Hybrid children, run in order."""
+    """A chain of hybrid blocks, which ``hybridize()`` compiles as one graph.
+
+    Children are added by ``add`` and accessed by index; a slice is a new chain of them.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Raises
+    ------
+    ValueError
+        By ``add``, for a child that is not a HybridBlock.
+
+    Examples
+    --------
+    >>> net = nn.HybridSequential()
+    >>> net.add(nn.Dense(8, activation="relu"), nn.Dense(2))
+    >>> net.initialize()
+    >>> net.hybridize()
+    >>> net(nd.ones((1, 4))).shape
+    (1, 2)
+    >>> len(net), net[1]
+    (2, Dense(8 -> 2, linear))
+    """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)

@@ -199,36 +199,389 @@ class _ConvTranspose(_AnyConv):
 
 
 class Conv1D(_Conv):
-    """Convolution over (N, C, W)."""
+    """Convolution over one axis: (N, C, W).
+
+    An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
+    in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCW. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (channels, in_channels / groups, *kernel).
+
+    Examples
+    --------
+    >>> layer = nn.Conv1D(8, kernel_size=3, padding=1, in_channels=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 4, 10))).shape
+    (2, 8, 10)
+    """
 
     layouts = ("NCW",)
 
 
 class Conv2D(_Conv):
-    """Convolution over (N, C, H, W) or (N, H, W, C)."""
+    """Convolution over two axes: (N, C, H, W) or (N, H, W, C).
+
+    An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
+    in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCHW (default) or NHWC. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (channels, in_channels / groups, *kernel) for NCHW and
+    (channels, *kernel, in_channels / groups) for NHWC.
+
+    Examples
+    --------
+    >>> layer = nn.Conv2D(16, kernel_size=3, strides=2, padding=1, activation="relu")
+    >>> layer.initialize()
+    >>> layer(nd.ones((1, 3, 32, 32))).shape
+    (1, 16, 16, 16)
+    """
 
     layouts = ("NCHW", "NHWC")
 
 
 class Conv3D(_Conv):
-    """Convolution over (N, C, D, H, W) or (N, D, H, W, C)."""
+    """Convolution over three axes: (N, C, D, H, W) or (N, D, H, W, C).
+
+    An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
+    in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCDHW (default) or NDHWC. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (channels, in_channels / groups, *kernel) for NCDHW and
+    (channels, *kernel, in_channels / groups) for NDHWC.
+
+    Examples
+    --------
+    >>> layer = nn.Conv3D(4, kernel_size=(1, 3, 3), in_channels=2)
+    >>> layer.initialize()
+    >>> layer(nd.ones((1, 2, 4, 6, 6))).shape
+    (1, 4, 4, 4, 4)
+    """
 
     layouts = ("NCDHW", "NDHWC")
 
 
 class Conv1DTranspose(_ConvTranspose):
-    """Transposed convolution over (N, C, W)."""
+    """Transposed convolution over one axis: (N, C, W).
+
+    It is the gradient of a convolution with respect to its input.
+
+    An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
+    output_padding elements in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    output_padding : int or tuple of int
+        Elements added to one end of each axis of the output.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCW. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (in_channels, channels / groups, *kernel).
+    ``repr`` shows the two numbers of channels in this order, as MXNet does.
+
+    Examples
+    --------
+    >>> layer = nn.Conv1DTranspose(8, kernel_size=4, strides=2, padding=1, in_channels=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 4, 10))).shape
+    (2, 8, 20)
+    """
 
     layouts = ("NCW",)
 
 
 class Conv2DTranspose(_ConvTranspose):
-    """Transposed convolution over (N, C, H, W) or (N, H, W, C)."""
+    """Transposed convolution over two axes: (N, C, H, W) or (N, H, W, C).
+
+    It is the gradient of a convolution with respect to its input.
+
+    An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
+    output_padding elements in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    output_padding : int or tuple of int
+        Elements added to one end of each axis of the output.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCHW (default) or NHWC. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (in_channels, channels / groups, *kernel) for NCHW.
+    ``repr`` shows the two numbers of channels in this order, as MXNet does.
+
+    Examples
+    --------
+    >>> layer = nn.Conv2DTranspose(8, kernel_size=4, strides=2, padding=1, in_channels=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 4, 10, 10))).shape
+    (2, 8, 20, 20)
+    """
 
     layouts = ("NCHW", "NHWC")
 
 
 class Conv3DTranspose(_ConvTranspose):
-    """Transposed convolution over (N, C, D, H, W) or (N, D, H, W, C)."""
+    """Transposed convolution over three axes: (N, C, D, H, W) or (N, D, H, W, C).
+
+    It is the gradient of a convolution with respect to its input.
+
+    An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
+    output_padding elements in the output.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int
+        Step of the window.
+    padding : int or tuple of int
+        Zeros added at both ends of each axis.
+    output_padding : int or tuple of int
+        Elements added to one end of each axis of the output.
+    dilation : int or tuple of int
+        Distance of the window's taps.
+    groups : int
+        Number of groups of channels that do not influence each other. With as many groups as
+        input channels this is a depthwise convolution.
+    layout : str
+        NCDHW (default) or NDHWC. The output has the same layout.
+    activation : str, optional
+        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+    use_bias : bool
+        Whether a bias of shape (channels,) is added.
+    weight_initializer : Initializer or str, optional
+        Initializer of the weight; by default the one that ``initialize`` receives.
+    bias_initializer : Initializer or str
+        Initializer of the bias.
+    in_channels : int
+        Number of input channels. 0: taken from the first input.
+    op_name : str, optional
+        Name of the operator that computes the layer.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a kernel size with another number of axes.
+    ValueError
+        For ``groups`` below 1.
+    ShapeError
+        In a call, for another number of axes or channels, or an input smaller than the kernel.
+
+    Notes
+    -----
+    The weight has shape (in_channels, channels / groups, *kernel) for NCDHW.
+    ``repr`` shows the two numbers of channels in this order, as MXNet does.
+
+    Examples
+    --------
+    >>> layer = nn.Conv3DTranspose(2, kernel_size=2, strides=2, in_channels=3)
+    >>> layer.initialize()
+    >>> layer(nd.ones((1, 3, 4, 4, 4))).shape
+    (1, 2, 8, 8, 8)
+    """
 
     layouts = ("NCDHW", "NDHWC")

@@ -16,9 +16,49 @@ from ..types import BlockArgs, Init, Tensor, Unpack
 
 
 class BatchNorm(HybridBlock):
-    """(x - running_mean) / sqrt(running_var + eps) * gamma + beta along one axis (1502.03167).
+    """Batch normalisation: ``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` per channel.
 
-    Without ``scale`` gamma counts as ones; without ``center`` beta is only kept from training.
+    In training, mean and variance are those of the batch, and the moving statistics are updated:
+    ``running = momentum * running + (1 - momentum) * batch``. Otherwise the moving statistics
+    are used. (Ioffe and Szegedy, arXiv 1502.03167)
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the channels: 1 for NCHW, -1 or 3 for NHWC.
+    momentum : float
+        Weight of the old moving statistics.
+    epsilon : float
+        Added to the variance.
+    center : bool
+        False keeps beta from training.
+    scale : bool
+        False computes with ones in place of gamma. Use this before a layer with its own scale.
+    use_global_stats : bool
+        True uses the moving statistics in training too.
+    beta_initializer, gamma_initializer : Initializer or str
+        Initializers of the trained parameters.
+    running_mean_initializer, running_variance_initializer : Initializer or str
+        Initializers of the moving statistics.
+    in_channels : int
+        Number of channels. 0: taken from the first input.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if the input has no such axis or another number of channels.
+
+    Notes ----- After ``cast("float16")`` the parameters stay float32; input and output are
+    float16. Inference folds the layer into the convolution or dense layer before it.
+
+    Examples
+    --------
+    >>> layer = nn.BatchNorm(in_channels=3)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
     """
 
     fuse_relu = False
@@ -82,13 +122,46 @@ class BatchNorm(HybridBlock):
 
 
 class BatchNormReLU(BatchNorm):
-    """Batch normalisation followed by relu."""
+    """Batch normalisation followed by relu; parameters as in :class:`BatchNorm`.
+
+    Examples
+    --------
+    >>> layer = nn.BatchNormReLU(in_channels=3)
+    >>> layer.initialize()
+    >>> float(layer(nd.array([[-1, 0, 1]])).min().asscalar())
+    0.0
+    """
 
     fuse_relu = True
 
 
 class InstanceNorm(HybridBlock):
-    """Normalisation of each sample and channel over the other axes."""
+    """Instance normalisation: each channel of each sample, over the other axes.
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the channels.
+    epsilon : float
+        Added to the variance.
+    center : bool
+        Whether beta is trained and added. False keeps beta from training.
+    scale : bool
+        Whether gamma is trained. False keeps gamma from training.
+    beta_initializer, gamma_initializer : Initializer or str
+        Initializers of the parameters.
+    in_channels : int
+        Number of channels. 0: taken from the first input.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> layer = nn.InstanceNorm(in_channels=3)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     def __init__(
         self,
@@ -122,7 +195,34 @@ class InstanceNorm(HybridBlock):
 
 
 class LayerNorm(HybridBlock):
-    """Normalisation along one axis of each sample (Ba et al., 1607.06450)."""
+    """Layer normalisation: along one axis of each sample (Ba et al., arXiv 1607.06450).
+
+    Parameters
+    ----------
+    axis : int
+        Axis that is normalised.
+    epsilon : float
+        Added to the variance.
+    center : bool
+        Whether beta is trained and added. False keeps beta from training.
+    scale : bool
+        Whether gamma is trained. False keeps gamma from training.
+    beta_initializer, gamma_initializer : Initializer or str
+        Initializers of the parameters.
+    in_channels : int
+        Size of the axis. 0: taken from the first input.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> layer = nn.LayerNorm(in_channels=2)
+    >>> layer.initialize()
+    >>> layer(nd.array([[1, 3]])).asnumpy().round(3)
+    array([[-1.,  1.]], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -155,7 +255,37 @@ class LayerNorm(HybridBlock):
 
 
 class GroupNorm(HybridBlock):
-    """Normalisation over groups of channels; gamma and beta have one number per group."""
+    """Group normalisation: groups of adjacent channels of each sample, over all other axes.
+
+    Parameters
+    ----------
+    num_groups : int
+        Number of groups; gamma and beta have one element per group, as in MXNet.
+    epsilon : float
+        Added to the variance.
+    center : bool
+        Whether beta is trained and added. False keeps beta from training.
+    scale : bool
+        Whether gamma is trained. False keeps gamma from training.
+    beta_initializer, gamma_initializer : Initializer or str
+        Initializers of the parameters.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Raises
+    ------
+    MXNetError
+        In a call, if the channels (axis 1) cannot be divided into ``num_groups`` groups.
+
+    Examples
+    --------
+    >>> layer = nn.GroupNorm(num_groups=2)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 4, 5))).shape
+    (2, 4, 5)
+    """
 
     def __init__(
         self,

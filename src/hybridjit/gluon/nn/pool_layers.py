@@ -79,19 +79,106 @@ class _MaxPool(_AnyPool):
 
 
 class MaxPool1D(_MaxPool):
-    """Over (N, C, W) or (N, W, C)."""
+    """Maximum pooling over (N, C, W) or (N, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    layout : str, optional
+        NCW or NWC; the first one by default.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.MaxPool1D()(nd.ones((1, 2, 8))).shape
+    (1, 2, 4)
+    """
 
     layouts = ("NCW", "NWC")
 
 
 class MaxPool2D(_MaxPool):
-    """Over (N, C, H, W) or (N, H, W, C)."""
+    """Maximum pooling over (N, C, H, W) or (N, H, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    layout : str, optional
+        NCHW or NHWC; the first one by default.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.MaxPool2D()(nd.ones((1, 2, 8, 8))).shape
+    (1, 2, 4, 4)
+    """
 
     layouts = ("NCHW", "NHWC")
 
 
 class MaxPool3D(_AnyPool):
-    """Over (N, C, D, H, W) or (N, D, H, W, C)."""
+    """Maximum pooling over (N, C, D, H, W) or (N, D, H, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    layout : str, optional
+        NCDHW or NDHWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.MaxPool3D()(nd.ones((1, 2, 8, 8, 8))).shape
+    (1, 2, 4, 4, 4)
+    """
 
     layouts = ("NCDHW", "NDHWC")
     pool_type = "max"
@@ -110,7 +197,38 @@ class MaxPool3D(_AnyPool):
 
 
 class AvgPool1D(_AnyPool):
-    """The mean of each window, over (N, C, W) or (N, W, C)."""
+    """Average pooling over (N, C, W) or (N, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    layout : str, optional
+        NCW or NWC; the first one by default.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    count_include_pad : bool
+        Whether padding counts as zeros in the mean; False divides by the elements inside.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.AvgPool1D()(nd.ones((1, 2, 8))).shape
+    (1, 2, 4)
+    """
 
     layouts = ("NCW", "NWC")
     pool_type = "avg"
@@ -153,13 +271,75 @@ class _AvgPool(_AnyPool):
 
 
 class AvgPool2D(_AvgPool):
-    """Over (N, C, H, W) or (N, H, W, C)."""
+    """Average pooling over (N, C, H, W) or (N, H, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    layout : str, optional
+        NCHW or NHWC; the first one by default.
+    count_include_pad : bool
+        Whether padding counts as zeros in the mean; False divides by the elements inside.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.AvgPool2D()(nd.ones((1, 2, 8, 8))).shape
+    (1, 2, 4, 4)
+    """
 
     layouts = ("NCHW", "NHWC")
 
 
 class AvgPool3D(_AvgPool):
-    """Over (N, C, D, H, W) or (N, D, H, W, C)."""
+    """Average pooling over (N, C, D, H, W) or (N, D, H, W, C).
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the window; an int stands for all axes.
+    strides : int or tuple of int, optional
+        Step of the window; by default its size.
+    padding : int or tuple of int
+        Elements added at both ends of each axis.
+    ceil_mode : bool
+        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+        down.
+    layout : str, optional
+        NCDHW or NDHWC; the first one by default.
+    count_include_pad : bool
+        Whether padding counts as zeros in the mean; False divides by the elements inside.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For another layout, or a window with another number of axes.
+    MXNetError
+        In a call, for an input with another number of axes, or smaller than the window.
+
+    Examples
+    --------
+    >>> nn.AvgPool3D()(nd.ones((1, 2, 8, 8, 8))).shape
+    (1, 2, 4, 4, 4)
+    """
 
     layouts = ("NCDHW", "NDHWC")
 
@@ -173,49 +353,145 @@ class _GlobalPool(_AnyPool):
 
 
 class GlobalMaxPool1D(_GlobalPool):
-    """The largest value over (N, C, W)."""
+    """Maximum over all spatial axes of (N, C, W) or (N, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCW or NWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool1D()(nd.ones((1, 2, 8))).shape
+    (1, 2, 1)
+    """
 
     layouts = ("NCW", "NWC")
     pool_type = "max"
 
 
 class GlobalMaxPool2D(_GlobalPool):
-    """The largest value over (N, C, H, W)."""
+    """Maximum over all spatial axes of (N, C, H, W) or (N, H, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCHW or NHWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool2D()(nd.ones((1, 2, 8, 8))).shape
+    (1, 2, 1, 1)
+    """
 
     layouts = ("NCHW", "NHWC")
     pool_type = "max"
 
 
 class GlobalMaxPool3D(_GlobalPool):
-    """The largest value over (N, C, D, H, W)."""
+    """Maximum over all spatial axes of (N, C, D, H, W) or (N, D, H, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCDHW or NDHWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool3D()(nd.ones((1, 2, 8, 8, 8))).shape
+    (1, 2, 1, 1, 1)
+    """
 
     layouts = ("NCDHW", "NDHWC")
     pool_type = "max"
 
 
 class GlobalAvgPool1D(_GlobalPool):
-    """The mean over (N, C, W)."""
+    """Mean over all spatial axes of (N, C, W) or (N, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCW or NWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool1D()(nd.ones((1, 2, 8))).shape
+    (1, 2, 1)
+    """
 
     layouts = ("NCW", "NWC")
     pool_type = "avg"
 
 
 class GlobalAvgPool2D(_GlobalPool):
-    """The mean over (N, C, H, W)."""
+    """Mean over all spatial axes of (N, C, H, W) or (N, H, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCHW or NHWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool2D()(nd.ones((1, 2, 8, 8))).shape
+    (1, 2, 1, 1)
+    """
 
     layouts = ("NCHW", "NHWC")
     pool_type = "avg"
 
 
 class GlobalAvgPool3D(_GlobalPool):
-    """The mean over (N, C, D, H, W)."""
+    """Mean over all spatial axes of (N, C, D, H, W) or (N, D, H, W, C); these axes get size 1.
+
+    Parameters
+    ----------
+    layout : str, optional
+        NCDHW or NDHWC; the first one by default.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool3D()(nd.ones((1, 2, 8, 8, 8))).shape
+    (1, 2, 1, 1, 1)
+    """
 
     layouts = ("NCDHW", "NDHWC")
     pool_type = "avg"
 
 
 class ReflectionPad2D(HybridBlock):
-    """Mirrors the borders of (N, C, H, W); ``padding`` is a number, or all eight of ``pad``."""
+    """Padding of (N, C, H, W) by mirrored elements; the border itself is not repeated.
+
+    Parameters
+    ----------
+    padding : int or tuple of int
+        Number of elements at each end of H and W, or 8 ints: before and after for each axis.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For a tuple of another length.
+
+    Examples
+    --------
+    >>> nn.ReflectionPad2D(1)(nd.ones((1, 2, 4, 4))).shape
+    (1, 2, 6, 6)
+    """
 
     def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)

@@ -28,7 +28,23 @@ _SAME_PREFIX = "Please make sure source and target networks have the same prefix
 
 
 class ParameterDict:
-    """Parameters by full name. ``get`` takes the name without the prefix, ``[...]`` all of it."""
+    """Parameters by full name: ``get`` takes the name without the prefix, ``[...]`` the full name.
+
+    Parameters
+    ----------
+    prefix : str
+        Prefix of the names of new parameters.
+    shared : ParameterDict, optional
+        Collection in which ``get`` looks first.
+
+    Examples
+    --------
+    >>> params = nn.Dense(2, in_units=3, prefix="fc_").collect_params()
+    >>> list(params)
+    ['fc_weight', 'fc_bias']
+    >>> params["fc_weight"].shape
+    (2, 3)
+    """
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix

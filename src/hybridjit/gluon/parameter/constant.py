@@ -15,7 +15,22 @@ if TYPE_CHECKING:
 
 
 class Constant(Parameter):
-    """A parameter that is never trained and starts from ``value`` (dtype and shape are its own)."""
+    """A parameter that is not trained and starts from a value.
+
+    Parameters
+    ----------
+    name : str
+        Full name, as in files.
+    value : NDArray, numpy.ndarray or nested list
+        Initial value; it determines shape and element type.
+
+    Examples
+    --------
+    >>> mean = gluon.Constant("mean", [0.5, 0.25])
+    >>> mean.initialize()
+    >>> mean.data().asnumpy()
+    array([0.5 , 0.25], dtype=float32)
+    """
 
     def __init__(self, name: str, value: ArrayLike | NDArray) -> None:
         array = value if isinstance(value, NDArray) else nd.array(value)

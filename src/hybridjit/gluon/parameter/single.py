@@ -66,10 +66,50 @@ class Fresh(NamedTuple):
 
 
 class Parameter:
-    """One named array of a block (or one per context), possibly waiting for its shape.
+    """A named array of a block, on one context or several, whose shape may be unknown at first.
 
-    A 0 or -1 in ``shape`` is a size that is not known yet, which reads as 0, or with ``np_shape``
-    as -1; ``shape`` None says nothing at all, and so does () without ``np_shape``.
+    Parameters
+    ----------
+    name : str
+        Full name, as in files.
+    grad_req : str
+        Effect of backward on the gradient: "write" replaces it, "add" adds to it, "null"
+        computes none.
+    shape : int or tuple of int, optional
+        Shape. A 0 or -1 is a size that is not known yet, None an unknown shape.
+    dtype : str or numpy.dtype
+        Element type: float16, float32, float64 or an integer type.
+    lr_mult, wd_mult : float
+        Factors of the optimizer's learning rate and weight decay.
+    init : Initializer or str, optional
+        Initializer; by default the one that ``initialize`` receives.
+    allow_deferred_init : bool
+        Whether ``initialize`` may wait for the first forward call, which determines the shape.
+    differentiable : bool
+        False for auxiliary states, whose ``grad_req`` is always "null".
+    stype : str
+        Storage type: default, row_sparse or csr. Values are stored dense in any case.
+    grad_stype : str
+        Storage type of the gradient: default or row_sparse.
+
+    Raises
+    ------
+    TypeError
+        For a shape that is not made of integers.
+    AssertionError
+        For another ``grad_req``.
+    ValueError
+        For another storage type.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 3))
+    >>> weight.initialize(mx.init.One())
+    >>> weight.data().asnumpy()
+    array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float32)
+    >>> weight.grad().shape
+    (2, 3)
     """
 
     _grad: list[NDArray] | None = None  # one for every context, where gradients are wanted
@@ -209,10 +249,19 @@ class Parameter:
     # ---- its arrays ---------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> NDArray:
-        """The live array on ``ctx`` (by default on the context that is current or the only one).
+        """The array on a context: the live one, not a copy.
 
-        Raises DeferredInitializationError while the shape is unknown, RuntimeError when it was not
-        initialised, or not on that context, and for a sparse parameter.
+        Parameters
+        ----------
+        ctx : Context, optional
+            By default the only context, else the current one.
+
+        Raises
+        ------
+        DeferredInitializationError
+            While the shape is unknown.
+        RuntimeError
+            If the parameter is not initialized, not on that context, or sparse.
         """
         if self._stype != "default":
             self._refuse(f"a copy of Parameter '{self.name}' on ctx {ctx} via data()")
@@ -276,10 +325,14 @@ class Parameter:
         )
 
     def set_data(self, data: Any) -> None:
-        """Write new values in place on every context, in this parameter's dtype.
+        """Write new values into the arrays on all contexts, in this parameter's element type.
 
-        On a deferred parameter the values fix the shape and wait with it.
-        Raises AssertionError for another shape and for a parameter that was not initialised.
+        On a parameter whose initialization is deferred, the values determine its shape.
+
+        Raises
+        ------
+        AssertionError
+            For another shape, and for a parameter that is not initialized.
         """
         self.shape = data.shape
         if self._data is not None:
@@ -326,10 +379,24 @@ class Parameter:
         default_init: Init = None,
         force_reinit: bool = False,
     ) -> None:
-        """Fill by ``init``, else by the parameter's own initialiser, else by ``default_init``.
+        """Allocate the arrays and fill them.
 
-        With an unknown shape this is deferred to the first forward, where that is allowed.
-        Raises ValueError where it is not.
+        Parameters
+        ----------
+        init : Initializer or str, optional
+            Initializer; by default the parameter's own, else ``default_init``.
+        ctx : Context or list of Context, optional
+            Contexts; by default the current one.
+        default_init : Initializer or str, optional
+            Initializer of parameters without their own; by default Uniform().
+        force_reinit : bool
+            Whether a parameter that has values is initialized again. Otherwise a warning is
+            issued.
+
+        Raises
+        ------
+        ValueError
+            If the shape is unknown and ``allow_deferred_init`` is False.
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
@@ -420,10 +487,19 @@ class Parameter:
     # ---- gradients ----------------------------------------------------------------------------
 
     def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient on ``ctx``, of the data's shape and dtype.
+        """The gradient on a context, with the shape and element type of the data.
 
-        Raises DeferredInitializationError and RuntimeError as :meth:`data` does, RuntimeError
-        when ``grad_req`` is 'null'.
+        Parameters
+        ----------
+        ctx : Context, optional
+            By default the only context, else the current one.
+
+        Raises
+        ------
+        DeferredInitializationError
+            While the shape is unknown.
+        RuntimeError
+            If the parameter is not initialized, or ``grad_req`` is "null".
         """
         self.list_grad()
         return self._check_and_get(self._grad, ctx)

@@ -53,7 +53,36 @@ class _DenseCell(GatedCell):
 
 
 class RNNCell(_DenseCell):
-    """activation(W x + b + V h + c)."""
+    """Plain recurrent cell: ``h = activation(W x + b + V h + c)``.
+
+    ``cell(input, states)`` computes one step and returns the output and the new states;
+    ``cell.unroll(length, inputs)`` computes a sequence.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    activation : str or callable
+        Activation function.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.RNNCell(4, input_size=3)
+    >>> cell.initialize()
+    >>> output, states = cell(nd.ones((2, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 4)
+    """
 
     hint = "rnn"
 
@@ -89,7 +118,38 @@ class RNNCell(_DenseCell):
 
 
 class LSTMCell(_DenseCell):
-    """Long short-term memory; states are the hidden one and the cell's."""
+    """Long short-term memory cell; the states are the hidden state and the cell state.
+
+    ``cell(input, states)`` computes one step and returns the output and the new states;
+    ``cell.unroll(length, inputs)`` computes a sequence.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+    activation : str or callable
+        Activation of the cell state.
+    recurrent_activation : str or callable
+        Activation of the gates.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.LSTMCell(4, input_size=3)
+    >>> cell.initialize()
+    >>> outputs, states = cell.unroll(5, nd.ones((2, 5, 3)), merge_outputs=True)
+    >>> outputs.shape, len(states)
+    ((2, 5, 4), 2)
+    """
 
     gates = 4
     hint = "lstm"
@@ -135,7 +195,34 @@ class LSTMCell(_DenseCell):
 
 
 class GRUCell(_DenseCell):
-    """Gated recurrent unit; the reset gate is applied after the recurrent product."""
+    """Gated recurrent unit; the reset gate is applied after the recurrent product.
+
+    ``cell(input, states)`` computes one step and returns the output and the new states;
+    ``cell.unroll(length, inputs)`` computes a sequence.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.GRUCell(4, input_size=3)
+    >>> cell.initialize()
+    >>> output, states = cell(nd.ones((2, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 4)
+    """
 
     gates = 3
     hint = "gru"

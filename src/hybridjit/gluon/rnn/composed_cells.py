@@ -80,7 +80,25 @@ class _Row(RecurrentCell):
 
 
 class SequentialRNNCell(_Row):
-    """Cells of any kind in a row."""
+    """A chain of cells: each receives the output of the previous one. ``add`` appends a cell.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.SequentialRNNCell()
+    >>> cell.add(gluon.rnn.LSTMCell(4, input_size=3))
+    >>> cell.add(gluon.rnn.GRUCell(5, input_size=4))
+    >>> cell.initialize()
+    >>> output, states = cell(nd.ones((2, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape, len(states)
+    ((2, 5), 3)
+    """
 
     def forward(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         return self._step(inputs, states)
@@ -99,7 +117,29 @@ class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
 
 
 class DropoutCell(HybridRecurrentCell):
-    """Dropout on the inputs; no states."""
+    """Dropout on the inputs; the cell has no states.
+
+    Parameters
+    ----------
+    rate : float
+        Probability of 0 in training.
+    axes : tuple of int
+        Axes along which all elements share one draw.
+    prefix : str, optional
+        Prefix of the names of parameters.
+    params : ParameterDict, optional
+        Parameters to share.
+
+    Raises
+    ------
+    AssertionError
+        If ``rate`` is not a number.
+
+    Examples
+    --------
+    >>> gluon.rnn.DropoutCell(0.5)(nd.ones((1, 2)), [])[0].asnumpy()
+    array([[1., 1.]], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -178,7 +218,29 @@ class ModifierCell(HybridRecurrentCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """While training, outputs and states keep their previous values at random (1606.01305)."""
+    """In training, outputs and states keep their previous values at random (arXiv 1606.01305).
+
+    Parameters
+    ----------
+    base_cell : RecurrentCell
+        The cell; it must not be called by itself afterwards.
+    zoneout_outputs : float
+        Probability for each element of the output.
+    zoneout_states : float
+        Probability for each element of the states.
+
+    Raises
+    ------
+    AssertionError
+        For a BidirectionalCell, which has no single steps.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.ZoneoutCell(gluon.rnn.RNNCell(4, input_size=3), zoneout_states=0.1)
+    >>> cell.initialize()
+    >>> cell(nd.ones((2, 3)), cell.begin_state(batch_size=2))[0].shape
+    (2, 4)
+    """
 
     def __init__(
         self, base_cell: RecurrentCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0
@@ -224,7 +286,20 @@ class ZoneoutCell(ModifierCell):
 
 
 class ResidualCell(ModifierCell):
-    """The base cell's output plus its input."""
+    """The output of a cell plus its input.
+
+    Parameters
+    ----------
+    base_cell : RecurrentCell
+        The cell; it must not be called by itself afterwards.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.ResidualCell(gluon.rnn.RNNCell(3, input_size=3))
+    >>> cell.initialize()
+    >>> cell(nd.ones((2, 3)), cell.begin_state(batch_size=2))[0].shape
+    (2, 3)
+    """
 
     def hybrid_forward(
         self, F: ModuleType, inputs: Tensor, states: States
@@ -256,7 +331,27 @@ class ResidualCell(ModifierCell):
 
 
 class BidirectionalCell(HybridRecurrentCell):
-    """One cell forwards, one backwards, their outputs joined; it can only be unrolled."""
+    """Two cells that read a sequence in both directions; outputs are concatenated. ``unroll`` only.
+
+    Parameters
+    ----------
+    l_cell : RecurrentCell
+        The cell that reads forward.
+    r_cell : RecurrentCell
+        The cell that reads backward.
+    output_prefix : str
+        Prefix of the names of outputs.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.BidirectionalCell(
+    ...     gluon.rnn.RNNCell(4, input_size=3), gluon.rnn.RNNCell(4, input_size=3)
+    ... )
+    >>> cell.initialize()
+    >>> outputs, states = cell.unroll(5, nd.ones((2, 5, 3)), merge_outputs=True)
+    >>> outputs.shape
+    (2, 5, 8)
+    """
 
     def __init__(
         self, l_cell: RecurrentCell, r_cell: RecurrentCell, output_prefix: str = "bi_"

@@ -234,7 +234,53 @@ class _RNNLayer(HybridBlock):
 
 
 class RNN(_RNNLayer):
-    """Plain recurrent layers; ``activation`` is relu or tanh."""
+    """Plain recurrent layers over whole sequences: ``h = activation(W x + b + V h + c)``.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    num_layers : int
+        Number of layers; each receives the outputs of the layer below.
+    activation : str
+        relu or tanh; KeyError for another name.
+    layout : str
+        Axes of input and output: TNC (steps, batch, features) or NTC.
+    dropout : float
+        Probability of 0 in training between layers; none after the last layer.
+    bidirectional : bool
+        Whether each layer runs in both directions; outputs of both are concatenated.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    dtype : str or numpy.dtype
+        Element type of the parameters.
+    use_sequence_length : bool
+        Whether a call takes ``sequence_length=``, the valid steps of each sample.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For a layout other than TNC and NTC.
+    ShapeError
+        In a call, for inputs or states of other sizes.
+
+    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
+    states)`` returns the outputs and the list of last states. The state has shape (num_layers *
+    directions, N, hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.RNN(8, input_size=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((5, 2, 4))).shape
+    (5, 2, 8)
+    """
 
     hint = "rnn"
 
@@ -283,9 +329,60 @@ class RNN(_RNNLayer):
 
 
 class LSTM(_RNNLayer):
-    """Long short-term memory; states are the hidden ones and the cells'.
+    """Long short-term memory layers over whole sequences.
 
-    ``projection_size`` shrinks the hidden state (1402.1128); the clips bound the cells' states.
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    num_layers : int
+        Number of layers; each receives the outputs of the layer below.
+    layout : str
+        Axes of input and output: TNC (steps, batch, features) or NTC.
+    dropout : float
+        Probability of 0 in training between layers; none after the last layer.
+    bidirectional : bool
+        Whether each layer runs in both directions; outputs of both are concatenated.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    projection_size : int, optional
+        Size to which the hidden state is projected (arXiv 1402.1128).
+    h2r_weight_initializer : Initializer or str, optional
+        Initializer of the projection.
+    state_clip_min, state_clip_max : float, optional
+        Bounds of the cell state.
+    state_clip_nan : bool
+        Whether bounds apply to NaN as well.
+    dtype : str or numpy.dtype
+        Element type of the parameters.
+    use_sequence_length : bool
+        Whether a call takes ``sequence_length=``, the valid steps of each sample.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For a layout other than TNC and NTC.
+    ShapeError
+        In a call, for inputs or states of other sizes.
+
+    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
+    states)`` returns the outputs and the list of last states. States are the hidden state and
+    the cell state, each of shape (num_layers * directions, N, hidden_size).
+    ``begin_state(batch_size=N)`` makes zeros of these shapes.
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.LSTM(8, num_layers=2, layout="NTC", input_size=4)
+    >>> layer.initialize()
+    >>> out, states = layer(nd.ones((2, 5, 4)), layer.begin_state(batch_size=2))
+    >>> out.shape, [state.shape for state in states]
+    ((2, 5, 8), [(2, 2, 8), (2, 2, 8)])
     """
 
     gates = 4
@@ -350,7 +447,51 @@ class LSTM(_RNNLayer):
 
 
 class GRU(_RNNLayer):
-    """Gated recurrent units."""
+    """Gated recurrent units over whole sequences.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Size of the hidden state.
+    num_layers : int
+        Number of layers; each receives the outputs of the layer below.
+    layout : str
+        Axes of input and output: TNC (steps, batch, features) or NTC.
+    dropout : float
+        Probability of 0 in training between layers; none after the last layer.
+    bidirectional : bool
+        Whether each layer runs in both directions; outputs of both are concatenated.
+    input_size : int
+        Number of input features. 0: taken from the first input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights of inputs and of states.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+        Initializers of the biases.
+    dtype : str or numpy.dtype
+        Element type of the parameters.
+    use_sequence_length : bool
+        Whether a call takes ``sequence_length=``, the valid steps of each sample.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Raises
+    ------
+    AssertionError
+        For a layout other than TNC and NTC.
+    ShapeError
+        In a call, for inputs or states of other sizes.
+
+    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
+    states)`` returns the outputs and the list of last states. The state has shape (num_layers *
+    directions, N, hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.GRU(8, bidirectional=True, input_size=4)
+    >>> layer.initialize()
+    >>> layer(nd.ones((5, 2, 4))).shape
+    (5, 2, 16)
+    """
 
     gates = 3
     hint = "gru"
