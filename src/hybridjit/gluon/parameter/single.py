@@ -88,7 +88,8 @@ class Parameter:
     differentiable : bool
         False for auxiliary states, whose ``grad_req`` is always "null".
     stype : str
-        Storage type: default, row_sparse or csr. Values are stored dense in any case.
+        Storage type of the values: default, row_sparse or csr. Rows of a row_sparse parameter are
+        read with ``row_sparse_data``.
     grad_stype : str
         Storage type of the gradient: default or row_sparse.
 
