@@ -165,7 +165,7 @@ class Function:
             heads = [_zeros(*blank) if d is None else d for d, blank in zip(full, blanks)]
             return self._gradients(heads, inputs)
 
-        put_on_tape([], inputs, outputs, pull)
+        put_on_tape([], inputs, outputs, pull, alone=True)
 
     def _gradients(self, heads: Sequence[NDArray], inputs: Sequence[NDArray]) -> list[NDArray]:
         with pause(FLAGS.training):

@@ -290,7 +290,7 @@ class HybridBlock(Block):
         how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
-            wanted = training.tape_variables(named) or training.floating(given)
+            wanted = training.leading_variables(named) or training.floating(given)
             return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
         return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
 

@@ -24,7 +24,7 @@ from ..recording import FLAGS, recording_as
 from ..types import type_of
 from ..unwinding import restoring
 from .parameter import Parameter
-from .training import tape_variables
+from .training import leading_variables
 
 if TYPE_CHECKING:
     from .train_step import TrainStep
@@ -47,7 +47,7 @@ def training_of(
     graph = cached.graph
     named = graph._named(args)
     with recording_as(True, True):
-        wanted = tape_variables(named)
+        wanted = leading_variables(named)
     if not wanted:
         raise MXNetError("a library that trains has to have something to train")
     variables = {name: named[name] for name in named if name not in graph.input_names}

@@ -32,7 +32,7 @@ from .parameter.single import is_plain
 from .step_library import training_of
 from .structure import Format, Nested, regroup
 from .trainer import Trainer
-from .training import stages_of, tape_variables
+from .training import leading_variables, stages_of
 from .utils import clip_global_norm as clip_together
 
 __all__ = ["TrainStep", "train_step"]
@@ -227,7 +227,7 @@ class TrainStep:
         cached = self._block._build(args)
         named = cached.graph._named(args)
         with recording_as(True, True):
-            wanted = tape_variables(named)
+            wanted = leading_variables(named)
             if not wanted:
                 raise MXNetError(
                     "a step has nothing to train: no parameter of the network has a gradient"

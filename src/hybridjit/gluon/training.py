@@ -23,8 +23,8 @@ from ..ir.node import Node, Output, topological
 from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
 from ..nd.storage import Storage
-from ..nd.tape import Leaf, Some, Stage, Step, Watch, record
-from ..ops.gradient import NoGradientError, require_gradient, stops_heads
+from ..nd.tape import Leaf, Some, Stage, Step, Watch, leads_back, record
+from ..ops.gradient import NoGradientError, needs_heads, read_results, require_gradient, stops
 from ..options import Options
 from ..recording import FLAGS, recording_as
 from ..runtime.executable import Executable
@@ -80,19 +80,20 @@ def require_gradients(outputs: Sequence[Output], wanted: Collection[str]) -> Non
             continue
         seen.add(node)
         require_gradient(node.op)
-        if not stops_heads(node.op, len(node.inputs), node.attrs):
-            pending += [x.node for x in node.inputs]
+        pending += [x.node for i, x in enumerate(node.inputs) if not stops(node.op, i, node.attrs)]
 
 
 def _lead_back(outputs: Sequence[Output]) -> list[bool]:
     """Whether the gradient of each output is read on the way to some variable."""
-    leading: set[Node] = set()
+    leading: set[Output] = set()
     for node in topological(outputs):
+        above = [x in leading for x in node.inputs]
         if node.op is None:
-            leading.add(node)
-        elif not stops_heads(node.op, len(node.inputs), node.attrs):
-            leading.update({node} if any(x.node in leading for x in node.inputs) else ())
-    return [output.node in leading for output in outputs]
+            leading.add(Output(node))
+        elif needs_heads(node.op, node.attrs, above):
+            results = [Output(node, i) for i in range(len(node.output_names))]
+            leading.update(read_results(node.op, results))
+    return [output in leading for output in outputs]
 
 
 class TrainingGraph:
@@ -114,7 +115,7 @@ class TrainingGraph:
 
         Raises MXNetError naming the operator for arrays that do not fit.
         """
-        wanted = tape_variables(named) if FLAGS.recording else frozenset()
+        wanted = leading_variables(named) if FLAGS.recording else frozenset()
         if FLAGS.recording:
             put_ones(self.fixed(named))
         trained, failure = self._compiled_for(named, wanted)
@@ -122,9 +123,10 @@ class TrainingGraph:
         made = trained.forward(arrays)
         visible = len(trained.joint.forward.outputs)
         outputs = [NDArray(output, ctx) for output in made[:visible]]
-        if wanted:
+        if FLAGS.recording and any(array._entry is not None for array in named.values()):
             call = _Call(trained, named, made[visible:], outputs, failure)
-            record([], list(named.values()), outputs, call.pull)
+            unread = set(range(visible)).difference(trained.parts.heads)
+            record([], list(named.values()), outputs, call.pull, True, unread)
         return outputs
 
     def fixed(self, named: Mapping[str, NDArray]) -> list[NDArray]:
@@ -164,9 +166,9 @@ class TrainingGraph:
         return found
 
 
-def tape_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
-    """The variables that stand on the tape."""
-    return frozenset(name for name, array in named.items() if array._entry is not None)
+def leading_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
+    """The variables on the tape whose gradients something that is learned depends on."""
+    return frozenset(name for name, array in named.items() if leads_back(array._entry))
 
 
 def floating(named: Mapping[str, NDArray]) -> frozenset[str]:
@@ -228,7 +230,7 @@ class _Call:
         if self._failure is not None:
             raise self._failure
         if FLAGS.recording:
-            return self._on_tape(step, douts)
+            return self._on_tape(step, douts, wanted)
         run = self._trained.backward
         if run is None:
             return [None] * len(self._names)
@@ -237,9 +239,8 @@ class _Call:
         heads = [d._data for d in self._heads(douts, parts.heads)]
         made = self._made(run, [*reads, *self._saved, *heads], step)
         places = {id(grad._data): grad for grad in step.places.values()}
-        return self._sorted(
-            [places[id(d)] if id(d) in places else NDArray(d, self._ctx) for d in made]
-        )
+        given = [places[id(d)] if id(d) in places else NDArray(d, self._ctx) for d in made]
+        return self._sorted(given, wanted)
 
     def _made(
         self, run: Executable, given: Sequence[np.ndarray], step: Step
@@ -276,17 +277,20 @@ class _Call:
         outputs = [owners.get(name) for name in self._trained.joint.gradients]
         return stages_of(run, [x if isinstance(x, Leaf) else None for x in outputs], written)
 
-    def _sorted(self, made: Sequence[NDArray]) -> Some:
-        """What the way back gives: by variable; states go where they are kept."""
-        names = self._trained.joint.gradients
+    def _sorted(self, made: Sequence[NDArray], wanted: Sequence[bool]) -> Some:
+        """The gradients by variable; states go where they are kept, if they move."""
+        joint = self._trained.joint
+        names = joint.gradients
         found = dict(zip(names, made))
-        if FLAGS.training and not self._is_continued:
-            for state, new in zip(self._states, made[len(names) :]):
-                state._write(new._data)
+        if FLAGS.training and self._states and not self._is_continued:
+            moving = joint.moving([n for n, is_wanted in zip(self._names, wanted) if is_wanted])
+            for name, state, new in zip(joint.updates, self._states, made[len(names) :]):
+                if name in moving:
+                    state._write(new._data)
         self._is_continued = self._is_continued or FLAGS.recording
         return [found.get(name) for name in self._names]
 
-    def _on_tape(self, step: Step, douts: Some) -> Some:
+    def _on_tape(self, step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         """The same gradients, each operator on the tape: for gradients of gradients.
 
         They follow from the variables and the head gradients, which are what they were at the call;
@@ -304,7 +308,7 @@ class _Call:
         drawn = {use: NDArray(array, self._ctx) for use, array in saved if is_drawn(use)}
         with recording_as(True, graph.purpose.training):
             made = replay(joint.backward_outputs, given, drawn, self._ctx)
-        return self._sorted(made)
+        return self._sorted(made, wanted)
 
     def _heads(self, douts: Some, numbers: Sequence[int]) -> list[NDArray]:
         """The head gradients of these outputs, zeros where nothing came back."""

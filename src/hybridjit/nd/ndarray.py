@@ -300,7 +300,8 @@ def apply(
     made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
     results = [NDArray(_owned(y, arrays), place) for y in made]
     if FLAGS.recording and any(x._entry is not None for x in inputs):
-        record([(op, attrs)], inputs, results, _pull_of(op, used, inputs, results, attrs))
+        pull = _pull_of(op, used, inputs, results, attrs)
+        record([(op, attrs)], inputs, results, pull, used.may_act_alone, used.traits.unread)
     return results if used is op else results[: len(op.output_names(attrs))]
 
 
@@ -308,7 +309,8 @@ def record_made(
     op: OpDef, inputs: Sequence[NDArray], results: Sequence[NDArray], attrs: Attrs
 ) -> None:
     """Put a use of ``op`` on the tape whose results are there already."""
-    record([(op, attrs)], inputs, results, _pull_of(op, op, inputs, results, attrs))
+    pull = _pull_of(op, op, inputs, results, attrs)
+    record([(op, attrs)], inputs, results, pull, op.may_act_alone, op.traits.unread)
 
 
 def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> list[np.ndarray]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import MXNetError
+from ..ops.gradient import needs_heads
 from ..runtime.holders import GRADIENTS
 
 if TYPE_CHECKING:
@@ -91,12 +92,25 @@ class Step:
             or None, for each operand. It does not hold the results' entries: they hold the step.
     places  by operand, gradients that ``pull`` may write in their own memory and give: of variables
             that nothing else reaches, and nothing is pulled behind it
+    alone   whether ``pull`` is called where no gradient of a result arrived, too: it may have
+            gradients that do not depend on those, or states to move
+    unread  the results whose gradients ``pull`` does not read
+    leads   whether the gradient of a variable depends on those of the results
     """
 
-    __slots__ = ("what", "number", "inputs", "pull", "places")
+    __slots__ = ("what", "number", "inputs", "pull", "places", "alone", "unread", "leads")
 
-    def __init__(self, what: What, inputs: tuple[Entry | None, ...], pull: Pull) -> None:
+    def __init__(
+        self,
+        what: What,
+        inputs: tuple[Entry | None, ...],
+        pull: Pull,
+        alone: bool,
+        unread: Collection[int],
+    ) -> None:
         self.what = what
+        self.alone, self.unread = alone, unread
+        self.leads = _needs_heads(what, [*map(leads_back, inputs)])
         self.number = next(_steps)
         self.inputs = inputs
         self.pull: Pull | None = pull
@@ -114,6 +128,14 @@ class Entry(NamedTuple):
     index: int = 0  # type: ignore[assignment]
 
 
+def leads_back(entry: Entry | None) -> bool:
+    """Whether a variable's gradient depends on the one that arrives here."""
+    if entry is None:
+        return False
+    owner, index = entry
+    return isinstance(owner, Leaf) or owner.leads and index not in owner.unread
+
+
 What = Sequence[tuple["OpDef", "Attrs"]]
 Pull = Callable[[Step, Some, Sequence[bool]], Some]
 Gradients = dict[Entry, "NDArray"]
@@ -121,14 +143,27 @@ Adding = Callable[["NDArray", "NDArray"], "NDArray"]
 
 
 def record(
-    what: What, inputs: Sequence[DenseArray], outputs: Sequence[DenseArray], pull: Pull
+    what: What,
+    inputs: Sequence[DenseArray],
+    outputs: Sequence[DenseArray],
+    pull: Pull,
+    alone: bool = False,
+    unread: Collection[int] = (),
 ) -> None:
     """Put a call on the tape, if any of its operands stands there."""
     entries = tuple(x._entry for x in inputs)
     if any(entry is not None for entry in entries):
-        step = Step(what, entries, pull)
+        step = Step(what, entries, pull, alone, unread)
         for index, output in enumerate(outputs):
             output._entry = Entry(step, index)
+
+
+def _needs_heads(what: What, wanted: Sequence[bool]) -> bool:
+    """Whether a wanted operand's gradient depends on those of the results."""
+    if not what:
+        return any(wanted)
+    op, attrs = what[0]  # any others follow it and stop nothing
+    return needs_heads(op, attrs, wanted)
 
 
 _NOT_RECORDED = (
@@ -145,10 +180,12 @@ def run_back(
     add: Adding,
     retain: bool,
     in_place: bool = False,
+    wanted: Collection[Leaf] | None = None,
 ) -> tuple[Gradients, list[Leaf]]:
     """What arrives at every entry, and the leaves on the way, of which some got nothing.
 
     With ``in_place`` some of it may lie where its leaf keeps its gradient, which is written then.
+    Where leaves are ``wanted`` only what their gradients depend on is pulled.
     Raises MXNetError for a head that is not on the tape, or when no leaf is reached.
     """
     entries = [_require_entry(head) for head in heads]
@@ -160,14 +197,24 @@ def run_back(
         )
     reached: Gradients = dict(zip(entries, head_gradients))  # of equal heads the last one counts
     last = steps[0][0] if steps and in_place else None
+    needs = leads_back if wanted is None else _leading_to(wanted, steps).__contains__
     for step, count in reversed(steps):
         if step is last:
             step.places = _places(last, reached)
-        _pull(step, count, reached, add)
+        _pull(step, count, needs, reached, add)
         step.places = {}
         if not retain:
             step.free()
     return reached, leaves
+
+
+def _leading_to(leaves: Iterable[Leaf], steps: Iterable[tuple[Step, int]]) -> set[Entry]:
+    """The entries whose gradients are needed for those of the leaves."""
+    needed = {Entry(leaf) for leaf in leaves}
+    for step, count in steps:
+        if _needs_heads(step.what, [entry in needed for entry in step.inputs]):
+            needed.update(Entry(step, i) for i in range(count) if i not in step.unread)
+    return needed
 
 
 def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
@@ -230,11 +277,19 @@ def behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
     return [(step, counts[step]) for step in order], list(leaves)
 
 
-def _pull(step: Step, count: int, reached: Gradients, add: Adding) -> None:
+def _pull(
+    step: Step,
+    count: int,
+    needs: Callable[[Entry | None], bool],
+    reached: Gradients,
+    add: Adding,
+) -> None:
     douts = [reached.pop(Entry(step, index), None) for index in range(count)]
-    if step.pull is None or all(dout is None for dout in douts):
+    if step.pull is None or not step.alone and all(dout is None for dout in douts):
         return
-    wanted = [entry is not None for entry in step.inputs]
-    for entry, d in zip(step.inputs, step.pull(step, douts, wanted)):
-        if entry is not None and d is not None:
+    wanted = [needs(entry) for entry in step.inputs]
+    if not any(wanted):
+        return
+    for (entry, is_wanted), d in zip(zip(step.inputs, wanted), step.pull(step, douts, wanted)):
+        if entry is not None and is_wanted and d is not None:
             reached[entry] = add(reached[entry], d) if entry in reached else d

@@ -251,7 +251,8 @@ def run_gradients(
             )
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(create_graph, train_mode):
-        reached, leaves = run_back(heads, given, operator.add, retain_graph)
+        wanted = [x._leaf for x in variables if x._leaf is not None]
+        reached, leaves = run_back(heads, given, operator.add, retain_graph, wanted=wanted)
         found = [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
         return _apart(found, given)
 

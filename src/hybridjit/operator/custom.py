@@ -190,7 +190,9 @@ class _Use:
                 random=True,  # no two uses are one, and none runs ahead of a call
                 ignores_head=lambda attrs: not getattr(self.prop, "need_top_grad_", True),
                 training=training,
+                adds_gradient=True,
                 updates=self._updates if gives_states else None,
+                updates_ahead=True,
             ),
             doc="An operator written in Python.",
         )

@@ -10,7 +10,8 @@ or from their ``scalar`` (:mod:`.derivative`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, NoReturn
+from functools import cache
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from ..errors import MXNetError
 from ..types import TensorType
@@ -18,8 +19,10 @@ from .algebra import add, fitted, in_dtype, in_single, zeros_like
 from .attrs import Attrs, AttrValue
 from .building import Builder, Reached, X, as_results, parts_of
 from .derivative import derivative, read_by_slope, vanishes
-from .record import OpDef
+from .record import PLAIN, OpDef
 from .signatures import Gradient
+
+T = TypeVar("T")
 
 
 class NoGradientError(MXNetError):
@@ -46,7 +49,9 @@ def gradients(
     """
     wanted = [True] * len(ins) if wanted is None else wanted
     wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
-    if not any(wanted) or all(dout is None or g.type(dout).size == 0 for dout in douts):
+    if not any(wanted):
+        return [None] * len(ins)
+    if not acts_alone(op, attrs) and all(d is None or g.type(d).size == 0 for d in douts):
         return [None] * len(ins)
     if op.traits.flat_in_integers and not any(_is_float(g.type(x)) for x in ins):
         return [None] * len(ins)
@@ -72,17 +77,51 @@ def none_at_all(
     return (None,) * len(ins)
 
 
-def stops_heads(op: OpDef, count: int, attrs: Attrs) -> bool:
-    """Whether the gradients of the results reach none of the ``count`` operands: nobody reads them.
+def acts_alone(op: OpDef, attrs: Attrs) -> bool:
+    """Whether the operator has a gradient where no head gradient arrives: a loss, a penalty."""
+    return op.traits.adds_gradient or op.traits.ignores_head(attrs)
 
-    So it is with losses, which know their own gradient, and with what has a gradient of 0: what
-    reads a shape alone among it.
+
+def stops(op: OpDef, position: int, attrs: Attrs) -> bool:
+    """Whether the backward path ends at this operand, whose gradient does not read the heads'.
+
+    Losses have their own gradient, other operators one of 0: nothing downstream of them has to be
+    differentiated for what is upstream of them. MXNet decides by this which backward operators run:
+    which BatchNorm moves its statistics, and whether an Embedding's indices need a gradient.
     """
+    if op.traits.stops is not None:
+        return position in op.traits.stops(attrs)
     if op.traits.ignores_head(attrs) or op.traits.reads_shape or op.grad is none_at_all:
         return True
     if op.grad is not None or op.expand is not None or op.scalar is None:
         return False
-    return all(vanishes(op, i, attrs) for i in range(count))
+    return vanishes(op, position, attrs)
+
+
+def needs_heads(op: OpDef, attrs: Attrs, wanted: Iterable[bool]) -> bool:
+    """Whether the gradient of a wanted operand depends on those of the results."""
+    if _never_stops(op):
+        return any(wanted)
+    return any(is_wanted and not stops(op, i, attrs) for i, is_wanted in enumerate(wanted))
+
+
+@cache
+def _never_stops(op: OpDef) -> bool:
+    """Whether it is known without attributes that the backward path ends at no operand.
+
+    The tape asks this for every call: 0.3 us instead of 1.5 us.
+    """
+    if op.attrs or callable(op.inputs):
+        follows = op.grad is not None or op.expand is not None or op.scalar is None
+        traits = op.traits
+        may_stop = traits.stops is not None or traits.ignores_head is not PLAIN.ignores_head
+        return follows and not (may_stop or traits.reads_shape or op.grad is none_at_all)
+    return not any(stops(op, i, {}) for i in range(len(op.inputs)))
+
+
+def read_results(op: OpDef, outs: Iterable[T]) -> list[T]:
+    """Of the results those whose gradients the operator's gradient depends on."""
+    return [y for i, y in enumerate(outs) if i not in op.traits.unread]
 
 
 def head(
@@ -206,7 +245,7 @@ def backpropagate(
     for x, dout in heads:
         _collect(g, reached, x, dout)
     for op, attrs, ins, outs in reversed(uses):
-        if not needed.intersection(outs):
+        if needed.isdisjoint(ins):
             continue
         values = ([x.value for x in ins], [y.value for y in outs])
         douts: list[X | None] = [reached.get(y) for y in outs]
@@ -217,11 +256,11 @@ def backpropagate(
 
 
 def _leading_to(uses: Sequence[OpUse], wanted: Sequence[Traced[X]]) -> set[Traced[X]]:
-    """What depends on one of ``wanted``: nothing else needs a gradient."""
+    """What depends on one of ``wanted`` by operators that pass gradients on."""
     needed = set(wanted)
     for use in uses:
-        if not needed.isdisjoint(use.ins):
-            needed.update(use.outs)
+        if needs_heads(use.op, use.attrs, [x in needed for x in use.ins]):
+            needed.update(read_results(use.op, use.outs))
     return needed
 
 

@@ -6,7 +6,7 @@ operators leave out stands in :class:`Traits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -96,6 +96,10 @@ class Traits:
     loss_head       ends a training graph; inference does not read its input ``label``
     ignores_head    ``ignores_head(attrs)``: a loss, whose gradient does not look at what comes back
     sized_by_values  how large its result is depends on values, so that its type cannot say it
+    adds_gradient   the gradient rule gives more than the heads': it runs where none arrives, too
+    stops           ``stops(attrs)``: the operands whose gradient does not depend on the head
+                    gradients, where that does not follow from the rest of the record
+    unread          the results whose gradients no gradient depends on, as in MXNet
     reads_shape     the result follows from the shape and type of the operand alone
     in_single       float16 is computed in single precision and rounded once
     parts_in_floats  ``expand`` stands for the operator in float32 and float64 alone: in float16
@@ -115,7 +119,9 @@ class Traits:
     keeps_sign      ``keeps_sign(attrs)``: of a function of one element whose slope takes its result
                     for its operand: then the way back reads that, and the operand is not saved
     updates         of an operator of training mode: ``updates(g, ins, outs, **attrs)``, by the
-                    operand's position what an auxiliary state is after the way back
+                    operand's position what an auxiliary state is after its backward pass
+    updates_ahead   these are the states after its forward pass: they are kept whether its backward
+                    pass is needed or not
     step            ``step(*arrays, **attrs)``: the results, then what the auxiliary states are
                     after the call, in their order; eager calls write these where the states are.
                     ``ref`` and compiled graphs give the results alone
@@ -132,6 +138,9 @@ class Traits:
     loss_head: bool = False
     ignores_head: Callable[[Attrs], bool] = lambda attrs: False
     sized_by_values: bool = False
+    adds_gradient: bool = False
+    stops: Callable[[Attrs], Collection[int]] | None = None
+    unread: Collection[int] = ()
     reads_shape: bool = False
     in_single: bool = False
     parts_in_floats: bool = False
@@ -146,6 +155,7 @@ class Traits:
     keeps_training: Callable[[Attrs], bool] = lambda attrs: False
     keeps_sign: Callable[[Attrs], bool] = lambda attrs: False
     updates: Callable[..., Mapping[int, Any]] | None = None
+    updates_ahead: bool = False
     step: Callable[..., Any] | None = None
     rule: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
@@ -245,6 +255,13 @@ class OpDef:
     def output_names(self, attrs: Attrs) -> Sequence[str]:
         """Names of the visible outputs for these attributes."""
         return self.outputs(**attrs) if callable(self.outputs) else self.outputs
+
+    @cached_property
+    def may_act_alone(self) -> bool:
+        """Whether its backward pass may do something where no gradient of a result arrives."""
+        traits = self.traits
+        is_loss = traits.ignores_head is not PLAIN.ignores_head
+        return is_loss or traits.adds_gradient or traits.updates is not None
 
     @property
     def is_random(self) -> bool:

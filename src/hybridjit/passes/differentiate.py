@@ -8,14 +8,14 @@ last reader first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import replace
 
 from ..ir.building import ValueBuilder
 from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.rewrite import uniquely_named
 from ..ops.algebra import add
-from ..ops.gradient import gradients
+from ..ops.gradient import gradients, needs_heads, read_results
 from ..records import dataclass
 
 
@@ -27,13 +27,17 @@ class Joint:
     for rules pass those on; its outputs are the forward graph's, then the gradients, then what
     auxiliary states become.
 
+    origin     the graph that was differentiated, which passes leave as it is
+    wanted     the inputs whose gradients are asked for
     heads      the number of the output that each head gradient is of
     gradients  the input that each gradient is of; inputs that nothing reaches are not there
-    updates    the input that each new auxiliary state replaces, on the way back
+    updates    the input that each new auxiliary state replaces, in the backward pass
     """
 
     graph: Graph
     forward: Graph
+    origin: Graph
+    wanted: frozenset[str]
     heads: tuple[int, ...]
     gradients: tuple[str, ...]
     updates: tuple[str, ...]
@@ -42,6 +46,13 @@ class Joint:
         """The same after a pass over the joint graph, which keeps the outputs' order."""
         outputs = graph.outputs[: len(self.forward.outputs)]
         return replace(self, graph=graph, forward=replace(self.forward, outputs=outputs))
+
+    def moving(self, wanted: Collection[str]) -> Collection[str]:
+        """The states that a backward pass for some of the wanted inputs alone moves."""
+        if self.wanted.issubset(wanted):
+            return self.updates
+        roots = [value for value in self.origin.inputs if value.name in wanted]
+        return _new_states(self.origin, _leading_to(self.origin, roots))
 
     @property
     def backward_outputs(self) -> tuple[Use, ...]:
@@ -59,29 +70,31 @@ def differentiate(graph: Graph, wanted: Collection[str]) -> Joint:
         for number, use in enumerate(graph.outputs)
     }
     roots = [value for value in graph.inputs if value.name in wanted]
-    reached = _run_back(graph, roots, heads)
+    needed = _leading_to(graph, roots)
+    reached = _run_back(graph, needed, heads)
     found = {v.name: reached[Use(v)] for v in roots if Use(v) in reached}
-    new = _new_states(graph)
+    new = _new_states(graph, needed)
     joint = replace(
         graph.with_outputs((*graph.outputs, *found.values(), *new.values())),
         inputs=(*graph.inputs, *heads.values()),
         params=(),
     )
     names = (tuple(found), tuple(new))
-    return Joint(joint, graph, tuple(heads), *names).with_graph(uniquely_named(joint))
+    return Joint(joint, graph, graph, frozenset(wanted), tuple(heads), *names).with_graph(
+        uniquely_named(joint)
+    )
 
 
-def _run_back(graph: Graph, roots: list[Value], heads: Mapping[int, Value]) -> dict[Use, Use]:
-    """What reaches every use on the way from the heads to the roots."""
+def _run_back(graph: Graph, needed: Set[Use], heads: Mapping[int, Value]) -> dict[Use, Use]:
+    """The gradients of the needed uses, from those of the outputs."""
     reached: dict[Use, Use] = {}
     for number, head in heads.items():
         _collect(reached, graph.outputs[number], Use(head), _builder(graph.outputs[number].value))
-    needed = _leading_to(graph, roots)
     for value in reversed(graph.values):
-        if value.op is None or value not in needed:
+        wanted = [use in needed for use in value.inputs]
+        if value.op is None or not any(wanted):
             continue
         douts = [reached.get(use) for use in uses_of(value)]
-        wanted = [use.value in needed for use in value.inputs]
         g = _builder(value)
         found = gradients(value.op, g, value.inputs, uses_of(value), douts, value.attrs, wanted)
         for use, d in zip(value.inputs, found):
@@ -94,12 +107,13 @@ def _collect(reached: dict[Use, Use], use: Use, d: Use, g: ValueBuilder) -> None
     reached[use] = add(g, reached[use], d) if use in reached else d
 
 
-def _leading_to(graph: Graph, roots: list[Value]) -> set[Value]:
-    """The roots, and what depends on them: nothing else needs a gradient."""
-    needed = set(roots)
+def _leading_to(graph: Graph, roots: list[Value]) -> set[Use]:
+    """The roots, and what depends on them by operators that pass gradients on."""
+    needed = set(map(Use, roots))
     for value in graph.values:
-        if any(use.value in needed for use in value.inputs):
-            needed.add(value)
+        wanted = [use in needed for use in value.inputs]
+        if value.op is not None and needs_heads(value.op, value.attrs, wanted):
+            needed.update(read_results(value.op, uses_of(value)))
     return needed
 
 
@@ -107,20 +121,24 @@ def _builder(value: Value, what: str = "grad") -> ValueBuilder:
     return ValueBuilder(f"{value.name}.{what}", value.source)
 
 
-def _new_states(graph: Graph) -> dict[str, Use]:
-    """What operators of training mode make of their auxiliary states, by the state's name.
+def _new_states(graph: Graph, needed: Set[Use]) -> dict[str, Use]:
+    """The new auxiliary states of the operators whose backward pass is needed, by name.
 
-    Of operators that share a state each moves what the one behind it on the graph has made, as
-    eager calls do on the way back.
+    An operator none of whose operands is ``needed`` leaves its states alone, as in MXNet: those of
+    a frozen network stay. Of operators that share a state each moves the state that the one
+    downstream of it made, in the order of the eager backward pass.
     """
     found: dict[str, Use] = {}
     for value in reversed(graph.values):
-        if value.op is not None and value.op.traits.updates is not None:
+        traits = None if value.op is None else value.op.traits
+        if value.op is None or traits is None or traits.updates is None:
+            continue
+        if traits.updates_ahead or any(use in needed for use in value.inputs):
             g, states = _builder(value, "state"), value.op.aux_positions(value.attrs)
             ins = [
                 found.get(use.value.name, use) if i in states else use
                 for i, use in enumerate(value.inputs)
             ]
-            made = value.op.traits.updates(g, ins, uses_of(value), **value.attrs)
+            made = traits.updates(g, ins, uses_of(value), **value.attrs)
             found.update((value.inputs[i].value.name, new) for i, new in made.items())
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from ..compiler import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
-from ..gluon.training import floating, tape_variables
+from ..gluon.training import floating, leading_variables
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer
@@ -91,5 +91,5 @@ def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
     params = {name: param.data() for name, param in net.collect_params().items()}
     given = dict(zip(trace.input_names, arrays))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
-    wanted = tape_variables({**given, **params}) or floating(given)
+    wanted = leading_variables({**given, **params}) or floating(given)
     return Traced(net.name, trace.outputs, values, fixed, wanted, options_of(net))

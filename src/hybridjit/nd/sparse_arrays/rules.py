@@ -15,6 +15,7 @@ from ...context import Context
 from ...errors import MXNetError
 from ...formats.stored import CSR, ROW_SPARSE, Stored, nothing, stored
 from ...ops.attrs import Attrs
+from ...ops.gradient import NoGradientError
 from ...ops.namespace import attr_texts
 from ...ops.record import OnStored, OpDef
 from ...ops.registry import run_ref
@@ -370,7 +371,7 @@ def _lookup(call: Call) -> Found | None:
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
         if wanted[0]:
-            raise MXNetError("Embedding layer doesn't support calculate data gradient")
+            raise NoGradientError("Embedding layer doesn't support calculate data gradient")
         assert d is not None and at is not None
         flat = d._data.reshape(-1, shape[1])
         return [None, call.made(elements.sum_rows(shape, at.reshape(-1), flat))]

@@ -188,7 +188,14 @@ NEGATIVE = unary(
     traits=_AS_HEAD,
 )
 SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.", traits=_AS_BOTH)
-SIGN = unary("sign", _sign, _scalar_sign, "-1, 0 or 1; 0 for NaN.", traits=_AS_BOTH)
+# Its gradient is 0, which MXNet has a backward operator write: the backward path goes on there.
+SIGN = unary(
+    "sign",
+    _sign,
+    _scalar_sign,
+    "-1, 0 or 1; 0 for NaN.",
+    traits=replace(_AS_BOTH, stops=lambda attrs: ()),
+)
 unary(
     "_contrib_sign_ste",
     _sign,

@@ -244,6 +244,7 @@ def _per_matrix(
     doc: str,
     outputs: tuple[str, ...] = ("output",),
     total_outputs: int = 0,
+    unread: tuple[int, ...] = (),
 ) -> None:
     register(
         f"_linalg_{name}",
@@ -254,7 +255,7 @@ def _per_matrix(
         grad=RULES[name],
         outputs=outputs,
         aliases=f"linalg_{name}",
-        traits=Traits(total_outputs=total_outputs),
+        traits=Traits(total_outputs=total_outputs, unread=unread),
         doc=doc,
     )
 
@@ -431,6 +432,7 @@ _per_matrix(
     "Sign and logarithm of determinants.",
     _PAIR,
     4,
+    unread=(0,),
 )
 _per_matrix(
     "sumlogdiag", "A", "", _infer_number, _sumlogdiag, "Sum of the logarithms of the diagonal."

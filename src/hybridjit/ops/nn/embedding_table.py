@@ -9,12 +9,13 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...errors import AttributeValueError, MXNetError, ShapeError
+from ...errors import AttributeValueError, ShapeError
 from ...types import PartialShape, TensorType, merge_dtypes, shape_text
 from ..algebra import as_shape
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
+from ..gradient import NoGradientError
 from ..record import OnStored, Traits
 from ..registry import register
 from ..rules import Types, fill, merged
@@ -59,7 +60,7 @@ def _embedding(
 
 
 def _no_gradient() -> NoReturn:
-    raise MXNetError("Embedding layer doesn't support calculate data gradient")
+    raise NoGradientError("Embedding layer doesn't support calculate data gradient")
 
 
 def _grad_embedding(

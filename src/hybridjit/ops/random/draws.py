@@ -380,7 +380,7 @@ register(
     "_sample_multinomial",
     "data",
     "shape:shape=() get_prob:bool=False dtype:dtype=int32",
-    traits=_DRAWN,
+    traits=Traits(random=True, unread=(0,), stops=lambda attrs: () if attrs["get_prob"] else (0,)),
     infer=forward(_multinomial_types),
     ref=multinomial,
     grad=_grad_multinomial,

@@ -190,7 +190,7 @@ PICK = register(
     ref=pick,
     grad=_grad_pick,
     aliases="choose_element_0index",
-    traits=Traits(samples=Samples.PICKED),
+    traits=Traits(samples=Samples.PICKED, stops=lambda attrs: (1,)),
     doc="One element of each row along an axis.",
 )
 
@@ -288,6 +288,7 @@ GATHER_ND = register(
     ),
     ref=lambda data, indices: fresh(data[places_of(indices, data.shape)], data.dtype),
     grad=_grad_gather_nd,
+    traits=Traits(stops=lambda attrs: (1,)),
     doc="Elements or rows of data at index vectors.",
 )
 
@@ -325,6 +326,7 @@ SCATTER_ND = register(
     infer=forward(_scatter_type),
     ref=scatter_nd,
     grad=_grad_scatter,
+    traits=Traits(stops=lambda attrs: (1,)),
     doc="Zeros of a shape with data put at index vectors.",
 )
 

@@ -32,7 +32,7 @@ from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import fresh
 from ..elementwise.unary import SIGMOID, same_float
-from ..gradient import head, none_at_all
+from ..gradient import given, head, none_at_all
 from ..random.dropping import dropout_factors, dropout_mask
 from ..record import PLAIN, GradientStored, OnStored, Traits
 from ..registry import lookup, register
@@ -144,6 +144,7 @@ register(
     "lhs rhs",
     infer=same_type,
     expand=itself,
+    traits=Traits(stops=lambda attrs: (1,)),
     doc="The first input, whose type is the second one's.",
 )
 
@@ -394,7 +395,7 @@ def _moved_average(
 
 
 def _grad_sparse(
-    g: Builder[X], ins: Many[X], outs: object, douts: Many[X], *, sparseness_target: float,
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], *, sparseness_target: float,
     penalty: float, **attrs: Declared,
 ) -> tuple[X, None]:  # fmt: skip
     """d + penalty ((1 - t) / (1 - average) - t / average), with the average after this batch."""
@@ -405,7 +406,7 @@ def _grad_sparse(
     size = g.type(moving).dims
     slope = as_shape(g, sub(g, absent_slope, present_slope),
                      (1, *size, *[1] * (len(g.type(ins[0]).dims) - 2)))  # fmt: skip
-    return add(g, douts[0], slope), None
+    return add(g, given(g, douts[0], outs[0]), slope), None
 
 
 _SPARSENESS = "sparseness_target:float[0,1]=0.1 penalty:float=0.001 momentum:float[0,1]=0.9"
@@ -418,7 +419,7 @@ _SPARSE_IN_TRAINING = register(
     infer=_like_data,
     expand=itself,
     grad=_grad_sparse,
-    traits=Traits(updates=_moved_average),
+    traits=Traits(adds_gradient=True, updates=_moved_average),
     doc="The data; its gradient pulls the average of each channel towards the target.",
 )
 

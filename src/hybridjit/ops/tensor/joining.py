@@ -290,4 +290,5 @@ moving(
     ),
     "lhs broadcast to the shape of rhs, or to some of its axes.",
     expand=_literal_like,
+    traits=Traits(stops=lambda attrs: (1,)),
 )

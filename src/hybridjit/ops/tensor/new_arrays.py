@@ -115,9 +115,17 @@ _like(
     ZEROS,
     "Zeros of the data's type.",
     "_sparse_zeros_like",
-    Traits(on_stored=OnStored.ZEROS, gradient_stored=GradientStored.OPERAND),
+    Traits(
+        on_stored=OnStored.ZEROS, gradient_stored=GradientStored.OPERAND, stops=lambda attrs: (0,)
+    ),
 )
-_like("ones_like", 1.0, ONES, "Ones of the data's type.")
+_like(
+    "ones_like",
+    1.0,
+    ONES,
+    "Ones of the data's type.",
+    traits=Traits(stops=lambda attrs: (0,)),
+)
 
 
 # Ranges

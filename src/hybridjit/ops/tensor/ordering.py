@@ -350,6 +350,8 @@ TOPK = register(
     traits=Traits(
         parts_in_floats=True,
         total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1,
+        unread=(1,),
+        stops=lambda attrs: (0,) if attrs["ret_typ"] in ("indices", "mask") else (),
     ),
     outputs=_topk_names,
     doc="The k largest or smallest along an axis: places, values, both, or a mask.",

@@ -282,6 +282,7 @@ register(
     infer=_like_types,
     ref=_reshaping(like),
     expand=_literal(like),
+    traits=Traits(stops=lambda attrs: (1,)),
     doc="lhs in the shape of rhs, or of a range of its axes.",
 )
 

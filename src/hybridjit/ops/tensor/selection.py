@@ -81,7 +81,7 @@ WHERE = register(
     expand=_aligned,
     scalar=lambda b, condition, x, y: b.select(b.ne(condition, b.const(0.0)), x, y),
     aliases="_sparse_where",
-    traits=Traits(gradient_stored=GradientStored.OPERAND),
+    traits=Traits(gradient_stored=GradientStored.OPERAND, stops=lambda attrs: (0,)),
     doc="x where the condition is not 0, else y; a 1-D condition chooses rows.",
 )
 

@@ -231,6 +231,7 @@ def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
     return overlaps(a.reshape(-1, 1, 4), b.reshape(1, -1, 4)).reshape(shape)
 
 
+# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
 register(
     "_contrib_box_iou",
     "lhs rhs",
@@ -238,6 +239,7 @@ register(
     infer=_infer_iou,
     ref=_box_iou,
     grad=none_at_all,
+    traits=Traits(stops=lambda attrs: ()),
     doc="Intersection over union of every pair of boxes.",
 )
 

@@ -86,6 +86,7 @@ def _prior(
     return (np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype, copy=False)
 
 
+# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
 register(
     "_contrib_MultiBoxPrior",
     "data",
@@ -95,7 +96,7 @@ register(
     ref=_prior,
     grad=none_at_all,
     expand=constant_of_shape("_contrib_MultiBoxPrior"),
-    traits=Traits(reads_shape=True, names_data=True),
+    traits=Traits(reads_shape=True, names_data=True, stops=lambda attrs: ()),
     doc="Anchors of every pixel of a feature map, as normalised corners.",
 )
 
@@ -253,6 +254,7 @@ def _detection_parts(
     return g.op(DETECTIONS, rows, **attrs)
 
 
+# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
 register(
     "_contrib_MultiBoxDetection",
     "cls_prob loc_pred anchor",
@@ -262,6 +264,6 @@ register(
     ref=_detection,
     grad=none_at_all,
     expand=_detection_parts,
-    traits=Traits(parts_in_floats=True),
+    traits=Traits(parts_in_floats=True, stops=lambda attrs: ()),
     doc="Detections from class scores, offsets and anchors, after suppression per class.",
 )

@@ -13,6 +13,7 @@ from ...types import TensorType, merge, shape_text
 from ..attrs import AttrValue, Declared
 from ..casting import convert
 from ..gradient import none_at_all
+from ..record import Traits
 from ..registry import register
 from ..rules import Types, forward, require_float, same_dtype
 from .boxes import overlaps, to_centres
@@ -60,6 +61,7 @@ def _matching(data: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, np.ndarr
     return first.reshape(*lead, rows), second.reshape(*lead, columns)
 
 
+# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
 register(
     "_contrib_bipartite_matching",
     "data",
@@ -68,6 +70,7 @@ register(
     ref=_matching,
     grad=none_at_all,
     outputs=("output0", "output1"),
+    traits=Traits(stops=lambda attrs: ()),
     doc="Pairs of rows and columns, best score first, each used once.",
 )
 
