@@ -70,6 +70,17 @@ def test_a_batch_has_as_many_arrays_as_are_bound(module):
     assert module.data_shapes[0].shape == (4, 2)
 
 
+def test_parameters_that_programs_sync(module, net):
+    module._sync_params_from_devices()
+    args, auxs = values(net, (4, 2))
+    assert module._arg_params.keys() == args.keys()
+    assert module._aux_params.keys() == auxs.keys()
+    assert_close(module._arg_params["fc1_weight"], args["fc1_weight"].asnumpy())
+    module.set_params({**args, "fc1_bias": args["fc1_bias"] + 1}, auxs)
+    module._sync_params_from_devices()
+    assert_close(module._arg_params["fc1_bias"], args["fc1_bias"].asnumpy() + 1)
+
+
 def test_what_programs_look_at_inside_of_a_module(module, net):
     assert Module(net)._exec_group is None
     module.forward(io.DataBatch([mx.nd.array(X[:4])], [mx.nd.array(Y[:4])]))

@@ -75,7 +75,9 @@ class Initializer:
     def __call__(self, desc: str, arr: NDArray) -> None:
         """Fill ``arr``: by the variable's own ``__init__`` if it has one, else by its name.
 
-        Raises TypeError unless ``desc`` is text, ValueError for a name that ends in nothing known.
+        A plain string that begins with "upsampling" or "stn_loc" has a rule beside those of
+        endings, as in MXNet, where an :class:`InitDesc` has not. Raises TypeError unless ``desc``
+        is text, ValueError for a name that ends in nothing known.
         """
         if not isinstance(desc, str):
             raise TypeError("name must be string")
@@ -90,8 +92,9 @@ class Initializer:
             logging.info("Initialized %s as %s: %s", desc, own or self, self._print_func(arr))
 
     def _fill_by_name(self, name: str, arr: NDArray) -> None:
-        for suffixes, method in _BY_SUFFIX:
-            if name.endswith(suffixes):
+        plain = () if isinstance(name, InitDesc) else _BY_PREFIX
+        for prefix, suffixes, method in (*plain, *_BY_SUFFIX):
+            if name.startswith(prefix) and name.endswith(suffixes):
                 getattr(self, method)(name, arr)
                 return
         self._init_default(name, arr)
@@ -108,6 +111,18 @@ class Initializer:
     _init_bias = _init_zero
     _init_beta = _init_zero
     _init_gamma = _init_one
+    _init_quantized_bias = _init_zero
+
+    def _init_quantized_weight(self, name: str, arr: NDArray) -> None:
+        """One int8 everywhere, as in MXNet."""
+        arr[:] = int(_random.generator().integers(-127, 127))
+
+    def _init_bilinear(self, name: str, arr: NDArray) -> None:
+        arr[:] = np.broadcast_to(_bilinear(*arr.shape[2:4]), arr.shape)
+
+    def _init_loc_bias(self, name: str, arr: NDArray) -> None:
+        assert arr.shape[0] == 6, f"an affine transformation has 6 numbers, got {arr.shape[0]}"
+        arr[:] = np.array([1.0, 0, 0, 0, 1.0, 0])
 
     def _init_default(self, name: str, arr: NDArray) -> None:
         raise ValueError(
@@ -124,13 +139,22 @@ class Initializer:
     __hash__ = object.__hash__
 
 
-_BY_SUFFIX: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("weight",), "_init_weight"),
-    (("bias",), "_init_bias"),
-    (("gamma",), "_init_gamma"),
-    (("beta",), "_init_beta"),
-    (("min", "moving_mean", "running_mean", "moving_inv_var", "moving_avg"), "_init_zero"),
-    (("max", "moving_var", "running_var"), "_init_one"),
+# The beginnings and endings of names that a rule is for.
+_Rules = tuple[tuple[str, tuple[str, ...], str], ...]
+_BY_PREFIX: _Rules = (
+    ("upsampling", ("",), "_init_bilinear"),
+    ("stn_loc", ("weight",), "_init_zero"),
+    ("stn_loc", ("bias",), "_init_loc_bias"),
+)
+_BY_SUFFIX: _Rules = (
+    ("", ("weight",), "_init_weight"),
+    ("", ("bias",), "_init_bias"),
+    ("", ("gamma",), "_init_gamma"),
+    ("", ("beta",), "_init_beta"),
+    ("", ("min", "moving_mean", "running_mean", "moving_inv_var", "moving_avg"), "_init_zero"),
+    ("", ("max", "moving_var", "running_var"), "_init_one"),
+    ("", ("weight_quantize",), "_init_quantized_weight"),
+    ("", ("bias_quantize",), "_init_quantized_bias"),
 )
 
 
@@ -288,13 +312,16 @@ def _draw(kind: str, scale: float, shape: tuple[int, ...]) -> np.ndarray:
 class Bilinear(Initializer):
     """The kernel that makes a transposed convolution a bilinear up-sampling."""
 
-    def _init_weight(self, name: str, arr: NDArray) -> None:
-        height, width = arr.shape[2], arr.shape[3]
-        factor = np.ceil(width / 2.0)
-        centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
-        tent_x = 1 - np.abs(np.arange(width) / factor - centre)
-        tent_y = 1 - np.abs(np.arange(height) / factor - centre)
-        arr[:] = np.broadcast_to(np.outer(tent_y, tent_x), arr.shape)
+    _init_weight = Initializer._init_bilinear
+
+
+def _bilinear(height: int, width: int) -> np.ndarray:
+    """The kernel of bilinear up-sampling; its factor follows from the width."""
+    factor = np.ceil(width / 2.0)
+    centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
+    tent_x = 1 - np.abs(np.arange(width) / factor - centre)
+    tent_y = 1 - np.abs(np.arange(height) / factor - centre)
+    return np.outer(tent_y, tent_x)
 
 
 @register
@@ -314,10 +341,10 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The packed vector of a fused RNN: ``init`` for its weights, zeros for its biases.
+    """The packed vector of a fused RNN, gate by gate: ``init`` fills each gate's matrix and bias.
 
-    Order in the vector: per layer and direction the input and the recurrent weights, then in the
-    same order their biases; an LSTM's forget gate starts from ``forget_bias`` in both.
+    ``init`` sees the shape (hidden, inputs) and the name of the gate, such as "l0_i2h_f_weight".
+    The biases of an LSTM's forget gate are ``forget_bias``.
     """
 
     def __init__(
@@ -340,28 +367,19 @@ class FusedRNN(Initializer):
         )
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        options = self._kwargs
-        gates = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[options["mode"]]
-        directions = 2 if options["bidirectional"] else 1
-        hidden, rows = options["num_hidden"], gates * options["num_hidden"]
-        init = self._init or getattr(name, "global_init", None) or Uniform()
-        blocks = directions * options["num_layers"]
-        later = (directions * hidden + hidden + 2) * rows * directions * (options["num_layers"] - 1)
-        inputs = (arr.size - later) // (directions * rows) - hidden - 2
-        parts = []
-        for block in range(blocks):
-            width = inputs if block < directions else directions * hidden
-            parts += [_filled(init, name, (rows, width)), _filled(init, name, (rows, hidden))]
-        bias = np.zeros((2, rows))
-        if options["mode"] == "lstm":
-            bias[:, hidden : 2 * hidden] = options["forget_bias"]
-        arr[:] = np.concatenate([p.ravel() for p in parts] + [bias.ravel()] * blocks)
+        from .rnn import FusedRNNCell  # noqa: PLC0415 (see tests/test_layers.py)
 
-
-def _filled(init: Initializer, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    part = nd.zeros(shape)
-    init._init_weight(name, part)
-    return part.asnumpy()
+        options = {key: value for key, value in self._kwargs.items() if key != "init"}
+        cell = FusedRNNCell(**options, prefix="")
+        parts = cell.unpack_weights({"parameters": arr})
+        outer = getattr(name, "global_init", None)
+        init = self._init or outer or Uniform()
+        for gate, part in parts.items():
+            if options["mode"] == "lstm" and gate.endswith("_f_bias"):
+                part[:] = options["forget_bias"]
+            else:
+                init(InitDesc(gate, global_init=outer), part)
+        arr[:] = cell.pack_weights(parts)["parameters"]
 
 
 # ---- by name, for plain symbol code -----------------------------------------------------------

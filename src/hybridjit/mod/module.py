@@ -23,7 +23,7 @@ from ..nd.interpreter import Monitor
 from ..nd.taped import alias
 from ..optimizer import Updater
 from ..unwinding import restoring
-from .base_module import Merged
+from .base_module import Arrays, Merged
 from .binding import BoundModule
 from .executor_group import ExecutorGroup
 from .updates import (
@@ -289,6 +289,13 @@ class Module(BoundModule):
     def _exec_group(self) -> ExecutorGroup | None:
         """What programs look at inside of a module; None before it is bound."""
         return ExecutorGroup(self) if self.binded else None
+
+    _arg_params: Arrays | None = None
+    _aux_params: Arrays | None = None
+
+    def _sync_params_from_devices(self) -> None:
+        """Let ``_arg_params`` and ``_aux_params`` be copies of the values now."""
+        self._arg_params, self._aux_params = self.get_params()
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
