@@ -330,6 +330,26 @@ class TestErrors:
             step(x, y)
 
 
+@pytest.mark.parametrize("earlier", [0, 1, 3], ids="after {} calls".format)
+def test_an_input_in_the_memory_of_a_gradient_is_refused_in_every_call(earlier):
+    net, label = gluon.nn.Dense(4, in_units=4), nd.ones((4, 4))
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    step = mx.train_step(net, gluon.loss.L2Loss(), trainer)
+    for _ in range(earlier):
+        step(label, label)
+    gradient = net.weight.grad()
+    gradient[:] = 2
+    weights = net.weight.data().asnumpy()
+    for shared in (gradient, gradient[:]):
+        with pytest.raises(mx.MXNetError, match="shares no memory"):
+            step(shared, label)
+    assert (gradient.asnumpy() == 2).all()
+    np.testing.assert_array_equal(net.weight.data().asnumpy(), weights)
+    step(label, label)
+    assert (net.weight.data().asnumpy() != weights).any()
+
+
 class Sums(gluon.HybridBlock):
     """The gradient by every weight is 1, whatever the weights are."""
 

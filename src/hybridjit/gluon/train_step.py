@@ -21,7 +21,9 @@ from ..nd.places import Places
 from ..nd.storage import Storage
 from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
+from ..runtime.arena import address_of
 from ..runtime.executable import Executable, Instance, Stage
+from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
 from ..types import type_of
 from ..unwinding import restoring
@@ -295,6 +297,7 @@ class _Ready:
         self._forward = _Run(trained.forward, [fixed[n] for n in names], [*blank, *saved])
         reads = [*(fixed[n] for n in parts.reads), *saved, *heads]
         back.results.arrays(reads, made)  # raises for gradients that share memory
+        self._written = spans((at := address_of(x), at + x.nbytes) for x in made)
         self._backward = _Run(back, reads, made)
         self._moving = [(self._forward, i, names.index(n)) for i, n in enumerate(self._inputs)]
         self._moving += [
@@ -330,6 +333,8 @@ class _Ready:
             self._forward.put_output(number, array)
         for run, number, place in self._moving:
             run.put_input(place, arrays[number])
+            if run is self._backward and not self._written.are_apart_from(arrays[number]):
+                run.require_apart()
         self._forward()
         written = {leaf.grad._storage: None for leaf in self._leaves.values()}
         self._backward(stages_of(self._backward.executable, self._in_place, written))
@@ -373,6 +378,10 @@ class _Run:
     def put_output(self, number: int, array: np.ndarray) -> None:
         """Write this array from now on."""
         self._outputs[number] = array
+
+    def require_apart(self) -> None:
+        """Raises MXNetError where an array that is written shares memory with another."""
+        self.executable.results.arrays(self._inputs, self._outputs)
 
     def __call__(self, stages: Sequence[Stage] = ()) -> None:
         if config.check:

@@ -26,29 +26,43 @@ Outs = Sequence["np.ndarray | None"]
 _Place = tuple[int, int, int, bool]
 
 
+class Spans(NamedTuple):
+    """The bytes of arrays that have none in common, in the order of their addresses."""
+
+    starts: list[int]
+    stops: list[int]
+
+    def are_apart_from(self, array: np.ndarray) -> bool:
+        """Whether an array has none of these bytes."""
+        start = address_of(array)
+        before = bisect_left(self.starts, start + array.nbytes) - 1
+        return before < 0 or self.stops[before] <= start
+
+
+def spans(bounds: Iterable[tuple[int, int]]) -> Spans:
+    """The spans that begin and end at these addresses."""
+    found = sorted((start, stop) for start, stop in bounds if stop > start)
+    return Spans([start for start, _ in found], [stop for _, stop in found])
+
+
 class _Fitting(NamedTuple):
     """The arrays of a call whose outputs could be written.
 
-    inputs, outs   what gives each of them, or None where it has gone or there was none
-    starts, stops  the bytes of outs, in their order, which have none in common
+    inputs, outs  what gives each of them, or None where it has gone or there was none
+    written       the bytes of outs
     """
 
     inputs: list[Callable[[], object]]
     outs: list[Callable[[], object]]
-    starts: list[int]
-    stops: list[int]
+    written: Spans
 
     def serves(self, inputs: Sequence[np.ndarray], outs: Outs) -> bool:
         """Whether these outs are the same, and the inputs the same or apart from outs too."""
         for ref, out in zip(self.outs, outs):
             if ref() is not out or out is not None and not out.flags.writeable:
                 return False
-        return all(ref() is x or self._is_apart(x) for ref, x in zip(self.inputs, inputs))
-
-    def _is_apart(self, array: np.ndarray) -> bool:
-        start = address_of(array)
-        before = bisect_left(self.starts, start + array.nbytes) - 1
-        return before < 0 or self.stops[before] <= start
+        apart = self.written.are_apart_from
+        return all(ref() is x or apart(x) for ref, x in zip(self.inputs, inputs))
 
 
 class Results:
@@ -154,12 +168,10 @@ def nothing() -> object:
 
 
 def _fitting(inputs: Sequence[np.ndarray], outs: Outs, places: Iterable[_Place]) -> _Fitting:
-    written = sorted((start, stop) for start, stop, _, is_written in places if is_written)
     return _Fitting(
         [weakref.ref(array) for array in inputs],
         [nothing if out is None else weakref.ref(out) for out in outs],
-        [start for start, stop in written if stop > start],
-        [stop for start, stop in written if stop > start],
+        spans((start, stop) for start, stop, _, is_written in places if is_written),
     )
 
 
