@@ -63,6 +63,7 @@ LATE = {
     ("gluon", "library"),  # on first use, as the compiler: a library of a step of training
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
+    ("initializer", "rnn"),  # the gates in a fused cell's vector, on a layer above
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
     ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above

@@ -23,8 +23,9 @@ from hybridjit import autograd, gluon, nd
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.config import override
 from hybridjit.errors import InternalError, MXNetError
-from hybridjit.gluon import hybrid, nn
-from hybridjit.runtime.cache import MAX_SIGNATURES
+from hybridjit.gluon import hybrid, nn, training
+from hybridjit.runtime import cache
+from hybridjit.runtime.cache import LEAST_SIGNATURES
 from hybridjit.runtime.threads import Pool, threads
 from recorded import NETWORKS, arrays_of, as_list, block_of
 from test_fuzz_graphs import tool
@@ -447,21 +448,64 @@ def test_first_calls_from_many_threads_compile_once(dense, compilations):
         np.testing.assert_array_equal(result, wanted)
 
 
-def test_cache_is_bounded_and_gives_code_back():
+def test_cache_is_bounded_and_gives_code_back(monkeypatch, caplog):
+    """By bytes, of which there are none here: 16 signatures are kept whatever they hold."""
+    monkeypatch.setattr(cache, "KEPT_BYTES", 0)
     net = nn.HybridLambda(lambda F, x: F.log_softmax(F.sin(x) * 3))
     net.hybridize(dynamic=False)
     kernels: list[weakref.ref] = []
-    for width in range(1, MAX_SIGNATURES + 4):
+    for width in range(1, LEAST_SIGNATURES + 4):
         run(net, rows(2, width))
         entry = list(cache_of(net)._entries.values())[-1]
         kernels += map(weakref.ref, entry.executable.code.kernels.values())
-    assert len(cache_of(net)) == MAX_SIGNATURES
+    assert len(cache_of(net)) == LEAST_SIGNATURES
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "hybridjit"]
+    assert "more signatures (shapes and dtypes) than are kept: 16" in said
     gc.collect()
     assert kernels[1]() is None, "the code of the oldest signature is still there"
     assert kernels[-1]() is not None
     del net, entry
     gc.collect()
     assert all(kernel() is None for kernel in kernels)
+
+
+def test_small_signatures_are_kept_in_large_numbers(caplog):
+    net = nn.HybridLambda(lambda F, x: F.sin(x) * 3)
+    net.hybridize(dynamic=False)
+    for _ in range(2):
+        for width in range(1, 60):
+            run(net, rows(2, width))
+    assert cache_of(net).compiled == len(cache_of(net)) == 59
+    for entry in cache_of(net)._entries.values():
+        assert 0 < entry.nbytes < 1 << 18
+    assert not caplog.records
+
+
+def test_training_keeps_small_signatures_in_large_numbers(monkeypatch):
+    compilations: list[str] = []
+    compile_training = training.compile_training
+
+    def counted(*args, name, **kwargs):
+        compilations.append(name)
+        return compile_training(*args, name=name, **kwargs)
+
+    monkeypatch.setattr(training, "compile_training", counted)
+    net, loss = filled(nn.Dense(3, in_units=4)), gluon.loss.L2Loss()
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    step = mx.train_step(net, loss, trainer)
+    made = []
+    for _ in range(2):
+        compilations.clear()
+        for count in range(1, 30):
+            x, label = nd.ones((count, 4)), nd.ones((count, 3))
+            step(x, label)
+            with autograd.record():
+                value = loss(net(x), label)
+            value.backward()
+        made.append(len(compilations))
+    assert len(step._ready) == 29
+    assert made[1] == 0
 
 
 def test_cache_size_is_the_users(capsys):

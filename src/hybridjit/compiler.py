@@ -228,6 +228,11 @@ class Trained:
     forward: Executable
     backward: Executable | None
 
+    @property
+    def nbytes(self) -> int:
+        """About what both hold."""
+        return self.forward.nbytes + (0 if self.backward is None else self.backward.nbytes)
+
 
 @dataclass(frozen=True)
 class TrainingLogs:

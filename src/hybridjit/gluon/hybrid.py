@@ -32,7 +32,7 @@ from ..options import Flag, Options
 from ..passes.infer import NodeTypes, infer_node_types
 from ..recording import FLAGS
 from ..runtime.binding import Evictable, PackedStore
-from ..runtime.cache import MAX_SIGNATURES, Entry, SignatureCache
+from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
 from ..runtime.variant import Variants
@@ -47,6 +47,7 @@ from .training import TrainingGraph
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
+_MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
 class _Live(NamedTuple):
@@ -88,8 +89,8 @@ class CachedGraph:
         self.name = name
         self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
-        self.cache = SignatureCache(name, input_names, flags.get("cache_size", MAX_SIGNATURES))
-        self.training = TrainingGraph(outputs, self.options, name, self.cache.size)
+        self.cache = SignatureCache(name, input_names, flags.get("cache_size"))
+        self.training = TrainingGraph(outputs, self.options, name, self.cache.limit.size)
         self._variants: dict[object, Variants] = {}
         self._latest: Entry | None = None
         self._live: _Live | None = None  # of the call before, where parameters are plain
@@ -236,7 +237,7 @@ class CachedGraph:
         """Forget compiled code if a parameter has another type now: it is for the old one."""
         types = [type_of_array(array) for array in params.values()]
         if types != self._param_types:
-            self.cache = SignatureCache(self.name, self.input_names, self.cache.size)
+            self.cache = SignatureCache(self.name, self.input_names, self.cache.limit.size)
             self._variants.clear()
             self._param_types = types
 
@@ -276,7 +277,7 @@ class CachedGraph:
         types = _types(named, named.values())
         signature = tuple(types.values())
         if signature not in self._types:
-            if len(self._types) >= self.cache.size:
+            if len(self._types) >= _MOST_TYPES:
                 self._types.clear()
             self._types[signature] = infer_node_types(self.outputs, types)
         return self._types[signature]

@@ -143,7 +143,8 @@ class HybridBlock(Block):
             False keeps a graph that was traced before.
         **flags
             - ``cache_size``: number of signatures (shapes and dtypes of the inputs) that stay
-              compiled, 16 by default; the least recently used one is released.
+              compiled. By default as many as take 256 MB, and at least 16. The least recently
+              used one is released.
             - ``dynamic``: sizes of inputs that one compilation serves in all values. By default
               those that vary from call to call, from the second signature on; False for none, True
               for all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name.

@@ -22,6 +22,7 @@ from ..nd.storage import Storage
 from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
+from ..runtime.cache import Limit
 from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
@@ -40,7 +41,6 @@ from .utils import clip_global_norm as clip_together
 __all__ = ["TrainStep", "train_step"]
 
 _DATA, _ENTRY = attrgetter("_data"), attrgetter("_entry")
-_MOST = 16  # signatures whose memory is kept
 
 
 def train_step(
@@ -145,6 +145,8 @@ class TrainStep:
     def reset(self) -> None:
         """Trace the network again at the next call."""
         self._block.forget()
+        net, size = self._block.net, self._block._flags.get("cache_size")
+        self._limit = Limit(f"train_step of {net.name}", size)  # type: ignore[arg-type]
         self._ready: dict[object, _Ready] = {}
 
     def __call__(self, *args: NDArray, batch_size: float | None = None) -> Nested:
@@ -221,7 +223,7 @@ class TrainStep:
 
     def _keep(self, ready: _Ready) -> None:
         self._ready[ready.key] = ready
-        while len(self._ready) > _MOST:
+        while self._limit.is_exceeded([each.nbytes for each in self._ready.values()]):
             self._ready.pop(next(iter(self._ready)), None)
 
     @restoring(FLAGS)
@@ -291,6 +293,8 @@ class _Ready:
         self._unreached = [
             leaf for name, leaf in self._leaves.items() if name not in joint.gradients
         ]
+        own = (*saved, *self._new_states, *(aside for _, aside in self._added))
+        self.nbytes = trained.nbytes + sum(array.nbytes for array in own)
         self._types = types[:visible]
         blank = [np.empty(*kind) for kind in self._types]
         names = [*named]

@@ -27,6 +27,7 @@ from ..nd.tape import Leaf, Some, Stage, Step, Watch, leads_back, record
 from ..ops.gradient import NoGradientError, needs_heads, read_results, require_gradient, stops
 from ..options import Options
 from ..recording import FLAGS, recording_as
+from ..runtime.cache import Limit
 from ..runtime.executable import Executable
 from ..types import type_of
 from ..unwinding import holding
@@ -99,14 +100,16 @@ def _lead_back(outputs: Sequence[Output]) -> list[bool]:
 class TrainingGraph:
     """A graph that is trained, compiled once for every signature, mode and set of gradients.
 
-    size  how many of them are kept; the oldest goes first
+    size  how many of them are kept; the oldest goes first. None: as many as small memory holds
     """
 
-    def __init__(self, outputs: tuple[Output, ...], options: Options, name: str, size: int) -> None:
+    def __init__(
+        self, outputs: tuple[Output, ...], options: Options, name: str, size: int | None
+    ) -> None:
         self._outputs = outputs
         self._options = options
         self._name = name
-        self._size = size
+        self._limit = Limit(name, size)
         self._compiled: dict[object, Trained] = {}
         self._fixed = fixed_gammas(outputs)
 
@@ -160,9 +163,9 @@ class TrainingGraph:
             found.forward.bind({})
             if found.backward is not None:
                 found.backward.bind({})
-            while len(self._compiled) >= self._size:
-                del self._compiled[next(iter(self._compiled))]
             self._compiled[key] = found
+            while self._limit.is_exceeded([each.nbytes for each in self._compiled.values()]):
+                del self._compiled[next(iter(self._compiled))]
         return found
 
 

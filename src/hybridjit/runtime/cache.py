@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..config import config
+from ..late import Late
 from ..types import TensorType
 
-# Signatures kept for one graph unless ``hybridize(cache_size=...)`` says otherwise.
-MAX_SIGNATURES = 16
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Late("logging")  # for a warning that few programs see
+
+# Signatures of one graph that are kept however large they are, and bytes of them that are, unless
+# ``hybridize(cache_size=...)`` says how many.
+LEAST_SIGNATURES = 16
+KEPT_BYTES = 1 << 28
+
+
+class Limit:
+    """How many compiled signatures are kept: ``size``, or as many as :data:`KEPT_BYTES` hold.
+
+    Raises ValueError for a size that is not a positive integer.
+    """
+
+    def __init__(self, name: str, size: int | None = None) -> None:
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise ValueError(f"cache_size is a whole number of signatures, at least 1, got {size}")
+        self.size = size
+        self._name = name
+        self._has_warned = False
+
+    def is_exceeded(self, nbytes: Collection[int]) -> bool:
+        """Whether signatures of these sizes are too many; the first time, a warning says so."""
+        if self.size is not None:
+            is_over = len(nbytes) > self.size
+        else:
+            is_over = len(nbytes) > LEAST_SIGNATURES and sum(nbytes) > KEPT_BYTES
+        if is_over and not self._has_warned:
+            self._has_warned = True
+            logging.getLogger("hybridjit").warning(
+                "%s is called with more signatures (shapes and dtypes) than are kept: %d. The one "
+                "that was not used for longest is released, and compiled again when it comes "
+                "back. hybridize(cache_size=N) keeps N of them.",
+                self._name,
+                len(nbytes) - 1,
+            )
+        return is_over
 
 
 class Entry:
@@ -22,13 +61,14 @@ class Entry:
     ``variant`` is the compilation for many sizes that it is of, if it is of one.
     """
 
-    __slots__ = ("executable", "variant", "is_bound", "used", "shape", "dtype", "_wanted")
+    __slots__ = ("executable", "variant", "is_bound", "used", "nbytes", "shape", "dtype", "_wanted")
 
     def __init__(self, types: Sequence[TensorType], executable: Any, variant: Any = None) -> None:
         self.executable = executable
         self.variant = variant
         self.is_bound = False
         self.used = 0  # a later use has a higher number
+        self.nbytes = executable.nbytes
         self.shape, self.dtype = types[0].shape, types[0].dtype
         self._wanted = [(t.shape, t.dtype) for t in types]
 
@@ -45,14 +85,12 @@ class Entry:
 class SignatureCache:
     """Signature to :class:`Entry`.
 
-    Of more than ``size``, the one that was not used for longest goes, with its code and memory.
-    An exception may leave one too many; the next to be added finds that.
+    Beyond the limit the one that was not used for longest goes, with its code and memory. An
+    exception may leave one too many; the next to be added finds that.
     """
 
-    def __init__(self, name: str, input_names: Sequence[str], size: int = MAX_SIGNATURES) -> None:
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"cache_size is a whole number of signatures, at least 1, got {size}")
-        self.size = size
+    def __init__(self, name: str, input_names: Sequence[str], size: int | None = None) -> None:
+        self.limit = Limit(name, size)
         self._name = name
         self._input_names = list(input_names)
         self._entries: dict[Any, Entry] = {}
@@ -88,11 +126,11 @@ class SignatureCache:
         self._compiled += is_compiled
         if config.explain and is_compiled:
             print(self._explanation(tuple(types)), file=sys.stderr)
-        while len(self._entries) > self.size:
+        while self.limit.is_exceeded([entry.nbytes for entry in self._entries.values()]):
             del self._entries[min(self._entries, key=lambda key: self._entries[key].used)]
             if config.explain:
                 print(
-                    f"{self._name} forgets its oldest signature: more than {self.size} "
+                    f"{self._name} forgets its oldest signature: {len(self._entries)} are left "
                     "(hybridize(cache_size=...))",
                     file=sys.stderr,
                 )

@@ -45,6 +45,9 @@ Stage = tuple[int, Callable[[], None]]
 # much (5 us) as half of that work takes.
 WORTH_SHARING = 1_000_000
 
+# What a step of a plan takes: objects of Python, measured in networks of 3 to 29 steps.
+_STEP_BYTES = 32 << 10
+
 # All that are alive, for those who ask what memory is used for.
 EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
 INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
@@ -183,6 +186,14 @@ class Executable:
         is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
         EXECUTABLES.add(self)  # last of all, as instances
+
+    @property
+    def nbytes(self) -> int:
+        """About what it holds: code, the plan, and working memory that no others take turns in."""
+        kernels = self.code.kernels.values()
+        libraries: dict[int, int] = {id(k.library): k.library.nbytes for k in kernels}
+        room = 0 if self._turns else self.room.nbytes
+        return sum(libraries.values()) + _STEP_BYTES * len(self.plan.steps) + room
 
     @property
     def binding(self) -> Binding | None:

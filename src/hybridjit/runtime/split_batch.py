@@ -34,6 +34,11 @@ class SplitBatch:
         return self.one.code
 
     @property
+    def nbytes(self) -> int:
+        """As :attr:`Executable.nbytes`."""
+        return self.one.nbytes
+
+    @property
     def thread_count(self) -> int:
         """How many threads the next call uses."""
         return self.one.thread_count
