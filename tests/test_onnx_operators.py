@@ -240,6 +240,32 @@ def test_cubic_samples_between_cells():
     np.testing.assert_allclose(y.reshape(()), keys @ x[0, 0] @ keys, atol=1e-5)
 
 
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("around", ["zeros", "border", "reflection"])
+def test_cubic_samples_beyond_the_edge(corners, around):
+    """Each of the four taps of an axis is brought inside, as PyTorch and ONNX Runtime do."""
+    x = numbers(1, 1, 3, 6)
+    place = np.linspace(-1.9, 1.9, 41).astype(np.float32)
+    grid = np.zeros((1, 1, 41, 2), np.float32)
+    grid[0, 0, :, 0] = place
+    use = node("GridSample", "x g", mode="cubic", align_corners=corners, padding_mode=around)
+    (y,) = found(use, x, grid)
+    pixel = (place + 1) * 2.5 if corners else (place + 1) * 3 - 0.5
+    right = np.zeros(41)
+    for tap in range(-1, 3):
+        index = np.floor(pixel).astype(int) + tap
+        far = np.abs(pixel - index)
+        near = 1.25 * far**3 - 2.25 * far**2 + 1
+        weight = np.where(far <= 1, near, -0.75 * (far**3 - 5 * far**2 + 8 * far - 4))
+        padded = {
+            "zeros": np.where((index >= 0) & (index < 6), index, 6),
+            "border": index.clip(0, 5),
+            "reflection": np.pad(np.arange(6), 5, "reflect" if corners else "symmetric")[index + 5],
+        }[around]
+        right += weight * np.append(x[0, 0, 1], 0)[padded]
+    np.testing.assert_allclose(y[0, 0, 0], right, atol=1e-5)
+
+
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
 def test_the_last_of_equal_numbers(op_type):
     x = np.array([[1, 2, 2, 1], [0, 0, 0, 0]], np.float32)

@@ -70,8 +70,6 @@ def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
         "SliceChannel", grid, num_outputs=len(sizes), axis=len(sizes) + 1, squeeze_axis=True, at="x"
     )
     pixels = [_pixel(g, axis, n, corners) for axis, n in zip(reversed(axes), sizes)]
-    if mode == "cubic" and around == "border":
-        pixels = [_at_edge(g, pixel, n, corners) for pixel, n in zip(pixels, sizes)]
     taps = [
         [_inside(g, tap, n, around, corners, dtype) for tap in _taps(g, pixel, mode)]
         for pixel, n in zip(pixels, sizes)
@@ -114,14 +112,6 @@ def _pixel(g: Importer, place: Value, count: int, corners: bool) -> Value:
     ends = (0, count - 1) if corners else (-0.5, count - 0.5)
     scaled = g.op("_mul_scalar", place, scalar=(ends[1] - ends[0]) / 2, at="scaled")
     return g.op("_plus_scalar", scaled, scalar=sum(ends) / 2, at="pixel")
-
-
-def _at_edge(g: Importer, pixel: Value, count: int, corners: bool) -> Value:
-    """What is further out than the outermost cells, at the centre of one."""
-    reach = 0.0 if corners else 0.5
-    clipped = bounded(g, pixel, 0.0, count - 1.0)
-    far = g.op("abs", g.op("elemwise_sub", pixel, clipped, at="out"), at="far")
-    return g.op("where", g.op("_greater_scalar", far, scalar=reach), clipped, pixel, at="edge")
 
 
 def _taps(g: Importer, pixel: Value, mode: str) -> list[Tap]:
