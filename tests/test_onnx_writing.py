@@ -111,6 +111,47 @@ def test_recurrent_layers(cell, tmp_path):
     require_close(*reversed(written(tmp_path, net, numbers(4, 2, 3))))
 
 
+@pytest.mark.parametrize("cell", [gluon.rnn.LSTM, gluon.rnn.GRU, gluon.rnn.RNN])
+@pytest.mark.parametrize("layout, both", [("TNC", False), ("NTC", True)])
+def test_recurrent_layers_of_open_batches(cell, layout, both, tmp_path):
+    """States of zeros have the batch of the input, whatever size another input has."""
+
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = cell(5, num_layers=2, layout=layout, bidirectional=both, input_size=3)
+
+        def hybrid_forward(self, F, scale, x):
+            return F.broadcast_mul(self.layer(x), scale)
+
+    net = Net()
+    net.initialize()
+    x = numbers(4, 4, 3)
+    path = net.export_onnx(str(tmp_path / "net.onnx"), numbers(4, 1, 1), x, dynamic=True)
+    again = mx.onnx.load(path)
+    assert again.input_shapes == {"data0": (None, 1, 1), "data1": (None, None, 3)}
+    for first, second in ((2, 7), (3, 4)):
+        given = numbers(first, 1, 1), numbers(first, second, 3)
+        require_close(as_list(again(*given)), as_list(net(*given)))
+
+
+def test_begin_states_of_cells_have_an_open_batch(tmp_path):
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.cell = gluon.rnn.LSTMCell(5, input_size=3)
+
+        def hybrid_forward(self, F, x):
+            self.cell.reset()
+            return self.cell.unroll(4, x, layout="NTC", merge_outputs=True)[0]
+
+    net = Net()
+    net.initialize()
+    path = net.export_onnx(str(tmp_path / "net.onnx"), numbers(2, 4, 3), dynamic=True)
+    x = numbers(5, 4, 3)
+    require_close(read_back(path, x), as_list(net(x)))
+
+
 def test_states_of_recurrent_layers(tmp_path):
     net = gluon.rnn.LSTM(5, num_layers=2, input_size=3)
     net.initialize()
@@ -219,16 +260,11 @@ def test_a_wrong_type_is_found(tmp_path, monkeypatch):
 
 
 def test_open_sizes_that_a_node_needs(tmp_path):
-    """The shape of what has no operands would have to follow from the input."""
-    cell = gluon.rnn.LSTMCell(3)
-    cell.initialize()
-    net = cell.unroll(2, sym.var("data"), merge_outputs=True)[0]
-    values = {n: numbers(*p.shape) for n, p in cell.collect_params().items() if 0 not in p.shape}
-    values |= {n: numbers(12, 4) for n in cell.collect_params() if n.endswith("i2h_weight")}
-    with pytest.raises(UnknownOpError, match="sizes are open"):
-        mx.onnx.export_model(
-            net, values, [(1, 2, 4)], dynamic=True, onnx_file_path=tmp_path / "net.onnx"
-        )
+    """The zeros have twice as many rows as the input, which no input has."""
+    twice = sym.Concat(sym.var("data"), sym.var("data"), dim=0)
+    net = twice + sym.zeros(shape=(0, 3), name="start")
+    with pytest.raises(UnknownOpError, match="_zeros 'start': makes .* of which sizes are open"):
+        mx.onnx.export_model(net, {}, [(2, 3)], dynamic=True, onnx_file_path=tmp_path / "net.onnx")
 
 
 def test_shapes_and_parameters_have_to_fit(tmp_path):

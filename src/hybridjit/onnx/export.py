@@ -55,7 +55,7 @@ def write_graph(
     sizes = opened(heads, params, arrays, wanted) if dynamic else fixed(heads, params, arrays)
     opset = max(NEEDED.get(n.op.name, OPSET) for n in topological(heads) if n.op is not None)
     exporter = Exporter(WRITTEN, by_formula, opset)
-    made = make_model(exporter, heads, params, sizes.types, sizes.sizes, arrays, with_types)
+    made = make_model(exporter, heads, params, sizes, arrays, with_types)
     pieces = messages.write(made.model)
     count = sum(map(len, pieces))
     if count >= _MAX_BYTES:

@@ -9,7 +9,7 @@ formula or its expansion says; one that has neither is not writable.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..ops.registry import lookup, run_ref
 from ..records import dataclass
 from ..types import UNKNOWN, Shape, TensorType, is_known_shape, type_of
 from .importer import partial_types
+from .sizes import Opened, Place, Source
 
 OPSET = 17  # of models none of whose nodes needs a newer one
 _IR_VERSIONS = {17: 8, 19: 9}
@@ -48,14 +49,19 @@ class Value:
 
 
 class Use(NamedTuple):
-    """One use of an operator: what its results are called, its attributes, the results' types."""
+    """One use of an operator: what its results are called, its attributes, the results' types.
+
+    sources  of a use without operands: where inputs have its sizes that are open
+    """
 
     op: OpDef
     name: str
     attrs: Attrs
     types: Sequence[TensorType]
+    sources: Sequence[Source] = ()
 
 
+T = TypeVar("T")
 Written: TypeAlias = "Value | Sequence[Value]"
 Translation = Callable[..., Written]
 
@@ -221,21 +227,46 @@ class Exporter:
         arrays = [x.array for x in inputs if x.array is not None]
         if len(arrays) == len(inputs) and not use.op.is_random:
             if not inputs and not all(t.is_known for t in use.types):
-                raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+                return [self._used(use, self._filled)]
             return [self.constant(a) for a in run_ref(use.op, arrays, use.attrs)]
         if use.op.traits.reads_shape and inputs[0].type.is_known:
             stand_in = np.broadcast_to(np.zeros((), self.dtype(inputs[0])), inputs[0].type.dims)
             return [self.constant(a) for a in run_ref(use.op, [stand_in], use.attrs)]
-        before, self._use = self._use, use
-        try:
-            made = self._translated(use, inputs)
-        finally:
-            self._use = before
+        made = self._used(use, lambda: self._translated(use, inputs))
         values = [made] if isinstance(made, Value) else list(made)
         return [
             Value(t if x.type.shape is None else x.type, x.array, x.name)
             for t, x in zip(use.types, values)
         ]
+
+    def _used(self, use: Use, translated: Callable[[], T]) -> T:
+        before, self._use = self._use, use
+        try:
+            return translated()
+        finally:
+            self._use = before
+
+    def _filled(self) -> Value:
+        """One number in all places of sizes that inputs have."""
+        use = self._use
+        assert use is not None
+        rank = len(use.types[0].shape or ())
+        if "shape" not in use.attrs or len(use.sources) != rank or None in use.sources:
+            raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+        (few,) = run_ref(use.op, [], {**use.attrs, "shape": (2,) * rank})
+        if (few != few.reshape(-1)[0]).any():
+            raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+        sizes = [self._size(source) for source in use.sources]
+        shape = self.emit("Concat", *sizes, at="shape", axis=0)
+        return self.emit("ConstantOfShape", shape, type=use.types[0], value=few.reshape(-1)[:1])
+
+    def _size(self, source: Source) -> Value:
+        """A size as an array of one element."""
+        if not isinstance(source, Place):
+            assert source is not None
+            return self.ints(source)
+        whole = self.emit("Shape", Value(UNKNOWN, None, source.input), at="sizes")
+        return self.emit("Gather", whole, self.ints(source.axis), at="size", axis=0)
 
     def _translated(self, use: Use, inputs: Sequence[Value]) -> Written:
         if use.op.name in self._known:
@@ -274,19 +305,18 @@ def make_model(
     exporter: Exporter,
     heads: Sequence[Output],
     params: Mapping[str, np.ndarray],
-    types: Mapping[Node, Sequence[TensorType]],
-    sizes: Mapping[str, Mapping[int, str]],
+    opened: Opened,
     examples: Mapping[str, np.ndarray],
     with_types: bool = False,
 ) -> Exported:
     """The graph of a symbol.
 
-    types  of every output of its nodes; those of inputs with sizes that are open
-    sizes  the inputs in their order, and of each what its open sizes are called, by axis
+    opened    sizes of inputs, in their order, and the types of all nodes
     examples  of all inputs; an input that no node reads has the type of its own
     Raises UnknownOpError listing every operator that cannot be written, with its nodes and why.
     """
-    values, refusals = _walk(exporter, heads, params, types)
+    types, sizes = opened.types, opened.sizes
+    values, refusals = _walk(exporter, heads, params, opened)
     _require_none(refusals)
     order = topological(heads)
     inputs = {name: _opened_type(examples[name], axes) for name, axes in sizes.items()}
@@ -324,17 +354,19 @@ def _walk(
     exporter: Exporter,
     heads: Sequence[Output],
     params: Mapping[str, np.ndarray],
-    types: Mapping[Node, Sequence[TensorType]],
+    opened: Opened,
 ) -> tuple[dict[Output, Value], list[Refusal]]:
     """The values of all outputs; behind a node that cannot be written they have no node."""
     values: dict[Output, Value] = {}
     refusals: list[Refusal] = []
+    types = opened.types
     for node in topological(heads):
         made: Sequence[Value]
         if node.op is None:
             made = [_variable(exporter, node, params, types[node][0], values)]
         else:
-            use = Use(node.op, node.name, attributes(node, types[node]), types[node])
+            sources = opened.sources.get(node, ())
+            use = Use(node.op, node.name, attributes(node, types[node]), types[node], sources)
             try:
                 made = exporter.write(use, [values[edge] for edge in node.inputs])
             except MXNetError as error:

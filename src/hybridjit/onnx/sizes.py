@@ -6,7 +6,9 @@ its open axes, a second example of other sizes, and types whose open sizes are N
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,17 +30,25 @@ class Place(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Names of open sizes by input and axis, and the types that follow."""
+    """Names of open sizes by input and axis, and the types that follow.
+
+    sources  of nodes without operands whose sizes are open: where an input has each size
+    """
 
     sizes: dict[str, dict[int, str]]
     types: dict[Node, tuple[TensorType, ...]]
     examples: list[dict[str, np.ndarray]]
+    sources: dict[Node, tuple[Source, ...]]
+
+
+Source = Place | int | None
+"""A size that is known, an input's that is the same for all examples, or neither."""
 
 
 def fixed(heads: Sequence[Output], params: Arrays, arrays: Arrays) -> Opened:
     """The sizes of the example for all."""
     types = _inferred(heads, params, {n: a.shape for n, a in arrays.items()}, arrays)
-    return Opened({name: {} for name in arrays}, types, [dict(arrays)])
+    return Opened({name: {} for name in arrays}, types, [dict(arrays)], {})
 
 
 def opened(
@@ -53,7 +63,7 @@ def opened(
     first = fixed(heads, params, arrays)
     groups = _groups(arrays, wanted)
     kept, names = _variable(heads, params, arrays, groups, wanted is not None)
-    factors = {place: 2 + i % 2 for i, group in enumerate(kept) for place in group}
+    factors = _factors(kept, arrays)
     if not factors:
         return first
     second = {name: _enlarged(name, array, factors) for name, array in arrays.items()}
@@ -66,7 +76,32 @@ def opened(
     for group, name in zip(kept, names):
         for place in group:
             sizes[place.input][place.axis] = name or f"{place.input}_{place.axis}"
-    return Opened(sizes, common, [dict(arrays), second])
+    pairs = {
+        (arrays[p.input].shape[p.axis], second[p.input].shape[p.axis]): p
+        for p in reversed([*factors])
+    }
+    sources = {
+        node: tuple(map(partial(_source, pairs), found[0].dims, types[node][0].dims))
+        for node, found in first.types.items()
+        if not node.inputs and not node.is_variable
+    }
+    return Opened(sizes, common, [dict(arrays), second], sources)
+
+
+def _factors(groups: Sequence[Group], arrays: Arrays) -> dict[Place, int]:
+    """What sizes are multiplied with, so that no two groups have both sizes in common."""
+    taken: set[tuple[int, int]] = set()
+    factors = {}
+    for i, group in enumerate(groups):
+        size = arrays[group[0].input].shape[group[0].axis]
+        factor = next(f for f in itertools.count(2 + i % 2) if (size, f) not in taken)
+        taken.add((size, factor))
+        factors.update(dict.fromkeys(group, factor))
+    return factors
+
+
+def _source(pairs: Mapping[tuple[int, int], Place], size: int, other: int) -> Source:
+    return size if size == other else pairs.get((size, other))
 
 
 Group = tuple[Place, ...]
