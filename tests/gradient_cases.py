@@ -25,6 +25,11 @@ NO_SLOPE = {
     "_contrib_box_decode": _ZERO,
     "_contrib_box_encode": _ZERO,
     "_contrib_box_iou": _ZERO,
+    "_npi_bincount": _ZERO,
+    "_npi_eig": _ZERO,
+    "_npi_eigvals": _ZERO,
+    "_npi_percentile": _ZERO,
+    "_npi_unique": _ZERO,
     "_ravel_multi_index": _ZERO,
     "make_loss": _LOSS,
     "MakeLoss": _LOSS,
@@ -73,7 +78,7 @@ CONSTANTS = {
 }
 
 # Operators that read one triangle of a symmetric matrix: slopes are along symmetric directions.
-SYMMETRIC = _names("_linalg_potrf _linalg_syevd")
+SYMMETRIC = _names("_linalg_potrf _linalg_syevd _npi_cholesky _npi_eigh _npi_eigvalsh")
 
 # Positions of the results whose head gradients count, where those of the others are ignored.
 HEADS = {
@@ -93,6 +98,41 @@ NOTHING_TO_COMPARE = _names(
     _image_crop
     _image_to_tensor
     _mixed_bits
+    _np_all
+    _np_any
+    _npi_argmax
+    _npi_argmin
+    _npi_bitwise_and
+    _npi_bitwise_and_scalar
+    _npi_bitwise_not
+    _npi_bitwise_or
+    _npi_bitwise_or_scalar
+    _npi_bitwise_xor
+    _npi_bitwise_xor_scalar
+    _npi_diag_indices_from
+    _npi_equal
+    _npi_equal_scalar
+    _npi_greater
+    _npi_greater_equal
+    _npi_greater_equal_scalar
+    _npi_greater_scalar
+    _npi_isfinite
+    _npi_isinf
+    _npi_isnan
+    _npi_isneginf
+    _npi_isposinf
+    _npi_lcm
+    _npi_lcm_scalar
+    _npi_less
+    _npi_less_equal
+    _npi_less_equal_scalar
+    _npi_less_scalar
+    _npi_logical_not
+    _npi_not_equal
+    _npi_not_equal_scalar
+    _npi_where_scalar2
+    _npx_constraint_check
+    _npx_nonzero
     _tap_grid
     _unravel_index
     amp_multicast
@@ -110,6 +150,10 @@ NONE_IN_MXNET = _names(
     _contrib_allclose
     _histogram
     _image_resize
+    _npi_delete
+    _npi_insert_scalar
+    _npi_insert_slice
+    _npi_insert_tensor
     _slice_assign
     _slice_assign_scalar
     _shuffle

@@ -13,6 +13,7 @@ import numpy as np
 import samples_linear
 import samples_movement
 import samples_nn
+import samples_numpy
 import samples_training
 import samples_vision
 from hybridjit.errors import MXNetError
@@ -26,6 +27,7 @@ samples_nn.declare()
 samples_training.declare()
 samples_linear.declare()
 samples_vision.declare()
+samples_numpy.declare()
 
 BROADCASTING = (rules.broadcast, binary.broadcast_number, scalars.elementwise)
 ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, unary.same_number, unary.same_float)
@@ -45,7 +47,10 @@ PAIRS = (
 
 
 # Attribute texts that an elementwise operator is sampled with; others run with their defaults.
-ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {**samples_movement.ELEMENTWISE}
+ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {
+    **samples_movement.ELEMENTWISE,
+    **samples_numpy.ELEMENTWISE,
+}
 
 
 def samples(op: OpDef) -> list[Sample]:

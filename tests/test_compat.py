@@ -226,12 +226,16 @@ UNKNOWN = """
             return str(error)
 
     # MXNet's, not here: why, and what to do.
-    for statement in ["from mxnet import npx", "import mxnet.npx",
-                      "from mxnet.contrib import quantization", "import mxnet.contrib.quant",
+    for statement in ["from mxnet.contrib import quantization", "import mxnet.contrib.quant",
                       "from mxnet.contrib.tensorboard import LogMetricsCallback",
                       "from mxnet.contrib import tensorboard"]:
         assert "hybridjit" in refused(statement) and ":" in refused(statement), statement
-    assert not hasattr(mx, "np") and hasattr(mx.nd, "relu")
+    assert not hasattr(mx, "rtc") and hasattr(mx.nd, "relu")
+    from mxnet import np, npx
+    import mxnet.numpy, mxnet.numpy_extension
+    assert mxnet.numpy is np is mx.np and mxnet.numpy_extension is npx
+    from mxnet.numpy import linalg
+    assert linalg is np.linalg
     # In neither: Python's own words.
     for statement in ["from mxnet import blob", "from mxnet.gluon.nn import Blob"]:
         assert "cannot import name" in refused(statement), statement

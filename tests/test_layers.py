@@ -43,6 +43,7 @@ LAYERS = [
     {"compiler"},
     {"library"},
     {"nd", "sym"},  # siblings
+    {"np"},
     {"autograd", "random", "io", "metric", "monitor", "operator", "profiler", "verification"},
     {"callback", "image", "optimizer"},
     {"initializer", "kvstore"},
@@ -51,6 +52,7 @@ LAYERS = [
     {"compat", "loading", "mod", "profiling", "rnn", "test_utils", "visualization"},
     {"onnx", "viewing"},
     {"batch"},
+    {"npx"},
     {"cached_op", "contrib", "img", "kv", "model", "module", "mon", "viz"},
     {"cli", "run", "__init__"},
     {"__main__"},
@@ -64,6 +66,7 @@ LATE = {
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
     ("initializer", "rnn"),  # the gates in a fused cell's vector, on a layer above
+    ("nd", "np"),  # on first use: the class of NumPy mode, which is one of nd's arrays
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
     ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above

@@ -582,8 +582,6 @@ def test_rand_zipfian():
 def test_what_only_mxnets_other_modes_have_is_refused():
     with pytest.raises(ValueError, match="unknown storage type"):
         nd.zeros((2, 2), stype="sparse")
-    with pytest.raises(mx.MXNetError, match="NumPy mode"):
-        nd.ones((2,)).as_np_ndarray()
 
 
 def test_slice_assign_writes_in_place():

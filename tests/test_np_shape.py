@@ -50,8 +50,8 @@ def test_the_switch_gives_what_was_before():
     assert mx.is_np_shape()
     mx.util.reset_np()
     assert not mx.is_np_shape()
-    with pytest.raises(MXNetError, match="NumPy mode"):
-        mx.util.set_np()
+    with pytest.raises(ValueError, match="NumPy Shape semantics is required"):
+        mx.util.set_np(shape=False)
 
 
 def test_a_thread_switches_for_itself():

@@ -283,14 +283,6 @@ def test_whole_numbers_have_no_tolerance():
 # ---- small modules ------------------------------------------------------------------------------
 
 
-def test_numpy_mode_is_refused_when_it_is_switched_on():
-    with mx.util.np_array(False):
-        assert not mx.util.is_np_array()
-    for switch in (mx.util.set_np, mx.util.use_np, mx.util.use_np_array):
-        with pytest.raises(mx.MXNetError, match="NumPy mode"):
-            switch(True)
-
-
 def test_contexts_and_features():
     assert mx.Context.devtype2str[2] == "gpu"
     test_utils.set_default_context(mx.cpu(1))

@@ -54,6 +54,8 @@ if _TYPE_CHECKING:
         mod,
         model,
         monitor,
+        np,
+        npx,
         onnx,
         operator,
         optimizer,
@@ -78,10 +80,12 @@ __version__ = "0.1.0"
 # What a program that defines a network and runs it needs not: a third of all modules
 _LATE = """
     batch callback contrib executor image img io kv kvstore library log lr_scheduler metric mod
-    model module mon monitor onnx operator optimizer profiler recordio registry rnn test_utils
-    visualization viz
+    model module mon monitor np npx onnx operator optimizer profiler recordio registry rnn
+    test_utils visualization viz
 """
 _FUNCTIONS = {
+    "numpy": ".np",
+    "numpy_extension": ".npx",
     "train_step": ".gluon.train_step:train_step",  # the optimizers are loaded with it
     "view": ".viewing:view",  # the compiler is
 }
@@ -147,6 +151,8 @@ __all__ = [
     "name",
     "nd",
     "ndarray",
+    "np",
+    "npx",
     "num_gpus",
     "onnx",
     "operator",

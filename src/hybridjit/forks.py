@@ -25,6 +25,7 @@ class Rank(IntEnum):
     EVICTION = 6
     SAVING = 7
     NOTING = 8
+    LOADING = 9
 
 
 _locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}

@@ -1,5 +1,7 @@
 """What 0, -1 and () mean in the shapes that users give and get: MXNet's two shape semantics.
 
+The switch for arrays of NumPy mode is a second one of the same thread.
+
 In the classic one 0 and -1 are sizes that are not known yet, and () is a shape of which nothing is
 known. In NumPy's, which ``np_shape`` switches on for a thread, -1 is the size and None the shape
 that is not known; 0 is the size of an axis without elements, and () the shape of a number.
@@ -20,9 +22,10 @@ _OFF, _IN_THREAD, _EVERYWHERE = 0, 1, 2
 
 
 class _Semantics(threading.local):
-    """Whether this thread's shapes are NumPy's."""
+    """Whether this thread's shapes are NumPy's, and whether its arrays are."""
 
     is_numpy = False
+    has_numpy_arrays = False
 
 
 class _Shared:
@@ -43,13 +46,31 @@ def set_np_shape(active: int) -> bool:
     """Switch NumPy's semantics on (True) or off (False); returns what this thread had before.
 
     On is on for this thread; 2 is on for all. Off takes both away, but not what other threads
-    have switched on for themselves. Raises TypeError for what is no whole number.
+    have switched on for themselves. Raises TypeError for a value that is not an integer, ValueError
+    for off while this thread has arrays of NumPy mode.
     """
     wanted, before = operator.index(active), is_np_shape()
+    if not wanted and is_np_array():
+        raise ValueError(
+            "Deactivating NumPy shape semantics while NumPy array semantics is still active is not "
+            "allowed: call npx.reset_np(), which switches both off"
+        )
     if wanted in (_OFF, _EVERYWHERE):
         _Shared.is_numpy = wanted == _EVERYWHERE
     if wanted in (_OFF, _IN_THREAD, _EVERYWHERE):
         _semantics.is_numpy = wanted != _OFF
+    return before
+
+
+def is_np_array() -> bool:
+    """Whether Gluon makes arrays of NumPy mode in this thread."""
+    return _semantics.has_numpy_arrays
+
+
+def set_np_array(active: bool) -> bool:
+    """Switch arrays of NumPy mode on or off for this thread; returns the previous state."""
+    before = _semantics.has_numpy_arrays
+    _semantics.has_numpy_arrays = bool(active)
     return before
 
 

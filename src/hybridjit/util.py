@@ -1,7 +1,6 @@
-"""``mx.util``: NumPy's shape semantics, and what programs ask about GPUs and the environment.
+"""``mx.util``: the switches of NumPy mode, and queries about GPUs and the environment.
 
-Arrays of MXNet's NumPy mode do not exist here: to ask gives False, to switch them on raises
-MXNetError.
+Both switches, of shapes and of arrays, belong to a thread: a new one starts with them off.
 """
 
 from __future__ import annotations
@@ -9,12 +8,11 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 from .errors import MXNetError
-from .shapes import is_np_shape, set_np_shape
+from .shapes import is_np_array, is_np_shape, set_np_array, set_np_shape
 
 __all__ = [
     "get_cuda_compute_capability",
@@ -35,16 +33,6 @@ __all__ = [
 ]
 
 _Decorated = TypeVar("_Decorated")
-
-_ONLY_CLASSIC = (
-    "is MXNet's NumPy mode, which hybridjit does not have: use nd, sym and gluon, whose networks "
-    "and files need it not"
-)
-
-
-def is_np_array() -> bool:
-    """Whether arrays have NumPy's semantics: never."""
-    return False
 
 
 class _NumpyShapeScope:
@@ -68,71 +56,91 @@ def np_shape(active: bool | None = True) -> _NumpyShapeScope:
     return _NumpyShapeScope(active)
 
 
+class _NumpyArrayScope:
+    """Switches the array semantics for the length of a ``with`` block."""
+
+    def __init__(self, active: bool) -> None:
+        self._active = active
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(set_np_array(self._active))
+
+    def __exit__(self, *error: object) -> None:
+        set_np_array(self._before.pop())
+
+
+def np_array(active: bool = True) -> _NumpyArrayScope:
+    """``with np_array():`` makes Gluon's parameters and batches arrays of NumPy mode."""
+    return _NumpyArrayScope(active)
+
+
 def use_np_shape(func: _Decorated) -> _Decorated:
     """A function, or a class with all its methods and properties, that runs in ``np_shape``.
 
-    Raises TypeError for what is neither.
+    Raises TypeError for other objects.
     """
+    return _within(func, np_shape, "use_np_shape")
+
+
+def use_np_array(func: _Decorated) -> _Decorated:
+    """A function, or a class with all its methods and properties, that runs in ``np_array``.
+
+    Raises TypeError for other objects.
+    """
+    return _within(func, np_array, "use_np_array")
+
+
+def use_np(func: _Decorated) -> _Decorated:
+    """A function, or a class with all its methods and properties, that runs in NumPy mode.
+
+    Raises TypeError for other objects.
+    """
+    return use_np_shape(use_np_array(func))
+
+
+def _within(func: Any, scope: Callable[[], Any], name: str) -> Any:
     if inspect.isclass(func):
-        for name in dir(func):
-            _wrap_member(func, name)
+        for member in dir(func):
+            _wrap_member(func, member, lambda part: _within(part, scope, name))
         return func
     if not callable(func):
         raise TypeError(
-            "use_np_shape can only decorate classes and callable objects, while received a "
-            f"{type(func)}"
+            f"{name} can only decorate classes and callable objects, while received a {type(func)}"
         )
 
     @functools.wraps(func)
     def within(*args: object, **kwargs: object) -> object:
-        with np_shape():
+        with scope():
             return func(*args, **kwargs)
 
-    return within  # type: ignore[return-value]
+    return within
 
 
-def _wrap_member(owner: type, name: str) -> None:
-    """Let a method or property that is written in Python run in ``np_shape``."""
+def _wrap_member(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+    """Let a method or property that is written in Python run in a scope."""
     member = inspect.getattr_static(owner, name)
     if isinstance(member, property):
         parts: Iterable[Callable[..., Any] | None] = (member.fget, member.fset, member.fdel)
-        getter, setter, deleter = (part and use_np_shape(part) for part in parts)
+        getter, setter, deleter = (part and wrap(part) for part in parts)
         setattr(owner, name, property(getter, setter, deleter, member.__doc__))
     elif isinstance(member, (staticmethod, classmethod)):
-        setattr(owner, name, type(member)(use_np_shape(member.__func__)))
+        setattr(owner, name, type(member)(wrap(member.__func__)))
     elif inspect.isfunction(member):
-        setattr(owner, name, use_np_shape(member))
-
-
-@contextmanager
-def np_array(active: bool = True) -> Iterator[None]:
-    """Nothing for False. Raises MXNetError for True."""
-    _refuse_if(active, "np_array")
-    yield
+        setattr(owner, name, wrap(member))
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """The shape semantics alone: raises MXNetError unless ``array`` is False."""
-    _refuse_if(array, "set_np")
+    """NumPy mode for this thread. Raises ValueError for its arrays without its shapes."""
+    if array and not shape:
+        raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
+    set_np_array(array)
     set_np_shape(shape)
 
 
 def reset_np() -> None:
-    """Back to the classic shape semantics."""
-    set_np_shape(False)
-
-
-def use_np(func: object) -> NoReturn:
-    """Raises MXNetError: classes and functions in NumPy mode do not run here."""
-    raise MXNetError(f"use_np {_ONLY_CLASSIC}")
-
-
-use_np_array = use_np
-
-
-def _refuse_if(active: bool, name: str) -> None:
-    if active:
-        raise MXNetError(f"{name} {_ONLY_CLASSIC}")
+    """Classic arrays and shapes for this thread."""
+    set_np(shape=False, array=False)
 
 
 def get_gpu_count() -> int:

@@ -14,10 +14,6 @@ from typing import NoReturn
 
 from .modules import part_of
 
-_NUMPY = (
-    "is of MXNet's NumPy mode, which hybridjit does not have: write the network with nd, sym and "
-    "gluon"
-)
 _ENGINE = (
     "concerns CUDA or MXNet's own engine and build, which hybridjit does not have: leave it out"
 )
@@ -45,9 +41,6 @@ _ITERATORS = (
 
 # Module paths below the package, patterns of names that MXNet 1.9.1 has there, the reason.
 ABSENT: list[tuple[list[str], list[str], str]] = [
-    ([""], ["np", "npx", "numpy", "numpy_extension", "numpy_*", "use_np", "use_np_array"], _NUMPY),
-    ([""], ["set_np", "reset_np", "np_array"], _NUMPY),
-    (["nd", "sym"], ["np", "npx", "numpy", "numpy_extension"], _NUMPY),
     ([""], ["libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
     (["onnx"], ["mx2onnx", "get_operator_support"], _ONNX),
     ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),

@@ -33,11 +33,12 @@ _PICTURES = [
     *("RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug"),
     *("SaturationJitterAug", "SequentialAug", "imrotate", "random_rotate"),
 ]
+_SWITCHES = ["is_np_array", "is_np_shape", "use_np", "use_np_array", "use_np_shape"]
 _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
 # Module path below the package: the module that defines the names, and the names.
 ELSEWHERE: dict[str, tuple[str, list[str]]] = {
-    "": ("util", ["is_np_array", "is_np_shape", "np_shape", "set_np_shape", "use_np_shape"]),
+    "": ("util", [*_SWITCHES, "np_array", "np_shape", "set_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
     "image.image": ("image", _PICTURES),
     "image.detection": ("image", ["ImageDetIter"]),

@@ -130,8 +130,8 @@ class CachedGraph:
         inputs = [array._data for array in arrays]
         if entry is None or not entry.fits(inputs):
             entry = self._entry_for(arrays)
-        ctx = arrays[0]._ctx
-        return [NDArray(output, ctx) for output in entry.executable(inputs)]
+        ctx, kind = arrays[0]._ctx, arrays[0]._plain
+        return [kind(output, ctx) for output in entry.executable(inputs)]
 
     def call_one(self, x: NDArray) -> NDArray:
         """One array in, one out: the same as a call, with nothing in its way."""
@@ -148,7 +148,7 @@ class CachedGraph:
             or (HOOK.run is not None and self._is_sparse((x,)))
         ):
             return self((x,))[0]
-        return NDArray(entry.executable.output_for(data), x._ctx)
+        return x._plain(entry.executable.output_for(data), x._ctx)  # type: ignore[no-any-return]
 
     def _is_sparse(self, arrays: Sequence[NDArray]) -> bool:
         """Whether an input or a parameter is sparse: compiled code reads dense arrays."""
@@ -247,7 +247,8 @@ class CachedGraph:
         named = self._named(arrays)
         types = self._checked_types(named)
         ctx = arrays[0].context
-        return interpret_nodes(self.outputs, named, types, ctx, self.monitor)
+        found = interpret_nodes(self.outputs, named, types, ctx, self.monitor)
+        return [y._of_kind(arrays[0]._plain) for y in found]
 
     def _named(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """Every variable's array: the inputs, and the parameters that are none of them."""

@@ -26,6 +26,7 @@ from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
+from ..nd.memory import DENSE_KINDS
 from ..options import Flag, Options
 from ..recording import FLAGS
 from ..sym import Symbol
@@ -39,7 +40,7 @@ from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
 from .structure import Format, Nested, flatten, regroup, same_arguments, tensors_in
-from .trace import Trace, trace
+from .trace import Trace, as_mode, trace
 
 if TYPE_CHECKING:
     from .. import verification
@@ -207,7 +208,7 @@ class HybridBlock(Block):
         Raises ValueError for arguments without a tensor, or with both kinds.
         """
         cached = self._cached  # there is none unless the block runs as a graph
-        if cached is not None and cached.is_plain and not args and type(x) is NDArray:
+        if cached is not None and cached.is_plain and not args and type(x) in DENSE_KINDS:
             return cached.graph.call_one(x)
         arrays = (x, *args)
         if cached is not None and len(arrays) == cached.arity and _on_one_context(arrays):
@@ -342,7 +343,7 @@ class HybridBlock(Block):
     @restoring(OPEN, NAMES)
     def forward_symbols(self, *args: object) -> Nested:
         """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
-        params = {name: p.var() for name, p in self._reg_params.items()}
+        params = {name: as_mode(p.var()) for name, p in self._reg_params.items()}
         with self.name_scope():
             return self.hybrid_forward(sym, *args, **params)
 
@@ -556,8 +557,9 @@ def _on_one_context(arrays: tuple[object, ...]) -> bool:
     """True when all are NDArrays on the context of the first."""
     ctx = None
     for array in arrays:
-        if type(array) is not NDArray:
+        if type(array) not in DENSE_KINDS:
             return False
+        assert isinstance(array, NDArray)
         if ctx is None:
             ctx = array._ctx
         elif array._ctx is not ctx and array._ctx != ctx:

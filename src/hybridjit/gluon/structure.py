@@ -28,7 +28,7 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
     if isinstance(value, NDArray):
         return [value], 0
     if isinstance(value, Symbol):
-        count = len(value)
+        count = len(value.outputs)
         return [value], count if count > 1 else 0
     if value is None:
         return [None], NONE

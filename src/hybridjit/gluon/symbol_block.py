@@ -200,7 +200,8 @@ class SymbolBlock(HybridBlock):
             for name, arg in zip(self._trace.input_names, args)
         }
         spliced = self._trace.symbol(**given)
-        return regroup(list(spliced), self._trace.out_format)
+        each = [type(spliced)((output,)) for output in spliced.outputs]
+        return regroup(each, self._trace.out_format)
 
     def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Nested, **kwargs: Nested) -> Nested:
         """Not used: the graph is given."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .. import sym
 from ..ir.node import Output
 from ..records import dataclass
+from ..shapes import is_np_array
 from ..sym import Symbol
 from .structure import Format, flatten, regroup
 
@@ -63,13 +64,18 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     flat, in_format = flatten(args, "input")
     count = sum(item is not None for item in flat)
     names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
-    inputs = tuple(sym.var(name) for name in names)
+    inputs = tuple(map(as_mode, map(sym.var, names)))
     result = block.forward_symbols(*regroup(inputs, in_format))
     flat_result, out_format = flatten(result, "output")
     if not flat_result or any(item is None for item in flat_result):
         raise TypeError("Expected a list of symbols as input")
     outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
     return Trace(inputs, outputs, in_format, out_format)
+
+
+def as_mode(symbol: Symbol) -> Symbol:
+    """The symbol as one of NumPy mode where this thread is in that mode."""
+    return symbol.as_np_ndarray() if is_np_array() else symbol
 
 
 def of_symbols(outputs: object, inputs: object) -> Trace:
@@ -85,7 +91,7 @@ def of_symbols(outputs: object, inputs: object) -> Trace:
     flat_inputs, in_format = flatten(inputs, "input")
     flat_outputs, out_format = flatten(outputs, "output")
     for symbol in flat_inputs:
-        assert len(symbol) == 1 and symbol.outputs[0].node.is_variable, (
+        assert len(symbol.outputs) == 1 and symbol.outputs[0].node.is_variable, (
             f"Input symbols must be variable, but {symbol} is an output of operators"
         )
     heads = tuple(output for symbol in flat_outputs for output in symbol.outputs)

@@ -165,7 +165,8 @@ class TrainStep:
             clip_together(self._gradients(), self._bound)
         self._trainer.step(size, self._ignore_stale_grad)
         self._keep(ready)
-        return regroup([NDArray(y, args[0]._ctx) for y in losses], ready.out_format)
+        kind = args[0]._plain
+        return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
 
     def export_library(
         self,

@@ -125,7 +125,8 @@ class TrainingGraph:
         arrays = [array._data for array in named.values()]
         made = trained.forward(arrays)
         visible = len(trained.joint.forward.outputs)
-        outputs = [NDArray(output, ctx) for output in made[:visible]]
+        kind = [*named.values()][-1]._plain if named else NDArray  # that of an input
+        outputs = [kind(output, ctx) for output in made[:visible]]
         if FLAGS.recording and any(array._entry is not None for array in named.values()):
             call = _Call(trained, named, made[visible:], outputs, failure)
             unread = set(range(visible)).difference(trained.parts.heads)

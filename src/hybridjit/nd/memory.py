@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="DenseArray")
 
+# The classes of dense arrays that blocks take: NDArray, and that of NumPy mode once it is loaded.
+DENSE_KINDS: set[type] = set()
+
 ON_TAPE = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined "
     "behavior when evaluating gradients. Please call backward first to clear the graph or do this "
@@ -62,6 +65,7 @@ class DenseArray:
     """What every NDArray can do without an operator."""
 
     __slots__ = ("_data", "_storage", "_ctx", "_evicted", "_entry", "__weakref__")
+    _plain: Any  # the class of results that are computed from arrays of this one
     __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
 
     def __init__(
@@ -193,6 +197,14 @@ class DenseArray:
         """
         self.__init__(params.read_record(state["handle"]))  # type: ignore[misc]
 
+    def _of_kind(self, kind: Any) -> Any:
+        """This array as one whose results are of class ``kind``: the same memory and tape entry."""
+        if self._plain is kind:
+            return self
+        found = kind(self._data, self._ctx, self._storage)
+        found._entry = self._entry
+        return found
+
     def _dense(self: Self, data: np.ndarray) -> Self:
         """A dense array of these values where this one is."""
         return type(self)(data, self._ctx)
@@ -255,10 +267,6 @@ class DenseArray:
             return self
         context.require_host("_copyto")
         return type(self)(self._data.copy(), context)
-
-    def as_nd_ndarray(self: Self) -> Self:
-        """Itself."""
-        return self
 
     def wait_to_read(self) -> None:
         """Nothing to wait for: every call has finished when it returns."""

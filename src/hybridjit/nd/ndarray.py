@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import MXNetError, ShapeError
+from ..errors import ShapeError
+from ..late import Late
 from ..ops.attrs import Attrs, Declared
 from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
@@ -23,11 +24,16 @@ from ..recording import FLAGS
 from ..timeline import PLACE, TIMELINE
 from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
-from .memory import dtype_of
+from .memory import DENSE_KINDS, dtype_of
 from .stypes import HOOK, sparse_arrays
 from .tape import Entry, Some, Step, record
 from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for
+
+if TYPE_CHECKING:
+    from ..np import arrays as numpy_mode
+else:  # a layer above, which most programs do not use
+    numpy_mode = Late("..np.arrays", __package__)
 
 _NUMBERS = (float, int, np.generic)
 
@@ -81,7 +87,8 @@ class NDArray(TapedArray):
         try:
             codes = [size for size in wanted if size <= 0]  # NumPy knows one of them, a lone -1
             sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
-            return record_same(self, NDArray(self._data.reshape(sizes), self._ctx, self._storage))
+            view = self._plain(self._data.reshape(sizes), self._ctx, self._storage)
+            return record_same(self, view)
         except (ValueError, ShapeError):
             is_smaller = min(wanted, default=1) > 0 and product(wanted) < self.size
             kind = ValueError if -1 in wanted or is_smaller else ShapeError
@@ -172,12 +179,13 @@ class NDArray(TapedArray):
         self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = value
         return self
 
-    def as_np_ndarray(self) -> NoReturn:
-        """Raises MXNetError: MXNet's NumPy mode does not exist here."""
-        raise MXNetError(
-            "as_np_ndarray: hybridjit does not have MXNet's NumPy mode; asnumpy() gives NumPy's "
-            "own array"
-        )
+    def as_nd_ndarray(self) -> NDArray:
+        """Itself."""
+        return self
+
+    def as_np_ndarray(self) -> Any:
+        """The array of NumPy mode on the same memory, at the same place of a recorded graph."""
+        return self._of_kind(numpy_mode.ndarray)
 
     # Python's operators
 
@@ -257,6 +265,10 @@ class NDArray(TapedArray):
         return lesser_equal(self, other)
 
 
+NDArray._plain = NDArray
+DENSE_KINDS.add(NDArray)
+
+
 def invoke(
     op: OpDef,
     inputs: Sequence[NDArray],
@@ -298,7 +310,8 @@ def apply(
     used = op.in_mode(attrs, FLAGS.training)
     place = ctx or (inputs[0]._ctx if inputs else current_context())
     made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
-    results = [NDArray(_owned(y, arrays), place) for y in made]
+    kind = inputs[0]._plain if inputs else NDArray
+    results = [kind(_owned(y, arrays), place) for y in made]
     if FLAGS.recording and any(x._entry is not None for x in inputs):
         pull = _pull_of(op, used, inputs, results, attrs)
         record([(op, attrs)], inputs, results, pull, used.may_act_alone, used.traits.unread)
@@ -376,8 +389,8 @@ def _gradients(
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
     given = [*ins, *outs, *(d for d in douts if d is not None)]
     values = trace.run([x._data for x in given], _owned)
-    place = given[-1]._ctx
-    made = {n: NDArray(values[n], place) for n in trace.made}
+    place, kind = given[-1]._ctx, given[-1]._plain
+    made = {n: kind(values[n], place) for n in trace.made}
     return [None if n is None else made[n] if n in made else given[n] for n in trace.results]
 
 

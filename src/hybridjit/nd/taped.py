@@ -6,7 +6,6 @@ Gradients are added with the arrays' own ``+``.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -225,7 +224,7 @@ def run_backward(
     """
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(False, train_mode):
-        reached, leaves = run_back(heads, given, operator.add, retain_graph, in_place=True)
+        reached, leaves = run_back(heads, given, _added, retain_graph, in_place=True)
         for leaf in leaves:
             _store(leaf, reached.get(Entry(leaf)))
 
@@ -252,9 +251,14 @@ def run_gradients(
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(create_graph, train_mode):
         wanted = [x._leaf for x in variables if x._leaf is not None]
-        reached, leaves = run_back(heads, given, operator.add, retain_graph, wanted=wanted)
+        reached, leaves = run_back(heads, given, _added, retain_graph, wanted=wanted)
         found = [_arrived(number, x, reached, leaves) for number, x in enumerate(variables, 1)]
-        return _apart(found, given)
+        return [d._of_kind(x._plain) for d, x in zip(_apart(found, given), variables)]
+
+
+def _added(x: Any, y: Any) -> Any:
+    """The sum of two gradients, of the first one's kind."""
+    return x + y._of_kind(x._plain)
 
 
 def _apart(found: list[NDArray], others: Sequence[NDArray]) -> list[NDArray]:
@@ -297,7 +301,7 @@ def _store(leaf: Leaf, d: NDArray | None) -> None:
     leaf.fresh = True
     if leaf.request == "add":
         if d is not None:
-            leaf.grad._receive(leaf.grad + d)
+            leaf.grad._receive(_added(leaf.grad, d))
     elif d is None:
         leaf.grad._write(0)
     elif d.stype != "default" or d._data is not leaf.grad._data:  # else it was written there

@@ -56,6 +56,6 @@ from .vision import (
     warp,
 )
 
-close()
+close(late=f"{__name__}.numpy_mode")
 
 __all__ = ["OpDef", "all_names", "all_ops", "lookup", "run_ref"]

@@ -91,6 +91,27 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(_size(part) for part in _items(text))
 
 
+def _pairs(text: str) -> tuple[int, ...]:
+    """A tuple of pairs, ``((1, 2), (0, 0))``, as one tuple of their numbers."""
+    outer = _TUPLE.match(text)
+    if outer is None:
+        raise ValueError
+    inner = outer.group(1).strip().rstrip(",")
+    if inner[:1] not in ("(", "["):  # the numbers of all pairs
+        return _even(_shape(text))
+    pairs = re.split(r"[\)\]]\s*,\s*[\(\[]", inner.strip()[1:-1]) if inner else []
+    found = [_shape(f"({pair})") for pair in pairs]
+    if any(len(pair) != 2 for pair in found):
+        raise ValueError
+    return tuple(number for pair in found for number in pair)
+
+
+def _even(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if len(numbers) % 2:
+        raise ValueError
+    return numbers
+
+
 def _size(text: str) -> int:
     """A whole number, with the L of a Python 2 program behind it or not."""
     return _long(text.rstrip(_BLANKS).removesuffix("L"))
@@ -125,6 +146,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "double": _float,
     "bool": _bool,
     "shape": _shape,
+    "pairs": _pairs,
     "ints": _optional_ints,
     "floats": _floats,
     "float?": _finite,

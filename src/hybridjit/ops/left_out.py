@@ -8,7 +8,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 _INTEGER = "int8 networks do not run here, export the float32 one"
-_NUMPY = "MXNet's NumPy mode is not there, write the network with nd, sym and gluon"
 
 LEFT_OUT = [
     ("_contrib_quantize*", _INTEGER),
@@ -16,9 +15,6 @@ LEFT_OUT = [
     ("_contrib_dequantize", _INTEGER),
     ("_contrib_intgemm_*", _INTEGER),
     ("_contrib_calibrate_*", _INTEGER),
-    ("_np_*", _NUMPY),
-    ("_npi_*", _NUMPY),
-    ("_npx_*", _NUMPY),
 ]
 
 

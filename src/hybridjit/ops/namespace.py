@@ -49,8 +49,9 @@ class Functions(Mapping[str, Function]):
 
     def __init__(self, room: str, invoke: Invoke, options: tuple[str, ...]) -> None:
         self.module = ""  # what the functions say that they are of
-        self._prefix = f"_{room}_" if room in SUBMODULES else "_" if room else ""
-        self._cut = len(self._prefix) if room in SUBMODULES else 0
+        is_cut = room in SUBMODULES or room == "npx"
+        self._prefix = f"_{room}_" if is_cut else "_" if room else ""
+        self._cut = len(self._prefix) if is_cut else 0
         self._invoke = invoke
         self._options = options
         self._made: dict[str, Function] = {}

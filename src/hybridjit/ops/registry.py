@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import MXNetError, UnknownOpError
+from ..forks import Rank, held_at_fork
 from ..late import Late
 from ..quiet import quiet
 from . import building, scalars
@@ -32,6 +34,9 @@ _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
 _PLACES: dict[str, str] = {}
 _closed = False
+_late = ""
+_LOADING = held_at_fork(Rank.LOADING)
+LATE_PREFIX = "_np"
 
 
 def register(
@@ -76,9 +81,14 @@ def register(
         traits=traits,
         doc=doc,
     )
+    return add(op, sys._getframe(1).f_code.co_filename)  # inspect.stack() would take 1 ms per op
+
+
+def add(op: OpDef, place: str = "") -> OpDef:
+    """Put a record into the table. ``place`` is the file that registers it."""
+    name, place = op.name, place or sys._getframe(1).f_code.co_filename
     if _closed:
         raise RuntimeError(f"the registry is closed: op {name!r} comes too late")
-    place = sys._getframe(1).f_code.co_filename  # inspect.stack() would take 1 ms per op
     for known_as in (name, *op.aliases):
         if known_as in _NAMES:
             raise RuntimeError(
@@ -104,25 +114,62 @@ def _implied_reference(name: str, expand: Expansion | None, scalar: Formula | No
     raise RuntimeError(f"op {name!r} has no ref, and no expand or scalar that implies it")
 
 
-def close() -> None:
-    """Freeze the table; called once, when all families are imported."""
-    global _closed
-    _closed = True
+def alias(name: str, classic: str) -> None:
+    """Let ``name`` mean an operator that is registered already."""
+    if name in _NAMES:
+        raise RuntimeError(f"op name {name!r} is registered in {_PLACES[name]} already")
+    _NAMES[name] = _NAMES[classic]
+    _PLACES[name] = sys._getframe(1).f_code.co_filename
+
+
+def close(late: str = "") -> None:
+    """Freeze the table; called once, when all families are imported.
+
+    ``late`` is the module of a family whose names begin with :data:`LATE_PREFIX`: it is imported
+    when one of them, or the whole table, is asked for.
+    """
+    global _closed, _late
+    _closed, _late = True, late
+
+
+def _load_late() -> None:
+    """Import the late family, once; other threads wait for it."""
+    global _closed, _late
+    if not _late:
+        return
+    with _LOADING:
+        if _late and _closed:  # open: this thread is loading it
+            _closed = False
+            try:
+                import_module(_late)
+                _late = ""
+            finally:
+                _closed = True
 
 
 def all_ops() -> tuple[OpDef, ...]:
     """Every operator once, in order of registration."""
+    _load_late()
     return tuple(_OPS.values())
 
 
 def all_names() -> dict[str, OpDef]:
     """Every name that users and files may use, aliases included."""
+    _load_late()
     return {name: op for name, op in _NAMES.items() if not op.internal}
+
+
+def _named(name: str) -> OpDef | None:
+    op = _NAMES.get(name)
+    if op is None and _late and name.startswith(LATE_PREFIX):
+        _load_late()
+        op = _NAMES.get(name)
+    return op
 
 
 def find(name: str) -> OpDef | None:
     """The operator that users and files call ``name``, if there is one."""
-    op = _NAMES.get(name)
+    op = _named(name)
     return None if op is None or op.internal else op
 
 
@@ -131,7 +178,7 @@ def lookup(name: str, internal: bool = True) -> OpDef:
 
     Raises UnknownOpError, naming the nearest known ones.
     """
-    op = _NAMES.get(name) or (_derived(name) if internal else None)
+    op = _NAMES.get(name) or _named(name) or (_derived(name) if internal else None)
     if op is None or (op.internal and not internal):
         raise UnknownOpError(f"Operator {name} is not registered{_near(name)}")
     return op

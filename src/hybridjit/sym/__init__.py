@@ -6,6 +6,7 @@ The functions of operators come from the registry (``sym/__init__.pyi`` lists th
 
 import sys
 
+from ..late import names_of
 from ..ops.namespace import attach
 from . import _internal, contrib, image, linalg, op, random, sparse
 from .creation import (
@@ -55,6 +56,9 @@ __all__ = [
     "var",
     "zeros",
 ]
+
+# `F.np` and `F.npx` of a block that is traced.
+__getattr__ = names_of(__package__, {"np": ".np", "npx": ".npx"})
 
 for _module in (contrib, image, linalg, random, sparse):
     attach(_module, FUNCTIONS[_module.__name__.rpartition(".")[2]])

@@ -8,7 +8,7 @@ In: symbols and attribute values. Out: symbols. Operators are strict here, as in
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..context import Context
 from ..errors import MXNetError, NotImplementedForSymbol
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output
+from ..late import Late
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.record import OpDef
 from ..types import DType, Number, Shape, Sizes
@@ -26,6 +27,11 @@ from .outputs import Outputs, substituted
 
 if TYPE_CHECKING:
     from ..executor import Arrays, Executor, NDArray, Requests
+
+if TYPE_CHECKING:
+    from .np import symbols as numpy_symbols
+else:  # programs in NumPy mode use it
+    numpy_symbols = Late(".np", __package__)
 
 _NUMBERS = (float, int, np.generic)
 Operand: TypeAlias = "Symbol | Number"
@@ -172,7 +178,7 @@ class Symbol(Outputs):
             if key not in names:
                 raise MXNetError(f"keyword argument name {key} not found. Candidates: {names}")
         values = {key: single_output(key, value) for key, value in kwargs.items()}
-        return Symbol(substituted(self.outputs, values, name))
+        return kind_of(kwargs.values())(substituted(self.outputs, values, name))
 
     # Shapes
 
@@ -209,6 +215,10 @@ class Symbol(Outputs):
     def as_nd_ndarray(self) -> Symbol:
         """Itself."""
         return self
+
+    def as_np_ndarray(self) -> Any:
+        """The symbol of NumPy mode of the same outputs."""
+        return numpy_symbols._Symbol(self.outputs)
 
     # Python's operators
 
@@ -302,7 +312,13 @@ def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, An
             raise AssertionError(f"{who} must be Symbol instances, but got {tensor}")
     inputs = {key: single_output(key, tensor) for key, tensor in tensors.items()}
     node = compose(op, called.lower(), inputs, given, name, attr)
-    return Symbol(Output(node, i) for i in range(len(node.output_names)))
+    kind = kind_of(tensors.values())
+    return kind(Output(node, i) for i in range(len(node.output_names)))
+
+
+def kind_of(operands: Iterable[Any]) -> type[Symbol]:
+    """The class of what is made of these: that of NumPy mode if one is of it."""
+    return next((type(x) for x in operands if type(x) is not Symbol), Symbol)
 
 
 def single_output(name: str, symbol: Symbol) -> Output:

@@ -22,7 +22,7 @@ from ...initializer import InitDesc
 from ...nd import NDArray
 from ...nd.storage import WRITES
 from ...nd.taped import untouched_zeros
-from ...shapes import is_np_shape
+from ...shapes import is_np_array, is_np_shape
 from ...sym import Symbol
 from ...types import DType, Sizes
 from ...unwinding import finished, holding
@@ -435,7 +435,7 @@ class Parameter:
     def _fill(self, waiting: _Deferred) -> None:
         values: NDArray | Fresh
         if waiting.data is None:
-            values = nd.zeros(self.shape, dtype=self.array_dtype)
+            values = as_mode(nd.zeros(self.shape, dtype=self.array_dtype))
             desc = InitDesc(self.name, {"__init__": waiting.init})
             initializer.create(waiting.default_init)(desc, values)
         else:
@@ -465,6 +465,7 @@ class Parameter:
 
         ``grads`` are their gradients; left out these are zeros, if any are wanted.
         """
+        arrays = [as_mode(array) for array in arrays]
         self._attach(arrays, grads)
         self._data = arrays
         WRITES.count += 1
@@ -577,6 +578,11 @@ class Parameter:
             rows = nd.arange(0, values.shape[0], dtype="int64", ctx=values.context)
             self._trainer._row_sparse_pull(self, [values], rows)
         return values
+
+
+def as_mode(array: NDArray) -> NDArray:
+    """The array as one of NumPy mode where this thread is in that mode."""
+    return array.as_np_ndarray() if is_np_array() and array.stype == "default" else array
 
 
 def _check_storage(name: str, which: str, stype: object) -> None:

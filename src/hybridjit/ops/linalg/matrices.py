@@ -10,6 +10,7 @@ from functools import wraps
 import numpy as np
 
 from ...errors import DTypeError, MXNetError, ShapeError
+from ...shapes import is_np_shape
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
@@ -211,18 +212,19 @@ register(
 )
 
 
-def _square(what: str, t: TensorType) -> None:
+def square(what: str, t: TensorType) -> None:
+    """Raises DTypeError or ShapeError unless ``t`` is a batch of square matrices of floats."""
     _matrices(what, t)
     if t.dims[-1] != t.dims[-2]:
         raise ShapeError(f"{what} takes square matrices, got {shape_text(t.shape)}")
 
 
-def _lead(t: TensorType) -> Shape:
-    """One number per matrix: a single matrix gives (1,)."""
-    return t.dims[:-2] or (1,)
+def _lead(shape: Shape) -> Shape:
+    """One number per matrix: a single matrix gives (1,), with ``np_shape`` ()."""
+    return shape[:-2] or (() if is_np_shape() else (1,))
 
 
-def _reported(ref: Reference) -> Reference:
+def reported(ref: Reference) -> Reference:
     """``ref`` with NumPy's complaint about a singular or indefinite matrix as an MXNetError."""
 
     @wraps(ref)
@@ -251,7 +253,7 @@ def _per_matrix(
         inputs,
         attrs,
         infer=of_one_dtype(infer),
-        ref=_reported(ref),
+        ref=reported(ref),
         grad=RULES[name],
         outputs=outputs,
         aliases=f"linalg_{name}",
@@ -261,7 +263,7 @@ def _per_matrix(
 
 
 def _infer_square(A: TensorType, **attrs: AttrValue) -> TensorType:
-    _square("the operator", A)
+    square("the operator", A)
     return A
 
 
@@ -288,7 +290,7 @@ def _infer_triangular(
 ) -> TensorType:
     """B's type; A is square and meets B's rows, or its columns on the right side."""
     _matrices("the operator", A, B)
-    _square("the operator", A)
+    square("the operator", A)
     if A.dims[:-2] != B.dims[:-2] or A.dims[-1] != B.dims[-1 if rightside else -2]:
         raise ShapeError(
             f"A {shape_text(A.shape)} and B {shape_text(B.shape)} do not meet on the "
@@ -380,7 +382,7 @@ def _gelqf(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _infer_syevd(A: TensorType) -> tuple[TensorType, TensorType]:
-    _square("linalg_syevd", A)
+    square("linalg_syevd", A)
     return A, A.with_shape(A.dims[:-1])
 
 
@@ -395,8 +397,8 @@ def _syevd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _infer_number(A: TensorType) -> TensorType:
-    _square("the operator", A)
-    return A.with_shape(_lead(A))
+    square("the operator", A)
+    return A.with_shape(_lead(A.dims))
 
 
 def _infer_two_numbers(A: TensorType) -> tuple[TensorType, TensorType]:
@@ -404,11 +406,11 @@ def _infer_two_numbers(A: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _det(A: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.det(A)).reshape(A.shape[:-2] or (1,))
+    return np.asarray(np.linalg.det(A)).reshape(_lead(A.shape))
 
 
 def _slogdet(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    shape = A.shape[:-2] or (1,)
+    shape = _lead(A.shape)
     sign, log = np.linalg.slogdet(A)
     return np.asarray(sign).reshape(shape), np.asarray(log).reshape(shape)
 
@@ -416,7 +418,7 @@ def _slogdet(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _sumlogdiag(A: np.ndarray) -> np.ndarray:
     """Sum of the logarithms of the diagonal."""
     diagonal = np.diagonal(A, axis1=-2, axis2=-1)
-    return np.log(diagonal).sum(axis=-1).reshape(A.shape[:-2] or (1,))
+    return np.log(diagonal).sum(axis=-1).reshape(_lead(A.shape))
 
 
 _PAIR = ("output0", "output1")

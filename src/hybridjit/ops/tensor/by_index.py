@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+from ...shapes import is_np_shape
 from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
 from ..algebra import add, as_shape, equals, in_dtype, zeros_like
 from ..building import Builder, Many, Reached, X
@@ -107,7 +108,8 @@ def _picked(data: Shape, axis: int | None, keepdims: bool) -> tuple[int, Shape, 
     place = normalized_axis(axis, len(data))
     rest = data[:place] + data[place + 1 :]
     kept = (*data[:place], 1, *data[place + 1 :])
-    return place, kept if keepdims else rest or (1,), rest or (1,)
+    rest = rest or (() if is_np_shape() else (1,))
+    return place, kept if keepdims else rest, rest
 
 
 def _pick_types(

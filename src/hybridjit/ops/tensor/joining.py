@@ -75,7 +75,7 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
     return np.asarray(np.concatenate(arrays, axis=dim), order="C")
 
 
-def _grad_concat(
+def grad_concat(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_args: int, dim: int
 ) -> tuple[Reached[X], ...]:
     """Each operand gets its own part."""
@@ -102,7 +102,7 @@ CONCAT = register(
     infer=concat_types,
     ref=_concat,
     expand=_only,
-    grad=_grad_concat,
+    grad=grad_concat,
     traits=Traits(samples=Samples.JOINED, on_stored=OnStored.JOINED),
     aliases="concat _sparse_concat",
     doc="Arrays one after the other along axis dim.",

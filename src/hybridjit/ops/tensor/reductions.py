@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOAT32, FLOAT64, TensorType, product
+from ...types import FLOAT32, FLOAT64, INT64, TensorType, product
 from ..algebra import as_shape, div, equals, in_dtype, mul, scaled, total, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
@@ -322,12 +322,18 @@ def _cumsum_type(data: TensorType, *, axis: int | None, dtype: np.dtype | None) 
     if axis is not None:
         normalized_axis(axis, data.ndim)
     shape = (data.size,) if axis is None else data.dims
-    return TensorType(shape, dtype or data.dtype)
+    return TensorType(shape, dtype or _sum_type(data.dtype))
+
+
+def _sum_type(dtype: np.dtype | None) -> np.dtype | None:
+    """Running sums of bools are int64."""
+    return INT64 if dtype == np.bool_ else dtype
 
 
 def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.ndarray:
     """Running sums in the output's type, float16 ones in single precision."""
-    result = dtype or data.dtype
+    result = dtype or _sum_type(data.dtype)
+    assert result is not None
     wide = working_dtype(result) if result.kind == "f" else result
     return convert(np.cumsum(convert(data, wide), axis=axis, dtype=wide), result)
 

@@ -1,0 +1,424 @@
+"""``mx.np.ndarray``: an array with official NumPy's methods, index rules and element types.
+
+It has the memory, the context and the tape entry of a classic array; operators on it are those of
+NumPy mode. :meth:`ndarray.as_nd_ndarray` and ``as_np_ndarray`` give the other kind on the same
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as onp
+
+from ..context import Context
+from ..errors import MXNetError, ShapeError
+from ..late import Late
+from ..nd.memory import DENSE_KINDS, _restored, dtype_of
+from ..nd.ndarray import NDArray, invoke
+from ..ops.casting import convert
+from ..ops.registry import lookup
+from ..recording import FLAGS
+from ..types import DType, Sizes, shape_text
+from .indexing import is_masked, normal_key
+from .printing import text_of
+
+if TYPE_CHECKING:
+    from . import interoperation
+else:  # it needs the functions, which need arrays
+    interoperation = Late(".interoperation", __package__)
+
+Self = TypeVar("Self", bound="ndarray")
+_NUMBERS = (bool, int, float, onp.generic)
+
+
+class ndarray(NDArray):  # noqa: N801 (MXNet's name)
+    """An array of NumPy mode. Make one with ``np.array`` and its kin."""
+
+    __slots__ = ("__dict__",)
+
+    # What it is
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
+    def __repr__(self) -> str:
+        return text_of(self._data)
+
+    def __str__(self) -> str:
+        return str(self._data)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self._data.shape[0]
+
+    def __hash__(self) -> NoReturn:  # type: ignore[override]
+        raise NotImplementedError("arrays of NumPy mode have no hash: they can be written")
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            raise ValueError(
+                "The truth value of an ndarray with multiple elements is ambiguous. "
+                "Use a.any() or a.all()"
+            )
+        return self.size == 1 and bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self._only_element())
+
+    def __int__(self) -> int:
+        return int(self._only_element())
+
+    def __round__(self, ndigits: int = 0) -> ndarray:
+        return self.round(ndigits)
+
+    def _only_element(self) -> Any:
+        if self.size != 1:
+            raise TypeError("only size-1 arrays can be converted to Python scalars")
+        return self.item()
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number: the only one, or that at these positions."""
+        if not args and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return self._data.item(*args)
+
+    def asscalar(self) -> NoReturn:
+        """Raises AttributeError: arrays of NumPy mode have ``item``."""
+        _no_attribute("asscalar")
+
+    def tolist(self) -> Any:
+        """The elements as nested lists; a number for a zero-dim array."""
+        return self._data.tolist()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)
+
+    # Indexing
+
+    def _key(self, key: object) -> tuple[Any, ...]:
+        parts = key if isinstance(key, tuple) else (key,)
+        return normal_key(tuple(map(_unwrapped, parts)), self._data.shape)
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        """Broadcasts ``value`` into the place, in this array's element type.
+
+        Raises MXNetError when the shapes forbid it or when the array is recorded, IndexError for
+        an index out of range, TypeError for values that are not numbers.
+        """
+        if isinstance(value, NDArray) and not isinstance(value, ndarray):
+            raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray")
+        if key is Ellipsis or not self.ndim and key == slice(None):
+            key = () if not self.ndim else key
+        normal = self._key(key)
+        if isinstance(value, ndarray) and FLAGS.recording and value._entry is not None:
+            super().__setitem__(Ellipsis if _is_whole(key) else key, value)
+            return
+        self._write(_assigned(value, self._data, normal), normal if normal else ...)
+
+    # Views and conversions
+
+    def as_np_ndarray(self) -> ndarray:
+        """Itself."""
+        return self
+
+    def as_nd_ndarray(self) -> NDArray:
+        """The classic array on the same memory, at the same place of a recorded graph."""
+        return self._of_kind(NDArray)
+
+    def as_in_ctx(self, ctx: Context) -> ndarray:
+        """Itself if it is there already, else a copy."""
+        return self.as_in_context(ctx)
+
+    def copy(self: Self, order: str = "C") -> Self:
+        """The same values in memory of their own. Raises NotImplementedError for other orders."""
+        if order != "C":
+            raise NotImplementedError(f"order is 'C', got {order!r}")
+        return super().copy()
+
+    def astype(  # type: ignore[override]
+        self,
+        dtype: DType | None,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> ndarray:
+        """The values as another element type; itself when nothing changes and copy is False.
+
+        None is float32. Raises ValueError for other values of ``casting`` and ``order``.
+        """
+        if order not in ("K", "C") or casting != "unsafe" or not subok:
+            raise ValueError("astype takes order 'K' or 'C', casting 'unsafe' and subok True")
+        return super().astype(dtype, copy)  # type: ignore[return-value, arg-type]
+
+    def reshape(self, *args: Any, order: str = "C") -> ndarray:  # type: ignore[override]
+        """A copy in another shape, one size of which may be -1."""
+        if order != "C":
+            raise NotImplementedError(f"reshape only supports order 'C', got {order!r}")
+        if not args:
+            raise TypeError("reshape() takes exactly 1 argument (0 given)")
+        shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        if isinstance(shape, list):
+            raise MXNetError("reshape takes a tuple of sizes, got a list")
+        return invoke(lookup("_np_reshape"), (self,), {"newshape": tuple(map(int, shape))})
+
+    def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
+        """A view in another shape."""
+        return super().reshape(*shape, **kwargs)  # type: ignore[return-value]
+
+    def transpose(self, *axes: Any) -> ndarray:
+        """The axes in another order, by default reversed, as a copy."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return invoke(lookup("_np_transpose"), (self,), {"axes": order})
+
+    @property
+    def T(self) -> ndarray:  # type: ignore[override]
+        """The array with its axes reversed, as a copy."""
+        return self.transpose()
+
+    def flatten(self, order: str = "C", inplace: bool = False) -> ndarray:  # type: ignore[override]
+        """The elements on one axis, as a copy."""
+        return self.reshape(-1) if self.size else self.reshape(0)
+
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> ndarray:
+        """Without some axes, or all, of size 1, as a copy."""
+        return invoke(lookup("_np_squeeze"), (self,), {"axis": axis})
+
+    def expand_dims(self, axis: Any, inplace: bool = False) -> ndarray:
+        """A new axis of size 1, as a copy."""
+        return invoke(lookup("expand_dims"), (self,), {"axis": axis})
+
+    def broadcast_to(self, shape: Sizes) -> ndarray:
+        """Repeated along axes of size 1 and along new leading axes."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        return invoke(lookup("_npi_broadcast_to"), (self,), {"shape": sizes})
+
+    def __abs__(self) -> NoReturn:
+        """Raises AttributeError: MXNet's arrays have no ``abs``."""
+        raise AttributeError("mxnet.numpy.ndarray object has no attribute abs: use np.abs")
+
+    # Python's operators
+
+    def __neg__(self) -> ndarray:
+        return invoke(lookup("_npi_negative"), (self,), {})
+
+    def __pos__(self) -> ndarray:
+        return self.copy()
+
+    def __invert__(self) -> ndarray:
+        return invoke(lookup("_npi_bitwise_not"), (self,), {})
+
+    def __add__(self, other: Any) -> Any:
+        return _pair("_npi_add", self, other)
+
+    __radd__ = __add__
+
+    def __iadd__(self, other: Any) -> Any:
+        return _pair("_npi_add", self, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _pair("_npi_subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _pair("_npi_rsubtract", self, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return _pair("_npi_subtract", self, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _pair("_npi_multiply", self, other)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: Any) -> Any:
+        return _pair("_npi_multiply", self, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _pair("_npi_true_divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _pair("_npi_rtrue_divide", self, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return _pair("_npi_true_divide", self, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _pair("_npi_mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _pair("_npi_rmod", self, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return _pair("_npi_mod", self, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _pair("_npi_power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _pair("_npi_rpower", self, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return invoke(lookup("_npi_matmul"), (self, _operand(other)), {})
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return invoke(lookup("_npi_matmul"), (_operand(other), self), {})
+
+    def __imatmul__(self, other: Any) -> Any:
+        return invoke(lookup("_npi_matmul"), (self, _operand(other)), {}, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_and", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_or", self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_xor", self, other)
+
+    def __iand__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_and", self, other, self)
+
+    def __ior__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_or", self, other, self)
+
+    def __ixor__(self, other: Any) -> Any:
+        return _pair("_npi_bitwise_xor", self, other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return _pair("_npi_equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _pair("_npi_not_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _pair("_npi_greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _pair("_npi_greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _pair("_npi_less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _pair("_npi_less_equal", self, other)
+
+    # Official NumPy
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """A function of official NumPy runs as that of NumPy mode, on the tape."""
+        return interoperation.call_function(func, types, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """A ufunc of official NumPy runs as the function of NumPy mode, on the tape."""
+        return interoperation.call_ufunc(ufunc, method, inputs, kwargs)
+
+
+ndarray._plain = ndarray
+DENSE_KINDS.add(ndarray)
+_INVERSE = {"_npi_rsubtract": "_npi_subtract", "_npi_rtrue_divide": "_npi_true_divide"}
+_INVERSE.update(_npi_rmod="_npi_mod", _npi_rpower="_npi_power")
+
+
+def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
+    """The result of Python's operator: ``rhs`` is an array or a number, which is an attribute."""
+    if isinstance(rhs, ndarray):
+        if name in _INVERSE:
+            return invoke(lookup(_INVERSE[name]), (rhs, lhs), {}, out)
+        return invoke(lookup(name), (lhs, rhs), {}, out)
+    if isinstance(rhs, _NUMBERS):
+        return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
+    raise TypeError(f"type {type(rhs)} not supported")
+
+
+def _operand(x: Any) -> ndarray:
+    """``x``, the operand of a product. Raises TypeError or AssertionError for other objects."""
+    if isinstance(x, ndarray):
+        return x
+    if isinstance(x, NDArray):
+        raise TypeError(
+            "this is a numpy operator which can only accept MXNet numpy ndarrays, while received "
+            "a legacy ndarray: call as_np_ndarray() first"
+        )
+    raise AssertionError(f"Positional arguments must have NDArray type, but got {x}")
+
+
+def _unwrapped(part: Any) -> Any:
+    return part._data if isinstance(part, NDArray) else part
+
+
+def _is_whole(key: object) -> bool:
+    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+
+def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
+    """``value`` as NumPy can assign it to ``target[key]``, in the target's element type.
+
+    Raises ShapeError, TypeError or NotImplementedError where MXNet does not assign.
+    """
+    if value is None:
+        value = float("nan")
+    if isinstance(value, _NUMBERS):
+        return convert(onp.asarray(value, onp.float64), target.dtype)
+    if isinstance(value, list) and is_masked(key):
+        raise NotImplementedError("a boolean index takes a number or an array, got a list")
+    array = value._data if isinstance(value, ndarray) else onp.asarray(value)
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"assignment takes numbers, got {value!r} of type {type(value)}")
+    place = target[key].shape
+    limit = 1 if is_masked(key) and len(key) == 1 else len(place)
+    if array.ndim > max(limit, 1 if not place else limit) or not _fits(array.shape, place):
+        raise ShapeError(
+            f"values of shape {shape_text(array.shape)} are not broadcastable to the destination "
+            f"of shape {shape_text(place)}"
+        )
+    return convert(array.reshape(()) if array.size == 1 else array, target.dtype)
+
+
+def _fits(shape: Sequence[int], place: Sequence[int]) -> bool:
+    """Whether values of ``shape`` broadcast into a place."""
+    lead = len(shape) - len(place)
+    pairs = zip(shape[max(lead, 0) :][::-1], place[::-1])
+    return all(size == 1 for size in shape[: max(lead, 0)]) and all(a in (1, b) for a, b in pairs)
+
+
+def _no_attribute(name: str) -> NoReturn:
+    raise AttributeError(f"mxnet.numpy.ndarray object has no attribute {name}")
+
+
+# Methods that are functions of mx.np with the array as the first argument.
+METHODS = """all any argmax argmin argsort clip cumsum dot max mean min nonzero prod repeat round
+std sum swapaxes take var"""
+
+
+def add_methods(functions: Callable[[str], Any]) -> None:
+    """Give the class its methods; called once, by the module of the functions."""
+    for name in METHODS.split():
+        setattr(ndarray, name, _method(name, functions(name)))
+
+
+def _method(name: str, function: Any) -> Any:
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, function.__doc__
+    return method
+
+
+def as_dtype(dtype: DType | None, default: Any = onp.float32) -> onp.dtype:
+    """An element type that a caller names; ``default`` for None.
+
+    Raises KeyError for a type that arrays do not have.
+    """
+    found = onp.dtype(default if dtype is None else dtype)
+    try:
+        return dtype_of(found)
+    except MXNetError:
+        raise KeyError(found.type) from None

@@ -1,0 +1,63 @@
+"""Operators on arrays of NumPy mode, as the functions of ``mx.np`` use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nd.ndarray import NDArray, invoke
+from ..ops.namespace import Functions as OperatorFunctions
+from ..ops.numpy_api.frontend import Frontend
+from ..ops.record import OpDef
+from ..ops.registry import lookup
+from .arrays import ndarray
+
+
+class ArrayFrontend(Frontend):
+    """Arrays compute at once."""
+
+    tensor = ndarray
+    other = NDArray
+
+    def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
+        """The result of an operator on arrays of NumPy mode."""
+        for x in inputs:
+            if not isinstance(x, ndarray):
+                self.check(name, x)
+        if out is not None:
+            _check_out(out)
+        return as_np(invoke(lookup(name), inputs, attrs, out, ctx))
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        """The shape of an array. Raises AssertionError for other objects."""
+        self.check("shape", x)
+        return x.shape
+
+
+def as_np(made: Any) -> Any:
+    """Results as arrays of NumPy mode: an operator without operands makes classic ones."""
+    if isinstance(made, (list, tuple)):
+        return [y.as_np_ndarray() for y in made]
+    return made.as_np_ndarray()
+
+
+def _check_out(out: Any) -> None:
+    """Raises TypeError for an object that results cannot be written to."""
+    for target in out if isinstance(out, (list, tuple)) else (out,):
+        if not isinstance(target, ndarray):
+            raise TypeError(f"out is an ndarray of NumPy mode, got {type(target)}")
+
+
+FRONT = ArrayFrontend()
+
+
+def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
+    """The meaning of a function of ``npx``, which the registry defines."""
+    for name, value in given.items():
+        if isinstance(value, NDArray) and name != "out":
+            raise TypeError(f"{called}() takes a value for '{name}', got an array")
+    given.pop("name", None)
+    out, ctx = given.pop("out", None), given.pop("ctx", None)
+    return FRONT.op(op.name, *tensors.values(), out=out, ctx=ctx, **given)
+
+
+EXTENSIONS = OperatorFunctions("npx", call, ("out", "name"))

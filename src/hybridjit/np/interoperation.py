@@ -1,0 +1,50 @@
+"""Functions of official NumPy called with arrays of NumPy mode: they run as those of ``mx.np``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as onp
+
+from ..late import Late
+from .arrays import ndarray
+
+functions: Any = Late("..np", __package__)  # complete when a function of official NumPy runs
+
+
+def _function(func: Any) -> Any:
+    """The function of ``mx.np`` or ``mx.np.linalg`` of the same name, if there is one."""
+    name = getattr(func, "__name__", "")
+    if (getattr(func, "__module__", "") or "").endswith("linalg"):
+        return functions.linalg.table.get(name)
+    return functions.table.get(name)
+
+
+def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """The answer to ``__array_function__``. Raises TypeError where there is no such function."""
+    found = _function(func)
+    if found is None:
+        module = getattr(func, "__module__", "numpy")
+        raise TypeError(
+            f"no implementation found for '{module}.{func.__name__}' on types that implement "
+            f"__array_function__: {list(types)}"
+        )
+    if any(kind is not onp.ndarray and not issubclass(kind, ndarray) for kind in types):
+        return NotImplemented
+    return found(*args, **kwargs)
+
+
+def call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
+    """The answer to ``__array_ufunc__``. Raises TypeError for ufuncs that ``mx.np`` has not."""
+    if method != "__call__":
+        raise TypeError(f"ufunc {ufunc.__name__} has no method {method} for mxnet.numpy.ndarray")
+    found = _function(ufunc)
+    if found is None:
+        raise TypeError(f"no implementation found for ufunc {ufunc.__name__!r}")
+    out = kwargs.pop("out", None)
+    if out is not None:
+        target = out[0] if isinstance(out, tuple) else out
+        if not isinstance(target, ndarray):
+            raise TypeError("The out parameter is not compatible with mxnet.numpy.ndarray")
+        kwargs["out"] = target
+    return found(*inputs, **kwargs)

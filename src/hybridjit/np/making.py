@@ -1,0 +1,104 @@
+"""``np.array`` and other functions that arrays have and symbols have not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as onp
+
+from ..context import Context, current_context
+from ..nd.memory import converted
+from ..nd.ndarray import NDArray
+from ..types import FLOAT32
+from .arrays import as_dtype, ndarray
+
+
+def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
+    """A copy of numbers as an array; float32 unless they have an element type already.
+
+    Raises ValueError for a classic array, TypeError for what is not numbers, KeyError for an
+    element type that arrays do not have.
+    """
+    if isinstance(object, ndarray):
+        source: Any = object._data
+    elif isinstance(object, NDArray):
+        raise ValueError(
+            "If you're trying to create a mxnet.numpy.ndarray from mx.nd.NDArray, please use the "
+            "zero-copy as_np_ndarray function."
+        )
+    else:
+        source = _numbers(object)
+    has_type = isinstance(object, (onp.ndarray, onp.generic, ndarray))
+    wanted = as_dtype(dtype, source.dtype if has_type else FLOAT32)
+    place = current_context() if ctx is None else Context(ctx)
+    place.require_host("array")
+    return ndarray(converted(source, wanted), place)
+
+
+def _numbers(values: Any) -> onp.ndarray:
+    values = _plain(values)
+    try:
+        found = onp.asarray(values)
+    except ValueError:
+        raise TypeError("object must be array like: its parts differ in length") from None
+    if found.dtype.kind not in "iufb":
+        try:
+            found = found.astype(onp.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"object must be array like, got {type(values)}") from None
+    return found
+
+
+def _plain(values: Any) -> Any:
+    """Nested lists without arrays in them."""
+    if isinstance(values, (list, tuple)):
+        return [_plain(value) for value in values]
+    return values._data if isinstance(values, NDArray) else values
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The shape of an array or of nested lists."""
+    return a.shape if isinstance(a, NDArray) else onp.shape(a)
+
+
+def meshgrid(*xi: ndarray, **kwargs: Any) -> list[ndarray]:
+    """Coordinate matrices of vectors. Raises NotImplementedError for ``sparse`` and no copies."""
+    indexing = kwargs.pop("indexing", "xy")
+    if kwargs.pop("sparse", False):
+        raise NotImplementedError("meshgrid does not support option sparse=True")
+    if not kwargs.pop("copy", True):
+        raise NotImplementedError("meshgrid only supports option copy=True")
+    if kwargs:
+        raise TypeError(f"meshgrid() got an unexpected keyword argument {sorted(kwargs)[0]!r}")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    count = len(xi)
+    places = list(range(count))
+    if indexing == "xy" and count > 1:
+        places[:2] = [1, 0]
+    sizes = [0] * count
+    for place, x in zip(places, xi):
+        sizes[place] = x.size
+    grids = []
+    for place, x in zip(places, xi):
+        under = tuple(x.size if i == place else 1 for i in range(count))
+        grids.append(x.reshape(under).broadcast_to(tuple(sizes)))
+    return grids
+
+
+def shares_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
+    """Whether two arrays have memory in common."""
+    return onp.shares_memory(a._data, b._data)
+
+
+def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
+    """Whether two arrays may have memory in common."""
+    return onp.may_share_memory(a._data, b._data)
+
+
+def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
+    """Numbers from a text file, as official NumPy reads them."""
+    return array(onp.genfromtxt(*args, **kwargs))
+
+
+set_printoptions = onp.set_printoptions

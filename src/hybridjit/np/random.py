@@ -1,0 +1,19 @@
+"""``mx.np.random``: draws as arrays of NumPy mode, from the generator of ``mx.random``."""
+
+from typing import Any
+
+from ..ops.numpy_api.draws import Draws
+from ..ops.numpy_api.functions import bound
+from .front import FRONT
+
+table: dict[str, Any] = bound(Draws(FRONT))
+globals().update(table)
+__all__ = sorted(table)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

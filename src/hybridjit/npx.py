@@ -1,0 +1,69 @@
+"""``mx.npx``: operators of networks on arrays of NumPy mode, and the switches of that mode.
+
+The functions of operators come from the registry: each ``_npx_`` name is one.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from .context import cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from .late import arrived
+from .nd.creation import waitall
+from .np.files import load, save
+from .np.front import EXTENSIONS, FRONT
+from .ops.namespace import attach
+from .ops.numpy_api.draws import Batches
+from .random import seed
+from .util import (
+    get_cuda_compute_capability,
+    is_np_array,
+    is_np_shape,
+    reset_np,
+    set_np,
+)
+
+__all__ = [
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "get_cuda_compute_capability",
+    "gpu",
+    "gpu_memory_info",
+    "is_np_array",
+    "is_np_shape",
+    "load",
+    "num_gpus",
+    "random",
+    "reset_np",
+    "save",
+    "seed",
+    "set_np",
+    "waitall",
+]
+
+
+def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+    """The same elements in another shape; codes -1 to -6."""
+    sizes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
+
+
+def constraint_check(x: Any, msg: str) -> Any:
+    """True if all elements of a bool array are; raises ValueError with ``msg`` else."""
+    return FRONT.op("_npx_constraint_check", x, msg=msg)
+
+
+random = ModuleType(f"{__name__}.random", "``npx.random``: further draws.")
+_batches = Batches(FRONT)
+for _name in ("bernoulli", "normal_n", "uniform_n"):
+    setattr(random, _name, getattr(_batches, _name))
+random.seed = seed  # type: ignore[attr-defined]
+sys.modules[random.__name__] = random
+image = ModuleType(f"{__name__}.image", "``npx.image``: operators on images.")
+for _name in EXTENSIONS:
+    if _name.startswith("_image_"):
+        setattr(image, _name[len("_image_") :], EXTENSIONS[_name])
+sys.modules[image.__name__] = image
+attach(sys.modules[__name__], EXTENSIONS)
+arrived(__name__)

@@ -1,0 +1,173 @@
+"""Functions of one number and of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+
+from .frontend import NUMBERS, Group, check_keywords
+
+_SAME = """exp expm1 log log2 log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos
+arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil rint trunc fix degrees
+radians negative sign isnan isinf isposinf isneginf isfinite logical_not bitwise_not
+absolute"""
+# Function -> operator, where their names differ.
+_UNARY = {name: f"_npi_{name}" for name in _SAME.split()}
+_UNARY.update(abs="_npi_absolute", fabs="_npi_absolute", invert="_npi_bitwise_not")
+_UNARY.update(deg2rad="_npi_radians", rad2deg="_npi_degrees")
+
+# Function -> operators of two tensors, of a tensor and a number, of a number and a tensor ("": the
+# same).
+_BINARY = {
+    "add": ("_npi_add", "_npi_add_scalar", ""),
+    "subtract": ("_npi_subtract", "_npi_subtract_scalar", "_npi_rsubtract_scalar"),
+    "multiply": ("_npi_multiply", "_npi_multiply_scalar", ""),
+    "divide": ("_npi_true_divide", "_npi_true_divide_scalar", "_npi_rtrue_divide_scalar"),
+    "mod": ("_npi_mod", "_npi_mod_scalar", "_npi_rmod_scalar"),
+    "power": ("_npi_power", "_npi_power_scalar", "_npi_rpower_scalar"),
+    "maximum": ("_npi_maximum", "_npi_maximum_scalar", ""),
+    "minimum": ("_npi_minimum", "_npi_minimum_scalar", ""),
+    "hypot": ("_npi_hypot", "_npi_hypot_scalar", ""),
+    "arctan2": ("_npi_arctan2", "_npi_arctan2_scalar", "_npi_rarctan2_scalar"),
+    "copysign": ("_npi_copysign", "_npi_copysign_scalar", "_npi_rcopysign_scalar"),
+    "ldexp": ("_npi_ldexp", "_npi_ldexp_scalar", "_npi_rldexp_scalar"),
+    "lcm": ("_npi_lcm", "_npi_lcm_scalar", ""),
+    "bitwise_and": ("_npi_bitwise_and", "_npi_bitwise_and_scalar", ""),
+    "bitwise_or": ("_npi_bitwise_or", "_npi_bitwise_or_scalar", ""),
+    "bitwise_xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", ""),
+    "equal": ("_npi_equal", "_npi_equal_scalar", ""),
+    "not_equal": ("_npi_not_equal", "_npi_not_equal_scalar", ""),
+    "less": ("_npi_less", "_npi_less_scalar", "_npi_greater_scalar"),
+    "less_equal": ("_npi_less_equal", "_npi_less_equal_scalar", "_npi_greater_equal_scalar"),
+    "greater": ("_npi_greater", "_npi_greater_scalar", "_npi_less_scalar"),
+    "greater_equal": ("_npi_greater_equal", "_npi_greater_equal_scalar", "_npi_less_equal_scalar"),
+}
+_BINARY.update(true_divide=_BINARY["divide"], remainder=_BINARY["mod"])
+UNARY_NAMES, BINARY_NAMES = tuple(_UNARY), tuple(_BINARY)
+
+
+def _unary(name: str, op: str) -> Callable[..., Any]:
+    official = getattr(onp, name)
+
+    def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
+        if kwargs:
+            check_keywords(name, kwargs)
+        if isinstance(x, self._front.tensor):
+            return self._op(op, x, out=_out_of(self, out))
+        if isinstance(x, NUMBERS):
+            return official(x)
+        if isinstance(x, self._front.other):
+            self._front.check(op, x)
+        raise TypeError(f"type {type(x)} not supported")
+
+    function.__name__, function.__doc__ = name, f"numpy.{name} of each element."
+    return function
+
+
+def _out_of(self: Group, out: Any) -> Any:
+    """The array to write to. Raises TypeError for one of another kind."""
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if out is not None and not isinstance(out, self._front.tensor):
+        raise TypeError(f"out is an ndarray of NumPy mode, got {type(out)}")
+    return out
+
+
+def _binary(name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
+    official = getattr(onp, name)
+    of_two, behind, front = ops[0], ops[1], ops[2] or ops[1]
+
+    def function(self: Elementwise, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        if kwargs:
+            check_keywords(name, kwargs)
+        tensor, out = self._front.tensor, _out_of(self, out)
+        if isinstance(x1, tensor):
+            if isinstance(x2, tensor):
+                return self._op(of_two, x1, x2, out=out)
+            if isinstance(x2, NUMBERS):
+                return self._with_number(behind, x1, x2, out)
+        elif isinstance(x1, NUMBERS):
+            if isinstance(x2, tensor):
+                return self._with_number(front, x2, x1, out)
+            if isinstance(x2, NUMBERS):
+                return official(x1, x2)
+        wrong = x2 if isinstance(x1, (tensor, *NUMBERS)) else x1
+        if isinstance(wrong, self._front.other):
+            self._front.check(of_two, wrong)
+        raise TypeError(f"type {type(wrong)} not supported")
+
+    function.__name__, function.__doc__ = name, f"numpy.{name} of two arrays or numbers."
+    return function
+
+
+class Elementwise(Group):
+    """Functions of one and of two numbers, rounding, and selection."""
+
+    def _with_number(self, op: str, x: Any, scalar: Any, out: Any) -> Any:
+        if self._front.is_symbolic:
+            return self._op(op, x, scalar=float(scalar), is_int=True)
+        return self._op(op, x, scalar=float(scalar), out=out)
+
+    def around(self, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
+        """Rounded to decimals, halves to even."""
+        check_keywords("around", kwargs)
+        if isinstance(x, NUMBERS):
+            return onp.around(x, decimals)
+        if not isinstance(x, (self._front.tensor, self._front.other)):
+            raise TypeError(f"type {type(x)} not supported")
+        return self._op("_npi_around", x, decimals=decimals, out=out)
+
+    round = around
+    round_ = around
+
+    def clip(self, a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
+        """Between two bounds, one of which may be None."""
+        if a_min is None and a_max is None:
+            raise ValueError("array_clip: must set either max or min")
+        low = -float("inf") if a_min is None else a_min
+        high = float("inf") if a_max is None else a_max
+        return self._op("clip", a, a_min=float(low), a_max=float(high), out=out)
+
+    def nan_to_num(
+        self,
+        x: Any,
+        copy: bool = True,
+        nan: float = 0.0,
+        posinf: float | None = None,
+        neginf: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """NaN, inf and -inf replaced by numbers; in place where ``copy`` is False."""
+        if isinstance(x, NUMBERS):
+            return onp.nan_to_num(x, copy, nan, posinf, neginf)
+        if not isinstance(x, (self._front.tensor, self._front.other)):
+            raise TypeError(f"type {type(x)} not supported")
+        target = None if copy else x
+        return self._op(
+            "_npi_nan_to_num", x, copy=copy, nan=nan, posinf=posinf, neginf=neginf, out=target
+        )
+
+    def where(self, condition: Any, x: Any = None, y: Any = None) -> Any:
+        """x where the condition is not 0, else y; the positions of its elements without them."""
+        if x is None and y is None:
+            return self.nonzero(condition)  # type: ignore[attr-defined]
+        if x is None or y is None:
+            raise ValueError("either both or neither of x and y should be given")
+        if isinstance(condition, NUMBERS):
+            return x if condition else y
+        x_is_number, y_is_number = isinstance(x, NUMBERS), isinstance(y, NUMBERS)
+        if x_is_number and y_is_number:
+            return self._op("_npi_where_scalar2", condition, x=float(x), y=float(y))
+        if x_is_number:
+            return self._op("_npi_where_lscalar", condition, y, scalar=float(x))
+        if y_is_number:
+            return self._op("_npi_where_rscalar", condition, x, scalar=float(y))
+        return self._op("_npi_where", condition, x, y)
+
+
+for _name, _op in _UNARY.items():
+    setattr(Elementwise, _name, _unary(_name, _op))
+for _name, _ops in _BINARY.items():
+    setattr(Elementwise, _name, _binary(_name, _ops))

@@ -1,0 +1,335 @@
+"""Products of NumPy mode: dot, matmul, tensordot and einsum, by way of the classic products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import AttributeValueError, DTypeError, ShapeError
+from ...types import FLOATS, Shape, TensorType, product, shape_text
+from ..algebra import as_shape, mul, total
+from ..building import Builder, X
+from ..casting import convert
+from ..nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ..record import Traits
+from ..registry import lookup, register
+from ..rules import forward, normalized_axis
+from ..tensor.primitives import broadcast, reshape, transpose
+from .forms import equal_type
+
+
+def _two_floats(what: str, a: TensorType, b: TensorType) -> np.dtype:
+    assert a.dtype is not None and b.dtype is not None
+    dtype = equal_type(a.dtype, b.dtype)
+    if dtype not in FLOATS:
+        raise DTypeError(f"{what} takes float32 and float64, got {dtype.name}")
+    return dtype
+
+
+def _meet(what: str, a: Shape, b: Shape, inner_a: Sequence[int], inner_b: Sequence[int]) -> None:
+    found = [a[i] for i in inner_a], [b[i] for i in inner_b]
+    if found[0] != found[1]:
+        raise ShapeError(
+            f"{what} of {shape_text(a)} and {shape_text(b)} sums over axes of sizes "
+            f"{shape_text(tuple(found[0]))} and {shape_text(tuple(found[1]))}: they must be equal"
+        )
+
+
+Pairs = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def contracted(g: Builder[X], a: X, b: X, inner: Pairs) -> X:
+    """The product of two arrays summed over pairs of axes: a matrix product of rows and columns."""
+    dims_a, dims_b = g.type(a).dims, g.type(b).dims
+    outer_a = tuple(i for i in range(len(dims_a)) if i not in inner[0])
+    outer_b = tuple(i for i in range(len(dims_b)) if i not in inner[1])
+    k = product(tuple(dims_a[i] for i in inner[0]))
+    shape_a, shape_b = (tuple(d[i] for i in o) for d, o in ((dims_a, outer_a), (dims_b, outer_b)))
+    rows = transpose(g, a, (*outer_a, *inner[0]), at="a")
+    rows = reshape(g, rows, (product(shape_a), k), at="rows")
+    columns = transpose(g, b, (*outer_b, *inner[1]), at="b")
+    columns = reshape(g, columns, (product(shape_b), k), at="columns")
+    count = product(shape_b)
+    made = g.op(FULLY_CONNECTED, rows, columns, at="product", num_hidden=count, no_bias=True)
+    return reshape(g, made, (*shape_a, *shape_b))
+
+
+Axes = Callable[..., Pairs]
+
+
+def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = False) -> None:
+    """Register a product that sums over the pairs of axes that ``axes_of`` names."""
+
+    def rule(a: TensorType, b: TensorType, **values: Any) -> TensorType:
+        dtype = _two_floats(name, a, b)
+        if scales and not (a.ndim and b.ndim):
+            return TensorType(a.dims or b.dims, dtype)
+        inner = axes_of(a.dims, b.dims, **values)
+        _meet(name, a.dims, b.dims, *inner)
+        rest = [d for i, d in enumerate(a.dims) if i not in inner[0]]
+        rest += [d for i, d in enumerate(b.dims) if i not in inner[1]]
+        return TensorType(tuple(rest), dtype)
+
+    def ref(a: np.ndarray, b: np.ndarray, **values: Any) -> np.ndarray:
+        if scales and not (a.ndim and b.ndim):
+            return np.asarray(a * b)
+        return np.asarray(np.tensordot(a, b, axes_of(a.shape, b.shape, **values)))
+
+    def expand(g: Builder[X], a: X, b: X, **values: Any) -> X:
+        """dot(a, b), tensordot(a, b)  =>  FullyConnected(a as rows, b as columns)"""
+        dims = g.type(a).dims, g.type(b).dims
+        if scales and not all(dims):
+            return mul(g, a, b)
+        return contracted(g, a, b, axes_of(*dims, **values))
+
+    register(name, "a b", attrs, infer=forward(rule), ref=ref, expand=expand, doc=doc)
+
+
+def _dot_axes(a: Shape, b: Shape) -> Pairs:
+    return (len(a) - 1,), (max(len(b) - 2, 0),)
+
+
+def _named_axes(a: Shape, b: Shape, a_axes_summed: Shape, b_axes_summed: Shape) -> Pairs:
+    if len(a_axes_summed) != len(b_axes_summed):
+        raise ShapeError(f"tensordot sums over pairs, got {a_axes_summed} and {b_axes_summed}")
+    pairs = (
+        tuple(normalized_axis(i, len(a)) for i in a_axes_summed),
+        tuple(normalized_axis(i, len(b)) for i in b_axes_summed),
+    )
+    if any(len(set(side)) != len(side) for side in pairs):
+        raise ShapeError(f"tensordot names an axis twice: {a_axes_summed} and {b_axes_summed}")
+    return pairs
+
+
+def _last_axes(a: Shape, b: Shape, axes: int) -> Pairs:
+    if not 0 <= axes <= min(len(a), len(b)):
+        raise ShapeError(f"tensordot over {axes} axes of {shape_text(a)} and {shape_text(b)}")
+    return tuple(range(len(a) - axes, len(a))), tuple(range(axes))
+
+
+_contracting("_np_dot", "", _dot_axes, "Product over the last axis and the last but one.", True)
+_contracting(
+    "_npi_tensordot",
+    "a_axes_summed:shape! b_axes_summed:shape!",
+    _named_axes,
+    "Product summed over pairs of axes.",
+)
+_contracting(
+    "_npi_tensordot_int_axes",
+    "axes:int!",
+    _last_axes,
+    "Product summed over the last axes of one and the first of the other.",
+)
+
+
+def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
+    dtype = _two_floats("matmul", a, b)
+    if not a.ndim or not b.ndim:
+        raise ShapeError("matmul takes operands with axes, got a scalar")
+    _meet("matmul", a.dims, b.dims, (a.ndim - 1,), (max(b.ndim - 2, 0),))
+    lead = _leading(a.dims, b.dims)
+    rows = a.dims[-2:-1] if a.ndim > 1 else ()
+    columns = b.dims[-1:] if b.ndim > 1 else ()
+    return TensorType((*lead, *rows, *columns), dtype)
+
+
+def _leading(a: Shape, b: Shape) -> Shape:
+    try:
+        return np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise ShapeError(f"the leading axes of {a} and {b} do not broadcast") from None
+
+
+def _matrix_product(g: Builder[X], a: X, b: X) -> X:
+    """matmul(a, b)  =>  FullyConnected, or batch_dot over the broadcast leading axes"""
+    dims_a, dims_b = g.type(a).dims, g.type(b).dims
+    if len(dims_b) <= 2:
+        return contracted(g, a, b, _dot_axes(dims_a, dims_b))
+    lead = _leading(dims_a, dims_b)
+    full_a = dims_a if len(dims_a) > 1 else (1, *dims_a)
+    sides = []
+    for x, matrix, at in ((a, full_a, "a"), (b, dims_b, "b")):
+        axes = (1,) * (len(lead) - len(matrix) + 2) + matrix
+        wide = broadcast(g, reshape(g, x, axes, at=f"{at}_axes"), (*lead, *matrix[-2:]), at=at)
+        sides.append(reshape(g, wide, (product(lead), *matrix[-2:]), at=f"{at}_batch"))
+    made = g.op(BATCH_DOT, *sides, at="product")
+    rows = dims_a[-2:-1] if len(dims_a) > 1 else ()
+    return reshape(g, made, (*lead, *rows, dims_b[-1]))
+
+
+register(
+    "_npi_matmul",
+    "a b",
+    infer=forward(_matmul_rule),
+    ref=lambda a, b: np.asarray(np.matmul(a, b)),
+    expand=_matrix_product,
+    doc="Matrix product over the last two axes, broadcast over the others.",
+)
+
+
+# einsum
+
+
+def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result; capitals stand for the axes of ``...``.
+
+    Raises AttributeValueError for subscripts that do not fit the operands.
+    """
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise AttributeValueError(
+            f"einsum {subscripts!r} names {len(terms)} operands, there are {len(ranks)}"
+        )
+    named = [len(term.replace("...", "")) for term in terms]
+    extra = max((r - n for t, r, n in zip(terms, ranks, named) if "..." in t), default=0)
+    wide = [_written_out(t, r - n) for t, r, n in zip(terms, ranks, named)]
+    if any(len(t) != r for t, r in zip(wide, ranks)):
+        raise AttributeValueError(f"einsum {subscripts!r} does not name the axes of ranks {ranks}")
+    dots = _DOTS[len(_DOTS) - extra :] if extra else ""
+    if not arrow:
+        letters = sorted({c for t in wide for c in t if c not in _DOTS})
+        counted = [c for c in letters if sum(t.count(c) for t in wide) == 1]
+        return wide, dots + "".join(counted)
+    result = right.replace("...", dots)
+    if len(set(result)) != len(result) or any(c not in "".join(wide) for c in result):
+        raise AttributeValueError(f"einsum {subscripts!r} has a result of other letters")
+    return wide, result
+
+
+_DOTS = "".join(map(chr, range(0x3B1, 0x3B1 + 16)))  # Greek: no subscripts of a user's
+
+
+def _written_out(term: str, count: int) -> str:
+    if "..." not in term:
+        return term
+    if count < 0:
+        return term + "?" * 40
+    return term.replace("...", _DOTS[len(_DOTS) - count :] if count else "")
+
+
+def _letter_sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes):
+        for letter, size in zip(term, shape):
+            known = sizes.setdefault(letter, size)
+            if size != known and 1 not in (size, known):
+                raise ShapeError(f"einsum's axis {letter} has the sizes {known} and {size}")
+            sizes[letter] = size if known == 1 else known
+    return sizes
+
+
+def _einsum_rule(
+    *operands: TensorType, num_args: int, subscripts: str, optimize: int
+) -> TensorType:
+    if not operands:
+        raise ShapeError("einsum takes one operand at least")
+    dtype = operands[0].dtype
+    for t in operands:
+        assert dtype is not None and t.dtype is not None
+        equal_type(dtype, t.dtype)
+    if dtype == np.dtype("bool") or dtype == np.float16:
+        raise DTypeError(f"einsum takes float32, float64 and integers, got {dtype}")
+    terms, result = parsed(subscripts, [t.ndim for t in operands])
+    sizes = _letter_sizes(terms, [t.dims for t in operands])
+    return TensorType(tuple(sizes[c] for c in result), dtype)
+
+
+def _einsum(*operands: np.ndarray, num_args: int, subscripts: str, optimize: int) -> np.ndarray:
+    terms, result = parsed(subscripts, [x.ndim for x in operands])
+    sizes = _letter_sizes(terms, [x.shape for x in operands])
+    numbers = {c: i for i, c in enumerate(sizes)}
+    given: list[Any] = []
+    for x, term in zip(operands, terms):
+        full = np.broadcast_to(x, tuple(sizes[c] for c in term))
+        given += [full, [numbers[c] for c in term]]
+    found = np.einsum(*given, [numbers[c] for c in result], optimize=len(operands) > 2)
+    return convert(np.asarray(found), operands[0].dtype)
+
+
+def _einsum_parts(
+    g: Builder[X], *operands: X, num_args: int, subscripts: str, optimize: int
+) -> X | None:
+    """einsum(a, b, ...)  =>  products of two at a time, then a sum and a transpose"""
+    if g.type(operands[0]).dtype not in FLOATS:
+        return None
+    terms, result = parsed(subscripts, [g.type(x).ndim for x in operands])
+    sizes = _letter_sizes(terms, [g.type(x).dims for x in operands])
+    made, letters = _single(g, operands[0], terms[0], sizes, "0")
+    for i, (x, term) in enumerate(zip(operands[1:], terms[1:]), 1):
+        x, term = _single(g, x, term, sizes, str(i))
+        later = set(result).union(*terms[i + 1 :])
+        made, letters = _pair_product(g, made, letters, x, term, later, sizes)
+    gone = tuple(i for i, c in enumerate(letters) if c not in result)
+    made = total(g, made, gone, keepdims=False) if gone else made
+    kept = "".join(c for c in letters if c in result)
+    made = as_shape(g, made, tuple(sizes[c] for c in kept))
+    return transpose(g, made, tuple(kept.index(c) for c in result))
+
+
+def _single(g: Builder[X], x: X, term: str, sizes: dict[str, int], at: str) -> tuple[X, str]:
+    """An operand with each letter once: repeated ones are diagonals."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            a = term.index(letter)
+            b = term.index(letter, a + 1)
+            x = g.op(lookup("diag"), x, at=f"diagonal{at}", axis1=a, axis2=b)
+            term = term[:a] + term[a + 1 : b] + term[b + 1 :] + letter
+    shape = tuple(sizes[c] for c in term)
+    return broadcast(g, x, shape, at=f"wide{at}"), term
+
+
+def _pair_product(
+    g: Builder[X], a: X, left: str, b: X, right: str, later: set[str], sizes: dict[str, int]
+) -> tuple[X, str]:
+    """The product of two operands, summed over what neither the result nor a later one names."""
+    batch = [c for c in left if c in right and c in later]
+    inner = [c for c in left if c in right and c not in later]
+    rows = [c for c in left if c not in right]
+    columns = [c for c in right if c not in left]
+    if not inner:
+        return _outer(g, a, left, b, right, sizes)
+
+    def matrices(x: X, term: str, outer: list[str], last: list[str], at: str) -> X:
+        order = [*batch, *outer, *last]
+        turned = transpose(g, x, tuple(term.index(c) for c in order), at=at)
+        shape = tuple(product(tuple(sizes[c] for c in part)) for part in (batch, outer, last))
+        return reshape(g, turned, shape if batch else shape[1:], at=f"{at}_matrices")
+
+    lhs = matrices(a, left, rows, inner, "lhs")
+    if batch:
+        made = g.op(BATCH_DOT, lhs, matrices(b, right, inner, columns, "rhs"), at="product")
+    else:
+        count = product(tuple(sizes[c] for c in columns))
+        rhs = matrices(b, right, columns, inner, "rhs")
+        made = g.op(FULLY_CONNECTED, lhs, rhs, at="product", num_hidden=count, no_bias=True)
+    letters = "".join([*batch, *rows, *columns])
+    return reshape(g, made, tuple(sizes[c] for c in letters), at="found"), letters
+
+
+def _outer(
+    g: Builder[X], a: X, left: str, b: X, right: str, sizes: dict[str, int]
+) -> tuple[X, str]:
+    """A product element by element of operands under all letters of both."""
+    letters = left + "".join(c for c in right if c not in left)
+    order = [c for c in letters if c in right]
+    turned = transpose(g, b, tuple(right.index(c) for c in order), at="turned")
+    shape_a = tuple(sizes[c] if c in left else 1 for c in letters)
+    shape_b = tuple(sizes[c] if c in right else 1 for c in letters)
+    pair = reshape(g, a, shape_a, at="lhs_axes"), reshape(g, turned, shape_b, at="rhs_axes")
+    return mul(g, *pair), letters
+
+
+register(
+    "_npi_einsum",
+    "data...",
+    "num_args:int[1,16384]! subscripts:string= optimize:int=0",
+    infer=forward(_einsum_rule),
+    ref=_einsum,
+    expand=_einsum_parts,
+    traits=Traits(flat_in_integers=True),
+    doc="A sum of products that subscripts describe.",
+)

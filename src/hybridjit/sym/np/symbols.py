@@ -1,0 +1,233 @@
+"""``_Symbol``: a symbol whose Python operators, methods and index rules are those of NumPy mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as onp
+
+from ...errors import NotImplementedForSymbol
+from ...late import Late
+from ..symbol import Symbol
+
+if TYPE_CHECKING:
+    from . import front
+else:  # it makes symbols of this class
+    front = Late(".front", __package__)
+
+_NUMBERS = (bool, int, float, onp.generic)
+_MARKS = (int, onp.integer, slice)
+
+
+class _Symbol(Symbol):
+    """Outputs of a graph that is yet to be computed, with the operators of NumPy mode."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        if len(self.outputs) == 1:
+            raise TypeError("len() of a symbol: its shape is not known while a block is traced")
+        return len(self.outputs)
+
+    def __iter__(self) -> Iterator[_Symbol]:
+        if len(self.outputs) == 1:
+            raise TypeError("a symbol of one output cannot be iterated: its shape is not known")
+        return (type(self)((output,)) for output in self.outputs)
+
+    def as_np_ndarray(self) -> _Symbol:
+        """Itself."""
+        return self
+
+    def as_nd_ndarray(self) -> Symbol:
+        """The classic symbol of the same outputs."""
+        return Symbol(self.outputs)
+
+    # Indexing
+
+    def __getitem__(self, key: Any) -> _Symbol:  # type: ignore[override]
+        """A part by integers and slices; of several outputs one by its number or its name.
+
+        Raises IndexError for other keys.
+        """
+        if len(self.outputs) > 1 or isinstance(key, str):
+            return super().__getitem__(key)
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(not isinstance(part, _MARKS) or isinstance(part, bool) for part in parts):
+            raise IndexError(
+                f"Only integer, slice, or tuple of these types are supported! Received key={key}"
+            )
+        return _part(self, parts) if parts else self
+
+    # Python's operators
+
+    def __neg__(self) -> _Symbol:
+        return _pair("_npi_multiply", self, -1.0)
+
+    def __invert__(self) -> _Symbol:
+        return front.FRONT.op("_npi_bitwise_not", self)
+
+    def __abs__(self) -> NoReturn:
+        """Raises AttributeError, as MXNet's symbols do."""
+        raise AttributeError("_Symbol object has no attribute abs: use np.abs")
+
+    def __add__(self, other: Any) -> _Symbol:
+        return _pair("_npi_add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> _Symbol:
+        return _pair("_npi_subtract", self, other)
+
+    def __rsub__(self, other: Any) -> _Symbol:
+        return _pair("_npi_rsubtract", self, other)
+
+    def __mul__(self, other: Any) -> _Symbol:
+        return _pair("_npi_multiply", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> _Symbol:
+        return _pair("_npi_true_divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> _Symbol:
+        return _pair("_npi_rtrue_divide", self, other)
+
+    def __mod__(self, other: Any) -> _Symbol:
+        return _pair("_npi_mod", self, other)
+
+    def __rmod__(self, other: Any) -> _Symbol:
+        return _pair("_npi_rmod", self, other)
+
+    def __pow__(self, other: Any) -> _Symbol:
+        return _pair("_npi_power", self, other)
+
+    def __rpow__(self, other: Any) -> _Symbol:
+        return _pair("_npi_rpower", self, other)
+
+    def __matmul__(self, other: Any) -> _Symbol:
+        return front.FRONT.op("_npi_matmul", self, other)
+
+    def __and__(self, other: Any) -> _Symbol:
+        return _pair("_npi_bitwise_and", self, other)
+
+    def __or__(self, other: Any) -> _Symbol:
+        return _pair("_npi_bitwise_or", self, other)
+
+    def __xor__(self, other: Any) -> _Symbol:
+        return _pair("_npi_bitwise_xor", self, other)
+
+    def __eq__(self, other: Any) -> _Symbol:  # type: ignore[override]
+        return _pair("_npi_equal", self, other)
+
+    def __ne__(self, other: Any) -> _Symbol:  # type: ignore[override]
+        return _pair("_npi_not_equal", self, other)
+
+    def __gt__(self, other: Any) -> _Symbol:
+        return _pair("_npi_greater", self, other)
+
+    def __ge__(self, other: Any) -> _Symbol:
+        return _pair("_npi_greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> _Symbol:
+        return _pair("_npi_less", self, other)
+
+    def __le__(self, other: Any) -> _Symbol:
+        return _pair("_npi_less_equal", self, other)
+
+    # Methods whose arguments differ from those of the function of the same name
+
+    def reshape(self, *args: Any, order: str = "C") -> _Symbol:  # type: ignore[override]
+        """Another shape, one size of which may be -1."""
+        shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        return front.FRONT.op("_np_reshape", self, newshape=tuple(shape), order=order)
+
+    def transpose(self, *axes: Any) -> _Symbol:
+        """The axes in another order, by default reversed."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return front.FRONT.op("_np_transpose", self, axes=order)
+
+    @property
+    def T(self) -> _Symbol:
+        """The axes reversed."""
+        return self.transpose()
+
+    def flatten(self, order: str = "C", **kwargs: Any) -> _Symbol:  # type: ignore[override]
+        """The elements on one axis."""
+        return self.reshape(-1)
+
+    def squeeze(self, axis: Any = None, **kwargs: Any) -> _Symbol:  # type: ignore[override]
+        """Without some axes, or all, of size 1."""
+        return front.FRONT.op("_np_squeeze", self, axis=axis)
+
+    def expand_dims(self, axis: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
+        """A new axis of size 1."""
+        return front.FRONT.op("expand_dims", self, axis=axis)
+
+    def astype(self, dtype: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
+        """The values as another element type."""
+        return front.FRONT.op("Cast", self, dtype=onp.dtype(dtype or "float32").name)
+
+    def copy(self) -> NoReturn:
+        """Raises NotImplementedForSymbol: only arrays have ``copy``."""
+        raise NotImplementedForSymbol("copy")
+
+
+_INVERSE = {"_npi_rsubtract": "_npi_subtract", "_npi_rtrue_divide": "_npi_true_divide"}
+_INVERSE.update(_npi_rmod="_npi_mod", _npi_rpower="_npi_power")
+
+
+def _pair(name: str, lhs: _Symbol, rhs: Any) -> _Symbol:
+    """A node for a Python operator: a number becomes an attribute.
+
+    ``is_int`` is written for every number: eager calls give an integer array's element type to the
+    number, and a graph has to give the same results.
+    """
+    if isinstance(rhs, Symbol):
+        if name in _INVERSE:
+            return front.FRONT.op(_INVERSE[name], rhs, lhs)
+        return front.FRONT.op(name, lhs, rhs)
+    if isinstance(rhs, _NUMBERS):
+        return front.FRONT.op(f"{name}_scalar", lhs, scalar=float(rhs), is_int=True)
+    raise TypeError(f"type {type(rhs)} not supported")
+
+
+def _part(x: _Symbol, parts: tuple[Any, ...]) -> _Symbol:
+    """A slice, and a reshape without the axes that integers chose."""
+    begin: list[int | None] = []
+    end: list[int | None] = []
+    step: list[int | None] = []
+    codes: list[int] = []
+    for part in parts:
+        if isinstance(part, slice):
+            marks = part.start, part.stop, part.step
+            codes.append(-2)
+        else:
+            marks = int(part), int(part) + 1 or None, None
+            codes.append(-3)
+        begin.append(marks[0])
+        end.append(marks[1])
+        step.append(marks[2])
+    found = front.FRONT.op("slice", x, begin=tuple(begin), end=tuple(end), step=tuple(step))
+    if -3 not in codes:
+        return found
+    return front.FRONT.op("_npx_reshape", found, newshape=(*codes, -4))
+
+
+METHODS = """all any argmax argmin argsort broadcast_to clip cumsum dot max mean min prod repeat
+round std sum swapaxes take var"""
+
+
+def add_methods(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Give the class its methods; called once, by the module of the functions."""
+    for name in METHODS.split():
+        setattr(_Symbol, name, _method(name, functions[name]))
+
+
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: _Symbol, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, function.__doc__
+    return method

@@ -1,0 +1,26 @@
+"""``mx.sym.npx``: operators of networks on symbols of NumPy mode."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from ..ops.namespace import attach
+from ..ops.numpy_api.draws import Batches
+from .np.front import EXTENSIONS, FRONT
+
+
+def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+    """The same elements in another shape; codes -1 to -6."""
+    sizes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
+
+
+random = ModuleType(f"{__name__}.random", "``sym.npx.random``: further draws.")
+_batches = Batches(FRONT)
+for _name in ("bernoulli", "normal_n", "uniform_n"):
+    setattr(random, _name, getattr(_batches, _name))
+image = ModuleType(f"{__name__}.image", "``sym.npx.image``: operators on images.")
+for _name in EXTENSIONS:
+    if _name.startswith("_image_"):
+        setattr(image, _name[len("_image_") :], EXTENSIONS[_name])
+attach(sys.modules[__name__], EXTENSIONS)
