@@ -26,6 +26,29 @@ class Recurrent(gluon.HybridBlock):
         return self.dense(self.layer(self.embedding(x)))
 
 
+class Attention(gluon.HybridBlock):
+    """Self-attention of four heads on (samples, steps, 64)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Dense(64, flatten=False) for _ in range(4))
+        self.norm = nn.LayerNorm()
+
+    def hybrid_forward(self, F, x):
+        def heads(dense):
+            split = F.transpose(F.reshape(dense(x), shape=(0, 0, 4, -1)), axes=(0, 2, 1, 3))
+            return F.reshape(split, shape=(-1, 0, 0), reverse=True)
+
+        scores = F.batch_dot(heads(self.query), heads(self.key), transpose_b=True)
+        mixed = F.batch_dot(F.softmax(scores * 0.25), heads(self.value))
+        mixed = F.transpose(F.reshape(mixed, shape=(-1, 4, 0, 0), reverse=True), axes=(0, 2, 1, 3))
+        return self.norm(self.out(F.reshape(mixed, shape=(0, 0, -1))) + x)
+
+
+def applied(function):
+    return lambda: nn.HybridLambda(function)
+
+
 def mlp():
     net = nn.HybridSequential()
     net.add(nn.Dense(33, activation="relu"), nn.Dense(7))
@@ -47,6 +70,31 @@ NETS = {
     "bidirectional gru": (
         lambda: Recurrent(rnn.GRU, bidirectional=True, num_layers=2),
         lambda n, t: (t, 3),
+    ),
+    "attention": (Attention, lambda n, t: (2, t, 64)),
+    "attention, batch": (Attention, lambda n, t: (n, t, 64)),
+    "softmax": (applied(lambda F, x: F.softmax(x)), lambda n, t: (n, 3, t)),
+    "softmax across": (applied(lambda F, x: F.log_softmax(x, axis=1)), lambda n, t: (n, t, 5)),
+    "softmax of many columns": (applied(lambda F, x: F.softmax(x, axis=0)), lambda n, t: (3, t)),
+    "pointwise, transposed": (
+        applied(lambda F, x: F.broadcast_mul(F.transpose(F.relu(x) + 1), F.ones((1, 1)))),
+        lambda n, t: (n, t),
+    ),
+    "joined and cut": (
+        applied(lambda F, x: F.concat(x, F.slice_axis(x, axis=1, begin=0, end=1) * 2, dim=1)),
+        lambda n, t: (n, t),
+    ),
+    "products of activations": (
+        applied(lambda F, x: F.linalg.gemm2(x, x, transpose_b=True) + F.batch_dot(x, x, 0, 1)),
+        lambda n, t: (n, t, 24),
+    ),
+    "sums over products": (
+        applied(lambda F, x: F.batch_dot(x, x, transpose_a=True)),
+        lambda n, t: (n, t, 24),
+    ),
+    "one row of many": (
+        applied(lambda F, x: F.batch_dot(F.slice_axis(x, axis=1, begin=0, end=1), x, 0, 1)),
+        lambda n, t: (n, t, 24),
     ),
 }
 
@@ -78,7 +126,9 @@ def test_bits_are_those_of_the_specialised_executable_in_any_order(name, seed):
         np.testing.assert_array_equal(net(inputs[i]).asnumpy(), expected[i])
 
 
-@pytest.mark.parametrize("name, most", [("mlp", 4), ("lstm", 3), ("convolutions, batch", 4)])
+@pytest.mark.parametrize(
+    "name, most", [("mlp", 4), ("lstm", 4), ("convolutions, batch", 4), ("attention", 6)]
+)
 def test_many_sizes_need_few_compilations(name, most):
     make, shape = NETS[name]
     net = make()

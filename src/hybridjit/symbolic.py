@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 import operator
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
+
+from .records import fields_of, is_record, replace
 
 INFINITE = math.inf
 Number: TypeAlias = "int | float"
@@ -44,6 +46,25 @@ class Guard(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.left} {self.test} {self.right}"
+
+
+class Decision(NamedTuple):
+    """That a function of sizes, which takes them as integers, goes on to have the same result.
+
+    For choices that compare many numbers on their way: a guard for each would be far too narrow.
+    """
+
+    name: str
+    sizes: tuple[Size, ...]
+    function: Callable[..., object]
+    result: object
+
+    def holds(self, values: Sequence[int]) -> bool:
+        """Whether the function has that result for these values of ``sizes``."""
+        return bool(self.function(values) == self.result)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.sizes))}) == {self.result}"
 
 
 class Atom:
@@ -87,6 +108,7 @@ class Scope:
         self.atoms: list[Atom] = []
         self.symbols: dict[str, Size] = {}
         self.guards: dict[tuple[object, ...], Guard] = {}
+        self.decisions: dict[tuple[object, ...], Decision] = {}
         self.is_closed = False
         self._known: dict[tuple[object, ...], Size] = {}
         self._is_deciding = False
@@ -700,6 +722,56 @@ def count_of(start: Any, stop: Any, step: Any) -> Any:
     return -((start - stop) // step) if stop > start else 0
 
 
+def sizes_in(item: Any) -> Iterator[Size]:
+    """The symbolic sizes in a number, a tuple, a named tuple or a record."""
+    if isinstance(item, Size):
+        yield item
+    elif isinstance(item, tuple):
+        for each in item:
+            yield from sizes_in(each)
+    elif is_record(item):
+        for name in fields_of(item):
+            yield from sizes_in(getattr(item, name))
+
+
+def with_values(item: Any, values: Mapping[tuple[object, ...], Any]) -> Any:
+    """The same with the value of each symbolic size, by its key."""
+    if isinstance(item, Size):
+        return values[item.key]
+    if isinstance(item, tuple):
+        parts = [with_values(each, values) for each in item]
+        return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+    if not is_record(item):
+        return item
+    changed = {}
+    for name in fields_of(item):
+        before = getattr(item, name)
+        after = with_values(before, values)
+        if after is not before:
+            changed[name] = after
+    return replace(item, **changed)
+
+
+def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
+    """``function(item)`` for the hints, and one guard that it stays the same: a :class:`Decision`.
+
+    The function sees plain integers, and its result is compared by ``==``.
+    """
+    sizes = {size.key: size for size in sizes_in(item)}
+    if not sizes:
+        return function(item)
+    scope = next(iter(sizes.values())).scope
+
+    def of(values: Sequence[int]) -> Any:
+        return function(with_values(item, dict(zip(sizes, values))))
+
+    key = (name, str(item))
+    if key not in scope.decisions:
+        result = of([int(size.hint) for size in sizes.values()])
+        scope.decisions[key] = Decision(name, tuple(sizes.values()), of, result)
+    return scope.decisions[key].result
+
+
 def hint_of(value: Any) -> Any:
     """The value for the call that is compiled, without a guard: for messages and for orders that
     change no result."""
@@ -769,12 +841,17 @@ def guard_function(scope: Scope) -> Callable[..., bool]:
     tests = [f"{name} >= 1" for name in scope.symbols]
     tests += [f"{program.text(g.left)} {g.test} {g.right!r}" for g in scope.guards.values()]
     holds = program.compile([f"    return {' and '.join(tests)}"])
+    decisions = tuple(scope.decisions.values())
+    operands = values_function(scope, tuple(scope.symbols), [d.sizes for d in decisions])
 
     def hold(*sizes: int) -> bool:
         try:
-            return bool(holds(*sizes))
+            if not holds(*sizes):
+                return False
+            values = operands(*sizes)
         except ZeroDivisionError:  # of an expression that guards exclude
             return False
+        return all(map(Decision.holds, decisions, values))
 
     return hold
 
@@ -785,7 +862,7 @@ def values_function(
     """The values of several lists of expressions for given sizes."""
     program = Program(scope, parameters)
     lists = [f"[{', '.join(map(program.text, column))}]" for column in columns]
-    return program.compile([f"    return {', '.join(lists)},"])
+    return program.compile([f"    return ({''.join(f'{each}, ' for each in lists)})"])
 
 
 def value_of(size: Size, values: Mapping[str, int]) -> Any:

@@ -65,7 +65,8 @@ class GivenNumbers:
         self.values: list[int] = []
 
     def one(self, number: int) -> Size:
-        return number if number in (0, 1, -1) else self.any(number)
+        is_plain = not isinstance(number, Symbolic) and number in (0, 1, -1)
+        return number if is_plain else self.any(number)
 
     def any(self, number: int) -> Given:
         """A number that may be 0, 1 or -1 as well: no code depends on that."""
@@ -74,6 +75,10 @@ class GivenNumbers:
 
     def each(self, numbers: Ints) -> Sizes:
         return tuple(map(self.one, numbers))
+
+    def symbolic(self, numbers: Ints) -> Sizes:
+        """Those that are symbolic are given, all others stay in the spec."""
+        return tuple(self.any(n) if isinstance(n, Symbolic) else n for n in numbers)
 
 
 # The same one each time: specs that are compared hold many.

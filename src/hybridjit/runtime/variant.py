@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir.sized import Template, has_symbolic_bind
 from ..records import dataclass
-from ..symbolic import Scope, Size, guard_function
+from ..symbolic import Scope, Size, guard_function, hint_of
 from ..types import TensorType
 from .binding import Binding, PackedStore
 from .executable import Code, Executable
@@ -27,11 +27,12 @@ from .workspace import Turns
 # Bytes of working memory from which on executables of one variant take turns in it. Smaller ones
 # keep their own, which makes a call 1.5 us shorter.
 _SHARED_FROM = 1 << 18
-# Variants of one graph; beyond that, what its sizes lead to is too different, and each signature is
-# compiled alone.
+# Variants of one graph that are kept. If so many served less than twice as many signatures, sizes
+# lead to code that is too different, and each signature is compiled alone.
 MAX_VARIANTS = 8
-# Variants that may pin a size before it is taken for one that has to be a constant.
-_MOST_PINS = 2
+# Variants that may pin a size before it is taken for one that has to be a constant, and sizes of
+# which that is counted: small ones may be pinned by chance, where one is equal to another number.
+_MOST_PINS, _COUNTED_FROM = 2, 16
 # Signatures that are compared to find the sizes that vary.
 _HISTORY = 16
 
@@ -74,13 +75,14 @@ class Variant:
     ) -> None:
         self.signature = signature
         self.scope = scope
-        self.guards = tuple(scope.guards.values())
+        self.guards = (*scope.guards.values(), *scope.decisions.values())
         self.holds = guard_function(scope)
         self._template = template
         self._code = code
         self._samples = samples
         self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
         self._numbers = count()
+        self.served = self.used = 0  # signatures, and when it was used last
         self._turns = Turns([])
         self._shared: Binding | None = None
         self._is_bound_by_size = has_symbolic_bind(template.plan.graph)
@@ -102,6 +104,7 @@ class Variant:
         executable = self._known.get(sizes)
         if executable is None:
             plan, image = self._template.at(sizes)
+            self.served += 1
             executable = Executable(plan, self._code(image))
             if executable.room.nbytes >= _SHARED_FROM:
                 number = next(self._numbers)
@@ -157,6 +160,7 @@ class Variants:
         self._dynamic = dynamic
         self._seen: list[Shapes] = []
         self._dtypes: list[np.dtype | None] = []
+        self._uses = count()
         self._pins: Counter[tuple[int, int]] = Counter()
         self.variants: list[Variant] = []
 
@@ -165,6 +169,7 @@ class Variants:
         for variant in reversed(self.variants):
             sizes = variant.sizes_for(types)
             if sizes is not None:
+                variant.used = next(self._uses)
                 return variant, sizes
         return None
 
@@ -174,7 +179,7 @@ class Variants:
             return None
         self._note(types)
         axes = self._varying()
-        if not axes or len(self.variants) >= MAX_VARIANTS:
+        if not axes or self._are_narrow():
             return None
         scope = Scope()
         symbols: dict[tuple[int, ...], Size] = {}
@@ -196,9 +201,17 @@ class Variants:
         """
         for i, mine in enumerate(variant.signature.types):
             for axis, size in enumerate(mine.dims):
-                if isinstance(size, Size) and str(size) in variant.pinned:
+                is_pinned = isinstance(size, Size) and str(size) in variant.pinned
+                if is_pinned and hint_of(size) >= _COUNTED_FROM:
                     self._pins[i, axis] += 1
+        while len(self.variants) >= MAX_VARIANTS:
+            self.variants.remove(min(self.variants, key=lambda each: each.used))
         self.variants.append(variant)
+
+    def _are_narrow(self) -> bool:
+        """Whether the variants serve too few signatures each to be worth compiling."""
+        served = sum(variant.served for variant in self.variants)
+        return len(self.variants) >= MAX_VARIANTS and served < 2 * MAX_VARIANTS
 
     def _note(self, types: Sequence[TensorType]) -> None:
         shapes: Shapes = tuple(t.dims for t in types)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from ...ir.plan import Step, View
+from ...ir.sized import is_symbolic
 from ...ops.bfloat16 import FROM_BFLOAT16
 from ...records import dataclass
+from ...symbolic import Size
 from ...types import product
 from ..call import (
     Address,
@@ -49,7 +52,8 @@ class PointwiseSpec(KernelSpec):
 
     The space is ``(count, *dims)``: the outermost size is an argument. Strides are one per axis.
     ``block`` cuts a one-axis space into units of work. The last ``factors`` operands are no arrays:
-    their arguments are numbers.
+    their arguments are numbers. ``has_tail`` says that rows of a given length need not be whole
+    vectors.
     """
 
     dims: Sizes
@@ -58,6 +62,7 @@ class PointwiseSpec(KernelSpec):
     program: Program
     block: int = 0
     factors: int = 0
+    has_tail: bool = False
     kind = "pointwise"
 
     @property
@@ -112,8 +117,15 @@ def _spec(
     numbers = GivenNumbers()
     dims: Sizes = sizes[1:]
     strides = list[Sizes](columns)
-    if _takes_sizes(sizes, columns, lanes):
-        dims, strides = numbers.each(sizes[1:]), [numbers.each(column) for column in columns]
+    has_tail = len(sizes) > 1 and isinstance(sizes[-1], Size)
+    if any(map(is_symbolic, (sizes[1:], *columns))):
+        give = numbers.symbolic
+    elif _takes_sizes(sizes, columns, lanes):
+        give = numbers.each
+    else:
+        give = None
+    if give is not None:
+        dims, strides = give(sizes[1:]), [give(column) for column in columns]
     spec = PointwiseSpec(
         dims=dims,
         reads=tuple(strides[: program.inputs]),
@@ -121,6 +133,7 @@ def _spec(
         program=program,
         block=_BLOCK if len(sizes) == 1 else 0,
         factors=factors,
+        has_tail=has_tail,
     )
     return spec, numbers.values
 
@@ -154,6 +167,8 @@ def collapse(shape: Ints, strides: list[Ints]) -> tuple[Ints, list[Ints]]:
 def _split_inner(sizes: Ints, columns: list[Ints]) -> tuple[Ints, list[Ints]]:
     """Cut a long innermost axis in two, so that there is work to share."""
     inner = sizes[-1]
+    if isinstance(inner, Size):
+        return sizes, columns
     piece = next((p for p in range(_BLOCK, 255, -1) if inner % p == 0), None)
     if piece is None:
         return sizes, columns
@@ -206,8 +221,7 @@ def _emit_row(
     b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, size: Index
 ) -> None:
     if not isinstance(size, int):
-        with b.loop("i", 0, size, b.lanes, most=_VECTORS) as i:
-            _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+        _emit_given_row(b, spec, reads, writes, size)
         return
     whole = size - size % b.lanes
     if whole == b.lanes:
@@ -219,8 +233,33 @@ def _emit_row(
         _emit_vector(b, spec, reads, writes, whole, size % b.lanes)
 
 
+def _emit_given_row(
+    b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, size: Value
+) -> None:
+    """A row whose length the call gives, of whole vectors or with a tail."""
+    if not spec.has_tail:
+        with b.loop("i", 0, size, b.lanes, most=_VECTORS) as i:
+            _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+        return
+    whole = b.sub(size, b.b.urem(size, b.i64(b.lanes)))
+    with b.loop("i", 0, whole, b.lanes) as i:
+        _emit_vector(b, spec, reads, writes, i.index, b.lanes)
+    is_masked = _takes_masks(b, spec, (*reads[1], *writes[1]))
+    with b.loop("tail", whole, size, b.lanes if is_masked else 1, most=b.lanes) as i:
+        count = b.sub(size, i.index) if is_masked else 1
+        _emit_vector(b, spec, reads, writes, i.index, count)
+
+
+def _takes_masks(b: LoopBuilder, spec: PointwiseSpec, strides: Sequence[Index]) -> bool:
+    """Whether all operands and results are of the lanes' type and follow each other."""
+    types = {t for side in _types(spec) for t in side}
+    plain = all(isinstance(s, int) and s in (0, 1) for s in strides)
+    writes = strides[len(spec.reads) :]
+    return plain and 0 not in writes and {ELEMENTS[t].stored for t in types} == {b.element}
+
+
 def _emit_vector(
-    b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, i: Index, n: int
+    b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, i: Index, n: Index
 ) -> None:
     types = _types(spec)
     values = [read_vector(b, p, b.mul(i, s), s, n, t) for p, s, t in zip(*reads, types[0])]

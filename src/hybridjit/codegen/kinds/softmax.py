@@ -12,14 +12,14 @@ from ...ops.record import OpDef
 from ...records import dataclass
 from ...target import Target
 from ...types import product
-from ..call import Address, Argument, Call, Setting, views_of
+from ..call import Address, Argument, Call, GivenNumbers, Setting, views_of
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, converted, with_element
 from ..llvm.indices import Index
 from ..llvm.types import I32, Value, constant_of
 from ..math.numbers import float_numbers_of
-from ..spec import KernelSpec, Way
+from ..spec import KernelSpec, Size, Sizes, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
 from .record import register
@@ -48,8 +48,8 @@ class SoftmaxSpec(KernelSpec):
     """
 
     how: Form
-    size: int
-    inner: int
+    size: Size
+    inner: Size
     length: str = ""
     dtype: str = "float32"
     together: int = 1
@@ -66,9 +66,14 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     dtype = views[0].dtype.name
     size = anchor.shape[axis]
     together = _rows_together(size, inner, setting.target)
-    spec = SoftmaxSpec(_WAYS[anchor.op], size, inner, length, dtype, together)
+    numbers = GivenNumbers()
+    sizes: Sizes = (size, inner)
+    if dtype == "float32":
+        sizes = numbers.symbolic((size, inner))
+    spec = SoftmaxSpec(_WAYS[anchor.op], sizes[0], sizes[1], length, dtype, together)
     rows = product(anchor.shape[:axis])
-    args: tuple[Argument, ...] = (*map(Address, (*views, step.writes[0])), rows)
+    arrays = map(Address, (*views, step.writes[0]))
+    args: tuple[Argument, ...] = (*arrays, rows, *numbers.values)
     return (Call(spec, args, 10 * product(anchor.shape)),)
 
 
@@ -92,18 +97,19 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     x = args.pointer("x")
     length = args.pointer("length") if spec.length else None
     y, rows = args.pointer("y"), args.integer("rows")
+    size, inner = args.given((spec.size, spec.inner))
 
     def line(row: Index) -> _Line:
-        at, element = b.mul(row, spec.size * spec.inner), ELEMENTS[spec.dtype].stored
-        result = _Line(b, spec, b.at(x, at, element), b.at(y, at, element))
+        at, element = b.mul(row, b.mul(size, inner)), ELEMENTS[spec.dtype].stored
+        result = _Line(b, spec, (size, inner), b.at(x, at, element), b.at(y, at, element))
         if length is not None:
-            result.length = b.at(length, b.mul(row, spec.inner), ELEMENTS[spec.length].stored)
+            result.length = b.at(length, b.mul(row, inner), ELEMENTS[spec.length].stored)
         return result
 
     together = spec.together
     with b.each_unit(b.quotient_up(rows, together), args.share, args.shares) as unit:
         first = b.mul(unit.index, together)
-        if spec.inner > 1:
+        if spec.inner != 1:
             line(first).emit_across()
             return
         stop = b.min(b.add(first, together), rows)
@@ -125,7 +131,7 @@ def _emit_rest(
 
 # A pass over the vectors of a line: what is carried at first, and its body, which makes of index,
 # lanes and what is carried what is carried on.
-Body = Callable[[Index, int, Sequence[Value]], list[Value]]
+Body = Callable[[Index, Index, Sequence[Value]], list[Value]]
 Pass = tuple[list[Value], Body]
 # The passes of a line, one after the other; each sends back what was carried at its end.
 Passes = Generator[Pass, list[Value], None]
@@ -151,8 +157,11 @@ def _send(run: Passes, carried: list[Value]) -> Pass | None:
 class _Line:
     """One row: ``size`` steps along the axis, ``inner`` contiguous elements across it."""
 
-    def __init__(self, b: LoopBuilder, spec: SoftmaxSpec, x: Value, y: Value) -> None:
+    def __init__(
+        self, b: LoopBuilder, spec: SoftmaxSpec, sizes: tuple[Index, Index], x: Value, y: Value
+    ) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
+        self.size, self.inner = sizes
         self.kind = b.vector_type(element=ELEMENTS[spec.dtype].held)
         self.math = float_numbers_of(b, self._constant(0.0), spec.dtype)
         self.length: Value | None = None
@@ -165,10 +174,11 @@ class _Line:
         b, math = self.b, self.math
         limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
 
-        def mask(index: Index, lanes: int) -> Value | None:
+        def mask(index: Index, lanes: Index) -> Value | None:
             """Which lanes of the vector at ``index`` count; None for all of them."""
             if limit is None:
-                return None if lanes == b.lanes else b.mask_first(lanes)
+                is_whole = isinstance(lanes, int) and lanes == b.lanes
+                return None if is_whole else b.mask_first(lanes)
             first = b.splat(b.b.trunc(b.i64(index), I32))
             place = b.b.add(first, ir.Constant(first.type, list(range(b.lanes))))
             return b.b.icmp_signed("<", place, limit)
@@ -179,7 +189,7 @@ class _Line:
         )
         top = b.splat(b.reduce_lanes(top, self._larger))
 
-        def added(acc: Value, v: Value, i: Index, n: int) -> Value:
+        def added(acc: Value, v: Value, i: Index, n: Index) -> Value:
             power = self._kept(self._exp(v, top), mask(i, n), 0.0)
             if self._keeps_powers:
                 write_vector(b, power, self.y, i, 1, n, self.spec.dtype)
@@ -192,7 +202,7 @@ class _Line:
             return
         log_total = math.log(total) if self.spec.how is Form.LOG_SOFTMAX else None
 
-        def result(v: Value, i: Index, n: int) -> Value:
+        def result(v: Value, i: Index, n: Index) -> Value:
             value = self._result(v, top, total, log_total)
             return value if limit is None else self._kept(value, mask(i, n), 0.0)
 
@@ -206,12 +216,12 @@ class _Line:
         return self.spec.how is not Form.LOG_SOFTMAX and self.spec.dtype != "float16"
 
     def _divide_powers(
-        self, total: Value, mask: Callable[[Index, int], Value | None] | None
+        self, total: Value, mask: Callable[[Index, Index], Value | None] | None
     ) -> Body:
         """y = y / total along the axis, by one division; 0 where no element counts."""
         factor, dtype = self.math.div(self._constant(1.0), total), self.spec.dtype
 
-        def divide(index: Index, lanes: int, _: Sequence[Value]) -> list[Value]:
+        def divide(index: Index, lanes: Index, _: Sequence[Value]) -> list[Value]:
             power = read_vector(self.b, self.y, index, 1, lanes, dtype)
             value = self.math.mul(power, factor)
             if mask is not None:
@@ -231,10 +241,17 @@ class _Line:
     def _limit(self, length: Value) -> Value:
         """A length, or a vector of them, as 32-bit integers between 0 and the size."""
         b = self.b
-        for sign, limit in (("<", self.spec.size), (">", 0)):
-            bound = b.constant(limit, length)
+        limits: tuple[tuple[str, Index], ...] = (("<", self.size), (">", 0))
+        for sign, limit in limits:
+            bound = self._bound(limit, length)
             length = b.b.select(b.b.icmp_signed(sign, length, bound), length, bound)
         return b.b.trunc(length, with_element(length.type, I32))
+
+    def _bound(self, limit: Index, like: Value) -> Value:
+        """A number of the type of lengths."""
+        if isinstance(limit, int):
+            return self.b.constant(limit, like)
+        return limit if like.type == limit.type else self.b.splat(limit)
 
     def _over(
         self, start: Value, combine: Callable[..., Value]
@@ -243,10 +260,10 @@ class _Line:
         carried = yield [start], lambda i, n, acc: [combine(*acc, self._read(i, n), i, n)]
         return carried[0]
 
-    def _store_each(self, result: Callable[[Value, Index, int], Value]) -> Body:
+    def _store_each(self, result: Callable[[Value, Index, Index], Value]) -> Body:
         """y = result(vector, index, lanes)."""
 
-        def store(index: Index, lanes: int, _: Sequence[Value]) -> list[Value]:
+        def store(index: Index, lanes: Index, _: Sequence[Value]) -> list[Value]:
             value = result(self._read(index, lanes), index, lanes)
             write_vector(self.b, value, self.y, index, 1, lanes, self.spec.dtype)
             return []
@@ -255,18 +272,25 @@ class _Line:
 
     def each(self, passes: Sequence[Pass]) -> list[list[Value]]:
         """for each vector of a row: the bodies of all passes; what each carried at the end."""
-        b, size = self.b, self.spec.size
-        whole = size - size % b.lanes
+        b, size = self.b, self.size
         ends = list(accumulate(len(start) for start, _ in passes))
         carry = [value for start, _ in passes for value in start]
 
         def parts(values: Sequence[Value]) -> list[list[Value]]:
             return [list(values[end - len(p[0]) : end]) for end, p in zip(ends, passes)]
 
-        def all_bodies(index: Index, lanes: int, values: Sequence[Value]) -> list[Value]:
+        def all_bodies(index: Index, lanes: Index, values: Sequence[Value]) -> list[Value]:
             each = zip(passes, parts(values))
             return [value for (_, body), own in each for value in body(index, lanes, own)]
 
+        if not isinstance(size, int):
+            stop = b.sub(size, b.b.urem(size, b.i64(b.lanes)))
+            with b.loop("i", 0, stop, b.lanes, carry=carry) as i:
+                i.yields(all_bodies(i.index, b.lanes, i.carried))
+            with b.loop("tail", stop, size, b.lanes, carry=i.results, most=1) as i:
+                i.yields(all_bodies(i.index, b.sub(size, i.index), i.carried))
+            return parts(i.results)
+        whole = size - size % b.lanes
         if whole:
             with b.loop("i", 0, whole, b.lanes, carry=carry) as i:
                 i.yields(all_bodies(i.index, b.lanes, i.carried))
@@ -277,7 +301,12 @@ class _Line:
 
     def emit_across(self) -> None:
         """Vectors across the axis: each lane has a softmax of its own."""
-        b, inner = self.b, self.spec.inner
+        b, inner = self.b, self.inner
+        if not isinstance(inner, int):
+            with b.loop("column", 0, inner, b.lanes) as column:
+                count = b.min(b.sub(inner, column.index), b.lanes)
+                self._emit_columns(column.index, count)
+            return
         whole = inner - inner % b.lanes
         if whole:
             with b.loop("column", 0, whole, b.lanes) as column:
@@ -285,7 +314,7 @@ class _Line:
         if inner % b.lanes:
             self._emit_columns(whole, inner % b.lanes)
 
-    def _emit_columns(self, column: Index, lanes: int) -> None:
+    def _emit_columns(self, column: Index, lanes: Index) -> None:
         b, spec, math = self.b, self.spec, self.math
         limit = None
         if self.length is not None:
@@ -299,8 +328,8 @@ class _Line:
             return b.b.icmp_signed("<", b.splat(b.b.trunc(b.i64(k), I32)), limit)
 
         def over(start: Value, combine: Callable[..., Value]) -> Value:
-            with b.loop("k", 0, spec.size, carry=[start]) as k:
-                at = b.add(b.mul(k.index, spec.inner), column)
+            with b.loop("k", 0, self.size, carry=[start]) as k:
+                at = b.add(b.mul(k.index, self.inner), column)
                 k.yields([combine(k.carried[0], self._read(at, lanes), k.index)])
             return k.results[0]
 
@@ -312,15 +341,15 @@ class _Line:
         def added(acc: Value, v: Value, k: Index) -> Value:
             power = self._kept(self._exp(v, top), mask(k), 0.0)
             if self._keeps_powers:
-                at = b.add(b.mul(k, spec.inner), column)
+                at = b.add(b.mul(k, self.inner), column)
                 write_vector(b, power, self.y, at, 1, lanes, spec.dtype)
             return math.add(acc, power)
 
         total = over(self._constant(0.0), added)
         factor = math.div(self._constant(1.0), total)
         log_total = math.log(total) if spec.how is Form.LOG_SOFTMAX else None
-        with b.loop("k", 0, spec.size) as k:
-            at = b.add(b.mul(k.index, spec.inner), column)
+        with b.loop("k", 0, self.size) as k:
+            at = b.add(b.mul(k.index, self.inner), column)
             if self._keeps_powers:
                 value = math.mul(read_vector(b, self.y, at, 1, lanes, spec.dtype), factor)
             else:
@@ -328,7 +357,7 @@ class _Line:
             value = self._kept(value, mask(k.index), 0.0)
             write_vector(b, value, self.y, at, 1, lanes, spec.dtype)
 
-    def _read(self, index: Index, lanes: int) -> Value:
+    def _read(self, index: Index, lanes: Index) -> Value:
         value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
         return self.math.neg(value) if self.spec.how is Form.SOFTMIN else value
 

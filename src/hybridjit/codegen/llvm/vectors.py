@@ -124,15 +124,20 @@ class VectorBuilder(IndexBuilder):
         return self.b.call(function, [self.at(pointer, index), mask, others])
 
     def load_first(
-        self, pointer: Value, index: Index, count: int, element: Type | None = None
+        self, pointer: Value, index: Index, count: Index, element: Type | None = None
     ) -> Value:
         """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
+
+        A count that is known at run time alone may be 0, and takes elements that the lanes hold.
 
         Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
         make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
         truncated elements is to be stored.
         """
         element = element or self.element_at(pointer)
+        if not isinstance(count, int):
+            assert element == self.element, "a count of the call takes what lanes hold"
+            return self.load_masked(pointer, index, self.mask_first(count))
         if count == self.lanes:
             return self.load(pointer, index, element)
         if element == self.element:
@@ -223,9 +228,12 @@ class VectorBuilder(IndexBuilder):
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
         self.b.call(function, [value, self.at(pointer, index), mask])
 
-    def store_first(self, value: Value, pointer: Value, index: Index, count: int) -> None:
+    def store_first(self, value: Value, pointer: Value, index: Index, count: Index) -> None:
         """The first ``count`` lanes, as :meth:`load_first` reads them."""
-        if count == self.lanes:
+        if not isinstance(count, int):
+            assert value.type.element == self.element, "a count of the call takes what lanes hold"
+            self.store_masked(value, pointer, index, self.mask_first(count))
+        elif count == self.lanes:
             self.store(value, pointer, index)
         elif value.type.element == self.element:
             span = self._span(count)
@@ -263,6 +271,11 @@ class VectorBuilder(IndexBuilder):
         lanes = ir.Constant(ir.VectorType(I32, size), list(range(size)))
         limit = self.b.trunc(count, I32)
         return self.b.icmp_signed("<", lanes, self._broadcast(limit, I32, size))
+
+    def lane_mask(self, lane: int) -> Value:
+        """The mask of one lane."""
+        bits = [int(each == lane) for each in range(self.lanes)]
+        return ir.Constant(ir.VectorType(I1, self.lanes), bits)
 
     # --- vectors ---
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ....symbolic import hint_of
 from ....target import SINGLE, Target
 from ....types import product
 from ...packing import first_half
@@ -42,7 +43,9 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     pairs = -(-product(layer.out) // 2)
     wished = max(1, -(-pairs // 2))
     chunks, fitting = _chunks(layer, min(wished, _ENOUGH_PAIRS), target)
-    tiles, mr = _pairs_of_block(pairs, max(1, min(wished, fitting)), most_rows(target)[2])
+    # Chunks change the order of a sum, blocks do not: for these the hint decides.
+    pairs, fitting = hint_of(pairs), min(hint_of(wished), fitting)
+    tiles, mr = _pairs_of_block(pairs, max(1, fitting), most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
         unroll=4, chunks=chunks, **flat.tensors,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
+from ....symbolic import Size, hint_of
 from ....target import Target
 from ...families import family_of
 
@@ -21,6 +22,10 @@ def most_rows(target: Target) -> dict[int, int]:
     return {1: 9, 2: 4, 3: 3, 4: 2, 6: 1, 8: 1}
 
 
+# Columns from which on a tile has two or three vectors of channels.
+_FEW_COLUMNS = 6
+
+
 def register_tile(columns: int, vectors: int, target: Target) -> tuple[int, int]:
     """The register tile: output columns x vectors of channels.
 
@@ -31,11 +36,15 @@ def register_tile(columns: int, vectors: int, target: Target) -> tuple[int, int]
     (its addresses no longer fit the integer registers), 7x4 spills. Where vectors are multiplied in
     halves, four sums hide the latency of one column: weights from memory, 25088 to 4096, take 12.9
     ms on Zen 4, with eight sums 13.9, 4096 to 1000 0.52 and 0.65.
+
+    No sum depends on it: where sizes are symbolic, the hint decides, and few columns are not.
     """
-    most = most_rows(target)
+    if isinstance(columns, Size):
+        columns = max(_FEW_COLUMNS, hint_of(columns))
+    vectors, most = hint_of(vectors), most_rows(target)
     if vectors == 1:
         nv = 1
-    elif columns >= 6:
+    elif columns >= _FEW_COLUMNS:
         nv = 3 if vectors % 3 == 0 and vectors % 2 else 2
     else:
         wished = {1: 4 if multiplies_in_halves(target) else 8, 2: 6, 3: 4, 4: 4, 5: 4}[columns]

@@ -8,14 +8,16 @@ from dataclasses import replace
 from ....ir.graph import SampleRows
 from ....ir.image import Packed
 from ....ir.plan import Step, View
+from ....ir.sized import is_symbolic
 from ....ops.nn.matrix_products import BATCH_DOT
-from ....symbolic import Size, hint_of
+from ....symbolic import Size, decided, hint_of
 from ....target import PAIRS, Target
 from ....types import product
 from ...call import (
     Address,
     Argument,
     Call,
+    GivenNumbers,
     Scratch,
     Setting,
     broadcast_strides,
@@ -25,7 +27,7 @@ from ...call import (
 )
 from ...families import family_of
 from ...packing import ChannelPacking
-from ...spec import Ints
+from ...spec import Ints, KernelSpec
 from ..conv.choose import algorithms, calls_of
 from ..conv.choose_strassen import suits_strassen
 from ..conv.cost import cost
@@ -33,8 +35,9 @@ from ..conv.layer import Layer
 from ..conv.spec import StrassenSpec
 from ..conv.tile import ends_in_half, most_rows, register_tile, rows_share_sets
 from ..parts.cost import is_long
+from ..parts.gemm import MOST_GIVEN
 from ..weights.choose import in_pairs, is_fixed, multiplies_pairs, pack_weights, packing_for
-from .spec import DenseSpec, MatmulSpec
+from .spec import DenseSpec, MatmulSpec, SizedMatmulSpec
 
 
 def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -95,6 +98,10 @@ _MOST_SHARING = 10
 # Rows from which on a symbolic number of them is computed in tiles of many rows. A tile has 14 rows
 # at most and 7 at least, so that one threshold serves all layers of a network.
 _MANY_ROWS = 8
+
+
+# Rows below which a tile takes more than two vectors of columns: see ``register_tile``.
+_FEW_ROWS = 6
 
 
 def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tuple[int, int, int]:
@@ -228,25 +235,29 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
         return SampleRows()
     x = views_of(step, anchor.inputs[:1])[0]
     target = in_pairs(setting, x.strides[1], step).target
-    layer = _as_convolution(step, SampleRows(x.shape[0]))
-    if not is_fixed(anchor.inputs[1], setting) or not suits_strassen(layer, target):
+    if not is_fixed(anchor.inputs[1], setting):
         return SampleRows()
     if sum(value.type.size for value in setting.params) > _MOST_PARAMETERS:
         return SampleRows()
     rows = setting.sample_rows(anchor)
-    layer = _as_convolution(step, rows)
-    best = algorithms(layer, target, setting.winograd, True)[0]
-    pays = isinstance(best, StrassenSpec) and _pays(layer, best, setting)
+    layers = (_as_convolution(step, SampleRows(x.shape[0])), _as_convolution(step, rows))
+    pays = decided("strassen", lambda both: _pays(both[0], both[1], target, setting), layers)
     return rows if pays else SampleRows()
 
 
-def _pays(layer: Layer, best: StrassenSpec, setting: Setting) -> bool:
-    """Whether a sample costs less than its rows do among the rows of many.
+def _pays(whole: Layer, layer: Layer, target: Target, setting: Setting) -> bool:
+    """Whether Strassen's algorithm suits the rows of a sample, and a sample costs less by it than
+    its rows do among the rows of many.
 
     A sample of few rows may have many others beside it, with which it shares its weights where rows
     are multiplied directly: 28 samples of 7 rows, 384 to 1536 channels, take 2.4 ms in place of 1.0
     by Strassen's algorithm.
     """
+    if not suits_strassen(whole, target):
+        return False
+    best = algorithms(layer, target, setting.winograd, True)[0]
+    if not isinstance(best, StrassenSpec):
+        return False
     return setting.winograd == "always" or cost(layer, best, setting.target) < layer.operations
 
 
@@ -300,20 +311,18 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     if multiplies_pairs(target) and left.strides[-1] == 1:
         target = target.of(PAIRS)
     batched = anchor.op is BATCH_DOT
-    m, n = anchor.shape[-2:]
+    (m, n), k = anchor.shape[-2:], left.shape[-1]
     batch = anchor.shape[0] if batched else 1
-    mr, nv, parts = _blocking(m, n, batch, target)
-    if batched:
-        parts = _even_parts(-(-m // mr), batch * -(-n // (nv * target.lanes)))
+    mr, nv, least, parts = _matmul_tiles((m, n), batch, batched, target)
 
     def by_batch(strides: Ints) -> Ints:
         return strides if batched else (0, *strides)
 
     b = by_batch(right.strides)
-    spec = MatmulSpec(
+    plain = MatmulSpec(
         m=m,
         n=n,
-        k=left.shape[-1],
+        k=k,
         a=by_batch(left.strides),
         b=b if batched else (b[0], b[2], b[1]),
         reads=tuple(by_batch(broadcast_strides(v, anchor.shape)) for v in others),
@@ -324,14 +333,78 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         parts=parts,
         bias=bias[0].strides if bias else (),
         bias_type=_other_type(bias, target),
-        half_last=ends_in_half(n, target),
         program=program,
         element=target.element,
     )
-    scratch = Scratch(target.element_bytes * spec.scratch_floats(target.lanes))
+    spec: KernelSpec
+    if _takes_sizes(plain, step, target):
+        spec, numbers = _sized(plain, least)
+    else:
+        spec, numbers = replace(plain, half_last=ends_in_half(n, target)), []
+    scratch = Scratch(target.element_bytes * plain.scratch_floats(target.lanes))
     views = (left, right, *bias, *others, *step.writes)
-    args: tuple[Argument, ...] = (*map(Address, views), scratch, batch)
-    return (Call(spec, args, batch * m * n * spec.k),)
+    args: tuple[Argument, ...] = (*map(Address, views), scratch, batch, *numbers)
+    return (Call(spec, args, batch * m * n * k),)
+
+
+def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
+    """The spec of a product whose symbolic sizes the call gives, and what it gives."""
+    numbers = GivenNumbers()
+    m, n, k = numbers.symbolic((spec.m, spec.n, spec.k))
+    a, b = numbers.symbolic(spec.a), numbers.symbolic(spec.b)
+    reads, writes = (tuple(map(numbers.symbolic, side)) for side in (spec.reads, spec.writes))
+    sized = SizedMatmulSpec(
+        m=m, n=n, k=k, a=a, b=b, reads=reads, writes=writes, mr=spec.mr, nv=spec.nv, least=least,
+        unroll=spec.unroll, parts=spec.parts, has_bias=bool(spec.bias), bias_type=spec.bias_type,
+        element=spec.element, program=spec.program,
+    )  # fmt: skip
+    return sized, numbers.values
+
+
+def _matmul_tiles(
+    shape: tuple[int, int], batch: int, batched: bool, target: Target
+) -> tuple[int, int, int, int]:
+    """The most rows of a tile, its vectors of columns, the fewest rows, and parts of the rows.
+
+    None of them changes a sum: where sizes are symbolic, the hint decides. Rows are of two classes
+    then, at least half a tile or fewer.
+    """
+    rows, columns = shape
+    m, n, count = map(hint_of, (rows, columns, batch))
+    mr, nv, parts = _blocking(m, n, count, target)
+    least, most = 0, most_rows(target)
+    if isinstance(rows, Size):
+        vectors = 2 if isinstance(columns, Size) else -(-n // target.lanes)
+        if rows >= _MANY_ROWS:
+            nv = min(2, vectors)
+            mr, least = most[nv], (most[nv] + 1) // 2
+        else:
+            mr, least = _MANY_ROWS - 1, 1
+            nv = min(vectors, max(v for v in (1, 2) if most[v] >= mr))
+    elif isinstance(columns, Size):
+        if m >= _FEW_ROWS:
+            mr, nv = most[2], 2
+        tiles = -(-m // mr)
+        mr, least = -(-m // tiles), m // tiles
+    if batched:
+        parts = _even_parts(-(-m // mr), count * -(-n // (nv * target.lanes)))
+    return mr, nv, least or mr, parts
+
+
+def _takes_sizes(spec: MatmulSpec, step: Step, target: Target) -> bool:
+    """Whether sizes or strides are symbolic, and the kernel can take them from the call.
+
+    Columns of a block that is not full are read and written by masks, so those of operands, results
+    and bias have to follow each other, in the lanes' type.
+    """
+    outer = (*spec.reads, *spec.writes, *([spec.bias] if spec.bias else []))
+    if not any(map(is_symbolic, ((spec.m, spec.n, spec.k), spec.a, spec.b, *outer))):
+        return False
+    if target.element == PAIRS or not spec.k <= MOST_GIVEN:
+        return False
+    stored = {dtype_name(view.dtype) for view in (*step.reads, *step.writes)}
+    follow = all(strides[-1] in (0, 1) for strides in outer)
+    return follow and stored == {target.element.stored}
 
 
 def _other_type(bias: Sequence[View], target: Target) -> str:

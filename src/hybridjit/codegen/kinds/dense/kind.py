@@ -9,7 +9,8 @@ from ..record import register
 from .choose import choose_dense
 from .matmul import emit_matmul
 from .rows import emit_dense
-from .spec import DenseSpec, MatmulSpec
+from .sized_matmul import emit_sized_matmul
+from .spec import DenseSpec, MatmulSpec, SizedMatmulSpec
 
 register(
     "gemm",
@@ -17,6 +18,7 @@ register(
     {
         DenseSpec: emit_dense,
         MatmulSpec: emit_matmul,
+        SizedMatmulSpec: emit_sized_matmul,
         ConvSpec: emit_conv,
         StrassenSpec: emit_strassen,
     },

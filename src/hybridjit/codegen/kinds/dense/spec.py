@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....records import dataclass
 from ....target import PAIRS, SINGLE, ElementTypes
-from ...spec import Ints, KernelSpec, Program
+from ...spec import Ints, KernelSpec, Program, Size, Sizes
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,30 @@ class MatmulSpec(KernelSpec):
     def scratch_floats(self, lanes: int) -> int:
         steps = -(-self.k // 2) if self.element == PAIRS else self.k
         return steps * self.nv * lanes
+
+
+@dataclass(frozen=True)
+class SizedMatmulSpec(KernelSpec):
+    """:class:`MatmulSpec` where the call gives sizes and strides; they are the last arguments.
+
+    mr, least  the most and the fewest rows of a tile that the kernel is called for
+    """
+
+    m: Size
+    n: Size
+    k: Size
+    a: Sizes
+    b: Sizes
+    reads: tuple[Sizes, ...]
+    writes: tuple[Sizes, ...]
+    mr: int
+    nv: int
+    least: int
+    unroll: int
+    parts: int = 1
+    has_bias: bool = False
+    bias_type: str = ""
+    element: ElementTypes = SINGLE
+    program: Program = Program(1)
+    kind = "sized_matmul"
+    needs_passes = False

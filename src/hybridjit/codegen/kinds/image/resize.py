@@ -116,8 +116,8 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
 
 
 def _moved(
-    b: LoopBuilder, place: tuple[Value, Index, int], channel: Index
-) -> tuple[Value, Index, int]:
+    b: LoopBuilder, place: tuple[Value, Index, Index], channel: Index
+) -> tuple[Value, Index, Index]:
     pointer, at, stride = place
     return pointer, b.add(at, b.mul(channel, stride)), stride
 

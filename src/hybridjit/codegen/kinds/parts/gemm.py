@@ -21,8 +21,8 @@ from .partial import read_pair, read_scalar
 class Rows:
     """How A is laid out: elements from row to row, and from k to k."""
 
-    row_step: int
-    k_step: int
+    row_step: Index
+    k_step: Index
 
 
 LINE_BYTES = 64
@@ -111,6 +111,8 @@ class Ahead:
 # dense layer of 16,384 positive numbers is off by 3e-6 then, as NumPy's is by 2e-6; with 8,192 in a
 # row it is off by 1.3e-5. A multiple of every unrolling.
 LONGEST = 512
+# Products of a sum whose length the call gives: longer ones are sums of sums.
+MOST_GIVEN = 4 * LONGEST
 
 
 def line_elements(b: LoopBuilder) -> int:
@@ -188,8 +190,8 @@ def rank_one(
     b: LoopBuilder,
     x: Value,
     w: Value,
-    offset: int,
-    k: int,
+    offset: Index,
+    k: Index,
     rows: Rows,
     nv: int,
     accs: Sequence[Value],
@@ -203,16 +205,20 @@ def rank_one(
     if reach[0] == reach[1]:
         return list(accs)
     lanes = [sum_.type.count for sum_ in accs[reach[0] * nv : reach[0] * nv + nv]]
-    vectors = [b.narrowed(b.load(w, (k * nv + j) * b.lanes), n) for j, n in enumerate(lanes)]
+    vectors = [
+        b.narrowed(b.load(w, b.mul(b.add(b.mul(k, nv), j), b.lanes)), n)
+        for j, n in enumerate(lanes)
+    ]
     order = range(nv) if len(set(lanes)) == 1 else range(nv - 1, -1, -1)
     read, add = (read_pair, b.add_pairs) if is_in_pairs(b) else (read_scalar, b.fma)
     result = list(accs)
     for m in range(*reach):
-        value = b.splat(read(b, x, m * rows.row_step + offset))
+        at = b.add(b.mul(m, rows.row_step), offset)
+        value = b.splat(read(b, x, at))
         for j in order:
             factor = value
             if lanes[j] < b.lanes:
-                factor = _in_half(b, x, m * rows.row_step + offset, value)
+                factor = _in_half(b, x, at, value)
             result[m * nv + j] = add(factor, vectors[j], result[m * nv + j])
     return result
 
@@ -231,7 +237,8 @@ def _add_single(
     vectors = [b.load(w, (pairs * nv + j) * b.lanes) for j in range(nv)]
     result = list(accs)
     for m in range(*reach):
-        bits = b.load_scalar(x, m * rows.row_step + pairs * rows.k_step)
+        at = b.add(b.mul(m, rows.row_step), b.mul(pairs, rows.k_step))
+        bits = b.load_scalar(x, at)
         value = b.splat(b.b.zext(bits, I32))
         for j, vector in enumerate(vectors):
             result[m * nv + j] = b.add_pairs(value, vector, result[m * nv + j])
@@ -242,7 +249,7 @@ def multiply(
     b: LoopBuilder,
     x: Value,
     w: Value,
-    size: int,
+    size: Index,
     unroll: int,
     rows: Rows,
     nv: int,
@@ -250,10 +257,15 @@ def multiply(
     reach: tuple[int, int],
     ahead: Ahead | None = None,
 ) -> list[Value]:
-    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round."""
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
+
+    A size that the call gives is not in pairs, and at most :data:`MOST_GIVEN`.
+    """
+    if not isinstance(size, int):
+        return _sum_given(b, x, w, size, unroll, rows, nv, accs, reach)
     if not is_in_pairs(b):
         return _sum_of_sums(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
-    pairs, step = size // 2, 2 * rows.k_step
+    pairs, step = size // 2, b.mul(2, rows.k_step)
     rows = Rows(rows.row_step, step)
     sums = _sum_of_sums(b, x, w, pairs, unroll, rows, nv, accs, reach, ahead)
     return _add_single(b, x, w, pairs, rows, nv, sums, reach) if size % 2 else sums
@@ -274,7 +286,7 @@ def _sum_of_sums(
     """A long sum is one of sums of ``LONGEST`` steps: the error of a sum in f32 grows with the
     number of additions that follow each other.
     """
-    if size <= 4 * LONGEST:
+    if size <= MOST_GIVEN:
         return _sum(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
     whole = size - size % LONGEST
     first, last = reach[0] * nv, reach[1] * nv
@@ -319,11 +331,38 @@ def _sum(
             if ahead is not None:
                 ahead.ask(b, loop.index, unroll)
             for u in range(unroll):
-                values = rank_one(b, xk, wk, u * rows.k_step, u, rows, nv, values, reach)
+                values = rank_one(b, xk, wk, b.mul(u, rows.k_step), u, rows, nv, values, reach)
             loop.yields(values[first:last])
         done[first:last] = loop.results
     else:
         whole = 0
     for k in range(whole, size):
-        done = rank_one(b, x, w, k * rows.k_step, k, rows, nv, done, reach)
+        done = rank_one(b, x, w, b.mul(k, rows.k_step), k, rows, nv, done, reach)
     return done
+
+
+def _sum_given(
+    b: LoopBuilder,
+    x: Value,
+    w: Value,
+    size: Value,
+    unroll: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Value],
+    reach: tuple[int, int],
+) -> list[Value]:
+    """The same sum, in the same order, of a number of products that the call gives."""
+    whole = b.mul(b.b.udiv(size, b.i64(unroll)), unroll)
+    first, last = reach[0] * nv, reach[1] * nv
+    carry = list(accs[first:last])
+    for name, start, stop, step in (("k", 0, whole, unroll), ("rest", whole, size, 1)):
+        with b.loop(name, start, stop, step, carry=carry, most=MOST_GIVEN // step) as loop:
+            xk = b.at(x, b.mul(loop.index, rows.k_step))
+            wk = b.at(w, b.mul(loop.index, nv * b.lanes))
+            values = [*accs[:first], *loop.carried, *accs[last:]]
+            for u in range(step):
+                values = rank_one(b, xk, wk, b.mul(u, rows.k_step), u, rows, nv, values, reach)
+            loop.yields(values[first:last])
+        carry = loop.results
+    return [*accs[:first], *carry, *accs[last:]]

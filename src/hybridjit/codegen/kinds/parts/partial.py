@@ -16,16 +16,20 @@ from ...llvm.types import I32, Pointer, Type, Value, constant_of
 
 
 def read_vector(
-    b: LoopBuilder, pointer: Value, index: Index, stride: Index, count: int, dtype: str = ""
+    b: LoopBuilder, pointer: Value, index: Index, stride: Index, count: Index, dtype: str = ""
 ) -> Value:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
-    Where no ``dtype`` is named, they are what the pointer says.
+    Where no ``dtype`` is named, they are what the pointer says. A count that is known at run time
+    alone takes strides of 0 and 1.
     """
     dtype = dtype or dtype_at(b, pointer)
     element = ELEMENTS[dtype].stored
     if stride == 0:
         raw = b.splat(b.load_scalar(pointer, index, element))
+    elif not isinstance(count, int):
+        assert stride == 1, "a count of the call takes elements that follow each other"
+        raw = b.load_first(pointer, index, count, element)
     elif stride == -1:
         raw = _read_backwards(b, pointer, index, count, element)
     elif stride != 1:
@@ -75,12 +79,12 @@ def write_vector(
     pointer: Value,
     index: Index,
     stride: Index,
-    count: int,
+    count: Index,
     dtype: str = "",
 ) -> None:
     """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
     raw = stored(b, value, dtype or dtype_at(b, pointer))
-    if stride != 1:
+    if stride != 1 and isinstance(count, int):
         b.store_strided(raw, pointer, index, stride, count)
     else:
         b.store_first(raw, pointer, index, count)

@@ -20,7 +20,7 @@ from ...spec import Instr, Program
 from .partial import read_vector, write_vector
 
 # A tensor's address, the element of it, and the stride from channel to channel.
-Address = tuple[Value, Index, int]
+Address = tuple[Value, Index, Index]
 
 
 def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[Value]:
@@ -67,7 +67,7 @@ def store_epilogue(
     value: Value,
     reads: Sequence[Address],
     writes: Sequence[Address],
-    lanes: int,
+    lanes: Index,
 ) -> None:
     """Store what the program makes of the anchor's ``value`` and its operands, ``lanes`` wide."""
     operands = [read_vector(b, *place, lanes) for place in reads]
