@@ -10,6 +10,7 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, is_
@@ -35,7 +36,7 @@ from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
-from ..runtime.variant import Variants
+from ..runtime.variant import Variant, Variants
 from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
@@ -47,6 +48,7 @@ from .training import TrainingGraph
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
+_LOG = logging.getLogger("hybridjit")
 _MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
@@ -190,18 +192,42 @@ class CachedGraph:
             variant, sizes = found
             return self.cache.add(types, variant.at(sizes), variant, is_compiled=False)
         known = {name: type_of_array(array) for name, array in params.items()}
+        made = self._compiled_for_all(variants, types, known)
+        if made is not None:
+            own = made.sizes_for(types)
+            assert own is not None, "guards hold for what they were recorded with"
+            return self.cache.add(types, made.at(own), made)
+        inputs = dict(zip(self.input_names, types))
+        executable = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
+        return self.cache.add(types, executable)
+
+    def _compiled_for_all(
+        self, variants: Variants, types: list[TensorType], known: Mapping[str, TensorType]
+    ) -> Variant | None:
+        """A variant for sizes that vary; None where none does, or where it cannot be compiled.
+
+        What is wrong with the sizes of this call is then said of them as they are.
+        """
         symbolic = variants.symbolic(types)
         if symbolic is None:
-            inputs = dict(zip(self.input_names, types))
-            made = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
-            return self.cache.add(types, made)
+            return None
         scope, sized = symbolic
         inputs = dict(zip(self.input_names, sized))
-        variant = compile_variant(self.outputs, inputs, known, scope, self.options, name=self.name)
+        try:
+            variant = compile_variant(
+                self.outputs, inputs, known, scope, self.options, name=self.name
+            )
+        except MXNetError:
+            return None
+        except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+            _LOG.warning(
+                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
+                self.name, error, exc_info=True,
+            )  # fmt: skip
+            variants.give_up()
+            return None
         variants.add(variant)
-        own = variant.sizes_for(types)
-        assert own is not None, "guards hold for what they were recorded with"
-        return self.cache.add(types, variant.at(own), variant)
+        return variant
 
     def _variants_now(self) -> Variants:
         """The variants for the switches of this moment."""

@@ -208,6 +208,10 @@ class Variants:
             self.variants.remove(min(self.variants, key=lambda each: each.used))
         self.variants.append(variant)
 
+    def give_up(self) -> None:
+        """Make no size symbolic any more."""
+        self._dynamic = False
+
     def _are_narrow(self) -> bool:
         """Whether the variants serve too few signatures each to be worth compiling."""
         served = sum(variant.served for variant in self.variants)
