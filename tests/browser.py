@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE
+
 PROGRAM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
@@ -25,7 +27,6 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe",
 )  # fmt: skip
-_PATIENCE = 60.0
 _OF_THE_BROWSER = ("Target.", "Tracing.")  # not of its page
 
 
@@ -60,7 +61,7 @@ class Browser:
 
     def wait_for(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first message that ``is_it``; all others are noted."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             message = self._next(deadline)
             self._note(message)
@@ -71,7 +72,7 @@ class Browser:
         while b"\0" not in self._rest:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._reads], [], [], left)[0]:
-                raise BrowserError(f"no answer for {_PATIENCE} s")
+                raise BrowserError(f"no answer for {PATIENCE} s")
             piece = os.read(self._reads, 1 << 16)
             if not piece:
                 raise BrowserError("the browser has ended")
@@ -187,6 +188,6 @@ def browsing(folder: Path) -> Iterator[Browser]:
         yield browser
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
         os.close(ours_out)
         os.close(ours_in)

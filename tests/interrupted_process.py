@@ -25,14 +25,13 @@ from hybridjit.config import SWITCHES, config
 from hybridjit.context import current_context
 from hybridjit.gluon import naming
 from hybridjit.name import NameManager
+from patience import PATIENCE
 
 Values = dict[str, np.ndarray]
 
 # Calls with four inputs: those of one shape follow each other, the first of another thread too.
 EIGHT = [0, 2, 0, 2, 1, 3, 1, 3]
 FOUR = [1, 3, 0, 2]
-
-PATIENCE = 20.0  # seconds for what takes a moment
 
 
 # ---- another thread, which sees whether this one left something behind
@@ -94,7 +93,7 @@ def held_locks() -> list[str]:
     """The locks that a fork waits for and that another thread than this one holds."""
     found = []
     for rank, lock in forks._locks.items():
-        if lock.acquire(timeout=0.5):
+        if lock.acquire(timeout=20):
             lock.release()
         else:
             found.append(rank.name)

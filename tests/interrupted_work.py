@@ -23,7 +23,6 @@ from hybridjit.io import DataBatch
 from hybridjit.passes import split_batch
 from interrupted_process import (
     EIGHT,
-    PATIENCE,
     Process,
     Subject,
     large_net,
@@ -31,6 +30,7 @@ from interrupted_process import (
     small_net,
     two_net,
 )
+from patience import PATIENCE
 
 CASES: dict[str, type[Case]] = {}
 

@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).parent.parent
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -72,7 +74,7 @@ def run(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """A program with the environment's commands on its path and no cache of objects."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "PATH": path, **settings}
-    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
+    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE)
 
 
 def main(page: str) -> None:

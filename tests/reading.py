@@ -35,6 +35,7 @@ from hybridjit.formats.onnx.messages import read_model
 from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.graph import make_graph
 from hybridjit.onnx.operators import KNOWN
+from patience import PATIENCE
 
 MEMORY = 64 << 20
 SECONDS = 10.0  # of the processor for one file, traced; far more than any needs
@@ -130,7 +131,7 @@ for path in sys.argv[1:]:
 def read_apart(paths: Iterable[Path]) -> list[Reading]:
     """Read each graph file in a process that did nothing before: ten times as fast as traced."""
     command = [sys.executable, "-c", _READER, *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return [Reading(*json.loads(line)) for line in done.stdout.splitlines()]
 
@@ -154,18 +155,24 @@ def address_space(beyond: int) -> Iterator[None]:
 
 @contextmanager
 def hurry(seconds: int) -> Iterator[None]:
-    """Raises AssertionError where the block is after so many seconds, also in a system call."""
+    """Raises AssertionError where the block is after so many seconds of the processor.
+
+    Also in a system call that waits, after seconds that no busy machine needs.
+    """
 
     def broken(*_: object) -> None:
-        raise AssertionError(f"not done after {seconds} s")
+        raise AssertionError(f"not done after {seconds} s of the processor, or {PATIENCE:.0f} s")
 
-    before = signal.signal(signal.SIGALRM, broken)
-    signal.alarm(seconds)
+    before = [signal.signal(number, broken) for number in (signal.SIGPROF, signal.SIGALRM)]
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in zip((signal.SIGPROF, signal.SIGALRM), before):
+            signal.signal(number, handler)
 
 
 # Formats: a context that gives the two functions

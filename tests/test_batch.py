@@ -20,6 +20,7 @@ from hybridjit import batch, gluon, nd, sym
 from hybridjit.batch import Predictor
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
+from patience import PATIENCE
 
 FOLDER = Path(__file__).parent.parent / "examples" / "digits"
 SHAPE = (1, 28, 28)
@@ -171,7 +172,7 @@ class TestWorkers:
             "print(hybridjit.get_num_threads())\n"
         )
         command = [sys.executable, "-c", code, str(MODEL), str(tmp_path)]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert run.stdout == "2\n", run.stderr
         assert any(tmp_path.iterdir())
 

@@ -20,6 +20,7 @@ from hybridjit.compat.absent import ABSENT, why_absent
 from hybridjit.compat.placeholders import PLACEHOLDERS
 from hybridjit.gluon import data
 from hybridjit.gluon.data.vision import transforms
+from patience import PATIENCE
 
 ALIASES = """
     import hybridjit
@@ -106,7 +107,7 @@ PROGRAM = """
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE
     )
 
 

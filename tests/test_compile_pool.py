@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,10 +23,10 @@ from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.compiler import new_log
 from hybridjit.config import override
 from hybridjit.errors import InternalError
+from patience import PATIENCE, wait_until
 
 TARGET = find_target()
 BOOT = compile_pool._start_worker
-PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -68,13 +67,6 @@ def jobs(count: int = 6) -> list[Job]:
 def objects(processes: int, work: list[Job]) -> list[bytes]:
     compile_jobs(work, TARGET, processes, lambda job: None)
     return [job.code for job in work]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 def instead_of_worker(monkeypatch: pytest.MonkeyPatch, program: str) -> list[subprocess.Popen]:

@@ -25,6 +25,7 @@ from hybridjit import autograd, gluon, nd
 from hybridjit.errors import MXNetError
 from hybridjit.kvstore import exchange, job
 from hybridjit.kvstore.dist import DistKVStore
+from patience import PATIENCE
 
 PROGRAM = Path(__file__).parent / "dist_program.py"
 
@@ -138,7 +139,7 @@ def together(monkeypatch):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         for failure in failures:
             raise failure
@@ -492,7 +493,7 @@ class TestProcesses:
             [*command, str(PROGRAM), str(folder), *words],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             env=os.environ | as_root | {"OMP_NUM_THREADS": "1"},
         )
 

@@ -17,6 +17,7 @@ import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit.codegen.packing import ConvPacking, StrassenPacking
 from hybridjit.nd.eviction import is_evicted
+from patience import PATIENCE
 
 UNITS, INPUTS = 700, 513  # 1.4 MB; neither is a multiple of a vector
 
@@ -239,7 +240,7 @@ net.hybridize()
 net(nd.ones((1, 700)))
 pid = os.fork()
 if pid == 0:
-    signal.alarm(30)
+    signal.alarm(900)
     os._exit(0 if (net.weight.data().asnumpy() == right).all() else 1)
 print(os.waitpid(pid, 0)[1], (net.weight.data().asnumpy() == right).all())
 """
@@ -247,7 +248,9 @@ print(os.waitpid(pid, 0)[1], (net.weight.data().asnumpy() == right).all())
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_in_the_child_of_a_fork():
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.stdout == "0 True\n", done.stderr
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 OUT = "a folder of its own"
@@ -31,7 +33,7 @@ def run(name: str, *arguments: str, encoding: str = "utf-8") -> subprocess.Compl
         capture_output=True,
         encoding=encoding,
         env=environment,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 
@@ -67,7 +69,7 @@ np.load = lambda path: data
 sys.exit(digits.main(["--count", "2"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert "Not as MXNet" in done.stderr
@@ -78,6 +80,6 @@ def test_digits_command_shows_the_generated_code():
     lines = run("digits.py", "--count", "1").stdout.splitlines()
     words = lines[lines.index("To see the generated code:") + 1].split()
     assert words[-1] == "plan,spec,asm"
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "plan " in done.stdout and ".text" in done.stdout

@@ -17,6 +17,7 @@ from hybridjit.errors import AttributeValueError, MXNetError, ShapeError
 from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
 from operator_cases import Case, attribute_case, verdict
+from patience import PATIENCE
 from running import run
 
 TOOL = Path(__file__).parent.parent / "tools" / "fuzz_attributes.py"
@@ -34,7 +35,7 @@ def judged(name: str, *shapes: tuple[int, ...], **attrs: object) -> str:
 def test_attributes_at_random():
     """300 calls; a hang or a crash ends a process of the tool's, not this one."""
     command = [sys.executable, str(TOOL), "--kind", "operators", "--count", "300"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     ran, wrong = (int(done.stdout.split(word)[0].split()[-1]) for word in (" ran", " wrong"))
     assert ran > 100 and not wrong

@@ -25,10 +25,10 @@ from hybridjit.forks import Rank, held_at_fork
 from interrupted_process import Process
 from interrupted_work import CASES, Call, Case
 from interrupting import Alarm, Breaker, alarm_of, breaker_of, evenly, interrupted
+from patience import PATIENCE
 
 SECONDS = 0.5  # for each piece of work, beside its setting up
 LEAST = 5  # places tried even if one takes longer
-LONGEST = 120.0  # seconds after which something hangs
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def process() -> Iterator[Process]:
     """This process on two threads, with a guard against hanging and no surprise collections."""
     before, folder = hybridjit.get_num_threads(), config.cache_dir
     hybridjit.set_num_threads(2)
-    faulthandler.dump_traceback_later(LONGEST, exit=True)
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
     gc.collect()
     gc.disable()
     made = Process()

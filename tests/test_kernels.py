@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hybridjit.codegen.kinds import all_emitters
+from patience import PATIENCE
 
 PROGRAM = Path(__file__).parent / "guarded.py"
 # Kinds whose vectors hold float64 where the data are that.
@@ -34,7 +35,9 @@ def run_guarded(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess[s
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(PROGRAM), *arguments]
         environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": folder}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=PATIENCE
+        )
 
     return run
 

@@ -29,6 +29,7 @@ from hybridjit.library import interface as kinds
 from hybridjit.library.header import header_text
 from hybridjit.library.interface import Array, Interface
 from hybridjit.library.targets import find_targets
+from patience import PATIENCE
 from recorded import CASES, arrays_of, as_list, block_of
 from recorded import FOLDER as RECORDED
 
@@ -49,7 +50,7 @@ def tool(name: str) -> str:
 
 def ran(*words: object, status: int = 0) -> str:
     """What a program prints. It ends with ``status``."""
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -431,7 +432,7 @@ print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
         for words in ((f"{mapped}.so", path), (path,)):
             done = subprocess.run(
                 [sys.executable, "-c", program, *map(str, words)],
-                capture_output=True, text=True, timeout=300,
+                capture_output=True, text=True, timeout=PATIENCE,
             )  # fmt: skip
             said = done.stderr.splitlines()[-1]
             assert "MXNetError" in said and ("weights" in said or "not a file" in said)

@@ -24,6 +24,7 @@ from hybridjit.config import override
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Instance
 from neighbours import LAYERS, LIVE, Network, inside, layer, live, network
+from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -69,7 +70,17 @@ def made(make):
 
 def latency(run, where="hybridjit/runtime"):
     "Seconds from a signal to the exception of its handler, which comes in a call, not before it."
+    "The least of several: a busy machine has other things to do in between."
     signal.signal(signal.SIGALRM, interrupt)
+    found = []
+    for _ in range(10):
+        took = one_latency(run, where)
+        found += [] if took is None else [took]
+        if found and min(found) < 0.1:
+            break
+    return min(found)
+
+def one_latency(run, where):
     for _ in range(20):
         start = time.perf_counter()
         signal.setitimer(signal.ITIMER_REAL, 0.5)
@@ -80,14 +91,14 @@ def latency(run, where="hybridjit/runtime"):
             frames = traceback.extract_tb(error.__traceback__)
             if any(where in frame.filename for frame in frames):
                 return took
-    return -1.0
+    return None
 """
 
 
-def output(program: str, *arguments: str, seconds: float = 100) -> str:
+def output(program: str, *arguments: str) -> str:
     """What a program prints; it comes to its end without an error."""
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM + program, *arguments]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout
 
@@ -117,7 +128,7 @@ with hybridjit.threads(count):
     ],
 )
 def test_ctrl_c_is_heard_in_the_middle_of_a_call(name, way, count, seconds):
-    """It takes less than 100 ms, and on a busy machine not many times as long."""
+    """It takes less than 100 ms, and once in ten times on a busy machine not many times as long."""
     first, second = map(float, output(HEARD, name, way, str(count)).split())
     assert 0 <= first < seconds
     assert 0 <= second < seconds
@@ -160,7 +171,7 @@ with hybridjit.threads(2):
     except hybridjit.MXNetError as raised:
         error = str(raised)
     if pid == 0:
-        signal.alarm(60)
+        signal.alarm(900)
         good = "forked" in error and (net(x).asnumpy() == right).all()
         os._exit(0 if good else 1)
     assert error is None and (found == right).all()
@@ -322,16 +333,16 @@ HUGE_UNITS = {
 
 @pytest.mark.parametrize("name", HUGE_UNITS)
 def test_a_huge_unit_of_work_polls_inside(name):
-    """Between two polls is less than 0.1 s, and on a busy machine not many times as much."""
+    """Between two polls are less than 0.1 s of the processor, and not many times as much."""
     bound = Bound(HUGE_UNITS[name])
     for number, made in enumerate(bound.calls):
-        times = [time.perf_counter()]
+        times = [time.thread_time()]
 
         def poll(times: list[float] = times) -> bool:
-            times.append(time.perf_counter())
+            times.append(time.thread_time())
             return times[-1] - times[0] > 3
 
         bound.run(number, poll)
-        times.append(time.perf_counter())
+        times.append(time.thread_time())
         longest = max(after - before for before, after in zip(times, times[1:]))
         assert longest < 0.5, (made.spec, longest, len(times))

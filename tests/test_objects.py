@@ -21,6 +21,7 @@ from hybridjit import gluon, nd
 from hybridjit.codegen.build import generate, objects
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.config import override
+from patience import PATIENCE
 from reading import address_space, hurry
 
 NAME = "spec of a kernel"
@@ -438,5 +439,5 @@ def test_processes_that_fill_one_cache_at_once(tmp_path):
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": str(tmp_path / "objects")}
     command = [sys.executable, "-W", "error", "-c", RACE]
     running = [subprocess.Popen(command, env=environment) for _ in range(3)]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert [process.wait(PATIENCE) for process in running] == [0, 0, 0]
     assert not list((tmp_path / "objects").glob(".new-*"))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from hybridjit.codegen.build import compile_pool
 from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
 from hybridjit.runtime import binding
 from hybridjit.runtime.threads import THREADS
+from patience import PATIENCE
 
 HAS_FORK = hasattr(os, "fork")
 
@@ -46,7 +48,9 @@ def run_file(path: Path, program: str, *words: str) -> str:
     path.write_text(program)
     command = [sys.executable, "-W", "error", str(path), *words]
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "2"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, env=environment
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -141,7 +145,7 @@ x = nd.array(np.random.default_rng(1).standard_normal((40, 50)))
 right = net(x).asnumpy()
 
 def serve():
-    signal.alarm(60)
+    signal.alarm(900)
     for _ in range(100):
         if not (net(x).asnumpy() == right).all():
             return 1
@@ -196,27 +200,40 @@ def test_exit_while_daemon_threads_call_and_compile(tmp_path, seconds):
 # ---- quiet ---------------------------------------------------------------------------------------
 
 
+def least_used(work: Callable[[], None]) -> float:
+    """Seconds of the processor that the process takes meanwhile: the least of a few times.
+
+    Programs beside this one empty the caches, which costs it some.
+    """
+    used = []
+    for _ in range(5):
+        time.sleep(0.05)
+        before = time.process_time()
+        work()
+        used.append(time.process_time() - before)
+    return min(used)
+
+
 def test_nothing_spins_between_calls():
     """Whoever else computes has the cores: after a call, all threads are asleep at once."""
     with mx.threads(3):
         net, x = make_net(), nd.array(ROWS)
         for _ in range(5):
             net(x)
-        time.sleep(0.05)
-        before = time.process_time()
-        time.sleep(0.5)
-        assert time.process_time() - before < 0.01
+        assert least_used(lambda: time.sleep(0.5)) < 0.01
 
 
 def test_ten_calls_a_second_take_less_than_a_hundredth_of_a_core():
     with mx.threads(2):
         net, x = make_net(), nd.array(ROWS)
         net(x)
-        before = time.process_time()
-        for _ in range(10):
-            time.sleep(0.1)
-            net(x)
-        assert time.process_time() - before < 0.01 * 10 * 0.1 * 2  # two threads, a loaded machine
+
+        def ten_calls() -> None:
+            for _ in range(10):
+                time.sleep(0.1)
+                net(x)
+
+        assert least_used(ten_calls) < 0.01 * 10 * 0.1 * 2  # of two threads
 
 
 def test_one_thread_means_none_but_the_callers(monkeypatch):

@@ -17,6 +17,7 @@ import hybridjit
 from hybridjit import autograd, gluon, nd
 from hybridjit.codegen.build import compile_pool, generate
 from hybridjit.errors import ShapeError
+from patience import PATIENCE
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 PREFIX = str(DIGITS / "digits")
@@ -52,7 +53,7 @@ def programs_output(program: str, **settings: str) -> str:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -100,7 +101,7 @@ def child():
 def exit_code_of_a_child():
     pid = os.fork()
     if pid == 0:
-        signal.alarm(30)  # ends a child that waits for a lock that nobody will release
+        signal.alarm(900)  # ends a child that waits for a lock that nobody will release
         good = False
         try:
             good = child()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hybridjit.codegen.llvm.jit import find_target
+from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 NARROWER = 'os.environ.get("HYBRIDJIT_TARGET", "")'
@@ -19,7 +20,7 @@ def run_rounds(folder: Path, condition: str) -> subprocess.CompletedProcess[str]
     file = folder / "test_condition.py"
     file.write_text(f"import os\n\n\ndef test_condition():\n    assert {condition}\n")
     command = [sys.executable, "tools/rounds.py", "-q", "-p", "no:cacheprovider", str(file)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_last_line_is_the_summary_of_this_cpu(tmp_path):

@@ -27,6 +27,7 @@ from hybridjit.gluon import hybrid, nn, training
 from hybridjit.runtime import cache
 from hybridjit.runtime.cache import LEAST_SIGNATURES
 from hybridjit.runtime.threads import Pool, threads
+from patience import PATIENCE
 from recorded import NETWORKS, arrays_of, as_list, block_of
 from test_fuzz_graphs import tool
 
@@ -290,7 +291,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def test_outputs_do_not_ask_the_system_for_memory_at_every_call():
     """An output of 1.3 MB and its copy are 640 pages: asked for again by each call, 12,800."""
     command = [sys.executable, "-c", FAULTS]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert int(run.stdout) < 640
 
 
@@ -693,10 +694,10 @@ def test_callers_at_the_same_time_share_the_threads():
         used.append((name, tid, threads))
         if name == "a" and tid == 0:
             second.start()
-            assert second_runs.wait(60)
+            assert second_runs.wait(PATIENCE)
         if name == "b":
             second_runs.set()
-            assert end_second.wait(60)
+            assert end_second.wait(PATIENCE)
 
     def call(name: str) -> None:
         steps = (ctypes.c_int64 * 2)(ctypes.cast(kernel, ctypes.c_void_p).value, ord(name))

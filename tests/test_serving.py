@@ -25,6 +25,7 @@ import pytest
 
 import hybridjit
 from hybridjit import nd
+from patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 SERVING = ROOT / "examples" / "serving"
@@ -64,7 +65,7 @@ class Service:
         self.wait_until(lambda: self.get("/health/ready")["status"] == "ready")
 
     def wait_until(self, is_so) -> None:
-        for _ in range(600):
+        for _ in range(9000):
             with contextlib.suppress(OSError):
                 if is_so():
                     return
@@ -75,7 +76,7 @@ class Service:
     def request(self, path: str, body: bytes | None = None, kind: str = "") -> bytes:
         headers = {"Content-Type": kind} if kind else {}
         asked = urllib.request.Request(self.url + path, body, headers)
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
             return answer.read()
 
     def get(self, path: str):
@@ -96,7 +97,7 @@ class Service:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
+        code = self.process.wait(PATIENCE)
         self.log.close()
         return code
 
@@ -194,7 +195,7 @@ class TestService:
         }
         words = [sys.executable, "-c", "import app"]
         done = subprocess.run(
-            words, cwd=SERVING, env=environment, capture_output=True, text=True, timeout=120
+            words, cwd=SERVING, env=environment, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         kernels = re.findall(r"^ +[\d.]+ ms  (\w+) .* mr=", done.stderr, re.M)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -16,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_interrupts_at_random_times(count):
     """No call hangs or gives other bits, and nothing spins; ``tools/storm.py`` makes a long one."""
     command = [sys.executable, "tools/storm.py", "--interrupts", "1500", "--threads", str(count)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{count} threads: 1500 interrupts" in ran.stdout
 
@@ -55,6 +57,11 @@ def test_a_call_runs_on_as_many_threads_as_the_system_makes():
     """Stacks find no room, and glibc keeps none of threads that ended; later there is room."""
     own = {**os.environ, "GLIBC_TUNABLES": "glibc.pthread.stack_cache_size=0"}
     ran = subprocess.run(
-        [sys.executable, "-c", FEW], cwd=ROOT, env=own, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", FEW],
+        cwd=ROOT,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert (ran.stdout, ran.stderr) == ("True [3]\n", "")

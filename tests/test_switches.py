@@ -15,6 +15,7 @@ from hybridjit.compiler import new_log
 from hybridjit.config import MAX_THREADS, PREFIX, Config, config, override
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
+from patience import PATIENCE
 
 NO_COUNTS = ["²", "9" * 5000, "1e3", "x", "0", "-3", "1.5", "3 4", str(MAX_THREADS + 1), "١"]
 
@@ -65,7 +66,7 @@ def test_the_first_call_computes_whatever_the_environment_says():
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
     )
     assert done.stdout == "(2, 3)\n", done.stderr
     assert "OMP_NUM_THREADS='²' is not used" in done.stderr

@@ -33,6 +33,7 @@ from .messages import Layout, laid_out, portable, post, received
 from .workers import Make, Ticket, failed, raised
 
 _GRACE = 2.0  # seconds that a worker has to end by itself
+_DYING = 20.0  # seconds until a worker that closed its pipe has an exit code: a moment
 # Tasks that a worker has at a time. They and their answers fit into the buffers of a socket, so
 # neither side ever waits in `send` for one that waits in `send`.
 _AT_ONCE = 4
@@ -192,7 +193,7 @@ class _Worker:
                 return  # it ended, which is heard next
 
     def _how_it_ended(self) -> str:
-        self.process.join(_GRACE)
+        self.process.join(_DYING)
         code = self.process.exitcode
         how = "closed its connection" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
