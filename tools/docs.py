@@ -29,8 +29,8 @@ from hybridjit.formats.mxnet import params, symbol_nodes, symbol_reader, symbol_
 from hybridjit.formats.onnx import messages
 from hybridjit.ir.kinds import KINDS
 from hybridjit.onnx import importer
-from hybridjit.ops import all_ops, attrs
-from hybridjit.ops.namespace import SUBMODULES, signature
+from hybridjit.ops import all_ops, attrs, manual
+from hybridjit.ops.namespace import SUBMODULES, input_slots, is_variadic, signature
 from hybridjit.ops.record import OpDef
 from hybridjit.ops.vision.region_bins import MOST_SAMPLES
 
@@ -42,6 +42,7 @@ OPERATORS_INTRO = """# Operators
 
 Each operator is a function of `nd` and `sym` under the same name. Its arguments are the input
 arrays, then the attributes. `out=` of `nd` writes into an array, `name=` of `sym` names the node.
+Shapes, types and attribute values that an operator does not take raise `MXNetError`.
 
 """
 FAMILIES = {
@@ -270,12 +271,15 @@ def _operator(op: OpDef) -> str:
     call = f"{name}{_arguments_of(op)}"
     doc = op.doc.strip()
     text = f"## {name}\n\n```text\n{call}\n```\n\n{doc}\n\n{also}"
-    if op.attrs:
-        rows = [
-            (f"`{a.name}`", a.type.rstrip("~"), "required" if a.required else f"`{a.default!r}`")
-            for a in op.attrs
-        ]
-        text += table(("Attribute", "Type", "Default"), rows)
+    inputs = ("*data",) if is_variadic(op) else input_slots(op)
+    rows = [(f"`{name}`", "array", manual.input_text(op, name)) for name in inputs]
+    rows += [
+        (f"`{attr.name}`", manual.attribute_type(attr), manual.attribute_text(op, attr))
+        for attr in op.attrs
+    ]
+    text += table(("Argument", "Type", "Meaning"), rows)
+    if op.name in manual.EXAMPLES:
+        text += f"\n```pycon\n{manual.EXAMPLES[op.name].strip()}\n```\n"
     return text.rstrip("\n") + "\n"
 
 

@@ -16,11 +16,17 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import Parameter
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..late import Late
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
 from .registry import all_names, find, lookup
+
+if TYPE_CHECKING:
+    from . import manual
+else:
+    manual = Late(".manual", __package__)  # with the first function: 0.4 ms
 
 Function = Callable[..., Any]
 # invoke(op, called, tensors by input name, everything else by name)
@@ -214,7 +220,7 @@ def _function(op: OpDef, name: str, invoke: Invoke, options: tuple[str, ...]) ->
     make = _variadic_function if is_variadic(op) else _fixed_function
     function = make(op, name, invoke, options)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(op.name)
+    function.__doc__ = _documentation(op.name, options)
     function.__signature__ = _shared_signature(op.name, options)  # type: ignore[attr-defined]
     return function
 
@@ -269,18 +275,9 @@ def _admits_none(attr: Attr) -> bool:
 
 
 @cache
-def _documentation(main_name: str) -> str:
+def _documentation(main_name: str, options: tuple[str, ...]) -> str:
     op = lookup(main_name)
-    lines = [op.doc]
-    if op.attrs:
-        lines += ["", "Attributes:"]
-        lines += [f"    {attr.name}: {_attribute_line(attr)}" for attr in op.attrs]
-    return "\n".join(lines)
-
-
-def _attribute_line(attr: Attr) -> str:
-    kind = attr.type.rstrip("~")
-    return f"{kind}, required" if attr.required else f"{kind}, default {attr.default!r}"
+    return manual.documentation(op, ("*data",) if is_variadic(op) else input_slots(op), options)
 
 
 def _attribute_variants(op: OpDef) -> Iterator[dict[str, object]]:

@@ -297,7 +297,7 @@ operation(
     reversed_scalar="_rpower_scalar _RPowerScalar",
 )
 MAXIMUM = operation(
-    "The larger; NaN if either is.",
+    "The larger element; NaN if either is NaN.",
     exactly(np.maximum),
     lambda b, x, y: b.max(x, y),
     strict="_maximum _Maximum",
@@ -306,7 +306,7 @@ MAXIMUM = operation(
     on_stored=_OF_UNION,
 )
 MINIMUM = operation(
-    "The smaller; NaN if either is.",
+    "The smaller element; NaN if either is NaN.",
     exactly(np.minimum),
     lambda b, x, y: b.min(x, y),
     strict="_minimum _Minimum",
@@ -376,7 +376,7 @@ _logical(
 _logical(
     "or", "Or", np.logical_or, lambda b, x, y: b.mask_or(x, y), "1 where either is nonzero, else 0."
 )
-_logical("xor", "Xor", np.logical_xor, _mask_xor, "1 where one alone is nonzero, else 0.")
+_logical("xor", "Xor", np.logical_xor, _mask_xor, "1 where exactly one is nonzero, else 0.")
 
 
 def _some_equal_types(ins: Types, outs: Types, *, num_args: int) -> tuple[Types, Types]:

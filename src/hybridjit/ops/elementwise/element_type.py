@@ -54,7 +54,7 @@ CAST = register(
     expand=_unless_cast,
     grad=_grad_cast,
     aliases="cast",
-    doc="Another element type, as C converts.",
+    doc="Cast to another element type, as C converts.",
 )
 
 
@@ -130,5 +130,5 @@ AMP_MULTICAST = register(
     infer=_multicast_types,
     expand=_separate_casts,
     outputs=_numbered("output"),
-    doc="float16 and float32 cast to the wider of those that are there.",
+    doc="Cast float16 and float32 inputs to the widest type among them.",
 )

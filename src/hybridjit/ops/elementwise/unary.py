@@ -218,31 +218,37 @@ unary(
     "floor",
     on_integers(np.copy)(np.floor),
     lambda b, x: b.floor(x),
-    "Largest whole <= x.",
+    "Largest integer <= x.",
     traits=_AS_OPERAND,
 )
 unary(
     "ceil",
     on_integers(np.copy)(np.ceil),
     lambda b, x: b.ceil(x),
-    "Smallest whole >= x.",
+    "Smallest integer >= x.",
     traits=_AS_OPERAND,
 )
 unary(
     "trunc",
     on_integers(np.copy)(np.trunc),
     lambda b, x: b.trunc(x),
-    "Whole part of x.",
+    "Integer part of x.",
     traits=_AS_OPERAND,
 )
 unary(
     "fix",
     on_integers(np.copy)(np.trunc),
     lambda b, x: b.trunc(x),
-    "Nearest whole to zero.",
+    "Round towards zero.",
     traits=_AS_OPERAND,
 )
-unary("round", _round, _scalar_round, "Nearest whole, halves away from zero.", traits=_AS_OPERAND)
+unary(
+    "round",
+    _round,
+    _scalar_round,
+    "Round to the nearest integer, halves away from zero.",
+    traits=_AS_OPERAND,
+)
 unary(
     "_contrib_round_ste",
     _round,
@@ -252,7 +258,7 @@ unary(
     slope=straight_through,
     traits=_AS_HEAD,
 )
-unary("rint", _rint, _scalar_rint, "Nearest whole, halves down.", traits=_AS_OPERAND)
+unary("rint", _rint, _scalar_rint, "Round to the nearest integer, halves down.", traits=_AS_OPERAND)
 
 # Exponentials and roots
 SIGMOID = unary(

@@ -113,7 +113,7 @@ for name, twin, attrs, infer, ref, doc in (
         "offset:int=0",
         _infer_extractdiag,
         _extractdiag,
-        "A diagonal as a vector.",
+        "Extract a diagonal as a vector.",
     ),
     (
         "makediag",
@@ -121,7 +121,7 @@ for name, twin, attrs, infer, ref, doc in (
         "offset:int=0",
         _infer_makediag,
         _makediag,
-        "A vector as a diagonal.",
+        "Matrix with the vector as a diagonal.",
     ),
     (
         "extracttrian",

@@ -425,5 +425,5 @@ register(
     expand=_newer,
     outputs=_batchnorm_outputs,
     traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
-    doc="The first BatchNorm: axis 1.",
+    doc="BatchNorm of old files: axis 1.",
 )

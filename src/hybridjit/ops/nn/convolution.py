@@ -341,5 +341,5 @@ register(
     infer=_infer_convolution,
     expand=_newer,
     traits=Traits(in_single=True, multiply_adds=conv_cost),
-    doc="Convolution as old files name it.",
+    doc="Convolution, under the name of old files.",
 )

@@ -204,7 +204,7 @@ DECONVOLUTION = register(
     ref=_deconvolution,
     grad=_grad_deconvolution,
     traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=_cost),
-    doc="The transpose of Convolution; weight (C, num_filter/num_group, k...).",
+    doc="Transposed convolution; weight (C, num_filter/num_group, k...).",
 )
 
 

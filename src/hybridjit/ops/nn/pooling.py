@@ -164,5 +164,5 @@ register(
     grad=grad_pooling_v1,
     expand=_newer,
     traits=Traits(in_single=True, names_data=True),
-    doc="The first Pooling: its padding is real zeros.",
+    doc="Pooling of old files: its padding counts as zeros.",
 )

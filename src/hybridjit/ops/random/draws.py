@@ -220,7 +220,7 @@ def distribution(
         infer=_draw_types(check),
         ref=_from_attributes(draw, names),
         aliases=f"random_{name} {aliases}",
-        doc=f"Draws: {doc}",
+        doc=f"Random numbers: {doc}",
     )
     register(
         f"_random_{name}_like",
@@ -230,7 +230,7 @@ def distribution(
         infer=_draw_like_types(check),
         ref=_from_data(draw, names),
         grad=none_at_all,
-        doc=f"Draws in the shape of the data: {doc}",
+        doc=f"Random numbers in the shape of the data: {doc}",
     )
     register(
         f"_sample_{name}",
@@ -241,7 +241,7 @@ def distribution(
         ref=_from_arrays(draw),
         grad=none_at_all,
         aliases=f"sample_{name}",
-        doc=f"Draws for each element: {doc}",
+        doc=f"Random numbers for each element of the parameters: {doc}",
     )
 
 
@@ -250,7 +250,7 @@ distribution(
     "low:float=0 high:float=1",
     _uniform,
     _check_uniform,
-    "even over [low, high).",
+    "uniform over [low, high).",
     aliases="uniform",
 )
 distribution(
@@ -322,7 +322,7 @@ register(
     infer=_randint_types,
     ref=randint,
     aliases="random_randint",
-    doc="Integers even over [low, high).",
+    doc="Random integers, uniform over [low, high).",
 )
 
 
@@ -386,7 +386,7 @@ register(
     grad=_grad_multinomial,
     outputs=lambda get_prob, **attrs: ("output0", "output1") if get_prob else ("output",),
     aliases="sample_multinomial",
-    doc="Places drawn with the probabilities along the last axis.",
+    doc="Indices drawn with the probabilities along the last axis.",
 )
 
 
@@ -404,5 +404,5 @@ register(
     infer=same_type,
     ref=shuffle,
     aliases="shuffle",
-    doc="The rows of axis 0 in random order.",
+    doc="Shuffle the rows of axis 0.",
 )

@@ -58,5 +58,5 @@ register(
     infer=_types,
     ref=unique_zipfian,
     outputs=("output0", "output1"),
-    doc="Draws: rows of distinct classes, and how many draws each row took.",
+    doc="Random numbers: rows of distinct classes, and how many draws each row took.",
 )

@@ -100,7 +100,7 @@ SEQUENCE_MASK = register(
     expand=_unmasked,
     grad=_grad_mask,
     traits=_TRAITS,
-    doc="Overwrite the steps from each sample's length on.",
+    doc="Overwrite the steps after each sample's length.",
 )
 
 

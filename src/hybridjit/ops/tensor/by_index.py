@@ -97,7 +97,7 @@ TAKE = register(
     ref=take,
     grad=_grad_take,
     traits=Traits(on_stored=OnStored.TAKEN),
-    doc="Rows along an axis by index.",
+    doc="Select rows along an axis by index.",
 )
 
 
@@ -193,7 +193,7 @@ PICK = register(
     grad=_grad_pick,
     aliases="choose_element_0index",
     traits=Traits(samples=Samples.PICKED, stops=lambda attrs: (1,)),
-    doc="One element of each row along an axis.",
+    doc="Select one element of each row along an axis.",
 )
 
 
@@ -220,7 +220,7 @@ BATCH_TAKE = register(
     kernel="gather",
     infer=_infer_batch_take,
     ref=lambda a, indices: pick(a, indices, axis=1, keepdims=False, mode="clip"),
-    doc="One element of each row.",
+    doc="Select one element of each row.",
 )
 
 
@@ -291,7 +291,7 @@ GATHER_ND = register(
     ref=lambda data, indices: fresh(data[places_of(indices, data.shape)], data.dtype),
     grad=_grad_gather_nd,
     traits=Traits(stops=lambda attrs: (1,)),
-    doc="Elements or rows of data at index vectors.",
+    doc="Select elements or rows of data at index vectors.",
 )
 
 

@@ -70,13 +70,13 @@ def _identity(
 
 _identity(
     "_copy",
-    "The data.",
+    "Identity: the data.",
     aliases="identity",
     traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.HEAD),
 )
 _identity(
     "BlockGrad",
-    "The data; stops gradients.",
+    "Identity; its gradient is 0.",
     aliases="stop_gradient _sparse_stop_gradient",
     grad=none_at_all,
     traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.OPERAND),
@@ -90,7 +90,7 @@ def _grad_make_loss(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) 
 
 _identity(
     "make_loss",
-    "The data; a loss in training.",
+    "Identity; marks a loss in training.",
     aliases="_sparse_make_loss",
     output="loss",
     grad=_grad_make_loss,
@@ -126,14 +126,14 @@ def _grad_scaled_loss(
 
 _identity(
     "MakeLoss",
-    "The data; a loss in training.",
+    "Identity; marks a loss in training.",
     "grad_scale:float=1 valid_thresh:float=0 normalization:batch|null|valid=null",
     grad=_grad_scaled_loss,
     traits=Traits(names_data=True, ignores_head=lambda attrs: True),
 )
 _identity(
     "_contrib_gradientmultiplier",
-    "The data; scales gradients.",
+    "Identity; multiplies the gradient by a factor.",
     "scalar:double=1 is_int:bool=True",
     grad=lambda g, ins, outs, douts, *, scalar, is_int: scaled(g, douts[0], scalar),
 )
@@ -238,7 +238,7 @@ register(
         training=lambda attrs: DROPPED,
         keeps_training=lambda attrs: attrs["mode"] == "always",
     ),
-    doc="The data at inference; with mode 'always' drops a fraction p even then.",
+    doc="Set elements to 0 with probability p, in training or with mode 'always'; else identity.",
 )
 
 
@@ -331,7 +331,7 @@ def _loss_output(name: str, attrs: str, label: Label, grad: Callable[..., object
         grad=grad,
         aliases="" if name == "SVMOutput" else f"_sparse_{name}",
         traits=Traits(loss_head=True, ignores_head=lambda attrs: True),
-        doc="The data; the label serves training only.",
+        doc="Identity; the label is read in training only.",
     )
 
 
@@ -430,5 +430,5 @@ register(
     infer=_like_data,
     expand=itself,
     traits=Traits(training=lambda attrs: _SPARSE_IN_TRAINING),
-    doc="The data; penalizes dense activations in training.",
+    doc="Identity; penalizes dense activations in training.",
 )

@@ -105,7 +105,7 @@ CONCAT = register(
     grad=grad_concat,
     traits=Traits(samples=Samples.JOINED, on_stored=OnStored.JOINED),
     aliases="concat _sparse_concat",
-    doc="Arrays one after the other along axis dim.",
+    doc="Concatenate arrays along axis dim.",
 )
 
 
@@ -150,7 +150,7 @@ STACK = register(
     infer=_stack_types,
     ref=_stack,
     expand=_stacked,
-    doc="Equal shapes side by side along a new axis.",
+    doc="Stack arrays of equal shape along a new axis.",
 )
 
 
@@ -184,7 +184,7 @@ moving(
     "reps:shape~!",
     _tiled,
     lambda data, reps: np.tile(data, reps),
-    "The whole array repeated along each axis.",
+    "Repeat the whole array along each axis.",
     expand=_repeated_whole,
     traits=Traits(names_data=True),
 )
@@ -218,7 +218,7 @@ moving(
     "repeats:int! axis:int?=None",
     _repeated,
     lambda data, repeats, axis: np.repeat(data, repeats, axis),
-    "Each element (or row of an axis) repeated.",
+    "Repeat each element, or each row of an axis.",
     expand=_repeated_each,
     traits=Traits(names_data=True),
 )
@@ -250,7 +250,7 @@ moving(
     "axis:shape~=() size:shape~=()",
     _axes_broadcast,
     lambda data, axis, size: np.broadcast_to(data, _axes_broadcast(data.shape, axis, size)),
-    "Axes of size 1 repeated to the sizes given.",
+    "Repeat axes of size 1 to the given sizes.",
     aliases="broadcast_axes",
     expand=_literal_axes,
 )

@@ -86,10 +86,10 @@ def _place(name: str, find: Computation, doc: str) -> OpDef:
 
 
 ARGMAX = _place(
-    "argmax", np.argmax, "Place of the first largest along an axis, in the data's type."
+    "argmax", np.argmax, "Index of the first largest element along an axis, in the data's type."
 )
 ARGMIN = _place(
-    "argmin", np.argmin, "Place of the first smallest along an axis, in the data's type."
+    "argmin", np.argmin, "Index of the first smallest element along an axis, in the data's type."
 )
 ARGMAX_CHANNEL = register(
     "argmax_channel",
@@ -354,7 +354,7 @@ TOPK = register(
         stops=lambda attrs: (0,) if attrs["ret_typ"] in ("indices", "mask") else (),
     ),
     outputs=_topk_names,
-    doc="The k largest or smallest along an axis: places, values, both, or a mask.",
+    doc="The k largest or smallest elements along an axis: indices, values, both, or a mask.",
 )
 
 
@@ -385,7 +385,7 @@ register(
     expand=_sort_parts,
     traits=Traits(parts_in_floats=True, total_outputs=2),
     outputs=("output0",),
-    doc="The values in order along an axis; flattened when axis is None.",
+    doc="Sort the elements along an axis; flattened when axis is None.",
 )
 register(
     "argsort",
@@ -400,5 +400,5 @@ register(
     grad=none_at_all,
     expand=_argsort_parts,
     traits=Traits(parts_in_floats=True),
-    doc="Places of the values in order along an axis.",
+    doc="Indices that sort the elements along an axis; equal ones keep their order.",
 )

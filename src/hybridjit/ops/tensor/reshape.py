@@ -257,12 +257,12 @@ def like(
 
 
 _simple("Flatten", "", flattened, "(n, rest) from (n, ...).", "flatten")
-_simple("expand_dims", "axis:int!", expanded, "One more axis, of size 1.")
+_simple("expand_dims", "axis:int!", expanded, "Insert an axis of size 1.")
 _simple(
     "squeeze",
     "axis:shape?=None",
     squeezed,
-    "Without axes of size 1.",
+    "Remove axes of size 1.",
     traits=Traits(names_data=True),
 )
 
@@ -294,7 +294,7 @@ register(
     expand=constant_of_shape("shape_array"),
     grad=none_at_all,
     traits=Traits(reads_shape=True),
-    doc="The shape, as int64 numbers.",
+    doc="The shape, as an int64 array.",
 )
 register(
     "size_array",
@@ -304,5 +304,5 @@ register(
     expand=constant_of_shape("size_array"),
     grad=none_at_all,
     traits=Traits(reads_shape=True),
-    doc="The number of elements, as one int64.",
+    doc="The number of elements, as an int64 array of size 1.",
 )

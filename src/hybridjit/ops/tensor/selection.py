@@ -131,7 +131,7 @@ register(
     ref=boolean_mask,
     grad=_grad_mask,
     traits=Traits(sized_by_values=True),
-    doc="The rows whose index is not 0; how many depends on values.",
+    doc="The rows whose index is not 0; their number depends on values.",
 )
 
 

@@ -56,7 +56,7 @@ moving(
     "axis:int! begin:int! end:int?!",
     _axis_sliced,
     _slice_axis,
-    "A part of one axis.",
+    "Slice of one axis.",
     axiswise=True,
     expand=_axis_part_as_slice,
 )
@@ -306,7 +306,7 @@ SLICE_CHANNEL = register(
     traits=Traits(names_data=True),
     outputs=lambda num_outputs, **attrs: Numbered("output", num_outputs),
     aliases="split",
-    doc="Equal pieces of one axis.",
+    doc="Split an axis into equal parts.",
 )
 
 

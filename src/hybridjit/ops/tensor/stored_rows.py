@@ -43,7 +43,7 @@ RETAIN = register(
     "data indices",
     expand=_retained,
     traits=Traits(on_stored=OnStored.RETAINED),
-    doc="Zeros with these rows of the data.",
+    doc="Keep these rows of the data, zeros elsewhere.",
 )
 
 

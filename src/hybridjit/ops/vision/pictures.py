@@ -156,7 +156,7 @@ register(
     infer=_infer_crop,
     ref=_crop,
     expand=_crop_as_slice,
-    doc="A rectangle of an HWC image.",
+    doc="Crop a rectangle of an HWC image.",
 )
 
 
@@ -204,7 +204,7 @@ register(
     infer=_infer_resize,
     ref=_resize,
     grad=_no_way_back,
-    doc="An HWC image in another size.",
+    doc="Resize an HWC image.",
 )
 
 

@@ -106,7 +106,7 @@ ROI_POOLING = register(
     ref=_roi_pooling,
     grad=_grad_roi_pooling,
     traits=Traits(total_outputs=2),
-    doc="Maximum of each bin of each region, on whole pixels.",
+    doc="Maximum of each bin of each region, at integer pixels.",
 )
 
 

@@ -117,7 +117,7 @@ register(
     "pooled_size:shape! spatial_scale:float[0,1]! sampling_ratio:int=-1",
     infer=_infer_rotated,
     ref=_rotated,
-    doc="Average of bilinear samples in each bin of each turned region.",
+    doc="Average of bilinear samples in each bin of each rotated region.",
 )
 
 

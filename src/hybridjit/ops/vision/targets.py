@@ -255,5 +255,5 @@ register(
     ref=_target,
     grad=none_at_all,
     outputs=("loc_target", "loc_mask", "cls_target"),
-    doc="What a single-shot detector should say at each anchor: offsets, their mask, classes.",
+    doc="Training targets of a single-shot detector at each anchor: offsets, their mask, classes.",
 )
