@@ -31,7 +31,7 @@ from .importer import (
     supported,
 )
 from .open_sizes import Imported, for_all_sizes, stand_in_shapes
-from .use import Use
+from .use import Use, key_of
 
 _NAMED = 4  # nodes of an unknown operator that an error names
 
@@ -196,10 +196,8 @@ def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -
     """The operators without a translation, by the uses that they have in the graph."""
     found: dict[str, str] = {}
     for number, node in nodes_of(graph):
-        is_own = node.domain in ("", "ai.onnx")
-        name = node.op_type if is_own else f"{node.domain}.{node.op_type}"
-        if name not in known:
-            found[str(Use(node, number, 0, None))] = name
+        if key_of(node) not in known:
+            found[str(Use(node, number, 0, None))] = key_of(node)
     return found
 
 

@@ -343,7 +343,7 @@ class Importer:
         before, self._use = self._use, use
         was_sized, self._is_sized = self._is_sized, any(x.sized for x in operands if x is not None)
         try:
-            made = known[use.op_type](self, use, *operands)
+            made = known[use.key](self, use, *operands)
         except MXNetError as error:
             raise located(error, str(use), _rows(use, operands)) from None
         except _MISFITS as error:

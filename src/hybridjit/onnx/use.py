@@ -11,14 +11,21 @@ from ..formats.onnx import messages
 from ..formats.onnx.tensors import read_array
 
 
+def key_of(node: messages.Node) -> str:
+    """The name of a node's operator, with its domain unless that is ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
 class Use:
     """One use of an ONNX operator.
 
+    key    the operator's name, with its domain unless that is ONNX's own
     opset  the version of the operators that the model asks for
     """
 
     def __init__(self, node: messages.Node, number: int, opset: int, folder: str | None) -> None:
         self.op_type = node.op_type
+        self.key = key_of(node)
         self.inputs = node.input
         self.outputs = node.output
         self.name = node.name or next(filter(None, node.output), f"{node.op_type}{number}")

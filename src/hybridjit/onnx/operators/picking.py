@@ -11,7 +11,7 @@ from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
 from .pointwise import as_number
-from .table import translates
+from .table import MICROSOFT, translates
 
 
 @translates("Gather")
@@ -64,7 +64,7 @@ def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
     return g.op("broadcast_add", wide, g.op("_mul_scalar", below, scalar=float(size)), at="place")
 
 
-@translates("GatherND")
+@translates("GatherND", MICROSOFT + "GatherND")
 def gather_nd(g: Importer, use: Use, x: Value, indices: Value) -> Value:
     """Parts by several numbers each, which stand along the last axis of the indices."""
     places = _counted(g, indices, g.shape(x)[use.number("batch_dims") :])

@@ -13,7 +13,7 @@ from ...types import shape_text
 from ..importer import Importer, Value, supported
 from ..use import Use
 from .narrow import narrowed, nearest_even
-from .table import translates
+from .table import MICROSOFT, translates
 
 _UNARY = {
     "Abs": "abs",
@@ -392,11 +392,16 @@ def swiglu(g: Importer, use: Use, a: Value, b: Value) -> Value:
     return g.op("broadcast_mul", gate, b)
 
 
-@translates("Gelu")
+@translates("Gelu", MICROSOFT + "Gelu")
 def gelu(g: Importer, use: Use, x: Value) -> Value:
     """x times the normal distribution's integral, or its approximation by tanh."""
     if use.text("approximate", "none") == "none":
         return g.op("LeakyReLU", x, act_type="gelu")
+    return tanh_gelu(g, x)
+
+
+def tanh_gelu(g: Importer, x: Value) -> Value:
+    """The approximation of gelu by tanh."""
     cube = g.op("_mul_scalar", g.op("_power_scalar", x, scalar=3.0, at="cube"), scalar=0.044715)
     inner = g.op("_mul_scalar", g.op("broadcast_add", x, cube), scalar=float(np.sqrt(2 / np.pi)))
     gate = g.op("_plus_scalar", g.op("tanh", inner, at="tanh"), scalar=1.0, at="gate")

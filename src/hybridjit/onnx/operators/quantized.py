@@ -12,7 +12,7 @@ from ..use import Use
 from .matrix import matmul
 from .narrow import nearest_even
 from .pointwise import cast_to
-from .table import translates
+from .table import MICROSOFT, translates
 from .windows import convolution
 
 _SINGLE, _WHOLE, _BYTE = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8")
@@ -83,13 +83,13 @@ def _numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value |
     return g.op("broadcast_mul", made, _single(g, _along(g, scale, x, use)), at="number")
 
 
-@translates("QuantizeLinear")
+@translates("QuantizeLinear", MICROSOFT + "QuantizeLinear")
 def quantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
     """Numbers as bytes."""
     return _quantized(g, use, x, scale, zero, use.number("output_dtype") or _code_of(g, zero))
 
 
-@translates("DequantizeLinear")
+@translates("DequantizeLinear", MICROSOFT + "DequantizeLinear")
 def dequantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
     """Bytes as the numbers that they stand for, of the scale's type."""
     made = _numbers(g, use, x, scale, zero)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..importer import Importer, Value
 from ..use import Use
-from .table import translates
+from .table import MICROSOFT, translates
 
 _REDUCTIONS = {
     "ReduceL1": "sum",
@@ -184,7 +184,7 @@ def one_hot(g: Importer, use: Use, indices: Value, depth: Value, values: Value) 
     return hot if axis == rank else g.op("transpose", hot, axes=tuple(order), at="order")
 
 
-@translates("Range")
+@translates("Range", MICROSOFT + "Range")
 def arange(g: Importer, use: Use, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers from a start to a limit."""
     first, last, step = (g.known(v, "a bound").item() for v in (start, limit, delta))

@@ -18,7 +18,7 @@ from ..importer import Importer, Value
 from ..use import Use
 from .narrow import bounded, nearest_even
 from .pointwise import to_shape
-from .table import translates
+from .table import MICROSOFT, translates
 
 _SHARPNESS = -0.75  # the coefficient of Keys' polynomials
 _WHOLE = np.dtype("int64")
@@ -51,7 +51,7 @@ def _places(count: int, corners: bool) -> np.ndarray:
     return (np.arange(count) * 2 + 1) / count - 1
 
 
-@translates("GridSample")
+@translates("GridSample", MICROSOFT + "GridSample")
 def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
     """Samples at places from -1 to 1, with zeros, the edge or a mirror around the elements."""
     mode = use.text("mode", "bilinear" if use.opset < 20 else "linear").removeprefix("bi")

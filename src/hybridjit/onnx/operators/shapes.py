@@ -13,7 +13,7 @@ from ..importer import Importer, Value, as_supported
 from ..use import Use
 from .pointwise import as_number, broadcast_shape, to_shape
 from .reduce import axes_of
-from .table import translates
+from .table import MICROSOFT, translates
 
 
 @translates("Constant")
@@ -301,7 +301,7 @@ def space_to_depth(g: Importer, use: Use, x: Value) -> Value:
     return g.op("Reshape", moved, shape=(n, c * block**2, h // block, w // block))
 
 
-@translates("Trilu")
+@translates("Trilu", MICROSOFT + "Trilu")
 def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
     """The upper or lower triangle of the last two axes, 0 elsewhere."""
     offset = 0 if k is None else g.ints(k, "k")[0]

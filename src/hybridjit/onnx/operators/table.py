@@ -7,6 +7,9 @@ from typing import TypeVar
 
 from ..importer import Translation
 
+MICROSOFT = "com.microsoft."
+"""Before the names of ONNX Runtime's own operators."""
+
 KNOWN: dict[str, Translation] = {}
 
 T = TypeVar("T", bound=Translation)
