@@ -18,7 +18,8 @@ from .windows import convolution
 _SINGLE, _WHOLE, _BYTE = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8")
 
 
-def _single(g: Importer, x: Value) -> Value:
+def single(g: Importer, x: Value) -> Value:
+    """``x`` in float32."""
     return x if g.dtype(x) == _SINGLE else g.op("Cast", x, dtype=_SINGLE, at="single")
 
 
@@ -39,17 +40,17 @@ def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
     return x
 
 
-def _quantized(
+def quantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
 ) -> Value:
     """round(x / scale) + zero, within the type's bounds; of floats without rounding to whole."""
-    ratio = g.op("broadcast_div", _single(g, x), _single(g, _along(g, scale, x, use)), at="ratio")
+    ratio = g.op("broadcast_div", single(g, x), single(g, _along(g, scale, x, use)), at="ratio")
     kind = NARROW.get(code)
     if isinstance(kind, NarrowFloat):
         return cast_to(g, ratio, code, bool(use.number("saturate", 1)))
     whole = nearest_even(g, ratio)
     if zero is not None:
-        whole = g.op("broadcast_add", whole, _single(g, _along(g, zero, x, use)), at="moved")
+        whole = g.op("broadcast_add", whole, single(g, _along(g, zero, x, use)), at="moved")
     low, high = _bounds(code)
     bound = g.op("clip", whole, a_min=low, a_max=high, at="bound")
     return g.stored(g.op("Cast", bound, dtype=supported(dtype_of(code, "it"))), code)
@@ -66,33 +67,33 @@ def _bounds(code: int) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
-def _code_of(g: Importer, zero: Value | None) -> int:
+def code_of(g: Importer, zero: Value | None) -> int:
     """Of the element type of a byte that stands for 0."""
     if zero is None:
         return CODES[_BYTE]
     return zero.stored or CODES[g.dtype(zero)]
 
 
-def _numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
+def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
     """(x - zero) * scale."""
-    made = _single(g, x)
+    made = single(g, x)
     if zero is not None:
-        made = g.op("broadcast_sub", made, _single(g, _along(g, zero, x, use)), at="centred")
+        made = g.op("broadcast_sub", made, single(g, _along(g, zero, x, use)), at="centred")
     if scale is None:
         return made
-    return g.op("broadcast_mul", made, _single(g, _along(g, scale, x, use)), at="number")
+    return g.op("broadcast_mul", made, single(g, _along(g, scale, x, use)), at="number")
 
 
 @translates("QuantizeLinear", MICROSOFT + "QuantizeLinear")
 def quantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
     """Numbers as bytes."""
-    return _quantized(g, use, x, scale, zero, use.number("output_dtype") or _code_of(g, zero))
+    return quantized(g, use, x, scale, zero, use.number("output_dtype") or code_of(g, zero))
 
 
 @translates("DequantizeLinear", MICROSOFT + "DequantizeLinear")
 def dequantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
     """Bytes as the numbers that they stand for, of the scale's type."""
-    made = _numbers(g, use, x, scale, zero)
+    made = numbers(g, use, x, scale, zero)
     dtype = g.dtype(scale)
     return made if g.dtype(made) == dtype else g.op("Cast", made, dtype=dtype)
 
@@ -107,7 +108,7 @@ def quantize_all(g: Importer, use: Use, x: Value) -> tuple[Value, Value, Value]:
     start = g.op("broadcast_div", g.op("negative", low, at="minus"), scale, at="start")
     place = g.op("clip", nearest_even(g, start), a_min=0.0, a_max=255.0, at="place")
     zero = g.op("Cast", place, dtype=_BYTE, at="zero")
-    made = _quantized(g, use, x, scale, zero, CODES[_BYTE])
+    made = quantized(g, use, x, scale, zero, CODES[_BYTE])
     return made, g.scalar(scale), g.scalar(zero)
 
 
@@ -149,8 +150,8 @@ def conv_integer(
     w_zero: Value | None = None,
 ) -> Value:
     """A convolution of bytes without their zeros."""
-    first = _numbers(g, use, x, None, x_zero)
-    second = _numbers(g, _WeightAxis(use), w, None, w_zero)
+    first = numbers(g, use, x, None, x_zero)
+    second = numbers(g, _WeightAxis(use), w, None, w_zero)
     return g.op("Cast", convolution(g, use, first, second), dtype=_WHOLE)
 
 
@@ -168,22 +169,22 @@ class _WeightAxis(Use):
 def qlinear_matmul(g: Importer, use: Use, *operands: Value) -> Value:
     """The product of the numbers that bytes stand for, as bytes."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = operands
-    sides = (_numbers(g, use, a, a_scale, a_zero), _numbers(g, use, b, b_scale, b_zero))
-    return _quantized(g, use, matmul(g, use, *sides), scale, zero, _code_of(g, zero))
+    sides = (numbers(g, use, a, a_scale, a_zero), numbers(g, use, b, b_scale, b_zero))
+    return quantized(g, use, matmul(g, use, *sides), scale, zero, code_of(g, zero))
 
 
 @translates("QLinearConv")
 def qlinear_conv(g: Importer, use: Use, *operands: Value) -> Value:
     """A convolution of the numbers that bytes stand for, as bytes."""
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = operands[:8]
-    first = _numbers(g, use, x, x_scale, x_zero)
-    second = _numbers(g, _WeightAxis(use), w, w_scale, w_zero)
+    first = numbers(g, use, x, x_scale, x_zero)
+    second = numbers(g, _WeightAxis(use), w, w_scale, w_zero)
     bias = None
     if len(operands) > 8:
         unit = g.op("broadcast_mul", *(_flat(g, s) for s in (x_scale, w_scale)), at="unit")
-        bias = g.op("broadcast_mul", _single(g, operands[8]), unit, at="bias")
+        bias = g.op("broadcast_mul", single(g, operands[8]), unit, at="bias")
     made = convolution(g, use, first, second, bias)
-    return _quantized(g, use, made, scale, zero, _code_of(g, zero))
+    return quantized(g, use, made, scale, zero, code_of(g, zero))
 
 
 def _flat(g: Importer, x: Value) -> Value:

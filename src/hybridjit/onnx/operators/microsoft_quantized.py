@@ -1,0 +1,247 @@
+"""Operators of ONNX Runtime's domain on bytes that stand for numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import MXNetError
+from ..importer import Importer, Value
+from ..use import Use
+from .matrix import matmul
+from .quantized import code_of, numbers, quantize_all, quantized, single
+from .table import KNOWN, MICROSOFT, translates
+
+_BYTE = 8
+
+
+def _again(
+    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, like: Value | None = None
+) -> Value:
+    """Numbers as bytes, of the zero's type, or without one of the operand's."""
+    code = code_of(g, zero if zero is not None else like)
+    return quantized(g, use, x, scale, zero, code)
+
+
+def _binary(op: str) -> Callable[..., Value]:
+    def translation(g: Importer, use: Use, *operands: Value | None) -> Value:
+        """A sum or a product of numbers that bytes stand for, as bytes."""
+        a, a_scale, a_zero, b, b_scale, b_zero, scale, *rest = operands
+        assert a is not None and b is not None and scale is not None
+        sides = numbers(g, use, a, a_scale, a_zero), numbers(g, use, b, b_scale, b_zero)
+        made = g.op(op, *sides, at="number")
+        return _again(g, use, made, scale, rest[0] if rest else None, a)
+
+    return translation
+
+
+translates(MICROSOFT + "QLinearAdd")(_binary("broadcast_add"))
+translates(MICROSOFT + "QLinearMul")(_binary("broadcast_mul"))
+
+
+@translates(
+    MICROSOFT + "QLinearSigmoid",
+    MICROSOFT + "QLinearLeakyRelu",
+    MICROSOFT + "QLinearSoftmax",
+    MICROSOFT + "QLinearAveragePool",
+    MICROSOFT + "QLinearGlobalAveragePool",
+    MICROSOFT + "QLinearReduceMean",
+)
+def of_numbers(
+    g: Importer,
+    use: Use,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    scale: Value,
+    zero: Value | None = None,
+) -> Value:
+    """ONNX's operator of this name, of the numbers that bytes stand for, as bytes."""
+    given = numbers(g, use, x, x_scale, x_zero)
+    is_last = bool(use.number("channels_last"))
+    given = _channels(g, given, 1) if is_last else given
+    name = use.op_type.removeprefix("QLinear")
+    made = KNOWN[name](g, _of_version(use, use.number("opset") or 13), given)
+    assert isinstance(made, Value)
+    made = _channels(g, made, -1) if is_last else made
+    return _again(g, use, made, scale, zero, x)
+
+
+def _of_version(use: Use, opset: int) -> Use:
+    """The use of the operator that it stands for, as this operator set has it."""
+    plain = object.__new__(Use)
+    plain.__dict__.update(vars(use))
+    plain.op_type, plain.opset = use.op_type.removeprefix("QLinear"), opset
+    return plain
+
+
+def _channels(g: Importer, x: Value, to: int) -> Value:
+    """Channels from the last axis to the second, or back."""
+    rank = g.rank(x)
+    first = (0, rank - 1, *range(1, rank - 1))
+    order = first if to == 1 else (0, *range(2, rank), 1)
+    return g.op("transpose", x, axes=order, at="channels")
+
+
+@translates(MICROSOFT + "QLinearConcat")
+def concat(
+    g: Importer, use: Use, scale: Value, zero: Value | None, *operands: Value | None
+) -> Value:
+    """Numbers that bytes stand for one behind the other, as bytes."""
+    triples = zip(operands[::3], operands[1::3], operands[2::3])
+    parts = [numbers(g, use, x, s, z) for x, s, z in triples if x is not None]
+    axis = use.number("axis") % g.rank(parts[0])
+    made = g.op("Concat", *parts, num_args=len(parts), dim=axis, at="number")
+    return _again(g, use, made, scale, zero, operands[0])
+
+
+@translates(MICROSOFT + "QLinearWhere")
+def where(g: Importer, use: Use, condition: Value, *operands: Value) -> Value:
+    """Numbers that bytes stand for, of either operand, as bytes."""
+    x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = operands
+    sides = numbers(g, use, x, x_scale, x_zero), numbers(g, use, y, y_scale, y_zero)
+    made = KNOWN["Where"](g, use, condition, *sides)
+    assert isinstance(made, Value)
+    return _again(g, use, made, scale, zero, x)
+
+
+@translates(MICROSOFT + "QLinearConv")
+def conv(g: Importer, use: Use, x: Value, *operands: Value) -> Value:
+    """As ONNX's, with channels last where the node says so."""
+    if not use.number("channels_last"):
+        made = KNOWN["QLinearConv"](g, use, x, *operands)
+        assert isinstance(made, Value)
+        return made
+    made = KNOWN["QLinearConv"](g, use, _channels(g, x, 1), *operands)
+    assert isinstance(made, Value)
+    return g.stored(_channels(g, made, -1), made.stored)
+
+
+@translates(MICROSOFT + "QGemm")
+def gemm(
+    g: Importer,
+    use: Use,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value | None,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value | None,
+    c: Value | None = None,
+    scale: Value | None = None,
+    zero: Value | None = None,
+) -> Value:
+    """alpha times a product of numbers that bytes stand for, with a bias in units of both scales;
+    as bytes where a scale for them is given."""
+    columns = 0 if use.number("transB") else 1
+    left = numbers(g, use, a, a_scale, a_zero)
+    right = numbers(g, _Axis(use, columns), b, b_scale, b_zero)
+    left = g.op("transpose", left, axes=(1, 0), at="a") if use.number("transA") else left
+    right = g.op("transpose", right, axes=(1, 0), at="b") if use.number("transB") else right
+    made = matmul(g, use, left, right)
+    if c is not None:
+        made = g.op("broadcast_add", made, _bias(g, c, a_scale, b_scale), at="biased")
+    if use.real("alpha", 1.0) != 1:
+        made = g.op("_mul_scalar", made, scalar=use.real("alpha", 1.0), at="alpha")
+    return made if scale is None else _again(g, use, made, scale, zero, a)
+
+
+def _bias(g: Importer, c: Value, *scales: Value) -> Value:
+    flat = [g.op("Reshape", single(g, s), shape=(-1,), at="flat") for s in scales]
+    unit = g.op("broadcast_mul", *flat, at="unit")
+    return g.op("broadcast_mul", single(g, c), unit, at="bias")
+
+
+class _Axis(Use):
+    """A use whose scales are along another axis."""
+
+    def __init__(self, use: Use, axis: int) -> None:
+        self.__dict__.update(vars(use))
+        self._axis = axis
+
+    def number(self, name: str, default: int = 0) -> int:
+        return self._axis if name == "axis" else super().number(name, default)
+
+
+@translates(MICROSOFT + "MatMulIntegerToFloat")
+def matmul_integer(
+    g: Importer,
+    use: Use,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value | None = None,
+    b_zero: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """The product of the numbers that bytes stand for."""
+    right = numbers(g, _Axis(use, g.rank(b) - 1), b, b_scale, b_zero)
+    made = matmul(g, use, numbers(g, use, a, a_scale, a_zero), right)
+    return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
+
+
+@translates(MICROSOFT + "DynamicQuantizeMatMul")
+def dynamic_matmul(
+    g: Importer,
+    use: Use,
+    a: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """The product of numbers, which are rounded to bytes first, and of those that bytes stand
+    for."""
+    rounded, a_scale, a_zero = quantize_all(g, use, a)
+    return matmul_integer(g, use, rounded, b, a_scale, b_scale, a_zero, b_zero, bias)
+
+
+@translates(MICROSOFT + "MatMulNBits")
+def matmul_bits(
+    g: Importer,
+    use: Use,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zeros: Value | None = None,
+    order: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """The product with weights of a few bits, which have a scale for each block of a row.
+
+    The weights are made when the model is read, in the type of the first operand.
+    """
+    rows, columns, block = use.number("N"), use.number("K"), use.number("block_size")
+    bits = use.number("bits", 4)
+    if bits not in (2, 4, 8) or block < 1:
+        raise MXNetError(f"{bits} bits in blocks of {block}: 2, 4 and 8 bits are there")
+    count = -(-columns // block)
+    g.require_small(4 * rows * count * block)
+    whole = _unpacked(g.known(b, "B").reshape(rows, count, -1), bits, block)
+    if order is not None and order.array is not None:
+        raise MXNetError("groups in another order (g_idx) are not there")
+    scale = g.known(scales, "scales").reshape(rows, count, 1)
+    weights = (whole - _zero_points(g, zeros, rows, count, bits)) * scale
+    flat = weights.reshape(rows, count * block)[:, :columns].astype(g.dtype(a))
+    made = matmul(g, use, a, g.constant(np.ascontiguousarray(flat.T)))
+    return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
+
+
+def _zero_points(
+    g: Importer, zeros: Value | None, rows: int, count: int, bits: int
+) -> np.ndarray | float:
+    if zeros is None:
+        return float(1 << (bits - 1))
+    found = g.known(zeros, "zero_points")
+    if found.dtype.kind == "f":
+        return found.reshape(rows, count, 1)
+    return _unpacked(found.reshape(rows, -1), bits, count).reshape(rows, count, 1)
+
+
+def _unpacked(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
+    """The numbers in bytes along the last axis, the lowest bits first."""
+    shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)
+    parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return parts.reshape(*packed.shape[:-1], -1)[..., :count].astype(np.float32)
