@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,9 +67,60 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_object_comes_back(folder):
     assert objects.load_object(key()) == b"machine code"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert (folder / key()).stat().st_mode & 0o077 == 0
     assert objects._complaints == []
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes(folder: Path) -> tuple[int, int]:
+    return tuple(path.stat().st_mode & 0o777 for path in (folder, folder / key()))
+
+
+@pytest.mark.parametrize(
+    ("mask", "wanted"),
+    [
+        (0o022, (0o755, 0o644)),
+        (0o027, (0o750, 0o640)),
+        (0o077, (0o700, 0o600)),
+        (0o002, (0o755, 0o644)),  # what a group may write is not believed
+        (0o000, (0o755, 0o644)),
+    ],
+)
+def test_a_folder_that_was_named_honours_the_umask(tmp_path, mask, wanted):
+    place = tmp_path / "objects"
+    with umask(mask), override(cache_dir=str(place)):
+        objects.store_object(key(), b"machine code")
+        assert modes(place) == wanted
+        assert objects.load_object(key()) == b"machine code"
+    assert objects._complaints == []
+
+
+def test_the_users_own_folder_is_private(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with umask(0o022), override(cache_dir=""):
+        objects.store_object(key(), b"machine code")
+    assert modes(tmp_path / "hybridjit") == (0o700, 0o600)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_reads_what_root_stored():
+    """As in an image that root builds and an ordinary user runs."""
+    with tempfile.TemporaryDirectory() as place, umask(0o022):
+        os.chmod(place, 0o755)
+        with override(cache_dir=f"{place}/objects"):
+            objects.store_object(key(), b"machine code")
+            child = os.fork()
+            if child == 0:
+                os.setuid(4321)
+                os._exit(objects.load_object(key()) != b"machine code")
+            assert os.waitpid(child, 0)[1] == 0
 
 
 # ---- what is not believed -----------------------------------------------------------------------

@@ -146,12 +146,12 @@ def store_object(key: str, code: bytes) -> None:
     if folder is None or len(code) > _MAX_OBJECT - len(MAGIC) - _DIGEST_BYTES:
         return
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=_mode(0o755), parents=True, exist_ok=True)
         if not _may_read(folder):
             return
         temporary = folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
         try:
-            with open(temporary, "xb", opener=_for_this_user) as file:
+            with open(temporary, "xb", opener=_created) as file:
                 file.write(MAGIC + _digest(key, code) + code)
             os.replace(temporary, folder / key)
         except BaseException:
@@ -162,8 +162,17 @@ def store_object(key: str, code: bytes) -> None:
         _complain(folder, f"objects cannot be written ({error.strerror})")
 
 
-def _for_this_user(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _created(path: str, flags: int) -> int:
+    return os.open(path, flags, _mode(0o644))
+
+
+def _mode(shared: int) -> int:
+    """The mode before the umask: ``shared`` in a folder that was named, else this user's alone.
+
+    A folder that root filled serves all users, as in an image: :func:`_is_ours`. Others never get
+    the right to write, without which nobody would trust it.
+    """
+    return shared if config.cache_dir else shared & 0o700
 
 
 def keep_within_limit(stored: int) -> None:
