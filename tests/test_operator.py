@@ -334,3 +334,157 @@ def test_an_operator_of_the_older_way_copies_by_default():
     assert executor.forward(is_train=True, x=nd.array([1, 2, 3]))[0].asnumpy().tolist() == [1, 2, 3]
     executor.backward(nd.zeros((3,)))
     assert executor.grad_dict["x"].asnumpy().tolist() == [1, 1, 1]
+
+
+# ---- operators that write what they read
+
+
+class Counting(mx.operator.CustomOp):
+    """Counts its calls in an argument and in a state, and adds up the argument."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        in_data[1][:] = in_data[1] + 1
+        aux[0][:] = aux[0] + 10
+        self.assign(out_data[0], req[0], in_data[0] + in_data[1].sum())
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        in_data[1][:] = in_data[1] + 100
+        aux[0][:] = aux[0] + 1000
+        self.assign(in_grad[0], req[0], out_grad[0])
+
+
+@mx.operator.register("counting")
+class CountingProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["data", "centre"]
+
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0], [2]], [in_shape[0]], [[1]]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Counting()
+
+
+class Counted(gluon.HybridBlock):
+    def __init__(self) -> None:
+        super().__init__(prefix="counted_")
+        with self.name_scope():
+            self.w = self.params.get("w", shape=(3,), init="ones")
+            self.centre = self.params.get("centre", shape=(2,), init="zeros", grad_req="null")
+            self.count = self.params.get(
+                "count", shape=(1,), init="zeros", grad_req="null", differentiable=False
+            )
+
+    def hybrid_forward(self, F, x, w, centre, count):
+        return F.Custom(F.broadcast_mul(x, w), centre, count, op_type="counting")
+
+    def seen(self, y):
+        return y.asnumpy()[0, 0], *(p.data().asnumpy()[0] for p in (self.centre, self.count))
+
+
+def counted(mode: str) -> Counted:
+    net = Counted()
+    net.initialize()
+    if mode != "eager":
+        net.hybridize()
+    return net
+
+
+# The numbers of MXNet 1.9.1, eager and hybridized.
+@pytest.mark.parametrize("mode", ["eager", "hybridized"])
+def test_what_an_operator_writes_to_its_operands_takes_effect(mode):
+    net, x, found = counted(mode), nd.ones((2, 3)), []
+    for number in range(6):
+        if number in (3, 4):
+            with autograd.record():
+                y = net(x)
+            y.backward()
+        else:
+            y = net(x)
+        found.append(net.seen(y))
+    wanted = [
+        (3, 1, 10),
+        (5, 2, 20),
+        (7, 3, 30),
+        (9, 104, 1040),
+        (211, 205, 2050),
+        (413, 206, 2060),
+    ]
+    assert found == wanted
+
+
+def test_what_an_operator_writes_in_a_train_step_takes_effect():
+    net, x = counted("hybridized"), nd.ones((2, 3))
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.0})
+    step = mx.train_step(net, gluon.loss.L2Loss(), trainer)
+    for _ in range(2):
+        step(x, x)
+    assert net.seen(net(x)) == (407, 203, 2030)
+
+
+def test_what_an_operator_writes_to_arguments_of_an_executor_takes_effect():
+    symbol = mx.sym.Custom(*map(mx.sym.var, ("data", "centre", "count")), op_type="counting")
+    executor = symbol.bind(
+        mx.cpu(),
+        args={"data": nd.ones((1, 3)), "centre": nd.zeros((2,))},
+        args_grad={"data": nd.zeros((1, 3))},
+        grad_req={"data": "write", "centre": "null"},
+        aux_states={"count": nd.zeros((1,))},
+    )
+    found = []
+    for is_train in (False, False, True):
+        y = executor.forward(is_train=is_train)[0].asnumpy()[0, 0]
+        if is_train:
+            executor.backward(nd.ones((1, 3)))
+        found.append(
+            (y, executor.arg_dict["centre"].asnumpy()[0], executor.aux_dict["count"].asscalar())
+        )
+    assert found == [(3, 1, 10), (5, 2, 20), (7, 103, 1030)]
+
+
+def test_two_networks_of_one_symbol_write_their_own_parameters():
+    symbol = mx.sym.Custom(*map(mx.sym.var, ("data", "centre", "count")), op_type="counting")
+    nets = [gluon.SymbolBlock(symbol, mx.sym.var("data")) for _ in "ab"]
+    for net in nets:
+        net.initialize(mx.init.Zero())
+        net.hybridize()
+    for net in (nets[0], nets[0], nets[1]):
+        net(nd.ones((1, 3)))
+    assert [net.params["centre"].data().asnumpy()[0] for net in nets] == [2, 1]
+
+
+@pytest.mark.parametrize("is_hybrid", [False, True])
+def test_a_written_weight_is_packed_again(is_hybrid):
+    """By an eager call, or by another network that has the same parameter."""
+    dense = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    dense.initialize(mx.init.One())
+    dense.hybridize()
+    x = nd.ones((1, 2))
+    assert dense(x).asscalar() == 2
+    if is_hybrid:
+        other = gluon.SymbolBlock(
+            mx.sym.Custom(
+                mx.sym.var("data"),
+                mx.sym.var(dense.weight.name),
+                mx.sym.var("count"),
+                op_type="counting_rows",
+            ),
+            mx.sym.var("data"),
+            params=dense.collect_params(),
+        )
+        other.params["count"].initialize(mx.init.Zero())
+        other.hybridize()
+        other(nd.ones((1, 3)))
+    else:
+        weight = dense.weight.data().reshape((2,))
+        nd.Custom(nd.ones((1, 3)), weight, nd.zeros((1,)), op_type="counting")
+    assert dense(x).asscalar() == 4
+
+
+@mx.operator.register("counting_rows")
+class CountingRowsProp(CountingProp):
+    def infer_shape(self, in_shape):
+        return [in_shape[0], [1, 2]], [in_shape[0]], [[1]]

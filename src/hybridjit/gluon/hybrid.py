@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter, is_
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from ..config import config
 from ..context import Context
 from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
-from ..ir.node import Output, topological
+from ..ir.node import Output, topological, with_live_operands
 from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
@@ -82,6 +83,10 @@ class CachedGraph:
     ) -> None:
         if flags.get("static_shape") and not flags.get("static_alloc"):
             raise MXNetError("static_alloc must be True when static_shape is True")
+        live: dict[str, Callable[[], NDArray | None] | None] = {
+            name: partial(_only_array, param) for name, param in params.items()
+        }
+        outputs = with_live_operands(outputs, {**live, **dict.fromkeys(input_names)})
         self.outputs = outputs
         self.input_names = input_names
         self.params = dict(params)
@@ -308,6 +313,12 @@ class CachedGraph:
                 self._types.clear()
             self._types[signature] = infer_node_types(self.outputs, types)
         return self._types[signature]
+
+
+def _only_array(param: Parameter) -> NDArray | None:
+    """The array of a parameter that is on one context."""
+    arrays = param.list_data()
+    return arrays[0] if len(arrays) == 1 else None
 
 
 class _Arrays(Evictable):

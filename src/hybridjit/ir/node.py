@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
 
@@ -131,6 +131,26 @@ def with_precision(outputs: Iterable[Output], precision: str) -> tuple[Output, .
             text[PRECISION_KEY] = precision
         inputs = tuple(Output(made[use.node], use.index) for use in node.inputs)
         made[node] = replace(node, inputs=inputs, text=text)
+    return tuple(Output(made[use.node], use.index) for use in outputs)
+
+
+def with_live_operands(
+    outputs: tuple[Output, ...], live: Mapping[str, Callable[[], object] | None]
+) -> tuple[Output, ...]:
+    """The graph whose operators write these variables where they are, if they write operands.
+
+    ``live`` is by the variable's name what :class:`.Traits` says of ``on_live``.
+    """
+    nodes, made = topological(outputs), dict[Node, Node]()
+    if not any(node.op is not None and node.op.traits.on_live for node in nodes):
+        return outputs
+    for node in nodes:
+        op, inputs = node.op, tuple(Output(made[use.node], use.index) for use in node.inputs)
+        if op is not None and op.traits.on_live:
+            uses = [use.node for use in inputs]
+            known = {i: live[n.name] for i, n in enumerate(uses) if n.op is None and n.name in live}
+            op = op.traits.on_live(known)
+        made[node] = node if op is None else replace(node, op=op, inputs=inputs)
     return tuple(Output(made[use.node], use.index) for use in outputs)
 
 

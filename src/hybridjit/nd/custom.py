@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..ops.attrs import attr_text
@@ -12,14 +13,14 @@ from .ndarray import NDArray, invoke
 def Custom(*args: NDArray, **kwargs: Any) -> Any:
     """What the class registered as ``op_type`` computes of these arrays, by place or by name.
 
-    Arguments come first, then auxiliary states, which it may change. All other keywords reach the
+    Arguments come first, then auxiliary states. It may change both. All other keywords reach the
     class as texts. Raises MXNetError for a type that is not registered and for what the class
     raises, AssertionError for an operand that is no array.
     """
     out, _ = kwargs.pop("out", None), kwargs.pop("name", None)
     named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_array(kwargs[k])]}
     texts = keyword_texts(kwargs, attr_text)
-    op = custom_operator(texts, in_place=True)
+    op = custom_operator(texts)
     for array in args:
         if not _is_array(array):
             raise AssertionError(f"Positional arguments must have NDArray type, but got {array}")
@@ -27,10 +28,13 @@ def Custom(*args: NDArray, **kwargs: Any) -> Any:
     if left := named.keys() - set(names):
         raise TypeError(f"Custom() takes no operand {', '.join(sorted(left))} here")
     inputs = [*args, *(named[name] for name in names)]
-    result = invoke(op, inputs, texts, out)
-    for position in op.aux_positions({}):
-        inputs[position]._storage.bump()
-    return result
+    assert op.traits.on_live is not None
+    own = op.traits.on_live({i: partial(_itself, x) for i, x in enumerate(inputs)})
+    return invoke(own, inputs, texts, out)
+
+
+def _itself(array: NDArray) -> NDArray:
+    return array
 
 
 def _is_array(value: object) -> bool:

@@ -6,6 +6,7 @@ with that ``op_type``; in a compiled graph the operator is a step that runs in P
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -32,6 +33,7 @@ __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register
 
 _Class = TypeVar("_Class", bound=type)
 T = TypeVar("T")
+Live: TypeAlias = Mapping[int, Callable[[], Any] | None]
 Three: TypeAlias = tuple[list[T], list[T], list[T]]  # of arguments, outputs, auxiliary states
 
 
@@ -132,9 +134,9 @@ def get_all_registered_operators() -> list[str]:
     return sorted(all_names())
 
 
-def _record(op_type: str, prop_class: type, text: Mapping[str, str], in_place: bool) -> OpDef:
+def _record(op_type: str, prop_class: type, text: Mapping[str, str]) -> OpDef:
     """The record of one use of an operator. Raises MXNetError for what the class raises."""
-    return _Use(op_type, prop_class, text, in_place).record()
+    return _Use(op_type, prop_class, text).record()
 
 
 @contextmanager
@@ -150,16 +152,14 @@ class _Use:
     """One node's operator: its property, and the instances that compute, one for each signature.
 
     A forward and the backward after it meet the same instance, which may keep what it likes.
-    in_place  eager calls hand on the caller's arrays, auxiliary states among them, to be changed;
-              elsewhere arrays are copies, and new states are further results in training
+    live  operands that are handed on where they are, so that writing to them takes effect: see
+          :class:`.Traits`. Others are copies, and new states are further results in training
     """
 
-    def __init__(
-        self, op_type: str, prop_class: type, text: Mapping[str, str], in_place: bool
-    ) -> None:
+    def __init__(self, op_type: str, prop_class: type, text: Mapping[str, str]) -> None:
         self.op_type = op_type
         self.who = f"{prop_class.__name__} (op_type {op_type!r})"
-        self.in_place = in_place
+        self.live: Live = {}
         with _inside(f"{self.who}.__init__"):
             self.prop = prop_class(**text)
         with _inside(self.who):
@@ -175,8 +175,16 @@ class _Use:
         trained = self._record_of(True, None)
         return self._record_of(False, lambda attrs: trained)
 
+    def _on_live(self, live: Live) -> OpDef:
+        """The record of the same use, on these operands where they are."""
+        other = copy.copy(self)
+        other.live = live
+        return other.record()
+
     def _record_of(self, is_train: bool, training: Callable[[Attrs], OpDef | None] | None) -> OpDef:
-        gives_states = is_train and not self.in_place and bool(self.states)
+        first, count = len(self.arguments), len(self.states)
+        are_live = all(self.live.get(first + i) for i in range(count))
+        gives_states = is_train and not are_live
         names = (*self.outputs, *(f"new_{name}" for name in self.states if gives_states))
         return OpDef(
             name=NAME,
@@ -193,6 +201,7 @@ class _Use:
                 adds_gradient=True,
                 updates=self._updates if gives_states else None,
                 updates_ahead=True,
+                on_live=self._on_live,
             ),
             doc="An operator written in Python.",
         )
@@ -321,8 +330,19 @@ class _Use:
 
     def _given(self, arrays: Sequence[np.ndarray]) -> tuple[list[NDArray], list[NDArray]]:
         """Arguments and auxiliary states as arrays."""
-        own = [NDArray(a if self.in_place else np.array(a, order="C"), cpu()) for a in arrays]
+        own = [self._operand(i, a) for i, a in enumerate(arrays)]
         return own[: len(self.arguments)], own[len(self.arguments) :]
+
+    def _operand(self, position: int, array: np.ndarray) -> NDArray:
+        """What ``forward`` and ``backward`` see of an operand."""
+        find = self.live.get(position, _copied)
+        if find is None:
+            return NDArray(array, cpu())
+        found = find()
+        is_same = found is not None and found.stype == "default" and found.dtype == array.dtype
+        if is_same and found.shape == array.shape:
+            return NDArray(found._data, cpu(), found._storage)
+        return NDArray(np.array(array, order="C"), cpu())
 
     def _instance(self, data: Sequence[NDArray]) -> CustomOp:
         key = tuple((x.shape, np.dtype(x.dtype)) for x in data)
@@ -330,6 +350,10 @@ class _Use:
             shapes, dtypes = [list(x.shape) for x in data], [x.dtype for x in data]
             self.instances[key] = self.prop.create_operator(str(cpu()), shapes, dtypes)
         return self.instances[key]
+
+
+def _copied() -> None:
+    """Nothing is known of an operand but its values."""
 
 
 def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, ...] | None:

@@ -14,8 +14,8 @@ from .record import OpDef
 
 NAME = "Custom"
 
-# make(keywords as texts, whether the caller's own arrays are handed on) -> the record
-Maker = Callable[[Mapping[str, str], bool], OpDef]
+# make(keywords as texts) -> the record
+Maker = Callable[[Mapping[str, str]], OpDef]
 
 _makers: dict[str, Maker] = {}
 
@@ -25,7 +25,7 @@ def provide(op_type: str, make: Maker) -> None:
     _makers[op_type] = make
 
 
-def custom_operator(text: Mapping[str, str], in_place: bool = False) -> OpDef:
+def custom_operator(text: Mapping[str, str]) -> OpDef:
     """A record for one use of the operator that ``text`` names.
 
     Raises AttributeValueError without ``op_type``, UnknownOpError for a type that no class is
@@ -42,7 +42,7 @@ def custom_operator(text: Mapping[str, str], in_place: bool = False) -> OpDef:
             f"import the module that has @mx.operator.register({op_type!r}) first"
         )
     own = {k: v for k, v in text.items() if k != "op_type" and not k.startswith("__")}
-    return _makers[op_type](own, in_place)
+    return _makers[op_type](own)
 
 
 def keyword_texts(given: Mapping[str, object], spell: Callable[[object], str]) -> dict[str, str]:

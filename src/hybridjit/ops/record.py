@@ -130,6 +130,9 @@ class Traits:
                     arrays and numbers may be put in; kernels of whole optimizers follow from it
     merge           ``merge(old, new, **attrs)``: what a call stores in ``out`` for its result
                     ``new``, of an operator that looks at what stood there; None: ``new``
+    on_live         of an operator that may write its operands: ``on_live(live)``, the operator that
+                    computes on those at the positions in ``live`` where they are. Its values make
+                    the array; None is the memory that a call is given
     multiply_adds   ``multiply_adds(ins, outs, **attrs)``: how many the definition asks for, from
                     types; None counts as none
     """
@@ -159,6 +162,7 @@ class Traits:
     step: Callable[..., Any] | None = None
     rule: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
+    on_live: Callable[[Mapping[int, Callable[[], Any] | None]], OpDef] | None = None
     multiply_adds: Callable[..., int] | None = None
 
     def initializer(self, name: str) -> str | None:
