@@ -78,29 +78,58 @@ class Pass:
 
 
 PIPELINE = (
-    Pass("half", widen_half, "float16 in single precision, where operators compute so"),
-    Pass("expand", expand, "every operator in terms of those with kernels", gives="canonical"),
-    Pass("on-rows", move_to_rows, "pointwise before the reshape behind a product", "canonical"),
-    Pass("samples", note_sample_rows, "rows of dense layers that are of one sample", "canonical"),
-    Pass("views", merge_views, "movement behind movement becomes one, or none", "canonical"),
-    Pass("cse", share_equal, "what is computed twice is computed once"),
-    Pass("tables", make_tables, "dense layers on rows of a table are tables", "canonical"),
-    Pass("fold-bn", fold_batchnorm, "BatchNorm into the layer before it", "canonical"),
-    Pass("sums", add_parts, "sums over parts of the channels add these parts", "canonical"),
-    Pass("layout", choose_layouts, "channels last in convolution regions", "canonical"),
-    Pass("columns", move_columns, "dense layers behind regions read them as they lie", "canonical"),
-    Pass("space-to-depth", space_to_depth, "strided first layers by plain windows", "canonical"),
-    Pass("borders", merge_views, "views once more: transposes of regions that meet", "canonical"),
-    Pass("strides", move_strides, "what strided layers pass over is not computed", "canonical"),
-    Pass("narrow", narrow, "operands of products in 16 bits, where asked for", "canonical"),
-    Pass("merge", merge_dense, "small dense layers on the same rows are one", "canonical"),
+    Pass("half", widen_half, "compute float16 operators in single precision"),
+    Pass("expand", expand, "expand operators to operators with kernels", gives="canonical"),
     Pass(
-        "hoist", hoist, "what depends on parameters alone leaves", gives="hoisted", can_skip=False
+        "on-rows",
+        move_to_rows,
+        "move pointwise operators before the reshape of a product",
+        "canonical",
+    ),
+    Pass(
+        "samples",
+        note_sample_rows,
+        "mark the rows of dense layers that belong to one sample",
+        "canonical",
+    ),
+    Pass(
+        "views",
+        merge_views,
+        "compose adjacent reshapes and transposes, drop identities",
+        "canonical",
+    ),
+    Pass("cse", share_equal, "share equal values"),
+    Pass("tables", make_tables, "precompute dense layers on embedding tables", "canonical"),
+    Pass("fold-bn", fold_batchnorm, "fold BatchNorm into the layer before it", "canonical"),
+    Pass("sums", add_parts, "turn sums over channel groups into sums of slices", "canonical"),
+    Pass("layout", choose_layouts, "use channels-last layout in convolution regions", "canonical"),
+    Pass(
+        "columns",
+        move_columns,
+        "permute weights of dense layers that follow such regions",
+        "canonical",
+    ),
+    Pass(
+        "space-to-depth",
+        space_to_depth,
+        "turn strided first layers into layers of stride 1",
+        "canonical",
+    ),
+    Pass("borders", merge_views, "views again, for transposes between regions", "canonical"),
+    Pass("strides", move_strides, "skip pixels that no strided consumer reads", "canonical"),
+    Pass("narrow", narrow, "store operands of products in bfloat16 on request", "canonical"),
+    Pass("merge", merge_dense, "merge small dense layers with the same input", "canonical"),
+    Pass(
+        "hoist",
+        hoist,
+        "move parameter-only values to the bind graph",
+        gives="hoisted",
+        can_skip=False,
     ),
     Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
 )
 # What comes first: it settles the mode, so that no pass behind it has to know one.
-TRAINING = Pass("training", as_purposed, "operators as training mode has them", can_skip=False)
+TRAINING = Pass("training", as_purposed, "use the training variants of operators", can_skip=False)
 DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 # What a graph that is trained goes through before it is cut in two, for what forward and backward
 # have in common, and so that what is saved lies as its reader wants it: each part then goes through
@@ -108,8 +137,8 @@ DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 _SHARED = {row.name: row for row in PIPELINE}
 JOINT = (
     _SHARED["expand"],
-    Pass("parts", take_parts, "pieces of vectors are what these were joined of", "canonical"),
-    Pass("lone", sum_lone_terms, "sums of one number and zeros are that number", "canonical"),
+    Pass("parts", take_parts, "slice(concat(xs)) -> xs[i]", "canonical"),
+    Pass("lone", sum_lone_terms, "sum over a one-hot row -> its nonzero element", "canonical"),
     _SHARED["cse"],
     _SHARED["layout"],
     replace(_SHARED["narrow"], run=narrow_trained),

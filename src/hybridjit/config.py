@@ -98,29 +98,29 @@ class Switch:
 SWITCHES = (
     Switch("DUMP", "", _names, "stages to print: `infer,...,fuse,plan,spec,llvm,asm` or `all`"),
     Switch(
-        "DUMP_DIR", "", home_expanded, "write the dumped stages to numbered files there instead"
+        "DUMP_DIR", "", home_expanded, "write the dumped stages to numbered files in this folder"
     ),
-    Switch("SKIP", "", _names, "passes or kernel choices to leave out, for bisecting", True),
-    Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after every pass"),
+    Switch("SKIP", "", _names, "passes or kernel choices to leave out", True),
+    Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after each pass"),
     Switch(
         "CHECK",
         "",
         _flag,
-        "run each step's reference too, in poisoned and fenced memory; name the first that differs",
+        "compare each step with NumPy, in fenced memory; report the first that differs",
     ),
-    Switch("TIMING", "", _flag, "print how long each pass and each kernel took to compile"),
-    Switch("EXPLAIN", "", _flag, "say why something was recompiled, chosen or not fused"),
+    Switch("TIMING", "", _flag, "print the compile time of each pass and each kernel"),
     Switch(
-        "TARGET", "", str, "compile for a narrower CPU: `avx512`, `avx2`, `sse2` or `neon`", True
+        "EXPLAIN", "", _flag, "print reasons for compilations, kernel choices and missed fusions"
     ),
-    Switch("TUNED", "", home_expanded, "a file of `hybridjit tune`, which chooses kernels", True),
+    Switch("TARGET", "", str, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True),
+    Switch("TUNED", "", home_expanded, "file of `hybridjit tune` that chooses kernels", True),
     Switch(
         "NUM_THREADS",
         "",
         thread_count,
-        "threads that compute, and processes that compile; unset: what this process may use",
+        "number of threads, and of compiling processes; unset: the CPUs of this process",
     ),
-    Switch("CACHE_DIR", "", home_expanded, "where compiled objects are kept; `off` keeps none"),
+    Switch("CACHE_DIR", "", home_expanded, "folder of compiled objects; `off`: none"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
 _CHANGING_CODE = attrgetter(*(switch.name.lower() for switch in SWITCHES if switch.changes_code))

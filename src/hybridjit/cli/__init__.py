@@ -18,18 +18,18 @@ from ..room import explained_shortage
 from .arguments import UsageError, model_files
 
 COMMANDS = {
-    "inspect": "what a model needs and holds, and whether all of its operators are known",
-    "dump": "print any stage of a compilation",
+    "inspect": "list a model's operators, inputs and parameters, and unknown operators",
+    "dump": "print stages of a compilation",
     "run": "run a model on arrays from files",
-    "verify": "compare a compiled model with NumPy, step by step, and find what is to blame",
-    "compile": "fill the cache of compiled objects, for example while an image is built",
+    "verify": "compare a compiled model with NumPy, step by step, and find the faulty pass",
+    "compile": "fill the cache of compiled objects, or write a C library",
     "bench": "measure a model: compile time, first call, latency, memory",
     "profile": "time every step of a compiled model",
-    "tune": "measure kernels that the cost model only guesses, for one model on this machine",
-    "view": "what the compiler made of a model and how it runs, as one HTML page",
-    "ops": "table of the operators",
-    "switches": "table of the HYBRIDJIT_... environment variables",
-    "doctor": "what hybridjit found on this machine",
+    "tune": "choose the kernels of a model by measurement on this machine",
+    "view": "show a model's stages, plan, kernels and profile as one HTML page",
+    "ops": "list the operators",
+    "switches": "list the HYBRIDJIT_... environment variables",
+    "doctor": "report CPU, threads, versions and cache of this machine",
 }
 
 
@@ -97,6 +97,8 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
         if name == chosen:
             module = import_module(f".{name}", __package__)
             module.add_arguments(sub)
-            sub.add_argument("--traceback", action="store_true", help="show where an error is from")
+            sub.add_argument(
+                "--traceback", action="store_true", help="print the traceback of an error"
+            )
             sub.set_defaults(run=module.run)
     return parser

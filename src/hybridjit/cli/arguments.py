@@ -28,16 +28,18 @@ def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
     parser.add_argument(
         "symbol",
         metavar="MODEL",
-        help="the graph, a -symbol.json file; or what its name begins with, before -symbol.json; "
-        "or an .onnx file, which holds its parameters",
+        help="beginning of the names of MODEL-symbol.json and MODEL-0000.params, or a -symbol.json "
+        "file, or an .onnx file, which contains the parameters",
     )
     parser.add_argument(
         "--params",
         metavar="FILE",
-        help="its parameters, a .params file (default: none, or where MODEL is the beginning of a "
-        f"name, the file of that name for --epoch, if there is one){params}",
+        help="the .params file; by default the one that belongs to MODEL and --epoch, if it "
+        f"exists{params}",
     )
-    parser.add_argument("--epoch", metavar="N", type=epoch, help="of the parameters' file (0)")
+    parser.add_argument(
+        "--epoch", metavar="N", type=epoch, help="number in the name of the .params file (0)"
+    )
 
 
 def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
@@ -66,15 +68,17 @@ def is_onnx(path: str) -> bool:
     return path.endswith(".onnx")
 
 
-def add_measuring(parser: argparse.ArgumentParser, seconds: float, what: str = "to take") -> None:
+def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
     """``--threads``, and ``--seconds`` as many as are usual."""
-    parser.add_argument("--threads", metavar="N", type=count, help="default: what a call uses")
+    parser.add_argument(
+        "--threads", metavar="N", type=count, help="number of threads (default: as for a call)"
+    )
     parser.add_argument(
         "--seconds",
         metavar="S",
         type=float,
         default=seconds,
-        help=f"time {what} ({seconds:g})",
+        help=f"duration of the measurement in seconds ({seconds:g})",
     )
 
 
@@ -90,7 +94,7 @@ def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None
         type=shape_of_batches if any_batch else named_shape,
         action="append",
         default=[],
-        help="shape of an input; once for each input",
+        help="shape of an input; repeat for each input",
     )
     parser.add_argument(
         "--dtype",
@@ -98,7 +102,7 @@ def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None
         type=named_dtype,
         action="append",
         default=[],
-        help="element type of an input (default: what the graph asks for, else float32)",
+        help="element type of an input (default: the graph's, else float32)",
     )
 
 
@@ -113,7 +117,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default="float32",
-        help="bfloat16 stores what dense layers, convolutions and products multiply in 16 bits",
+        help="bfloat16: dense layers, convolutions and products multiply 16-bit values",
     )
 
 

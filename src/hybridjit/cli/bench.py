@@ -41,17 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
     parser.add_argument(
-        "--threads", metavar="N,...", type=counts, help="thread counts (default: what a call uses)"
+        "--threads",
+        metavar="N,...",
+        type=counts,
+        help="numbers of threads (default: as for a call)",
     )
     parser.add_argument(
-        "--batch", metavar="N,...", type=counts, help="batch sizes: the first size of every --shape"
+        "--batch",
+        metavar="N,...",
+        type=counts,
+        help="batch sizes, which replace the first size of every --shape",
     )
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=2.0, help="time for each row (2)"
+        "--seconds", metavar="S", type=float, default=2.0, help="duration of each row (2)"
     )
-    parser.add_argument(
-        "--cold", action="store_true", help="take no compiled object from the disk cache"
-    )
+    parser.add_argument("--cold", action="store_true", help="ignore the cache of compiled objects")
     add_precision(parser)
     add_target(parser)
 

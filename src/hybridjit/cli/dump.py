@@ -29,14 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STAGE,...",
         type=stages,
         required=True,
-        help=f"what to show: {', '.join(STAGES)}, or all",
+        help=f"stages to print: {', '.join(STAGES)}, or all",
     )
     parser.add_argument(
         "--kernel",
         metavar="NAME",
-        help="narrow llvm and asm to the kernels with this in their name, as --after spec has it",
+        help="restrict llvm and asm to kernels whose name contains this (see --after spec)",
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="write NN-STAGE.txt files there")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="write the stages to NN-STAGE.txt files in this folder",
+    )
     add_precision(parser)
     add_target(parser)
 

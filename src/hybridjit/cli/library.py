@@ -27,8 +27,8 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         "--library",
         metavar="DIR",
         type=folder,
-        help="folder for the network as a C library; sizes in --shape may begin with N then, any "
-        "batch: data=N,3,224,224",
+        help="write the network as a C library into this folder; the first size of --shape may be "
+        "N, any batch size: data=N,3,224,224",
     )
     parser.add_argument(
         "--name", help="prefix of the library's functions and files (default: the model's name)"
@@ -37,10 +37,10 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         "--weights",
         choices=("inside", "file"),
         default="inside",
-        help="where the library has its weights; a file is mapped (default: inside)",
+        help="location of the weights; a file is memory-mapped (default: inside)",
     )
     parser.add_argument(
-        "--threads", action="store_true", help="contexts of the library may have several threads"
+        "--threads", action="store_true", help="allow contexts with several threads"
     )
     add_training(parser)
 

@@ -12,11 +12,11 @@ from ..table import table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "kernel: the kind of kernel that computes the operator in compiled code; "
-        "parts: those of the operators that it is made of do; "
-        "constant: its result, which does not depend on data, is computed once, before any call; "
-        "host: its NumPy meaning does, as a step of the compiled plan. types: the element types "
-        "that the kernels take; float16 is computed in single precision."
+        "kernel: the kernel kind that computes the operator in compiled code; "
+        "parts: the kernels of the operators that it expands to; "
+        "constant: the result does not depend on data and is computed once, before the first call; "
+        "host: NumPy, as a step of the compiled plan. types: element types of the kernels; float16 "
+        "is computed in single precision."
     )
 
 

@@ -28,17 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
     add_measuring(parser, 3)
-    parser.add_argument("--train", action="store_true", help="a step of training")
     parser.add_argument(
-        "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"
+        "--train", action="store_true", help="profile a training step: forward, backward, update"
+    )
+    parser.add_argument(
+        "--optimizer", metavar="NAME", default="sgd", help="optimizer of --train (sgd)"
     )
     parser.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for ui.perfetto.dev")
     parser.epilog = (
         "GFLOP/s counts two operations for each multiplication in the definition of the operator; "
-        "Winograd and Strassen need fewer, so they can pass 100% of peak, and one in float64 takes "
-        "the room of two. GB/s counts each element that a step reads or writes once. A "
-        "network in Python is profiled with the lines of its "
-        "hybrid_forward by hybridjit.profiling.profile(net, x)."
+        "Winograd and Strassen need fewer, so they can exceed 100% of peak; a float64 operation "
+        "counts as two. GB/s counts each element once that a step reads or writes. For networks in "
+        "Python, hybridjit.profiling.profile(net, x) lists the steps with the lines of "
+        "hybrid_forward."
     )
     add_precision(parser)
     add_target(parser)

@@ -39,16 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=named_file,
         action="append",
         default=[],
-        help="array of an input; once for each (float64 is taken as what the graph asks for)",
+        help="array of an input; repeat for each (float64 is cast to the graph's type)",
     )
     parser.add_argument(
         "--output",
         metavar="FILE.npy",
         action="append",
         required=True,
-        help="file of an output; once for each, in the graph's order",
+        help="file for an output; repeat for each, in the graph's order",
     )
-    parser.add_argument("--eager", action="store_true", help="run by NumPy, compile nothing")
+    parser.add_argument("--eager", action="store_true", help="run on NumPy, compile nothing")
     add_precision(parser)
     add_target(parser)
 

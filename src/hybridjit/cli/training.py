@@ -34,14 +34,14 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         "--train",
         metavar="LOSS[,NAME=VALUE...]",
         type=_called,
-        help="a library that trains: a step for this loss of gluon.loss, with its arguments; its "
-        "labels have a shape too: --shape label=64",
+        help="write a library that trains with this loss of gluon.loss and its arguments; labels "
+        "need a shape too: --shape label=64",
     )
     parser.add_argument(
         "--optimizer",
         metavar="OPTIMIZER[,NAME=VALUE...]",
         type=_called,
-        help="of --train, with its arguments: sgd,momentum=0.9 (default: sgd)",
+        help="optimizer of --train with its arguments: sgd,momentum=0.9 (default: sgd)",
     )
 
 

@@ -36,13 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the file, which is added to"
+        "-o", "--output", metavar="FILE", required=True, help="file to which the kernels are added"
     )
     add_measuring(parser, 20)
     parser.epilog = (
-        "HYBRIDJIT_TUNED=FILE has every later compilation take what is in the file, on this kind "
-        "of CPU. Results may differ in their last digits from those without it where an algorithm "
-        "is another one, and depend on nothing but the file."
+        "With HYBRIDJIT_TUNED=FILE every later compilation on this kind of CPU uses the kernels of "
+        "the file. Results may differ in their last digits where another algorithm is chosen; they "
+        "depend on nothing but the file."
     )
     add_precision(parser)
     add_target(parser)

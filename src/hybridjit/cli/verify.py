@@ -28,19 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=input_file,
         action="append",
         default=[],
-        help="array of an input; once for each (the name may be left out where there is one)",
+        help="array of an input; repeat for each (NAME= is optional for a single input)",
     )
     parser.add_argument(
         "--tolerance",
         metavar="T",
         type=float,
         default=TOLERANCE,
-        help=f"allowed difference, as a part of the largest value ({TOLERANCE:g})",
+        help=f"allowed difference, as a fraction of the largest value ({TOLERANCE:g})",
     )
     parser.add_argument(
         "--train",
         action="store_true",
-        help="in training mode, forward and backward; a label is an input if it has an --input",
+        help="compare in training mode, forward and backward; give labels by --input",
     )
     parser.add_argument("--steps", action="store_true", help="print a line for every step")
     add_target(parser)

@@ -35,21 +35,27 @@ from .model import learned, model_of, parameters, stand_in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser)
-    parser.add_argument("--profile", action="store_true", help="measure every step, too")
-    add_measuring(parser, 2, "to measure")
-    parser.add_argument("--train", action="store_true", help="forward and backward of training")
+    parser.add_argument("--profile", action="store_true", help="measure every step")
+    add_measuring(parser, 2)
     parser.add_argument(
-        "--optimizer", metavar="NAME", default="sgd", help="what updates parameters then (sgd)"
-    )
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to write (default: NAME.html)")
-    parser.add_argument("--open", action="store_true", help="show the page in a browser")
-    parser.add_argument(
-        "--json", action="store_true", help="no page, but JSON: to FILE, or printed"
+        "--train", action="store_true", help="show forward and backward of a training step"
     )
     parser.add_argument(
-        "--against", metavar="FILE", help="JSON of an earlier view: show what changed since"
+        "--optimizer", metavar="NAME", default="sgd", help="optimizer of --train (sgd)"
     )
-    parser.epilog = "A network in Python is shown by hybridjit.view(net, x)."
+    parser.add_argument("-o", "--out", metavar="FILE", help="output file (default: NAME.html)")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="write JSON in place of the page, to FILE or to standard output",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="FILE",
+        help="JSON of an earlier view; the page shows the changes since then",
+    )
+    parser.epilog = "For a network in Python call hybridjit.view(net, x)."
     add_target(parser)
 
 
