@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
@@ -97,6 +99,8 @@ def moves() -> None:
     add("space_to_depth", (2, 2, 4, 6), block_size=2)
     add("Pad", (1, 2, 3, 4), mode="constant", pad_width=(0, 0, 0, 0, 1, 2, 3, 0),
         constant_value=2.5)  # fmt: skip
+    add("Pad", np.arange(6, dtype=np.int8).reshape(1, 1, 2, 3), mode="constant",
+        pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=-128)  # fmt: skip
     add("Pad", (1, 2, 3, 4), mode="reflect", pad_width=(0, 0, 0, 0, 2, 1, 0, 3))
     add("Pad", (1, 2, 3, 4, 2), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 2, 2, 3, 3))
     for mode in ("constant", "edge", "reflect"):
@@ -124,6 +128,11 @@ def moves() -> None:
     for name in ("depth_to_space", "space_to_depth"):
         bad(name, (1, 0, 2, 2), error=ShapeError, says="above 0, got (1,0,2,2)", block_size=2)
     bad("Pad", (1, 2, 3), error=ShapeError, says="4 or 5 axes, got 3", mode="edge", pad_width=())
+    for dtype, value in (("uint8", 256), ("uint8", -1), ("int32", 3e9), ("int8", math.nan),
+                         ("int64", 1e20), ("int64", math.inf)):  # fmt: skip
+        bad("Pad", np.zeros((1, 2, 3, 4), dtype), error=AttributeValueError, mode="constant",
+            says=f"constant_value is {value:g}, data is {dtype}",
+            pad_width=(0, 0, 0, 0, 1, 1, 1, 1), constant_value=value)  # fmt: skip
     bad("Pad", (1, 2, 3, 4), error=ShapeError, says="less than the size 3, got 3", mode="reflect",
         pad_width=(0, 0, 0, 0, 3, 0, 0, 0))  # fmt: skip
     bad("Pad", (1, 2, 3, 4), error=ShapeError, says="four zeros", mode="edge",
@@ -166,6 +175,10 @@ def slices() -> None:
     add("slice", (4, 5, 6), begin=(1,), end=(3,))
     add("slice", (4, 5, 6), begin=(None, 1, -4), end=(None, 9, -1))
     add("slice", (4, 5, 6), begin=(None, 3, None), end=(None, 0, None), step=(2, -1, 3))
+    add("slice", (4, 5), begin=(1,), end=(1,))
+    add("slice", (4, 5), begin=(0, 3), end=(4, 1))
+    add("slice", (4, 5), begin=(1, 2), end=(3, 2), step=(-1, 1))
+    add("slice", (4, 5, 3), begin=(5, None, -9), end=(9, 0, -8), step=(1, 1, 2))
     add("slice_axis", (4, 5), axis=-1, begin=1, end=None)
     add("slice_axis", (4, 5), axis=0, begin=-3, end=-1)
     add("slice_like", (4, 5, 6), (2, 5, 3))
@@ -178,7 +191,6 @@ def slices() -> None:
     add("_split_v2", (2, 6, 3), indices=(0, 1, 4))
     add("_split_v2", (2, 6, 3), indices=(), sections=6, squeeze_axis=True)
 
-    bad("slice", (4,), error=ShapeError, says="2:2:1 of an axis of size 4", begin=(2,), end=(2,))
     bad("slice", (4,), error=ShapeError, says="names 2 axes", begin=(0, 0), end=(1, 1))
     bad("slice", (4,), error=ShapeError, says="begin has 1 numbers, end 2", begin=(0,), end=(1, 1))
     bad("slice", (4,), error=AttributeValueError, says="step cannot be 0", begin=0, end=2, step=0)
@@ -300,6 +312,8 @@ def selections() -> None:
     add("_contrib_index_array", (2, 3, 4), axes=(2, 0))
     add("_slice_assign", (4, 3), (2, 1), begin=(0, 1), end=(4, 2), step=(2, 1))
     add("_slice_assign_scalar", (4, 3), scalar=7.5, begin=(0, 1), end=(4, 2))
+    add("_slice_assign_scalar", (4, 3), scalar=7.5, begin=(2, 1), end=(1, 2))
+    add("_slice_assign", (4, 3), (0, 1), begin=(2, 1), end=(2, 2))
     bad("_histogram", (5,), (3,), range=(), error=AttributeValueError, says="both or neither")
     add("_histogram", (9,), bin_cnt=5, range=(-2, 2))
     add("_histogram", (9,), np.array([-1, 0, 2], np.float32))

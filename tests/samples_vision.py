@@ -33,6 +33,7 @@ def boxes() -> None:
     add(nms, rows, id_index=0, overlap_thresh=0.3)
     add(nms, rows, id_index=0, background_id=0, valid_thresh=0.25, topk=4)
     add(nms, rows, id_index=0, force_suppress=True, in_format="center")
+    add(nms, rows + np.float32(0.4), id_index=0, overlap_thresh=0.3)
     add(nms, rows, out_format="center")
     add(nms, rows[0], topk=0)
     many = detections(1, 400)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, node, run_reference, var
-from hybridjit import override
+from hybridjit import autograd, gluon, nd, override
 from hybridjit.ir.node import Output
 
 NMS = "_contrib_box_nms"
@@ -21,7 +21,7 @@ def detections(seed: int, dtype: str) -> np.ndarray:
     random = np.random.default_rng(seed)
     count = int(random.integers(1, 90))
     rows = random.random((int(random.integers(1, 4)), count, 7))
-    rows[..., 0] = random.integers(-1, 3, rows.shape[:2])
+    rows[..., 0] = random.integers(-1, 3, rows.shape[:2]) + random.choice([0, 0.5]) * rows[..., 0]
     rows[..., 1] = random.integers(-3, 12, rows.shape[:2]) / 10
     rows[..., 4:6] += rows[..., 2:4] * random.random()
     odd = random.random(rows.shape) < random.choice([0, 0, 0.02])
@@ -142,3 +142,46 @@ def test_proposals_are_numpys(dtype: str, target: str):
             pairs = zip(executable([*given.values()]), run_reference(graph, given), strict=True)
         for found, wanted in pairs:
             np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: {attrs}")
+
+
+# Ids of two boxes that cover each other, and whether MXNet takes them for one class: it compares
+# them as 32-bit integers.
+CLASSES = [
+    ((0.0, 0.5), True),
+    ((-0.5, 0.5), True),
+    ((1.2, 1.9), True),
+    ((1.9, 2.0), False),
+    ((-1.5, -1.2), True),
+    ((-1.2, -2.0), False),
+    ((1e10, -1e10), True),
+    ((np.nan, np.inf), True),
+    ((np.nan, -(2.0**31)), True),
+    ((np.nan, 0.0), False),
+]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("ids", "is_one"), CLASSES, ids=str)
+def test_classes_are_the_ids_as_integers(
+    ids: tuple[float, float], is_one: bool, dtype: str, hybridize: bool
+):
+    x = nd.array([[[ids[0], 0.9, 0, 0, 1, 1], [ids[1], 0.8, 0, 0, 1, 1]]], dtype=dtype)
+    x.attach_grad()
+    net = gluon.nn.HybridLambda(lambda F, x: F.contrib.box_nms(x, id_index=0))
+    net.hybridize(hybridize)
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    kept = [1.0, 0.0 if is_one else 1.0]
+    assert (y.asnumpy()[0, :, 1] > 0).tolist() == [bool(k) for k in kept]
+    assert x.grad.asnumpy()[0, :, 0].tolist() == kept
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_the_background_is_one_id_exactly(hybridize: bool):
+    """As in MXNet: 0.5 is of class 0, but is not the background 0."""
+    x = nd.array([[[0.5, 0.9, 0, 0, 1, 1], [0.0, 0.8, 0, 0, 1, 1]]])
+    net = gluon.nn.HybridLambda(lambda F, x: F.contrib.box_nms(x, id_index=0, background_id=0))
+    net.hybridize(hybridize)
+    assert net(x).asnumpy()[0, :, 0].tolist() == [0.5, -1.0]

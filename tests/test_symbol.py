@@ -451,6 +451,22 @@ def test_infer_shape(dense):
     assert net.infer_shape(x=(2, 4))[2] == [(3,), (3,)]
 
 
+def test_an_empty_slice_has_a_known_shape():
+    """0 is a size there, not an unknown one, as in MXNet."""
+    empty = sym.slice(sym.var("a"), begin=(1,), end=(1,))
+    assert empty.infer_shape(a=(4, 5)) == ([(4, 5)], [(0, 5)], [])
+    assert sym.crop(sym.var("a"), begin=(0, 3), end=(4, 1)).infer_shape(a=(4, 5))[1] == [(4, 0)]
+    backwards = sym.slice(sym.var("a"), begin=(1,), end=(3,), step=(-1,))
+    assert backwards.infer_shape(a=(4, 5))[1] == [(0, 5)]
+    layer = sym.FullyConnected(empty, num_hidden=3, name="fc")
+    assert layer.infer_shape(a=(4, 5)) == ([(4, 5), (3, 5), (3,)], [(0, 3)], [])
+    assert (empty + sym.var("b")).infer_shape(a=(4, 5)) == ([(4, 5), (0, 5)], [(0, 5)], [])
+    with pytest.warns(UserWarning, match="Cannot decide shape"):
+        assert empty.infer_shape(a=(0, 5)) == (None, None, None)
+    run = sym.concat(empty, sym.var("a"), dim=0).simple_bind(mx.cpu(), a=(4, 5))
+    assert run.forward()[0].shape == (4, 5)
+
+
 def test_infer_shape_needs_more(dense):
     with pytest.warns(UserWarning, match="Cannot decide shape for the following arguments"):
         assert dense.infer_shape(x=(0, 4)) == (None, None, None)

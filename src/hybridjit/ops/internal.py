@@ -13,6 +13,7 @@ from ..types import UNKNOWN, Shape, TensorType
 from .algebra import add, total
 from .attrs import AttrValue, attr_text
 from .building import Builder, Many, X
+from .casting import scalar_of
 from .gradient import none_at_all
 from .record import OpDef
 from .registry import lookup, register, run_ref
@@ -120,7 +121,7 @@ def pad_axes(
     """A border of any width around any axis."""
     pairs = list(zip(before, after))
     if mode == "constant":
-        return np.pad(data, pairs, constant_values=data.dtype.type(value))
+        return np.pad(data, pairs, constant_values=scalar_of(value, data.dtype))
     return np.pad(data, pairs, mode=mode)  # type: ignore[call-overload]
 
 

@@ -47,8 +47,10 @@ Fact = TypeVar("Fact")
 Lists = tuple[list[Fact | None], list[Fact | None], list[Fact | None]]
 
 
-def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[Shape]:
-    """Shapes, from some arguments' shapes. Raises MXNetError when they contradict each other."""
+def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[PartialShape]:
+    """Shapes, from some arguments' shapes, with None for unknown sizes: 0 is the size of no
+    elements. Raises MXNetError when they contradict each other.
+    """
     for name, shape in shapes.items():
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
@@ -60,6 +62,12 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[S
         if node.op is not None and not all(t.is_known for t in types[node]):
             types[node] = _tried(node, types)
     return _listed(symbol, types, _shape)
+
+
+def shown_shapes(lists: Lists[PartialShape]) -> Lists[Shape]:
+    """The three lists as users read them."""
+    arguments, outputs, states = ([shown_shape(shape) for shape in part] for part in lists)
+    return arguments, outputs, states
 
 
 def _lengths(symbol: Outputs) -> list[str]:
@@ -99,9 +107,7 @@ def is_complete(lists: Lists[Fact]) -> bool:
 
 def is_known_fact(item: object) -> bool:
     """Whether a shape or an element type of the lists is known."""
-    if not isinstance(item, tuple):
-        return item is not None
-    return is_known_shape(partial_shape(item))
+    return is_known_shape(item) if isinstance(item, tuple) else item is not None
 
 
 def by_argument_name(
@@ -189,8 +195,8 @@ def _listed(
     return arguments, [pick(types[o.node][o.index]) for o in symbol.outputs], states
 
 
-def _shape(t: TensorType) -> tuple[int, ...] | None:
-    return shown_shape(t.shape)
+def _shape(t: TensorType) -> PartialShape | None:
+    return t.shape
 
 
 def _dtype(t: TensorType) -> type[np.generic] | None:

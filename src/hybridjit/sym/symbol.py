@@ -22,7 +22,15 @@ from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.record import OpDef
 from ..types import DType, Number, Shape, Sizes
 from .compose import compose
-from .infer import Lists, by_argument_name, infer_shapes, infer_types, is_complete, is_known_fact
+from .infer import (
+    Lists,
+    by_argument_name,
+    infer_shapes,
+    infer_types,
+    is_complete,
+    is_known_fact,
+    shown_shapes,
+)
 from .outputs import Outputs, substituted
 
 if TYPE_CHECKING:
@@ -67,14 +75,17 @@ class Symbol(Outputs):
         ``(None, None, None)`` and a warning when they do not suffice. Raises MXNetError when they
         contradict each other.
         """
-        found = self.infer_shape_partial(*args, **kwargs)
+        found = infer_shapes(self, by_argument_name(self, args, kwargs))
+        shown = shown_shapes(found)
         if is_complete(found):
-            return found
-        rows = zip(self.list_arguments(), found[0])
+            return shown
+        rows = zip(self.list_arguments(), shown[0], found[0])
         warnings.warn(
             "Cannot decide shape for the following arguments (0s in shape means unknown "
             "dimensions). Consider providing them as input:\n\t"
-            + "\n\t".join(f"{name}: {shape}" for name, shape in rows if not is_known_fact(shape)),
+            + "\n\t".join(
+                f"{name}: {text}" for name, text, fact in rows if not is_known_fact(fact)
+            ),
             stacklevel=2,
         )
         return None, None, None
@@ -84,7 +95,7 @@ class Symbol(Outputs):
 
         With ``np_shape`` these are None and -1.
         """
-        return infer_shapes(self, by_argument_name(self, args, kwargs))
+        return shown_shapes(infer_shapes(self, by_argument_name(self, args, kwargs)))
 
     def infer_type(self, *args: DType | None, **kwargs: DType | None) -> Any:
         """Element types of arguments, outputs and auxiliary states, from some arguments' types."""

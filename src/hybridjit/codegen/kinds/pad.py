@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...ir.plan import Step
+from ...ops.casting import scalar_of
 from ...records import dataclass
 from ...types import product
 from ..call import Address, Call, Setting
@@ -44,7 +45,8 @@ def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
     """Elements are moved as whole numbers of their size."""
     attrs, (x,), (y,) = step.group.anchor.attrs, step.reads, step.writes
     bits = f"int{8 * x.dtype.itemsize}"
-    value = int(np.asarray(attrs["value"]).astype(x.dtype).view(bits))
+    with np.errstate(over="ignore"):  # float16 has an infinity for it
+        value = int(scalar_of(attrs["value"], x.dtype).view(bits))
     spec = PadSpec(
         mode=attrs["mode"],
         inp=x.shape[1:],

@@ -180,8 +180,15 @@ class Suppression:
         """Corners, area and id of a row's box."""
         b, spec = self.b, self.spec
         box = self._corners(row)
-        label = b.load_scalar(row, spec.ids) if spec.ids >= 0 else b.number(0)
+        label = self._class_of(b.load_scalar(row, spec.ids)) if spec.ids >= 0 else b.number(0)
         return [*box, self._area(box), label]
+
+    def _class_of(self, label: Value) -> Value:
+        """The id as int32 holds it: truncated, the smallest one for NaN and what is beyond."""
+        b, n = self.b, self.numbers
+        smallest, end = b.number(-(2.0**31)), b.number(2.0**31)
+        fits = n.mask_and(n.ge(label, smallest), n.lt(label, end))
+        return n.select(fits, n.trunc(label), smallest)
 
     def _remember(self, known: list[Value], count: Value) -> None:
         """A box more is kept."""

@@ -7,14 +7,17 @@ all of them are made of ``views``.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, shape_text
+from ...types import Shape, TensorType, shape_text
 from ..building import Builder, Many, X
 from ..internal import PAD_AXES
 from ..record import Traits
-from ..rules import normalized_axis
+from ..registry import register
+from ..rules import forward, normalized_axis
 from .primitives import PLACE, in_range, moving, part, reordering, reshape, transpose
 
 # Order of axes
@@ -176,11 +179,21 @@ def _padded(data: Shape, mode: str, pad_width: Shape, constant_value: float) -> 
     return tuple(size + before + after for size, (before, after) in zip(data, pairs))
 
 
-def _pad(data: np.ndarray, mode: str, pad_width: Shape, constant_value: float) -> np.ndarray:
-    pairs = list(zip(pad_width[::2], pad_width[1::2]))
-    if mode == "constant":
-        return np.pad(data, pairs, constant_values=data.dtype.type(constant_value))
-    return np.pad(data, pairs, mode=mode)  # type: ignore[call-overload]
+def _pad_type(
+    data: TensorType, *, mode: str, pad_width: Shape, constant_value: float
+) -> TensorType:
+    """The data with its border. Raises AttributeValueError for a value that its type lacks."""
+    if mode == "constant" and data.dtype is not None and data.dtype.kind in "iu":
+        limits = np.iinfo(data.dtype)
+        is_held = math.isfinite(constant_value) and (
+            limits.min <= math.trunc(constant_value) <= limits.max
+        )
+        if not is_held:
+            raise AttributeValueError(
+                f"constant_value is {constant_value:g}, data is {data.dtype.name}, whose values "
+                f"are {limits.min} to {limits.max}: pad with one of them, or cast the data first"
+            )
+    return data.with_shape(_padded(data.dims, mode, pad_width, constant_value))
 
 
 def _pad_of_any_axes(
@@ -191,16 +204,15 @@ def _pad_of_any_axes(
     return g.op(PAD_AXES, data, mode=mode, before=before, after=after, value=constant_value)
 
 
-moving(
+register(
     "Pad",
     "data",
     "mode:constant|edge|reflect! pad_width:shape! constant_value:double=0",
-    _padded,
-    _pad,
-    "Add a border of one value, of the edge's values, or of their mirror image.",
-    aliases="pad",
+    infer=forward(_pad_type),
     expand=_pad_of_any_axes,
+    aliases="pad",
     traits=Traits(names_data=True),
+    doc="Add a border of one value, of the edge's values, or of their mirror image.",
 )
 
 

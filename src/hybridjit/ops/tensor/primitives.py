@@ -201,16 +201,11 @@ def transpose(g: Builder[X], x: X, axes: Shape, at: str = "") -> X:
 # A part of every axis
 
 
-def _axis_slice(size: int | None, begin: int | None, end: int | None, step: int | None) -> slice:
-    """One axis's part in NumPy's terms. Raises ShapeError when it is empty."""
-    part = slice(begin, end, 1 if step is None else step)
-    if size and not count_of(*indices(part, size)):
-        raise ShapeError(f"slice {begin}:{end}:{step or 1} of an axis of size {size} is empty")
-    return part
-
-
 def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
-    """The parts that the attributes name, one for each leading axis. Raises ShapeError."""
+    """The parts that the attributes name, one for each leading axis, of which some may be empty.
+
+    Raises ShapeError.
+    """
     if len(begin) != len(end) or (step and len(step) != len(begin)):
         raise ShapeError(
             f"begin has {len(begin)} numbers, end {len(end)}, step {len(step)}: they must agree"
@@ -220,7 +215,7 @@ def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[s
     if 0 in step:
         raise AttributeValueError(f"a slice's step cannot be 0, got {shape_text(step)}")
     steps = step or (None,) * len(begin)
-    return tuple(_axis_slice(*marks) for marks in zip(data, begin, end, steps))
+    return tuple(slice(b, e, 1 if s is None else s) for b, e, s in zip(begin, end, steps))
 
 
 def sliced_shape(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> PartialShape:
@@ -258,7 +253,7 @@ def _as_border(
     """_place(x) with steps of 1  =>  a border of zeros around x"""
     parts = slices(shape, begin, end, step)
     ranges = [indices(part, size) for part, size in zip(parts, shape)]
-    if 0 in shape or any(step != 1 for _, _, step in ranges):
+    if 0 in shape or 0 in g.type(data).dims or any(step != 1 for _, _, step in ranges):
         return None
     rest = (0,) * (len(shape) - len(ranges))
     before = (0, *(start for start, _, _ in ranges), *rest)

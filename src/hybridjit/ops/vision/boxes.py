@@ -14,7 +14,7 @@ from ...errors import AttributeValueError, ShapeError
 from ...types import TensorType, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
-from ..casting import widened
+from ..casting import convert, widened
 from ..elementwise.binary import ADD, MINIMUM, MULTIPLY, SUBTRACT
 from ..elementwise.unary import EXP
 from ..gradient import none_at_all
@@ -133,7 +133,7 @@ def _kept_rows(
     in_format: str,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """Which rows of one batch survive, best first."""
+    """Which rows of one batch survive, best first. Classes are the ids as int32 holds them."""
     scores = rows[:, score_index]
     valid = scores > scores.dtype.type(valid_thresh)
     if id_index >= 0:
@@ -142,7 +142,8 @@ def _kept_rows(
     best = order[first_of(-scores[order], topk if topk > 0 else len(order))]
     boxes = widened(rows[best, coord_start : coord_start + 4])
     corners = to_corners(boxes) if in_format == "center" else boxes
-    ids = None if force_suppress or id_index < 0 else rows[best, id_index]
+    is_any = force_suppress or id_index < 0
+    ids = None if is_any else convert(rows[best, id_index], np.dtype(np.int32))
     return best[suppress(corners, ids, overlap_thresh, strict=True)]
 
 
