@@ -482,6 +482,82 @@ def test_nothing_decides_a_shape(x):
     assert block.u.shape == (2, 0)
 
 
+class Faulty(gluon.HybridBlock):
+    """A layer of its own beside a deferred parameter, and code that raises."""
+
+    def __init__(self, code, shapes=None):
+        super().__init__()
+        with self.name_scope():
+            self.dense = nn.Dense(3)
+            self.w = self.params.get("w", shape=(0, 3), allow_deferred_init=True)
+        self.code, self.shapes = code, shapes
+
+    def hybrid_forward(self, F, x, w):
+        return F.broadcast_add(self.code(F, self.dense(x)), F.sum(w))
+
+    def infer_shape(self, *args):
+        if self.shapes is None:
+            super().infer_shape(*args)
+        else:
+            self.w.shape, self.dense.weight.shape = self.shapes
+
+
+def raises(error):
+    def code(F, x):
+        raise error
+
+    return code
+
+
+FAULTS = {
+    "an error of the program": (raises(KeyError("own")), KeyError),
+    "a type": (raises(TypeError("own")), TypeError),
+    "an interrupt": (raises(StopIteration("own")), StopIteration),
+    "no attribute": (lambda F, x: x.nothing, AttributeError),
+    "no operator": (lambda F, x: F.nothing(x), AttributeError),
+    "an attribute's value": (lambda F, x: F.Activation(x, act_type="no"), mx.MXNetError),
+    "a division": (lambda F, x: 1 / 0, ZeroDivisionError),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_a_deferred_first_call_raises_is_a_value_error(x, name):
+    """As in MXNet: the block that has deferred parameters is traced to find their shapes."""
+    code, kind = FAULTS[name]
+    for _ in range(2):
+        net = Faulty(code)
+        net.initialize()
+        with pytest.raises(ValueError, match="Deferred initialization failed because") as caught:
+            net(x)
+        assert isinstance(caught.value.__cause__, kind)
+    net = Faulty(code)
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(kind) as caught:
+        net(x)
+    assert "Deferred" not in str(caught.value)
+
+
+def test_an_exit_in_a_deferred_first_call_stays_one(x):
+    net = Faulty(raises(SystemExit(3)))
+    net.initialize()
+    with pytest.raises(SystemExit):
+        net(x)
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_a_block_may_infer_its_own_shapes(x, active):
+    """Its ``infer_shape`` is called instead of tracing: what tracing cannot do runs eagerly."""
+    net = Faulty(lambda F, x: x, shapes=((2, 3), (3, x.shape[1])))
+    net.initialize()
+    net.hybridize(active)
+    assert net(x).shape == (x.shape[0], 3)
+    assert net.w.data().shape == (2, 3)
+    looks = Faulty(lambda F, x: x * x.shape[0], shapes=((2, 3), (3, x.shape[1])))
+    looks.initialize()
+    assert looks(x).shape == (x.shape[0], 3)
+
+
 def test_infer_shape_and_type(x):
     net = nn.Dense(3)
     net.infer_shape(x)

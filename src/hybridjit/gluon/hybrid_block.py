@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ..sym import Symbol
 from ..types import DType, TensorType, type_of
 from ..unwinding import holding, restoring
 from .block import Block
-from .inference import finish_deferred, set_shapes, variable_types
+from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
 from .naming import OPEN
 from .parameter import Parameter, ParameterDict
@@ -376,6 +376,8 @@ class HybridBlock(Block):
             traced = self._traced(args)
             params = self.collect_params()
             used = _params_in(traced, params)
+            if self._infers_itself():
+                self._finish_as_it_says(args, used)
             graph = hybrid.CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
             graph.compiled &= self._is_compiled
@@ -389,8 +391,21 @@ class HybridBlock(Block):
     def _finish_own_params(self, args: tuple[object, ...]) -> None:
         """Complete the parameters of this block alone; its children do the same for theirs."""
         own = self._reg_params.values()
-        self._infer_shapes(args, own)
+        with deferred_failures():
+            if self._infers_itself():
+                self.infer_shape(*args)
+            else:
+                self._infer_shapes(args, own)
         for param in own:
+            param._finish_deferred_init()
+
+    def _finish_as_it_says(self, args: Sequence[Any], params: Mapping[str, Parameter]) -> None:
+        """Complete what is deferred with the shapes that the block's own ``infer_shape`` sets."""
+        deferred = [param for param in params.values() if param.is_deferred]
+        if deferred:
+            with deferred_failures():
+                self.infer_shape(*args)
+        for param in deferred:
             param._finish_deferred_init()
 
     def infer_shape(self, *args: Nested) -> None:
@@ -399,6 +414,10 @@ class HybridBlock(Block):
         Raises ValueError when one does not follow from them.
         """
         self._infer_shapes(args)
+
+    def _infers_itself(self) -> bool:
+        """Whether a subclass says by its own ``infer_shape`` what its parameters' shapes are."""
+        return type(self).infer_shape is not HybridBlock.infer_shape
 
     def _infer_shapes(self, args: Sequence[object], needed: Iterable[Parameter] = ()) -> None:
         traced = self._traced(args)

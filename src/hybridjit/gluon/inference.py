@@ -6,7 +6,8 @@ Nothing changes when the inference fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from ..errors import ShapeError
 from ..ir.node import Output
@@ -15,6 +16,22 @@ from ..shapes import is_np_shape
 from ..types import Shape, TensorType, is_known_shape
 from .parameter import Parameter
 from .parameter.single import is_known
+
+_FAILED = "Deferred initialization failed because shape cannot be inferred."
+
+
+@contextmanager
+def deferred_failures() -> Iterator[None]:
+    """Raise as ValueError whatever stops the inference of shapes, as MXNet does.
+
+    The block is traced for it: what its own ``hybrid_forward`` raises is among that.
+    """
+    try:
+        yield
+    except Exception as error:
+        if str(error).startswith(_FAILED):
+            raise
+        raise ValueError(f"{_FAILED} {type(error).__name__}: {error}") from error
 
 
 def finish_deferred(
@@ -86,7 +103,4 @@ def _known_dims(found: TensorType | None) -> Shape | None:
 
 def _failure(reason: str, inputs: Mapping[str, TensorType]) -> str:
     given = ", ".join(f"{name} {type_}" for name, type_ in inputs.items())
-    return (
-        f"Deferred initialization failed because shape cannot be inferred. {reason}\n"
-        f"  Arguments: {given}"
-    )
+    return f"{_FAILED} {reason}\n  Arguments: {given}"
