@@ -1,6 +1,5 @@
 """Encoders in the structure of gluon-nlp 0.10's BERT and Transformer, for MXNet and hybridjit.
 
-
 Positions come from ``arange_like`` on learned embeddings; attention is interleaved in the one, and
 made of batches of products in the other; masks follow from valid lengths.
 ``tools/mxnet_side/record_nlp.py`` trains them with real MXNet and records the losses and
