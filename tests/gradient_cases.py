@@ -11,8 +11,17 @@ _LOSS = "a loss: whatever comes back, it gives its own gradient"
 
 _ZERO = "boxes and places are taken as given: 0, as in MXNet"
 
+_UNCHANGED = "passes gradients unchanged, as in MXNet"
+_CHANGES = _names(
+    "brightness contrast saturation hue color_jitter lighting flip_left_right flip_top_bottom"
+)
+
 # Operators whose gradient is not the slope of what they compute, in MXNet either.
 NO_SLOPE = {
+    "_contrib_getnnz": "a count",
+    "_contrib_edge_id": "edges are taken as given: 0, as in MXNet",
+    "_image_adjust_lighting": _UNCHANGED,
+    **{f"_image_random_{name}": _UNCHANGED for name in _CHANGES},
     "BlockGrad": "stops gradients",
     "_contrib_MultiBoxDetection": _ZERO,
     "_contrib_MultiBoxTarget": _ZERO,
@@ -52,6 +61,9 @@ _MOVING = (3, 4)  # the moving mean and variance
 # Positions of operands that are constants to a gradient although results depend on them, or step
 # with them: nobody asks for their gradients.
 CONSTANTS = {
+    "_contrib_hawkesll": (3, 4, 5, 6, 7),  # of the state too, as in MXNet
+    "fill_element_0index": (2,),
+    "_contrib_count_sketch": (1,),
     "CTCLoss": (1, 2, 3),
     "Embedding": (0,),
     "_contrib_SparseEmbedding": (0,),
@@ -82,6 +94,7 @@ SYMMETRIC = _names("_linalg_potrf _linalg_syevd _npi_cholesky _npi_eigh _npi_eig
 
 # Positions of the results whose head gradients count, where those of the others are ignored.
 HEADS = {
+    "_contrib_hawkesll": (0,),
     "LayerNorm": (0,),
     "GroupNorm": (0,),
     "BatchNorm": (0,),
@@ -185,6 +198,7 @@ OF_PASSES = _names(
 OF_SECOND_ORDER = _names(
     """
     _back_from_ctc_loss
+    _hawkesll_slopes
     _back_from_correlation
     _back_from_max_pooling
     _rnn_projected_steps_back

@@ -292,6 +292,19 @@ def selections() -> None:
     add("gather_nd", (4, 3), ints([0, 1, -1], [2, 0, -3]))
     add("gather_nd", (4, 3), ints([[0, 3]]))
     add("_sparse_retain", (4, 3), ints(3, 0))
+    table = np.array([[5, 0, 2], [0, 0, 3]], np.float32)
+    add("_contrib_getnnz", table)
+    add("_contrib_getnnz", table, axis=1)
+    bad("_contrib_getnnz", (2, 3), error=AttributeValueError, says="None or 1, got 0", axis=0)
+    add("_contrib_edge_id", table, ints(0, 0, 1), ints(0, 1, 2))
+    bad("_contrib_edge_id", (2, 3), (2,), (3,), error=ShapeError, says="two equally long lists")
+    add("fill_element_0index", (4, 3), (4,), np.array([0, 2, 5, 1], np.float32))
+    bad("fill_element_0index", (4,), (4,), (4,), error=ShapeError, says="lhs (N, M)")
+    hashes = np.array([[1, 0, 3, 1]], np.float32), np.array([[1, -1, -1, 1]], np.float32)
+    add("_contrib_count_sketch", (3, 4), *hashes, out_dim=5)
+    add("_contrib_count_sketch", (2, 3, 2, 4), *hashes, out_dim=5)
+    bad("_contrib_count_sketch", (2, 3, 4), (1, 4), (1, 4), error=ShapeError, says="2 or 4 axes",
+        out_dim=5)  # fmt: skip
     add("_square_sum", (4, 3), axis=1)
     add("_square_sum", (2, 3, 4), axis=(0, 2), keepdims=True)
     add("scatter_nd", (3,), ints([0, 1, 0], [1, 2, 0]), shape=(2, 3))
@@ -433,7 +446,30 @@ def alignments() -> None:
         use_data_lengths=True)  # fmt: skip
     bad("CTCLoss", (5, 2, 4), (3, 2), error=ShapeError, says="label has 3 sequences, data has 2")
     bad("CTCLoss", (2, 2, 4), (2, 3), error=ShapeError, says="label of 3 is longer than data of 2")
+    hawkes_processes()
     bad("CTCLoss", (2, 2), (2, 3), error=ShapeError, says="data (T, N, C)")
+
+
+def hawkes_processes() -> None:
+    """Four sequences of at most six events with three marks."""
+    random = np.random.default_rng(3)
+
+    def positive(*shape: int) -> np.ndarray:
+        return random.uniform(0.1, 1, shape).astype(np.float32)
+
+    processes = (
+        *(positive(4, 3), positive(3), positive(3), positive(4, 3), positive(4, 6)),
+        random.integers(0, 3, (4, 6)).astype(np.int32),
+        *(np.array([6, 0, 3, 4.5], np.float32), np.array([9, 3, 4.5, 8], np.float32)),
+    )
+    name = "_contrib_hawkesll"
+    add(name, *processes)
+    add("_hawkesll_slopes", positive(4), *processes)
+    shapes = [x.shape for x in processes]
+    bad(name, (4,), *shapes[1:], error=ShapeError, says="lda of 2 axes")
+    bad(name, shapes[0], (2,), *shapes[2:], error=ShapeError, says="3")
+    marks = TensorType(shapes[5], np.dtype("float32"))
+    bad(name, *shapes[:5], marks, *shapes[6:], error=DTypeError, says="float32")
 
 
 def arithmetic() -> None:

@@ -288,6 +288,9 @@ def layer_norms() -> None:
     for axes in ((0,), (1, 2), (-1,), (0, 1, 2)):
         add("moments", (2, 3, 4), axes=axes)
         add("moments", (2, 3, 4), axes=axes, keepdims=True)
+    whole = np.array([[-1, 250, 3], [7, -9, 200]])
+    for kind in ("int8", "uint8", "int32", "int64"):
+        add("moments", whole.astype(kind), axes=(0,))
     bad("moments", (2, 3), error=AttributeValueError, says="Empty axes is not supported")
     bad("moments", (2, 3), error=ShapeError, says="axis 2 is out of range", axes=(2,))
 

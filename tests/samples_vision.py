@@ -258,6 +258,24 @@ def images() -> None:
     bad("_image_resize", (5, 7, 3), error=AttributeValueError, says="got 9", size=(2, 2), interp=9)
 
 
+def colours() -> None:
+    pixels = np.random.default_rng(2).uniform(0, 255, (2, 5, 4, 3))
+    jitter = {"brightness": 0.2, "contrast": 0.3, "saturation": 0.4, "hue": 0.1}
+    for picture in (pixels[0].astype(np.float32), pixels.astype(np.uint8), pixels[..., :1]):
+        for name in ("brightness", "contrast", "saturation", "hue"):
+            add(f"_image_random_{name}", picture, min_factor=0.7, max_factor=1.3)
+            # between two equal bounds there is nothing to draw
+            add(f"_image_random_{name}", picture, min_factor=0.7, max_factor=0.7)
+        add("_image_random_color_jitter", picture, **jitter)
+        add("_image_random_lighting", picture)
+        add("_image_adjust_lighting", picture, alpha=(0.1, -0.2, 0.05))
+        add("_image_random_flip_left_right", picture)
+        add("_image_random_flip_top_bottom", picture)
+    factors = {"min_factor": -1, "max_factor": 1}
+    bad("_image_random_hue", (4, 5, 3), error=AttributeValueError, says="at least 0", **factors)
+    bad("_image_random_lighting", (4, 5, 2), error=ShapeError, says="3 channels or 1")
+
+
 def declare() -> None:
     """List them all."""
     boxes()
@@ -270,3 +288,4 @@ def declare() -> None:
     deformable()
     grids()
     images()
+    colours()

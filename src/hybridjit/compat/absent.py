@@ -57,10 +57,8 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ),
     (["nd.contrib", "sym.contrib"], ["calibrate_entropy"], _INTEGER),
     (["contrib"], ["quant", "quantization"], _INTEGER),
-    (["nd.contrib", "sym.contrib"], ["count_sketch", "hawkesll"], _OTHER),
     (["nd"], ["imdecode"], _DECODES),
-    (["sym.image"], ["random_*", "adjust_lighting"], _RANDOM),
-    (["nd.contrib", "sym.contrib"], ["dgl_*", "edge_id", "getnnz"], _GRAPHS),
+    (["nd.contrib", "sym.contrib"], ["dgl_*"], _GRAPHS),
     (["contrib"], ["tensorboard"], _TRAINS),
     (
         ["io"],

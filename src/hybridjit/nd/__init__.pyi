@@ -14,7 +14,6 @@ from .creation import array as array
 from .creation import concatenate as concatenate
 from .creation import empty as empty
 from .creation import eye as eye
-from .creation import fill_element_0index as fill_element_0index
 from .creation import from_numpy as from_numpy
 from .creation import full as full
 from .creation import histogram as histogram
@@ -903,6 +902,14 @@ def expand_dims(
 ) -> NDArray: ...
 def expm1(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def fill_element_0index(
+    lhs: NDArray | None = ...,
+    mhs: NDArray | None = ...,
+    rhs: NDArray | None = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
 ) -> NDArray: ...
 def fix(
     data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import ShapeError
 from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
 from ..shapes import partial_shape
 from ..timeline import PLACE, TIMELINE
-from ..types import FLOAT32, DType, Sizes, require_dims, shape_text
+from ..types import FLOAT32, DType, Sizes, require_dims
 from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
@@ -212,21 +211,6 @@ def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
     for place, axis in sorted(zip(places, moved)):
         axes.insert(place, axis)
     return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
-
-
-def fill_element_0index(lhs: NDArray, mhs: NDArray, rhs: NDArray) -> NDArray:
-    """A copy of the matrix ``lhs`` with ``mhs[i]`` in row ``i`` at column ``rhs[i]``.
-
-    Raises ShapeError unless there is one value and one column for each row, IndexError for a
-    column that is not there.
-    """
-    rows = lhs.shape[:1]
-    if lhs.ndim != 2 or mhs.shape != rows or rhs.shape != rows:
-        shapes = ", ".join(shape_text(array.shape) for array in (lhs, mhs, rhs))
-        raise ShapeError(f"fill_element_0index takes (N, M), (N,) and (N,), got {shapes}")
-    filled = lhs.copy()
-    filled[np.arange(rows[0]), rhs.astype("int64")] = mhs
-    return filled
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .colours import adjust_lighting as adjust_lighting
-from .colours import random_brightness as random_brightness
-from .colours import random_color_jitter as random_color_jitter
-from .colours import random_contrast as random_contrast
-from .colours import random_flip_left_right as random_flip_left_right
-from .colours import random_flip_top_bottom as random_flip_top_bottom
-from .colours import random_hue as random_hue
-from .colours import random_lighting as random_lighting
-from .colours import random_saturation as random_saturation
 from .ndarray import NDArray
 
 _Sizes = int | Sequence[Any]
 
+def adjust_lighting(
+    data: NDArray | None = ...,
+    alpha: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
 def crop(
     data: NDArray | None = ...,
     x: int = ...,
@@ -36,6 +34,61 @@ def normalize(
     data: NDArray | None = ...,
     mean: _Sizes = ...,
     std: _Sizes = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_brightness(
+    data: NDArray | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_color_jitter(
+    data: NDArray | None = ...,
+    brightness: float = ...,
+    contrast: float = ...,
+    saturation: float = ...,
+    hue: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_contrast(
+    data: NDArray | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_flip_left_right(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def random_flip_top_bottom(
+    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+) -> NDArray: ...
+def random_hue(
+    data: NDArray | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_lighting(
+    data: NDArray | None = ...,
+    alpha_std: float = 0.05,
+    out: Any = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> NDArray: ...
+def random_saturation(
+    data: NDArray | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
     out: Any = ...,
     name: str | None = ...,
     **kwargs: Any,

@@ -24,7 +24,7 @@ from .nn import (
 from .random import density, draws, unique
 from .record import OpDef
 from .registry import all_names, all_ops, close, lookup, run_ref
-from .sequence import attention, ctc, fused_rnn, padded
+from .sequence import attention, ctc, fused_rnn, hawkes, padded
 from .tensor import (
     by_index,
     identity,
@@ -32,6 +32,7 @@ from .tensor import (
     movement,
     new_arrays,
     ordering,
+    placed,
     primitives,
     reductions,
     reshape,
@@ -41,6 +42,7 @@ from .tensor import (
 )
 from .vision import (
     boxes,
+    colours,
     correlation,
     deformable,
     multibox,

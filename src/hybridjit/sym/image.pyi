@@ -7,6 +7,9 @@ from .symbol import Symbol
 
 _Sizes = int | Sequence[Any]
 
+def adjust_lighting(
+    data: Symbol | None = ..., alpha: _Sizes = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
 def crop(
     data: Symbol | None = ...,
     x: int = ...,
@@ -22,6 +25,52 @@ def normalize(
     data: Symbol | None = ...,
     mean: _Sizes = ...,
     std: _Sizes = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_brightness(
+    data: Symbol | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_color_jitter(
+    data: Symbol | None = ...,
+    brightness: float = ...,
+    contrast: float = ...,
+    saturation: float = ...,
+    hue: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_contrast(
+    data: Symbol | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_flip_left_right(
+    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def random_flip_top_bottom(
+    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def random_hue(
+    data: Symbol | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
+    name: str | None = ...,
+    **kwargs: Any,
+) -> Symbol: ...
+def random_lighting(
+    data: Symbol | None = ..., alpha_std: float = 0.05, name: str | None = ..., **kwargs: Any
+) -> Symbol: ...
+def random_saturation(
+    data: Symbol | None = ...,
+    min_factor: float = ...,
+    max_factor: float = ...,
     name: str | None = ...,
     **kwargs: Any,
 ) -> Symbol: ...

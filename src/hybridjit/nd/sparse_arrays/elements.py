@@ -90,6 +90,21 @@ def rows_at(x: Stored, wanted: np.ndarray) -> np.ndarray:
     return found
 
 
+def values_at(x: Stored, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The values of a csr array at these places, -1 where none is stored.
+
+    Raises IndexError for a place outside.
+    """
+    for name, at, size in (("row", rows, x.shape[0]), ("column", columns, x.shape[1])):
+        if len(at) and not 0 <= at.min() <= at.max() < size:
+            raise IndexError(f"{name}s {at.min()} to {at.max()} of {size}")
+    keys, wanted = _keys(x), rows * x.shape[1] + columns
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    if not len(keys):
+        return np.full(len(wanted), -1, x.values.dtype)
+    return np.where(keys[at] == wanted, x.values[at], x.values.dtype.type(-1))
+
+
 def sum_rows(shape: tuple[int, ...], rows: np.ndarray, values: np.ndarray) -> Stored:
     """The row_sparse array of rows in any order, those of one number added."""
     order = np.argsort(rows, kind="stable")

@@ -379,6 +379,28 @@ def _lookup(call: Call) -> Found | None:
     return Found("default", make, pull if is_sparse else None, 1 if is_sparse else None)
 
 
+def _counted(call: Call) -> Found | None:
+    if call.stypes != (CSR,):
+        return None
+
+    def make() -> np.ndarray:
+        starts = call.stored(0).places[0]
+        return starts[-1:].copy() if call.attrs["axis"] is None else np.diff(starts)
+
+    return Found("default", make)
+
+
+def _looked_up(call: Call) -> Found | None:
+    if call.stypes[0] != CSR:
+        return None
+
+    def make() -> np.ndarray:
+        u, v = (x._data.astype(np.int64) for x in call.inputs[1:])
+        return elements.values_at(call.stored(0), u, v)
+
+    return Found("default", make)
+
+
 def _learned_gamma(call: Call) -> Found | None:
     if call.attrs["fix_gamma"]:
         raise MXNetError(
@@ -422,6 +444,8 @@ _RULES: dict[OnStored, Rule] = {
     OnStored.CAST: _cast,
     OnStored.DOT: _dot,
     OnStored.LOOKUP: _lookup,
+    OnStored.COUNTED: _counted,
+    OnStored.LOOKED_UP: _looked_up,
     OnStored.LEARNED_GAMMA: _learned_gamma,
     OnStored.UPDATE: _update,
     OnStored.SPARSE_UPDATE: _sparse_update,

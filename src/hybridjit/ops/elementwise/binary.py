@@ -212,7 +212,7 @@ ADD = operation(
     "Sum.",
     exactly(np.add),
     lambda b, x, y: b.add(x, y),
-    strict="elemwise_add _Plus _plus _add _sparse_elemwise_add",
+    strict="elemwise_add _Plus _plus _add _sparse_elemwise_add _grad_add",
     twin="broadcast_add broadcast_plus _sparse_broadcast_add _sparse_broadcast_plus",
     scalar="_plus_scalar _PlusScalar",
     on_stored=_OF_SUM,
@@ -338,7 +338,7 @@ def _comparison(name: str, old: str, ref: Formula, method: str, doc: str) -> For
 
 
 EQUAL = _comparison("equal", "Equal", np.equal, "eq", "1 where equal, else 0.")
-_comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
+NOT_EQUAL = _comparison("not_equal", "Not_Equal", np.not_equal, "ne", "1 where not equal, else 0.")
 GREATER = _comparison("greater", "Greater", np.greater, "gt", "1 where greater, else 0.")
 _comparison(
     "greater_equal", "Greater_Equal", np.greater_equal, "ge", "1 where greater or equal, else 0."

@@ -28,6 +28,7 @@ from ..rules import (
     normalized_axis,
     reduced_axes,
     reduced_shape,
+    refuse_bool,
     require_float,
     same_dtype,
 )
@@ -358,7 +359,7 @@ GROUP_NORM = register(
 @forward
 def _infer_moments(data: TensorType, *, axes: Shape | None, keepdims: bool) -> Types:
     """Mean and variance, each of the reduced shape."""
-    require_float("moments", data)
+    refuse_bool(data)
     if not axes:
         raise AttributeValueError("Empty axes is not supported; name all axes for global moments")
     shape = reduced_shape(data.dims, reduced_axes(data.ndim, axes), keepdims)
@@ -366,11 +367,21 @@ def _infer_moments(data: TensorType, *, axes: Shape | None, keepdims: bool) -> T
 
 
 def _moments(data: np.ndarray, *, axes: Shape, keepdims: bool) -> tuple[np.ndarray, ...]:
-    """Mean and population variance over ``axes``."""
+    """Mean and population variance over ``axes``; of integers all steps wrap in their type."""
     reduced = reduced_axes(data.ndim, axes)
     shape = reduced_shape(data.shape, reduced, keepdims)
-    _, mean, variance = _centred(widened(data), reduced)
+    if data.dtype.kind == "f":
+        _, mean, variance = _centred(widened(data), reduced)
+    else:
+        mean = _whole_mean(data, reduced)
+        variance = _whole_mean(np.square(data - mean), reduced)
     return tuple(a.reshape(shape).astype(data.dtype, copy=False) for a in (mean, variance))
+
+
+def _whole_mean(data: np.ndarray, axes: Shape) -> np.ndarray:
+    mean = MEAN.ref(data, axis=axes, keepdims=True, exclude=False)
+    assert isinstance(mean, np.ndarray)
+    return mean
 
 
 def _moments_apart(g: Builder[X], data: X, *, axes: Shape, keepdims: bool) -> tuple[X, ...]:
@@ -389,7 +400,7 @@ register(
     infer=_infer_moments,
     ref=_moments,
     expand=_moments_apart,
-    traits=Traits(parts_in_floats=True, names_data=True),
+    traits=Traits(parts_in_floats=True, names_data=True, flat_in_integers=True),
     outputs=("output0", "output1"),
     doc="Mean and variance over the given axes.",
 )

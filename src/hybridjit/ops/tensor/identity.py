@@ -71,7 +71,7 @@ def _identity(
 _identity(
     "_copy",
     "Identity: the data.",
-    aliases="identity",
+    aliases="identity _CrossDeviceCopy",
     traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.HEAD),
 )
 _identity(

@@ -5,16 +5,21 @@ In: dense arrays. Out: dense arrays of the same values; how they are stored is a
 
 from __future__ import annotations
 
-from ...errors import ShapeError
-from ...types import Shape
-from ..algebra import as_shape, total
+from ...errors import AttributeValueError, ShapeError
+from ...types import INT64, Shape, TensorType, shape_text
+from ..algebra import as_shape, shifted, total, zeros_like
 from ..building import Builder, X
+from ..elementwise.binary import NOT_EQUAL
+from ..elementwise.element_type import cast
 from ..elementwise.unary import SQUARE
+from ..gradient import none_at_all
 from ..record import GradientStored, OnStored, Traits
 from ..registry import register
-from ..rules import reduced_axes, reduced_shape, same_type
+from ..rules import forward, reduced_axes, reduced_shape, same_type
 from .by_index import GATHER_ND, SCATTER_ND
 from .identity import itself
+from .joining import joined
+from .selection import WHERE
 
 CAST_STORAGE = register(
     "cast_storage",
@@ -53,6 +58,61 @@ def _squares(g: Builder[X], data: X, *, axis: Shape | None, keepdims: bool, excl
     axes = reduced_axes(len(dims), axis, exclude)
     squares = total(g, g.op(SQUARE, data, at="squares"), axes, keepdims)
     return as_shape(g, squares, reduced_shape(dims, axes, keepdims))
+
+
+def _count_type(data: TensorType, *, axis: int | None) -> TensorType:
+    if data.ndim != 2:
+        raise ShapeError(f"getnnz takes a matrix, got {shape_text(data.dims)}")
+    if axis not in (None, 1):
+        raise AttributeValueError(f"getnnz counts with axis None or 1, got {axis}")
+    return TensorType((1,) if axis is None else data.dims[:1], INT64)
+
+
+def _counted(g: Builder[X], data: X, *, axis: int | None) -> X:
+    """getnnz(x)  =>  sum(x != 0)"""
+    stored = cast(g, g.op(NOT_EQUAL.scalar, data, at="stored", scalar=0.0), INT64, at="ones")
+    axes = (0, 1) if axis is None else (1,)
+    shape = (1,) if axis is None else g.type(data).dims[:1]
+    return as_shape(g, total(g, stored, axes), shape)
+
+
+register(
+    "_contrib_getnnz",
+    "data",
+    "axis:int?=None",
+    infer=forward(_count_type),
+    expand=_counted,
+    grad=none_at_all,
+    traits=Traits(on_stored=OnStored.COUNTED),
+    doc="The number of stored values of a csr matrix, or of each row; in dense ones, not 0.",
+)
+
+
+def _edge_type(data: TensorType, u: TensorType, v: TensorType) -> TensorType:
+    if data.ndim != 2 or u.ndim != 1 or u.dims != v.dims:
+        shapes = ", ".join(shape_text(t.dims) for t in (data, u, v))
+        raise ShapeError(f"edge_id takes a matrix and two equally long lists, got {shapes}")
+    return data.with_shape(u.dims)
+
+
+def _edges(g: Builder[X], data: X, u: X, v: X) -> X:
+    """edge_id(x, u, v)  =>  x[u, v], -1 where that is 0"""
+    count = g.type(u).size
+    lists = [as_shape(g, cast(g, x, INT64, at=n), (1, count)) for n, x in (("u", u), ("v", v))]
+    found = g.op(GATHER_ND, data, joined(g, lists, 0), at="found")
+    missing = g.op(NOT_EQUAL.scalar, found, at="stored", scalar=0.0)
+    return g.op(WHERE, missing, found, shifted(g, zeros_like(g, found), -1.0))
+
+
+register(
+    "_contrib_edge_id",
+    "data u v",
+    infer=forward(_edge_type),
+    expand=_edges,
+    grad=none_at_all,
+    traits=Traits(on_stored=OnStored.LOOKED_UP),
+    doc="Values of a csr matrix at (u, v), -1 where none is stored; in dense ones, where 0.",
+)
 
 
 SQUARE_SUM = register(

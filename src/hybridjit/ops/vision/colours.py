@@ -1,0 +1,200 @@
+"""Images whose colours and sides change at random.
+
+In: images (..., height, width, channels) of any element type, channels 3 or 1. Out: the same shape
+and type; 8-bit results are clamped and cut, as MXNet does. Random numbers are those of
+``mx.random.seed``. Gradients pass unchanged, as in MXNet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from ...errors import AttributeValueError, ShapeError
+from ..attrs import AttrValue, Declared
+from ..building import Builder, Many, X
+from ..random.draws import generator
+from ..record import Traits
+from ..registry import register
+from ..rules import Types, same_type
+
+_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+# The principal components of the colours of ImageNet, times their deviations.
+_LIGHT = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+) * [55.46, 4.794, 1.148]
+
+Change = Callable[[np.ndarray, float], np.ndarray]
+
+
+def _image_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
+    for name in ("min_factor", "max_factor"):
+        if not attrs.get(name, 0) >= 0:  # type: ignore[operator]
+            raise AttributeValueError(f"{name} is at least 0, got {attrs[name]}")
+    ins, outs = same_type(ins, outs)
+    dims = ins[0].shape
+    if dims is not None and (len(dims) not in (3, 4) or dims[-1] not in (1, 3, None)):
+        raise ShapeError(
+            "an image is (height, width, channels) or a batch of such, with 3 channels or 1, got "
+            f"{dims}"
+        )
+    return ins, outs
+
+
+def _unchanged(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
+    """The head gradient."""
+    return douts[0]
+
+
+def _register(name: str, attrs: str, ref: Callable[..., np.ndarray], doc: str) -> None:
+    register(
+        f"_image_{name}",
+        "data",
+        attrs,
+        infer=_image_types,
+        ref=ref,
+        grad=_unchanged,
+        traits=Traits(random=name.startswith("random"), names_data=True),
+        doc=doc,
+    )
+
+
+def _stored(pixels: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Numbers as ``data`` holds them: whole ones are clamped, and lose their fractions."""
+    kind = data.dtype
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        pixels = np.clip(pixels, info.min, info.max)
+    return np.ascontiguousarray(pixels.astype(kind))
+
+
+def _drawn(low: float, high: float) -> float:
+    return float(generator().uniform(low, high))
+
+
+def _by_factor(
+    data: np.ndarray, change: Change, *, min_factor: float, max_factor: float
+) -> np.ndarray:
+    factor = _drawn(min_factor, max_factor)
+    return _stored(change(data.astype(np.float32), factor), data)
+
+
+def _flipped(data: np.ndarray, axis: int) -> np.ndarray:
+    return np.array(np.flip(data, axis) if generator().random() < 0.5 else data, order="C")
+
+
+def _jittered(
+    data: np.ndarray, *, brightness: float, contrast: float, saturation: float, hue: float
+) -> np.ndarray:
+    """All four in random order, factors as far from 1 (a hue from 0) as the attributes say."""
+    steps = [
+        (function, middle + _drawn(-width, width))
+        for function, middle, width in (
+            (_brightened, 1.0, brightness),
+            (_contrasted, 1.0, contrast),
+            (_saturated, 1.0, saturation),
+            (_turned, 0.0, hue),
+        )
+        if width > 0
+    ]
+    pixels = data
+    for i in generator().permutation(len(steps)):
+        function, factor = steps[i]
+        pixels = _stored(function(pixels.astype(np.float32), factor), data)
+    return np.array(pixels, order="C")
+
+
+def _lit(data: np.ndarray, *, alpha: Sequence[float]) -> np.ndarray:
+    light = (_LIGHT @ np.asarray(alpha)).astype(np.float32)
+    return data.copy() if data.shape[-1] == 1 else _stored(data.astype(np.float32) + light, data)
+
+
+def _lit_at_random(data: np.ndarray, *, alpha_std: float) -> np.ndarray:
+    return _lit(data, alpha=generator().normal(0.0, alpha_std, 3).tolist())
+
+
+def _brightened(x: np.ndarray, factor: float) -> np.ndarray:
+    return x * np.float32(factor)
+
+
+def _contrasted(x: np.ndarray, factor: float) -> np.ndarray:
+    mean = (x @ _GREY if x.shape[-1] > 1 else x).mean(axis=(-2, -1) if x.shape[-1] > 1 else None)
+    mean = np.reshape(mean, (*np.shape(mean), 1, 1, 1)) if np.ndim(mean) else mean
+    return x * np.float32(factor) + np.float32(1 - factor) * mean
+
+
+def _saturated(x: np.ndarray, factor: float) -> np.ndarray:
+    if x.shape[-1] == 1:
+        return x
+    return x * np.float32(factor) + np.float32(1 - factor) * (x @ _GREY)[..., None]
+
+
+def _turned(x: np.ndarray, part: float) -> np.ndarray:
+    """Colours of hue, lightness and saturation, the first turned by ``part`` of the circle."""
+    if x.shape[-1] == 1:
+        return x
+    unit = x / np.float32(255)
+    top, bottom = unit.max(-1), unit.min(-1)
+    lightness, spread = (top + bottom) / 2, top - bottom
+    room = np.where(lightness < 0.5, top + bottom, 2 - top - bottom)
+    with np.errstate(all="ignore"):
+        saturation = np.where(spread > 0, spread / room, 0)
+        r, g, b = np.moveaxis(unit, -1, 0)
+        sixth = np.where(
+            top == r,
+            (g - b) / spread,
+            np.where(top == g, 2 + (b - r) / spread, 4 + (r - g) / spread),
+        )
+    hue = np.where(spread > 0, sixth, 0) / 6 + part
+    chroma = saturation * np.where(lightness < 0.5, lightness, 1 - lightness)
+    channels = [_channel(hue + turn, lightness, chroma) for turn in (1 / 3, 0, -1 / 3)]
+    return (np.stack(channels, -1) * 255).astype(np.float32)
+
+
+def _channel(hue: np.ndarray, lightness: np.ndarray, chroma: np.ndarray) -> np.ndarray:
+    """One colour of a hue: it rises over a sixth of the circle, stays for a third, and falls."""
+    sixth = (hue % 1) * 6
+    return lightness + chroma * np.clip(np.minimum(sixth, 4 - sixth) * 2 - 1, -1, 1)
+
+
+_FACTORS = "min_factor:float! max_factor:float!"
+for _name, _change, _doc in (
+    ("brightness", _brightened, "The images times a factor between the two."),
+    (
+        "contrast",
+        _contrasted,
+        "The distance of the images from their mean grey times a factor between the two.",
+    ),
+    (
+        "saturation",
+        _saturated,
+        "The distance of every pixel from its grey times a factor between the two.",
+    ),
+    ("hue", _turned, "The images, their hues turned by a part of a circle between the two."),
+):
+    _register(f"random_{_name}", _FACTORS, partial(_by_factor, change=_change), _doc)
+for _name, _axis, _doc in (
+    ("left_right", -2, "The images or, as often, their mirror images."),
+    ("top_bottom", -3, "The images or, as often, upside down."),
+):
+    _register(f"random_flip_{_name}", "", partial(_flipped, axis=_axis), _doc)
+_register(
+    "random_color_jitter",
+    "brightness:float! contrast:float! saturation:float! hue:float!",
+    _jittered,
+    "Brightness, contrast, saturation and hue changed at random, in random order.",
+)
+_register(
+    "adjust_lighting",
+    "alpha:floats!",
+    _lit,
+    "The images with a light of the colour that alpha of ImageNet's components make.",
+)
+_register(
+    "random_lighting",
+    "alpha_std:float=0.05",
+    _lit_at_random,
+    "adjust_lighting by normal random numbers of this deviation.",
+)
