@@ -79,9 +79,9 @@ __version__ = "0.1.0"
 
 # What a program that defines a network and runs it needs not: a third of all modules
 _LATE = """
-    batch callback contrib executor image img io kv kvstore library log lr_scheduler metric mod
-    model module mon monitor np npx onnx operator optimizer profiler recordio registry rnn
-    test_utils visualization viz
+    batch callback contrib executor executor_manager image img io kv kvstore library log
+    lr_scheduler metric mod model module mon monitor notebook np npx onnx operator optimizer
+    profiler recordio registry rnn test_utils visualization viz
 """
 _FUNCTIONS = {
     "numpy": ".np",

@@ -43,12 +43,10 @@ _ITERATORS = (
 ABSENT: list[tuple[list[str], list[str], str]] = [
     ([""], ["libinfo", "rtc", "th", "torch", "tvmop"], _ENGINE),
     (["onnx"], ["mx2onnx", "get_operator_support"], _ONNX),
-    ([""], ["api", "error", "*_doc", "notebook"], _ENGINE),
+    ([""], ["api", "error", "*_doc"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
     (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
-    (["metric"], ["Caffe", "Torch"], _TRAINS),
-    (["test_utils"], ["download_model"], _DATASETS),
     (["test_utils"], ["new_*_matrix_*"], _TESTS),
     (
         ["nd.contrib", "sym.contrib"],
@@ -57,9 +55,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     ),
     (["nd.contrib", "sym.contrib"], ["calibrate_entropy"], _INTEGER),
     (["contrib"], ["quant", "quantization"], _INTEGER),
-    (["nd"], ["imdecode"], _DECODES),
     (["nd.contrib", "sym.contrib"], ["dgl_*"], _GRAPHS),
-    (["contrib"], ["tensorboard"], _TRAINS),
     (
         ["io"],
         [

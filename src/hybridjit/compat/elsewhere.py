@@ -45,6 +45,7 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "gluon.block": ("gluon", ["DeferredInitializationError", "HybridBlock", "SymbolBlock"]),
     "gluon.nn.basic_layers": ("gluon.nn", [*_NORMS, "HybridSequential", "Sequential"]),
     "gluon.nn.conv_layers": ("gluon.nn", [*_POOLS, "ReflectionPad2D"]),
+    "initializer": ("nd", ["load"]),
     "io.io": ("io", _ITERATORS),
     "nd.utils": ("nd", ["array", "empty", "load", "load_frombuffer", "save", "zeros"]),
     "nd.ndarray": ("nd", [*_CREATION, *_ARRAYS]),
@@ -91,14 +92,36 @@ _ARRAY_CODES = [
 ]
 _SYMBOL_CODES = [*_CODES, "_STORAGE_TYPE_STR_TO_ID"]
 
-# Private names that programs import all the same: what they are here.
-PRIVATE: dict[str, tuple[str, dict[str, str]]] = {
-    "nd.ndarray": ("compat.private_names", dict(zip(_ARRAY_CODES, _ARRAY_CODES))),
-    "sym.symbol": ("compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
-    "gluon": ("gluon.structure", {"tensor_types": "tensor_types"}),
-    "gluon.block": ("gluon.structure", {"_flatten": "flatten"}),
-    "gluon.parameter": ("gluon.structure", {"tensor_types": "tensor_types"}),
+_STORES = {
+    f"_{name}": name
+    for name in (
+        *("create_kvstore", "create_sparse_kvstore", "initialize_kvstore"),
+        *("update_params", "update_params_on_kvstore"),
+    )
 }
+_NAMES = {f"_{n}": n for n in ("check_input_names", "check_names_match", "parse_data_desc")}
+_LOADS = {f"_{name}": name for name in ("load_data", "load_general", "load_label")}
+_SLICES = {f"_{name}": name for name in ("check_arguments", "split_input_slice")}
+_GROUP = {
+    "DataParallelExecutorGroup": "DataParallelExecutorGroup",
+    "_merge_multi_context": "merge_multi_context",
+}
+
+# Private names that programs import all the same: what they are here.
+PRIVATE: list[tuple[str, str, dict[str, str]]] = [
+    ("nd.ndarray", "compat.private_names", dict(zip(_ARRAY_CODES, _ARRAY_CODES))),
+    ("sym.symbol", "compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
+    ("gluon", "gluon.structure", {"tensor_types": "tensor_types"}),
+    ("gluon.block", "gluon.structure", {"_flatten": "flatten"}),
+    ("gluon.parameter", "gluon.structure", {"tensor_types": "tensor_types"}),
+    *((path, "mod.by_hand", _STORES) for path in ("model", "mod.module")),
+    ("mod.module", "io.checkpoint", {"load_checkpoint": "load_checkpoint"}),
+    ("mod.base_module", "mod.by_hand", _NAMES),
+    ("mod.base_module", "base", {"_as_list": "_as_list"}),
+    ("mod.executor_group", "mod.by_hand", _LOADS),
+    ("mod.executor_group", "mod.device_group", _GROUP),
+    ("executor_manager", "mod.by_hand", {**_LOADS, **_SLICES}),
+]
 
 
 def place_elsewhere(package: str, part: str) -> None:
@@ -117,8 +140,7 @@ def _rows() -> Iterator[tuple[str, str, dict[str, str]]]:
         yield path, source, dict(zip(names, names))
     for path, names in IMPORTED.items():
         yield path, "", dict(zip(names, names))
-    for path, (source, renamed) in PRIVATE.items():
-        yield path, source, renamed
+    yield from PRIVATE
 
 
 def _place(package: str, path: str, source: str, names: dict[str, str]) -> None:

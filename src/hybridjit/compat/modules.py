@@ -14,6 +14,7 @@ LATE = (
     *(
         "contrib",
         "executor",
+        "executor_manager",
         "gluon.data",
         "gluon.rnn",
         "image",

@@ -21,10 +21,8 @@ _WORKERS = (
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
-_DEVICES = "splits batches over devices, and hybridjit computes on one: use Module"
 _MANAGER_NAMES = [
-    *("DataParallelExecutorGroup", "DataParallelExecutorManager", "_check_arguments"),
-    *("_load_data", "_load_general", "_load_label", "_split_input_slice"),
+    *("DataParallelExecutorGroup", "DataParallelExecutorManager"),
 ]
 
 # Module path below the package: names, and why they cannot be used. A module that is not
@@ -33,7 +31,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "mod.executor_group": (["DataParallelExecutorGroup"], _DEVICES),
 }
 
 

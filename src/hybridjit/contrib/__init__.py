@@ -10,7 +10,7 @@ from ..sym import contrib as sym
 
 if _TYPE_CHECKING:
     from .. import onnx
-    from . import amp, autograd, io, svrg_optimization, text
+    from . import amp, autograd, io, svrg_optimization, tensorboard, text
 
 ndarray = nd
 symbol = sym
@@ -25,13 +25,14 @@ __all__ = [
     "svrg_optimization",
     "sym",
     "symbol",
+    "tensorboard",
     "text",
 ]
 
 
 # What only some programs need, when it is asked for
 __getattr__ = _names_of(
-    __name__, {**_modules("amp autograd io svrg_optimization text"), "onnx": "..onnx"}
+    __name__, {**_modules("amp autograd io svrg_optimization tensorboard text"), "onnx": "..onnx"}
 )
 
 

@@ -5,10 +5,12 @@
 
 from ..late import arrived as _arrived
 from .base import (
+    Caffe,
     CompositeEvalMetric,
     CustomMetric,
     EvalMetric,
     Loss,
+    Torch,
     alias,
     check_label_shapes,
     create,
@@ -35,6 +37,7 @@ __all__ = [
     "PCC",
     "RMSE",
     "Accuracy",
+    "Caffe",
     "CompositeEvalMetric",
     "CrossEntropy",
     "CustomMetric",
@@ -44,6 +47,7 @@ __all__ = [
     "PearsonCorrelation",
     "Perplexity",
     "TopKAccuracy",
+    "Torch",
     "alias",
     "check_label_shapes",
     "create",

@@ -181,7 +181,6 @@ class CompositeEvalMetric(EvalMetric):
         return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}
 
 
-@alias("torch", "caffe")
 @register
 class Loss(EvalMetric):
     """The mean of the outputs themselves, which are losses; labels are not looked at."""
@@ -197,6 +196,32 @@ class Loss(EvalMetric):
     def update(self, labels: Arrays, preds: Arrays) -> None:
         for pred in [preds] if isinstance(preds, NDArray) else preds:
             self._count(array_ops.sum(pred).asscalar(), pred.size)
+
+
+@register
+class Torch(Loss):
+    """:class:`Loss` by another name."""
+
+    def __init__(
+        self,
+        name: str = "torch",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+    ) -> None:
+        super().__init__(name, output_names, label_names)
+
+
+@register
+class Caffe(Loss):
+    """:class:`Loss` by another name."""
+
+    def __init__(
+        self,
+        name: str = "caffe",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+    ) -> None:
+        super().__init__(name, output_names, label_names)
 
 
 @register

@@ -17,6 +17,7 @@ from .creation import eye as eye
 from .creation import from_numpy as from_numpy
 from .creation import full as full
 from .creation import histogram as histogram
+from .creation import imdecode as imdecode
 from .creation import linspace as linspace
 from .creation import moveaxis as moveaxis
 from .creation import onehot_encode as onehot_encode

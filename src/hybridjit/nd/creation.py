@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..context import Context, current_context
+from ..errors import MXNetError
+from ..late import Late
 from ..ops.casting import convert
 from ..ops.registry import lookup
 from ..quiet import quiet
@@ -25,6 +27,10 @@ from .stypes import is_dense, sparse_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from .. import picture
+else:
+    picture = Late("..picture", __package__)
 
 
 def array(
@@ -211,6 +217,40 @@ def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
     for place, axis in sorted(zip(places, moved)):
         axes.insert(place, axis)
     return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
+
+
+def imdecode(
+    str_img: bytes,
+    clip_rect: Sequence[int] = (0, 0, 0, 0),
+    out: NDArray | None = None,
+    index: int = 0,
+    channels: int = 3,
+    mean: NDArray | None = None,
+) -> NDArray:
+    """The picture in encoded bytes: (channels, height, width), blue first, grey for 1 channel.
+
+    ``clip_rect`` cuts out x0, y0, x1, y1; ``mean`` is subtracted. It is written to ``out``, of four
+    axes to the image ``index``. Without ``mean`` and ``out`` the type is uint8. The newer function
+    is ``mx.image.imdecode``. Raises MXNetError for what is no picture, or no part of it.
+    """
+    if channels not in (1, 3):
+        raise MXNetError(f"imdecode: channels is 1 or 3, got {channels}")
+    pixels = picture.decoded(bytes(str_img), channels == 3)[:, :, ::-1]
+    x0, y0, x1, y1 = clip_rect
+    if any(clip_rect):
+        if not (0 <= x0 < x1 <= pixels.shape[1] and 0 <= y0 < y1 <= pixels.shape[0]):
+            sizes = f"{pixels.shape[1]} x {pixels.shape[0]}"
+            raise MXNetError(f"imdecode: clip_rect {tuple(clip_rect)} of a picture of {sizes}")
+        pixels = pixels[y0:y1, x0:x1]
+    values = np.moveaxis(pixels, -1, 0)
+    if mean is not None:
+        values = values.astype(mean.dtype) - mean._data
+    found = array(np.ascontiguousarray(values), dtype=values.dtype)
+    if out is None:
+        return found
+    target = out if out.ndim == 3 else out[index]
+    found.astype(target.dtype).copyto(target)
+    return out
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:

@@ -27,6 +27,7 @@ from .comparing import (
 from .consistency import check_consistency
 from .datasets import (
     download,
+    download_model,
     get_bz2_data,
     get_cifar10,
     get_mnist,
@@ -115,6 +116,7 @@ __all__ = [
     "default_rtols",
     "discard_stderr",
     "download",
+    "download_model",
     "environment",
     "gen_buckets_probs_with_ppf",
     "get_atol",

@@ -11,6 +11,7 @@ import bz2
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ..io.file_iters import read_idx
 
 __all__ = [
     "download",
+    "download_model",
     "get_bz2_data",
     "get_cifar10",
     "get_mnist",
@@ -34,6 +36,32 @@ __all__ = [
 
 _CIFAR = "http://data.mxnet.io/mxnet/data/cifar10.zip"
 _MNIST_PICKLE = "http://deeplearning.net/data/mnist/mnist.pkl.gz"
+
+# Names of models, and where MXNet's server has their files: folder, and name without its ending
+_FOLDERS = {
+    "imagenet1k-inception-bn": ("imagenet/inception-bn/Inception-BN", 126),
+    **{
+        f"imagenet1k-resnet-{n}": (f"imagenet/resnet/{n}-layers/resnet-{n}", 0)
+        for n in (18, 34, 50, 101, 152)
+    },
+    **{
+        f"imagenet1k-resnext-{n}": (f"imagenet/resnext/{n}-layers/resnext-{n}", 0)
+        for n in (50, 101)
+    },
+    "imagenet1k-resnext-101-64x4d": ("imagenet/resnext/101-layers/resnext-101-64x4d", 0),
+    "imagenet11k-resnet-152": ("imagenet-11k/resnet-152/resnet-152", 0),
+    **{
+        f"imagenet11k-place365ch-resnet-{n}": (f"imagenet-11k-place365-ch/resnet-{n}", 0)
+        for n in (50, 152)
+    },
+}
+_MODELS = {
+    name: {
+        "symbol": f"http://data.mxnet.io/models/{path}-symbol.json",
+        "params": f"http://data.mxnet.io/models/{path}-{epoch:04d}.params",
+    }
+    for name, (path, epoch) in _FOLDERS.items()
+}
 
 _NAMES = tuple(
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
@@ -146,3 +174,23 @@ def _path(name: str) -> str:
         f"there is no {name} (or .gz) in {' or '.join(folders)}, and hybridjit downloads nothing: "
         "put MNIST's four files there"
     )
+
+
+def download_model(
+    model_name: str,
+    dst_dir: str = "./",
+    meta_info: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[str | None, int]:
+    """The prefix and epoch of a model's files in ``dst_dir``; (None, 0) for an unknown name.
+
+    ``meta_info`` says the addresses of other models' files, by name as "symbol" and "params".
+    Raises MXNetError, saying what to put where, for a file that is not there.
+    """
+    known = _MODELS if meta_info is None else meta_info
+    if model_name not in known:
+        return None, 0
+    prefix = os.path.join(dst_dir, model_name)
+    for kind, ending in (("symbol", "-symbol.json"), ("params", "-0000.params")):
+        assert kind in known[model_name], f"missing {kind} url"
+        download(known[model_name][kind], prefix + ending)
+    return prefix, 0

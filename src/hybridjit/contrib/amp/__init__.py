@@ -2,6 +2,7 @@
 
 from . import amp
 from .amp import (
+    convert_bucketing_module,
     convert_hybrid_block,
     convert_model,
     convert_symbol,
@@ -14,6 +15,7 @@ from .amp import (
 
 __all__ = [
     "amp",
+    "convert_bucketing_module",
     "convert_hybrid_block",
     "convert_model",
     "convert_symbol",

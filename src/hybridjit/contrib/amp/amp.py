@@ -8,7 +8,7 @@ gradients are float32, whose exponents bfloat16 has: losses are scaled by 1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock, Trainer
 from ...gluon.precision import DEFAULT
 from ...ir.node import with_precision
+from ...mod.bucketing_module import BucketingModule, Generated
 from ...nd import NDArray
 from ...sym import Symbol
 
@@ -135,6 +136,41 @@ def convert_model(
     """:func:`convert_symbol` of the graph, and the parameters, which stay float32."""
     lists = (target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
     return convert_symbol(sym, target_dtype, *lists), arg_params, aux_params
+
+
+def convert_bucketing_module(
+    bucketing_mod: BucketingModule,
+    target_dtype: object = "float16",
+    target_dtype_ops: Names = None,
+    fp32_ops: Names = None,
+    conditional_fp32_ops: Names = None,
+    excluded_sym_names: Names = None,
+    cast_optional_params: bool = False,
+) -> BucketingModule:
+    """A module of the same buckets and values whose graphs multiply bfloat16; yet to be bound.
+
+    Also the graphs of buckets that come later. Raises AssertionError for a module without values,
+    MXNetError as :func:`convert_symbol`.
+    """
+    assert isinstance(bucketing_mod, BucketingModule), (
+        "module should be instance of bucketing module"
+    )
+    assert bucketing_mod.params_initialized, (
+        "bucketing_mod params should be initialized for mixed precision conversion"
+    )
+    lists = (target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+
+    def converted(key: Hashable) -> Generated:
+        symbol, data_names, label_names = bucketing_mod._sym_gen(key)
+        return convert_symbol(symbol, target_dtype, *lists), data_names, label_names
+
+    symbols = {
+        key: convert_symbol(module._symbol, target_dtype, *lists)
+        for key, module in bucketing_mod._buckets.items()
+    }
+    args, auxs = bucketing_mod.get_params()
+    key, options = bucketing_mod._default_bucket_key, bucketing_mod._options
+    return BucketingModule.load_dict(symbols, converted, key, args, auxs, **options)
 
 
 def init_trainer(optimizer_or_trainer: Trainer) -> None:

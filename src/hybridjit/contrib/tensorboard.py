@@ -1,0 +1,42 @@
+"""``mx.contrib.tensorboard``: a callback for ``fit`` that writes metrics for TensorBoard.
+
+The package mxboard writes them; it does not come with hybridjit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import Any
+
+from ..callback import BatchEndParam
+
+__all__ = ["LogMetricsCallback"]
+
+
+class LogMetricsCallback:
+    """Writes all metrics to a folder, each as ``prefix-name`` where there is a prefix.
+
+    Without mxboard an error is logged, and calls raise ImportError.
+    """
+
+    def __init__(self, logging_dir: str, prefix: str | None = None) -> None:
+        self.prefix = prefix
+        self.summary_writer: Any = None
+        try:
+            self.summary_writer = importlib.import_module("mxboard").SummaryWriter(logging_dir)
+        except ImportError:
+            logging.error("You can install mxboard via `pip install mxboard`.")
+
+    def __call__(self, param: BatchEndParam) -> None:
+        """Write the metrics at this epoch."""
+        if param.eval_metric is None:
+            return
+        if self.summary_writer is None:
+            raise ImportError(
+                "LogMetricsCallback writes with mxboard, which is not installed: pip install "
+                "mxboard"
+            )
+        for name, value in param.eval_metric.get_name_value():
+            shown = name if self.prefix is None else f"{self.prefix}-{name}"
+            self.summary_writer.add_scalar(shown, value, global_step=param.epoch)
