@@ -343,6 +343,17 @@ ATTRIBUTES: Mapping[str, str] = {
     "Cast.dtype": "Element type of the result.",
     "_sample_multinomial.shape": "Number of draws for each distribution.",
     "_sample_multinomial.dtype": "Element type of the indices.",
+    "alpha_std": "Standard deviation of the random light.",
+    "_image_adjust_lighting.alpha": "Strength of each of the three components.",
+    "brightness": "How far the factor of the brightness is from 1 at most.",
+    "contrast": "How far the factor of the contrast is from 1 at most.",
+    "hue": "How far the hue is turned at most, as a part of the circle.",
+    "saturation": "How far the factor of the saturation is from 1 at most.",
+    "max_factor": "Largest factor that is drawn.",
+    "min_factor": "Smallest factor that is drawn.",
+    "out_dim": "Length of the last axis of the result.",
+    "processing_batch_size": "Accepted for MXNet's files; not used.",
+    "_contrib_getnnz.axis": "None counts the whole matrix, 1 each row.",
 }
 
 INPUTS: Mapping[str, str] = {
@@ -447,6 +458,21 @@ INPUTS: Mapping[str, str] = {
     "one_hot.indices": "Indices; those out of range give rows of ``off_value``.",
     "SoftmaxOutput.label": "Class numbers; read in training only.",
     "RNN.data": "Sequences (steps, batch, features).",
+    "_contrib_hawkesll.lda": "Base rates (N, K) of each mark.",
+    "_contrib_hawkesll.alpha": "Branching ratios (K,): how much an event excites its mark.",
+    "_contrib_hawkesll.beta": "Decays (K,) of the excitation.",
+    "_contrib_hawkesll.state": "Excitation (N, K) that earlier events left.",
+    "_contrib_hawkesll.lags": "Times (N, T) from one event to the next.",
+    "_contrib_hawkesll.marks": "Marks (N, T) of the events, int32.",
+    "_contrib_hawkesll.valid_length": "Number of events (N,) that count.",
+    "_contrib_hawkesll.max_time": "Time (N,) at which observation ends.",
+    "_contrib_count_sketch.h": "Element of the result (1, columns) that each column is added to.",
+    "_contrib_count_sketch.s": "Sign (1, columns) of each column.",
+    "_contrib_edge_id.u": "Rows.",
+    "_contrib_edge_id.v": "Columns.",
+    "fill_element_0index.lhs": "Matrix (N, M).",
+    "fill_element_0index.mhs": "Values (N,).",
+    "fill_element_0index.rhs": "Columns (N,).",
 }
 
 EXAMPLES: Mapping[str, str] = {
