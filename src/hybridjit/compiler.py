@@ -21,7 +21,7 @@ from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
 from .ir.purpose import INFERENCE, Purpose
 from .ir.signature import without_sizes
-from .ir.sized import Template, at_hints, is_symbolic_plan
+from .ir.sized import at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
 from .options import Options
@@ -237,10 +237,10 @@ def compile_variant(
     purpose = purpose_with(options)
     plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
-    template, code = generate_symbolic(one or plan, options, log, scope)
+    templates = generate_symbolic(one or plan, options, log, scope)
     log.report()
     samples = None if one is None else batch_of(plan.graph)
-    return Variant(Signature(tuple(input_types.values())), scope, template, code, samples)
+    return Variant(Signature(tuple(input_types.values())), scope, templates, samples)
 
 
 @dataclass(frozen=True)
@@ -518,13 +518,11 @@ def generate_all(
     return [Executable(plan, code) for plan, code in codes]
 
 
-def generate_symbolic(
-    plan: Plan, options: Options, log: CompileLog, scope: Scope
-) -> tuple[Template, Callable[..., Any]]:
-    """:func:`generate` for a plan with symbolic sizes."""
-    from .codegen.build.generate import generate_template  # noqa: PLC0415 (see tests/test_layers.py)
+def generate_symbolic(plan: Plan, options: Options, log: CompileLog, scope: Scope) -> Any:
+    """:func:`generate` for a plan with symbolic sizes: its templates."""
+    from .codegen.build.generate import Templates  # noqa: PLC0415 (see tests/test_layers.py)
 
-    return generate_template(plan, log, scope, options.winograd, THREADS.count)
+    return Templates(plan, log, scope, options.winograd, THREADS.count)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import math
 import operator
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from .records import fields_of, is_record, replace
@@ -65,6 +66,10 @@ class Decision(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.sizes))}) == {self.result}"
+
+
+class NewGuard(Exception):
+    """A question about sizes that the compilation did not ask."""
 
 
 class Atom:
@@ -146,11 +151,35 @@ class Scope:
         """End the recording. Sizes of a closed scope are equal to themselves alone."""
         self.is_closed = True
 
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Within the block, comparisons are answered again as they were in the compilation.
+
+        Raises NewGuard at the end for one that was not made there; it is forgotten then.
+        """
+        guards, decisions = dict(self.guards), dict(self.decisions)
+        bounds = [(atom.low, atom.high) for atom in self.atoms]
+        self.is_closed = False
+        try:
+            yield
+        finally:
+            self.is_closed = True
+            new = [str(guard) for key, guard in self.guards.items() if key not in guards]
+            new += [str(each) for key, each in self.decisions.items() if key not in decisions]
+            if new:
+                self.guards, self.decisions = guards, decisions
+                for atom, ends in zip(self.atoms, bounds):
+                    atom.low, atom.high = ends
+        if new:
+            raise NewGuard(new[0])
+
     def decide(self, difference: Size | Number, test: str) -> bool:
         """Whether ``difference test 0`` holds for the hints; a guard where bounds do not tell."""
         if not isinstance(difference, Size):
             return _TESTS[test](difference, 0)
         known = _decided(difference.bounds(), test)
+        if known is None:
+            known = _decided(_tight_bounds(difference), test)
         if known is not None:
             return known
         if not _is_whole(difference):
@@ -641,21 +670,33 @@ def _remainder_by(a: Size, divisor: int) -> Any:
 
 
 def _exact(a: Any, b: Any) -> Any:
-    """The quotient of a division by one positive term that leaves nothing; None for others."""
-    if not isinstance(b, Size) or not isinstance(a, Size) or len(b.terms) != 1:
+    """The quotient of a division by a positive polynomial that leaves nothing; None for others."""
+    if not isinstance(b, Size) or not isinstance(a, Size):
         return None
-    ((under, divisor),) = b.terms.items()
-    terms: dict[Monomial, Number] = {}
-    for monomial, factor in a.terms.items():
-        left = list(monomial)
+    under, divisor = max(b.terms.items(), key=_rank)
+    left, terms = dict(a.terms), {}
+    while left:
+        monomial, factor = max(left.items(), key=_rank)
+        rest = list(monomial)
         for number in under:
-            if number not in left:
+            if number not in rest:
                 return None
-            left.remove(number)
+            rest.remove(number)
         if factor % divisor:
             return None
-        terms[tuple(left)] = factor // divisor
+        part, times = tuple(rest), factor // divisor
+        terms[part] = times
+        for other, count in b.terms.items():
+            key = tuple(sorted(part + other))
+            left[key] = left.get(key, 0) - times * count
+            if not left[key]:
+                del left[key]
     return _sized(a.scope, terms, a.hint // b.hint)
+
+
+def _rank(term: tuple[Monomial, Number]) -> tuple[int, Monomial]:
+    """The order in which terms are divided: the highest degree first."""
+    return len(term[0]), term[0]
 
 
 def _divided(a: Any, b: Size) -> Any:
@@ -669,6 +710,43 @@ def _divided(a: Any, b: Size) -> Any:
             INFINITE if math.isinf(high) else high / least,
         )
     return b.scope.operation("/", (a, b), _hint(a) / b.hint, *ends)
+
+
+def _tight_bounds(size: Size) -> tuple[Number, Number]:
+    """Bounds of a polynomial in which multiples of rounded quotients are what was divided, but for
+    a remainder: ``2 * (x // 2)`` is not above ``x``.
+    """
+    terms: dict[Monomial, Number] = {}
+    low: Number = 0
+    high: Number = 0
+    is_same = True
+    for monomial, factor in size.terms.items():
+        atom = size.scope.atoms[monomial[0]] if len(monomial) == 1 else None
+        divisor = atom.args[1] if atom is not None and atom.kind in ("//", "ceildiv") else 0
+        if not isinstance(divisor, int) or divisor < 2 or factor % divisor:
+            terms[monomial] = terms.get(monomial, 0) + factor
+            continue
+        assert atom is not None
+        is_same, times = False, factor // divisor
+        dividend = atom.args[0]
+        parts = dividend.terms if isinstance(dividend, Size) else {(): dividend}
+        for part, count in parts.items():
+            terms[part] = terms.get(part, 0) + times * count
+        left = times * (divisor - 1) * (-1 if atom.kind == "//" else 1)
+        low, high = low + min(left, 0), high + max(left, 0)
+    if is_same:
+        return size.bounds()
+    inner = _sized(size.scope, terms, 0)
+    ends = _tight_bounds(inner) if isinstance(inner, Size) else (inner, inner)
+    return ends[0] + low, ends[1] + high
+
+
+def is_surely_less(one: Any, other: Any) -> bool:
+    """Whether ``one < other`` for all sizes; no guard is recorded."""
+    difference = one - other
+    if not isinstance(difference, Size):
+        return bool(difference < 0)
+    return _tight_bounds(difference)[1] < 0
 
 
 def largest(values: Iterable[Any]) -> Any:
@@ -790,8 +868,12 @@ class Program:
         self._needed: dict[int, None] = {}
         self._names: dict[int, str] = {}
 
-    def text(self, value: Size | Number) -> str:
-        """The source of an expression; the atoms that it needs are assigned before it."""
+    def text(self, value: Any) -> str:
+        """The source of an expression, or of a tuple of them; the atoms that it needs are assigned
+        before it.
+        """
+        if isinstance(value, tuple):
+            return f"({''.join(f'{self.text(each)}, ' for each in value)})"
         if not isinstance(value, Size):
             return repr(value)
         parts = []
@@ -857,7 +939,7 @@ def guard_function(scope: Scope) -> Callable[..., bool]:
 
 
 def values_function(
-    scope: Scope, parameters: Sequence[str], columns: Sequence[Sequence[Size | Number]]
+    scope: Scope, parameters: Sequence[str], columns: Sequence[Sequence[Any]]
 ) -> Callable[..., tuple[list[Any], ...]]:
     """The values of several lists of expressions for given sizes."""
     program = Program(scope, parameters)

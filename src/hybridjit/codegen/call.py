@@ -19,6 +19,7 @@ from ..records import dataclass
 from ..symbolic import Size as Symbolic
 from ..target import Target
 from ..types import BFLOAT16
+from .choices import Choices
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
 
 
@@ -155,7 +156,8 @@ class Setting:
     decide       who chooses instead of the cost model, if anybody does
     sample_rows  ``sample_rows(value)``: which rows of a dense layer are of one sample for sure, so
                  that they may be computed together in other sums than another sample's
-    is_symbolic  whether sizes of the plan may be symbolic
+    choices      for what sizes kernels are chosen whose choice changes bits, where sizes of the
+                 plan may be symbolic
     """
 
     params: dict[Value, int]
@@ -164,7 +166,7 @@ class Setting:
     is_training: bool = False
     decide: Decide | None = None
     sample_rows: Callable[[Value], SampleRows] = lambda value: SampleRows()
-    is_symbolic: bool = False
+    choices: Choices | None = None
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
         """Of candidates, the cost model's first; or of these and ``others`` what is decided.

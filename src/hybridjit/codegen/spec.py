@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ..records import dataclass
 from ..target import SINGLE
@@ -31,6 +31,9 @@ class Given:
 
 Size: TypeAlias = int | Given
 Sizes = tuple[Size, ...]
+# Sizes and strides of a spec that a call may give: integers or :class:`Given`; symbolic sizes while
+# a kernel is chosen, and indices while its code is emitted.
+Extents: TypeAlias = tuple[Any, ...]
 
 # Independent sums along an axis: an addition takes four cycles.
 CHAINS = 4
@@ -103,10 +106,11 @@ class KernelSpec:
 
     ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted;
     ``element`` says what memory holds, what is computed in and what sums are carried in, where no
-    other field does.
+    other field does; ``extents`` are the names of fields in which sizes may be given.
     """
 
     kind = ""
+    extents: ClassVar[tuple[str, ...]] = ()
     element = SINGLE
     needs_passes = True
 

@@ -203,7 +203,7 @@ class _Planner:
             return self._copied(use, f"the {group.kind} kernel reads {use.type.dtype}", True)
         if not by_anchor or reads is Reads.STRIDED:
             return view
-        if min(view.strides, default=0) < 0:
+        if any(stride < 0 for stride in view.strides):
             return self._copied(use, f"the {group.kind} kernel does not read backwards")
         if reads is Reads.PACKED and not view.is_contiguous:
             return self._copied(use, f"the {group.kind} kernel reads packed data")

@@ -58,9 +58,10 @@ def _gains(layer: Value) -> bool:
         return False
     is_square = len(set(stride)) == 1 and stride[0] in _STRIDES and data.size > 0
     is_plain = attrs["num_group"] == 1 and set(attrs["dilate"] or (1,)) == {1}
-    is_large = layer.shape[3] >= _FILTERS and min(layer.shape[1:3]) >= _PLACES
     channels = data.dims[3] * stride[0] ** 2
-    if not (is_square and is_plain and is_large and _FEWEST <= channels <= _MOST):
+    if not (is_square and is_plain and _FEWEST <= channels <= _MOST):
+        return False
+    if layer.shape[3] < _FILTERS or any(size < _PLACES for size in layer.shape[1:3]):
         return False
     window = [-(-taps // stride[0]) for taps in kernel]
     if min(window) < _SHORTEST or max(window) > _LONGEST:

@@ -24,7 +24,7 @@ _CACHE_BYTES = 8 << 20
 
 def should_split_batch(plan: Plan) -> bool:
     """Whether a batch larger than 1 is separable, large, and mostly activations."""
-    if plan.arena_bytes <= _CACHE_BYTES or not batch_of(plan.graph):
+    if not batch_of(plan.graph) or plan.arena_bytes <= _CACHE_BYTES:
         return False
     weights = sum(value.type.nbytes for value in plan.graph.params)
     moved = sum(map(_activation_bytes, plan.steps)) // batch_of(plan.graph)

@@ -10,12 +10,14 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..ir.sized import Template, has_symbolic_bind
+from ..ir.image import Image
+from ..ir.plan import Plan
+from ..ir.sized import has_symbolic_bind
 from ..records import dataclass
 from ..symbolic import Scope, Size, guard_function, hint_of
 from ..types import TensorType
@@ -58,6 +60,15 @@ class Signature:
         return found
 
 
+class Templates(Protocol):
+    """A plan with symbolic sizes, and what it is for sizes that satisfy the guards."""
+
+    @property
+    def plan(self) -> Plan: ...
+    def serves(self, sizes: tuple[int, ...]) -> bool: ...
+    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, Image, Callable[[Image], Code]]: ...
+
+
 class Variant:
     """Executables for the sizes that satisfy the guards.
 
@@ -69,23 +80,21 @@ class Variant:
         self,
         signature: Signature,
         scope: Scope,
-        template: Template,
-        code: Callable[[object], Code],
+        templates: Templates,
         samples: Size | int | None = None,
     ) -> None:
         self.signature = signature
         self.scope = scope
         self.guards = (*scope.guards.values(), *scope.decisions.values())
         self.holds = guard_function(scope)
-        self._template = template
-        self._code = code
+        self._templates = templates
         self._samples = samples
         self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
         self._numbers = count()
         self.served = self.used = 0  # signatures, and when it was used last
         self._turns = Turns([])
         self._shared: Binding | None = None
-        self._is_bound_by_size = has_symbolic_bind(template.plan.graph)
+        self._is_bound_by_size = has_symbolic_bind(templates.plan.graph)
         scope.close()
 
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
@@ -94,7 +103,7 @@ class Variant:
         if found is None:
             return None
         sizes = tuple(found[name] for name in self.scope.symbols)
-        return sizes if self.holds(*sizes) else None
+        return sizes if self.holds(*sizes) and self._templates.serves(sizes) else None
 
     def at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch:
         """The executable for sizes that :meth:`sizes_for` gave, to be bound.
@@ -103,9 +112,9 @@ class Variant:
         """
         executable = self._known.get(sizes)
         if executable is None:
-            plan, image = self._template.at(sizes)
+            plan, image, code = self._templates.at(sizes)
             self.served += 1
-            executable = Executable(plan, self._code(image))
+            executable = Executable(plan, code(image))
             if executable.room.nbytes >= _SHARED_FROM:
                 number = next(self._numbers)
                 executable.take_turns(self._turns, number)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from ...ir.plan import Plan
 from ...ir.sized import Template
 from ...late import Late
 from ...records import dataclass
-from ...symbolic import Scope
+from ...symbolic import NewGuard, Scope, hint_of, values_function
 from ...target import Target
 from ...unwinding import holding
 from ..call import Call, Decide, Setting
+from ..choices import Choices, Note
 from ..kinds import choose
 from ..llvm.jit import Library, assembly, find_target, optimised_text
 from ..packing import Packing, pack
@@ -101,6 +102,10 @@ class _Chosen:
     request: Request
 
 
+# A template, and what makes of an image of it its code.
+_Entry: TypeAlias = "tuple[Template, Callable[[Image], Code]]"
+
+
 def generate_codes(
     plans: Iterable[tuple[Plan, CompileLog]],
     winograd: bool | str,
@@ -126,24 +131,77 @@ def generate_codes(
     return [(one.plan, _code(one, kernels, target)) for one in chosen]
 
 
-def generate_template(
-    plan: Plan, log: CompileLog, scope: Scope, winograd: bool | str, processes: int = 1
-) -> tuple[Template, Callable[[Image], Code]]:
-    """For a plan with the symbolic sizes of a scope: its template, and the code of an image."""
-    target = find_target(config.target)
-    chosen = _choose(plan, log, target, winograd, None, is_symbolic=True)
-    template = link_template(plan, chosen.calls, scope)
-    kernels = _loaded([chosen.request], target, processes)
-    own = {spec: kernels[spec] for spec in chosen.request.specs}
-    packs = _PACKERS[target].pack if chosen.request.packs else pack
-    return template, partial(Code, target, chosen.calls, own, _DRIVERS[target], packs)
+class Templates:
+    """What a plan with the symbolic sizes of a scope is for given sizes.
+
+    There is a template for each set of choices that change bits; for sizes of the call that is
+    compiled it is made at once, for others when they ask for it. So there are kernels for what is
+    called alone, and a size has the bits that a compilation for it alone would give.
+    """
+
+    def __init__(
+        self, plan: Plan, log: CompileLog, scope: Scope, winograd: bool | str, processes: int = 1
+    ) -> None:
+        self.plan = plan
+        self._scope, self._winograd, self._processes = scope, winograd, processes
+        self._target = find_target(config.target)
+        sizes = tuple(int(hint_of(symbol)) for symbol in scope.symbols.values())
+        chosen, notes = self._choose(sizes, log)
+        self._numbers = values_function(
+            scope, tuple(scope.symbols), [[note.numbers for note in notes]]
+        )
+        self._keys = [note.key for note in notes]
+        self._known = {self._key(sizes): self._made(chosen, log)}
+
+    def serves(self, sizes: tuple[int, ...]) -> bool:
+        """Whether there is a template for sizes that satisfy the guards; one is made if there may
+        be, unless choices for these sizes ask for more guards.
+        """
+        return self._entry(sizes) is not None
+
+    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, Image, Callable[[Image], Code]]:
+        """The plan and the image for these sizes, and what makes of the image its code."""
+        entry = self._entry(sizes)
+        assert entry is not None, "no template serves these sizes"
+        template, code = entry
+        return *template.at(sizes), code
+
+    def _key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
+        (numbers,) = self._numbers(*sizes)
+        return tuple(key(each) for key, each in zip(self._keys, numbers))
+
+    def _entry(self, sizes: tuple[int, ...]) -> _Entry | None:
+        key = self._key(sizes)
+        if key not in self._known:
+            self._known[key] = self._other(sizes)
+        return self._known[key]
+
+    def _other(self, sizes: tuple[int, ...]) -> _Entry | None:
+        log = CompileLog((), name=self.plan.graph.name)
+        try:
+            with self._scope.reopened():
+                return self._made(self._choose(sizes, log)[0], log)
+        except NewGuard:
+            return None
+
+    def _choose(self, sizes: tuple[int, ...], log: CompileLog) -> tuple[_Chosen, list[Note]]:
+        choices = Choices(dict(zip(self._scope.symbols, sizes)))
+        return _choose(self.plan, log, self._target, self._winograd, None, choices), choices.notes
+
+    def _made(self, chosen: _Chosen, log: CompileLog) -> _Entry:
+        template = link_template(self.plan, chosen.calls, self._scope)
+        kernels = _loaded([chosen.request], self._target, self._processes)
+        own = {spec: kernels[spec] for spec in chosen.request.specs}
+        packs = _PACKERS[self._target].pack if chosen.request.packs else pack
+        driver = _DRIVERS[self._target]
+        return template, partial(Code, self._target, chosen.calls, own, driver, packs)
 
 
 def _choose(
     plan: Plan, log: CompileLog, target: Target, winograd: bool | str, decide: Decide | None,
-    is_symbolic: bool = False,
+    choices: Choices | None = None,
 ) -> _Chosen:  # fmt: skip
-    calls = choose_calls(plan, target, winograd, log, decide, is_symbolic)
+    calls = choose_calls(plan, target, winograd, log, decide, choices)
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
@@ -170,13 +228,14 @@ def choose_calls(
     winograd: bool | str,
     log: CompileLog,
     decide: Decide | None = None,
-    is_symbolic: bool = False,
+    choices: Choices | None = None,
 ) -> tuple[tuple[Call, ...], ...]:
     """The kernel calls of every step on this CPU; the reasons of choices are noted.
 
     winograd  as in ``compiler.Options``
     decide    who chooses between candidates; the file of HYBRIDJIT_TUNED if nobody is named, or
               the cost model without one. Raises MXNetError for a file that cannot be used
+    choices   for what sizes, where sizes of the plan are symbolic
     """
     params = {value: i for i, value in enumerate(plan.graph.params)}
     allowed = winograd if "winograd" not in config.skip else False
@@ -184,7 +243,7 @@ def choose_calls(
         decide = tuned.tuned_for(config.tuned, target)
     training = plan.graph.purpose.training
     rows = plan.graph.rows_of_sample
-    setting = Setting(params, target, allowed, training, decide, rows, is_symbolic)
+    setting = Setting(params, target, allowed, training, decide, rows, choices)
     calls = tuple(choose(step, setting) for step in plan.steps)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"

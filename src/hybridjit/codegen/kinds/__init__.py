@@ -16,7 +16,7 @@ from ...ir.plan import Step
 from ...records import fields_of, is_record, replace
 from ...symbolic import Size
 from ...target import TYPES_OF
-from ..call import Call, Setting, dtype_name, stored_type
+from ..call import Call, GivenNumbers, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, Emitter, KernelCode
 
 # Where each kind is. A plan loads those that it has: a convolutional network a third of them.
@@ -83,13 +83,26 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
         dtype = dtype_name(stored_type(step))
         setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
     calls = code.choose(step, setting)
-    return tuple(map(_settled, calls)) if setting.is_symbolic else calls
+    return calls if setting.choices is None else tuple(map(_settled, calls))
 
 
 def _settled(call: Call) -> Call:
-    """The call with plain numbers in its spec and packings: a guard for each symbolic one."""
+    """The call without symbolic sizes in its spec and packings.
+
+    The call gives those in the ``extents`` of its spec; all others are pinned by guards.
+    """
+    numbers, spec = GivenNumbers(), call.spec
+    open_ = {name: _given(getattr(spec, name), numbers) for name in spec.extents}
+    spec = _plain(replace(spec, **open_) if numbers.values else spec)
     args = tuple(_plain(a) if isinstance(a, Packed) else a for a in call.args)
-    return replace(call, spec=_plain(call.spec), args=args)
+    return replace(call, spec=spec, args=(*args, *numbers.values))
+
+
+def _given(item: Any, numbers: GivenNumbers) -> Any:
+    """Sizes, in tuples, as numbers that the call gives where they are symbolic."""
+    if isinstance(item, tuple):
+        return tuple(_given(each, numbers) for each in item)
+    return numbers.any(item) if isinstance(item, Size) else item
 
 
 def _plain(item: Any) -> Any:

@@ -7,16 +7,29 @@ from enum import auto
 from typing import Any, Protocol
 
 from ...ir.plan import Step
+from ...ir.sized import is_symbolic
 from ...ops.attrs import Attrs
-from ...records import dataclass
+from ...records import dataclass, replace
+from ...symbolic import hint_of
 from ...target import SINGLE, ElementTypes
 from ...types import product
-from ..call import Address, Call, Setting, broadcast_strides, build_program, five, three, views_of
+from ..call import (
+    Address,
+    Call,
+    Setting,
+    broadcast_strides,
+    build_program,
+    five,
+    rounds_of,
+    three,
+    views_of,
+)
+from ..choices import Choices
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
-from ..spec import Ints, KernelSpec, Program, Way
+from ..spec import Extents, Ints, KernelSpec, Program, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector
 from .parts.program import operand_addresses, store_epilogue
@@ -24,9 +37,11 @@ from .parts.window import (
     Windowed,
     first_input,
     input_line,
+    inside_of,
     is_always_inside,
     rows_inside,
     valid_taps,
+    whole_windows,
 )
 from .record import register
 
@@ -43,23 +58,30 @@ class PoolSpec(KernelSpec):
     """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
 
     power  for ``lp``: the root of the sum of these powers
+    usual  sizes of the result that are usual, about, where some are given
+    inside  where sizes are given, of each axis whether no window reaches beyond the input
+    by_rows  where the kernel's width is given, whether a row of taps has a sum of its own
     """
 
     how: Pooling
-    inp: Ints
-    out: Ints
-    kernel: Ints
+    inp: Extents
+    out: Extents
+    kernel: Extents
     stride: Ints
     pad: Ints
     channels: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     count_pad: bool = True
     power: int = 1
     element: ElementTypes = SINGLE
     program: Program = Program(1)
+    usual: Ints = ()
+    inside: tuple[bool, ...] = ()
+    by_rows: bool = False
     kind = "pool"
+    extents = ("inp", "out", "kernel", "xs", "reads", "writes")
 
     @property
     def dilate(self) -> Ints:
@@ -86,7 +108,27 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     )
     extra = [Address(v) for v in (*views_of(step, operands), *step.writes)]
     work = product(anchor.shape) * product(spec.kernel)
+    if setting.choices is not None:
+        spec = _open(spec, setting.target.lanes, setting.choices)
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
+
+
+def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
+    """The spec with what a kernel has to know besides where sizes are symbolic."""
+    if not any(is_symbolic(getattr(spec, name)) for name in spec.extents):
+        return spec
+
+    def order(one: PoolSpec) -> tuple[bool, bool]:
+        return are_abreast(one, lanes), has_long_rows(one)
+
+    are_beside, are_long = order(choices.settled(spec, ("kernel",), order))
+    usual = tuple(1 << max(0, hint_of(size).bit_length() - 1) for size in spec.out)
+    spec = replace(spec, usual=usual, inside=inside_of(spec))
+    if not is_symbolic(spec.kernel):
+        return spec
+    if are_beside:
+        return replace(spec, kernel=(*spec.kernel[:2], int(spec.kernel[2])))
+    return replace(spec, by_rows=are_long)
 
 
 def geometry_of(attrs: Attrs, inp: Ints, out: Ints) -> dict[str, Any]:
@@ -124,8 +166,9 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
     blocks = -(-vectors // WIDTH)
     rest = vectors - (blocks - 1) * WIDTH
     last = spec.channels - (vectors - 1) * b.lanes
-    per_image = spec.out[0] * spec.out[1] * blocks
-    b.balance(per_image)
+    spec = args.sized(spec)
+    per_image = b.product((*spec.out[:2], blocks))
+    b.balance(product((spec.usual or spec.out)[:2]) * blocks)
     units = b.mul(batch, per_image)
     with b.each_unit(units, args.share, args.shares) as unit:
         image, depth, row, block = b.split(unit.index, (0, spec.out[0], spec.out[1], blocks))
@@ -149,17 +192,15 @@ def are_abreast(spec: PoolSpec, lanes: int) -> bool:
 
     LeNet's first pooling, 6 channels, takes 0.1 us that way and 0.5 a tap at a time (AMD Zen 5).
     """
+    if isinstance(spec.kernel[2], Value) or isinstance(spec.xs[3], Value):
+        return False
     together = spec.kernel[2] * spec.channels
-    return spec.how is not Pooling.LP and spec.xs[3] == spec.channels and together <= lanes
+    return bool(spec.how is not Pooling.LP and spec.xs[3] == spec.channels and together <= lanes)
 
 
-def whole_windows(spec: Windowed) -> tuple[int, int]:
-    """The range of output columns whose windows lie inside the row."""
-    stride, reach = spec.stride[2], (spec.kernel[2] - 1) * spec.dilate[2]
-    first = -(-spec.pad[2] // stride)
-    end = (spec.inp[2] - 1 - reach + spec.pad[2]) // stride + 1
-    first = min(max(first, 0), spec.out[2])
-    return first, max(first, min(end, spec.out[2]))
+def has_long_rows(spec: PoolSpec) -> bool:
+    """Whether a row of taps has a sum of its own."""
+    return spec.how is not Pooling.MAX and bool(spec.kernel[2] >= LONG_ROW)
 
 
 class _Window:
@@ -173,11 +214,14 @@ class _Window:
     def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
         """All columns; those whose windows are whole need not look which taps there are."""
         spec = self.spec
-        inside, end = whole_windows(spec)
-        for name, start, stop in (("left", 0, inside), ("col", inside, end), ("right", end, None)):
-            stop = spec.out[2] if stop is None else stop
-            if start < stop:
-                with self.b.loop(name, start, stop) as col:
+        inside, end = whole_windows(self.b, spec)
+        most = rounds_of(spec.usual[2]) if spec.usual else None
+        runs: list[tuple[str, Index, Index]] = [
+            ("left", 0, inside), ("col", inside, end), ("right", end, spec.out[2])
+        ]  # fmt: skip
+        for name, start, stop in runs:
+            if start is not stop and not (isinstance(stop, int) and start >= stop):
+                with self.b.loop(name, start, stop, most=most) as col:
                     values = self._reduce(col.index, name == "col", count, last)
                     self._store(values, reads, writes, col.index, last)
 
@@ -196,6 +240,7 @@ class _Window:
         b, spec = self.b, self.spec
         left = first_input(b, column, spec.stride[2], spec.pad[2])
         taps = spec.kernel[2]
+        is_known = isinstance(taps, int)
         low, high = (0, taps) if is_whole else valid_taps(b, spec, 2, column)
         abreast = taps if is_whole and are_abreast(spec, b.lanes) else 1
 
@@ -209,17 +254,18 @@ class _Window:
 
         def row(kd: Index, kh: Index, accs: Sequence[Value]) -> Sequence[Value]:
             line = input_line(b, spec, self.place, (kd, kh))
-            if is_whole and taps <= UNROLLED:
+            if is_whole and is_known and taps <= UNROLLED:
                 for number in range(0, taps, abreast):
                     accs = tap(line, number, accs)
                 return accs
             carry = start if by_rows else accs
-            with b.loop("kw", low, high, carry=carry, most=taps) as kw:
+            most = taps if is_known else None
+            with b.loop("kw", low, high, carry=carry, most=most) as kw:
                 kw.yields(tap(line, kw.index, kw.carried))
             return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
 
         start = [b.splat(LOWEST[b.dtype] if spec.how is Pooling.MAX else 0.0)] * count
-        by_rows = spec.how is not Pooling.MAX and taps >= LONG_ROW
+        by_rows = has_long_rows(spec) if is_known else spec.by_rows
         accs = self._over_rows(start, row)
         if abreast > 1:
             accs = [self._folded(accs[0])]
@@ -233,7 +279,7 @@ class _Window:
     def _over_rows(self, start: list[Value], row: Row) -> list[Value]:
         """``row`` for each row of taps, one after the other where they are few and all inside."""
         spec = self.spec
-        few = product(spec.kernel) <= UNROLLED
+        few = all(isinstance(n, int) for n in spec.kernel) and product(spec.kernel) <= UNROLLED
         if not (few and is_always_inside(spec, 0) and is_always_inside(spec, 1)):
             return rows_inside(self.b, spec, self.place, start, row)
         accs: Sequence[Value] = start
@@ -296,7 +342,7 @@ def _extent(b: LoopBuilder, spec: Averaging, axis: int, out: Index) -> Index:
         low, high = valid_taps(b, spec, axis, out)
         return b.max(b.sub(high, low), 0)
     start = first_input(b, out, spec.stride[axis], spec.pad[axis])
-    stop = b.min(b.add(start, spec.kernel[axis]), spec.inp[axis] + spec.pad[axis])
+    stop = b.min(b.add(start, spec.kernel[axis]), b.add(spec.inp[axis], spec.pad[axis]))
     return b.max(b.sub(stop, start), 0)
 
 

@@ -126,6 +126,12 @@ class IndexBuilder:
         """The quotient of a non-negative index by a positive one, rounded up."""
         return self.b.udiv(self.i64(self.sub(self.add(a, divisor), 1)), self.i64(divisor))
 
+    def divided_up(self, a: Index, divisor: Index) -> Index:
+        """The same, an integer where both are."""
+        if isinstance(a, int) and isinstance(divisor, int):
+            return -(-a // divisor)
+        return a if isinstance(divisor, int) and divisor == 1 else self.quotient_up(a, divisor)
+
     def equal(self, a: Index, b: Index) -> Value:
         return self.b.icmp_signed("==", self.i64(a), self.i64(b))
 

@@ -7,11 +7,14 @@ Direct (implicit GEMM), Winograd, Strassen or depthwise follows from the shapes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from ....ir.image import Packed
 from ....ir.plan import Step
+from ....ir.sized import is_symbolic
 from ....ops.bfloat16 import multiplies_rounded
-from ....records import replace
+from ....records import dataclass, replace
 from ....target import Target
 from ...call import (
     Address,
@@ -19,6 +22,7 @@ from ...call import (
     Call,
     Scratch,
     Setting,
+    Spec,
     broadcast_strides,
     build_program,
     five,
@@ -34,10 +38,12 @@ from ...packing import (
     StrassenPacking,
     WinogradPacking,
 )
+from ...spec import Program
+from ..parts.window import inside_of
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
-from .choose_direct import along_depth, direct_spec, direct_tiles
+from .choose_direct import along_depth, direct_spec, direct_tiles, flattened
 from .choose_strassen import strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
@@ -48,7 +54,7 @@ from .choose_winograd import (
 )
 from .cost import cost
 from .layer import Layer
-from .spec import ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
+from .spec import EXTENTS, ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
 # An algorithm for a layer.
 Way = ConvSpec | DepthwiseSpec | StrassenSpec | WinogradSpec
@@ -105,14 +111,15 @@ def calls_of(
         layer = along_depth(layer)
     else:
         layer = replace(layer, images=batch if setting.is_training else 1)
-    may_be_abreast = is_plain and setting.winograd is True
-    columns = columns_abreast(layer, target) if may_be_abreast else 1
+    finding, fixed = _Finding(target, setting.winograd, is_plain), layer
+    if setting.choices is not None:
+        key = partial(_bits_of, finding, setting)
+        fixed = setting.choices.settled(layer, EXTENTS, key)
+    columns, candidates, taken = finding.of(fixed, setting)
     step_of_column = layer.stride[2]
-    layer = abreast(layer, columns) if columns > 1 else layer
-    may_transform = target.element.accumulated == "float32" and columns == 1
-    winograd = setting.winograd if may_transform else False
-    candidates = algorithms(layer, target, winograd, is_plain)
-    spec = setting.decided(candidates, lambda: _other_tiles(layer, candidates, target))
+    if columns > 1:
+        layer, fixed = abreast(layer, columns), abreast(fixed, columns)
+    spec = taken if layer is fixed else with_extents(taken, layer)
     after: tuple[Argument, ...] = (*extra, *_scratch(spec, target), batch)
     packing, of_bias = _packings(spec, target)
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
@@ -123,14 +130,97 @@ def calls_of(
     if not biases:
         zeros = Packed(None, of_bias, layer.oc * layer.groups, target.element.accumulated)
         packed = (*packed, zeros)
-    counted = 0.0 if isinstance(spec, DepthwiseSpec) else batch * cost(layer, spec, target)
-    reason = _reason(layer, spec, candidates, setting)
+    counted = 0.0 if isinstance(taken, DepthwiseSpec) else batch * cost(fixed, taken, target)
+    reason = _reason(fixed, taken, candidates, setting)
     if isinstance(spec, WinogradSpec) and spec.live:
         filters, strides = as_filters(step, *wanted[0])
         packed = (filters, *packed)
         spec = replace(spec, live=replace(spec.live, strides=strides))
     call = Call(spec, (x, *packed, *after), work, reason, counted)
     return (*before, call)
+
+
+class _Found(NamedTuple):
+    """How many columns are abreast, the candidates for them, and the one that is taken."""
+
+    columns: int
+    candidates: list[Way]
+    taken: Way
+
+    @property
+    def bits(self) -> tuple[object, ...]:
+        """Equal for choices that give the same bits at the same sizes."""
+        taken = self.taken
+        if isinstance(taken, WinogradSpec):
+            return "winograd", taken.m, taken.live is not None
+        if isinstance(taken, StrassenSpec):
+            return "strassen", taken.chunks
+        return taken.kind, self.columns
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What the choice of an algorithm for a layer depends on besides the layer."""
+
+    target: Target
+    winograd: bool | str
+    is_plain: bool
+
+    def of(self, layer: Layer, setting: Setting) -> _Found:
+        """The algorithm for a layer of fixed sizes."""
+        target = self.target
+        may_be_abreast = self.is_plain and self.winograd is True
+        columns = columns_abreast(layer, target) if may_be_abreast else 1
+        layer = abreast(layer, columns) if columns > 1 else layer
+        may_transform = target.element.accumulated == "float32" and columns == 1
+        winograd = self.winograd if may_transform else False
+        candidates = algorithms(layer, target, winograd, self.is_plain)
+        others = partial(_other_tiles, layer, candidates, target)
+        return _Found(columns, candidates, setting.decided(candidates, others))
+
+
+def _bits_of(finding: _Finding, setting: Setting, layer: Layer) -> tuple[object, ...]:
+    if setting.decide is not None:
+        return finding.of(layer, setting).bits
+    return _usual_bits(finding, replace(layer, program=Program(1)))
+
+
+@lru_cache(maxsize=4096)
+def _usual_bits(finding: _Finding, layer: Layer) -> tuple[object, ...]:
+    return finding.of(layer, Setting({}, finding.target)).bits
+
+
+def with_extents(spec: Spec, layer: Layer) -> Spec:
+    """A spec that was chosen for some sizes of a layer, for all of them."""
+    if isinstance(spec, (ConvSpec, StrassenSpec)):
+        layer = flattened(layer)
+    extents = {name: getattr(layer, name) for name in spec.extents}
+    if not any(map(is_symbolic, extents.values())):
+        return spec
+    more: dict[str, Any] = {"usual": tuple(map(about, spec.out))}
+    if isinstance(spec, (ConvSpec, DepthwiseSpec)):
+        more["inside"] = inside_of(layer)
+    if isinstance(spec, ConvSpec):
+        extents.update(_pinned(spec, layer, more["inside"]))
+    return replace(spec, **extents, **more)
+
+
+def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, Any]:
+    """What the direct kernel needs as constants: where windows reach over the edge of a row, the
+    order of a sum depends on its tile, but for those that are summed by channels.
+    """
+    pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
+    if not spec.taps:
+        pinned["xs"] = (*layer.xs[:3], *map(int, layer.xs[3:]))
+        if not inside[2]:
+            pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
+            pinned["out"] = (*layer.out[:2], int(layer.out[2]))
+    return pinned
+
+
+def about(size: int) -> int:
+    """A power of two near a size, for estimates."""
+    return 1 << max(0, size.bit_length() - 1)
 
 
 def _of_columns(packing: Packing, columns: int, step: int) -> Packing:

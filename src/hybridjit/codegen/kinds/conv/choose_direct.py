@@ -119,8 +119,8 @@ def flattened(layer: Layer) -> Layer:
     depth, height, width = layer.out
 
     def follows(s: Ints) -> bool:
-        lines = height == 1 or s[2] == s[3] * width
-        return lines and (depth == 1 or s[1] == s[3] * width * height)
+        lines = s[2] == s[3] * width or height == 1
+        return lines and (s[1] == s[3] * width * height or depth == 1)
 
     if not plain or not all(map(follows, (layer.xs, *layer.reads, *layer.writes))):
         return layer

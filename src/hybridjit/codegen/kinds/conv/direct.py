@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ....types import product
+from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
@@ -36,6 +37,8 @@ from ..parts.window import (
     rows_inside,
     runs_of_taps,
     tiles_of_row,
+    valid_taps,
+    whole_windows,
 )
 from .spec import ConvSpec
 
@@ -70,12 +73,15 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     pointers = (x, w, bias, reads, writes)
-    tiles = tiles_of_row(spec, spec.mr)
+    spec = args.sized(spec)
+    tiles = tiles_of_row(spec, spec.mr) if isinstance(spec.out[2], int) else []
     by_tile = has_uniform_tiles(spec)
-    lines = spec.out[0] * spec.out[1] * (len(tiles) if by_tile else 1)
+    lines = b.product((*spec.out[:2], b.divided_up(spec.out[2], spec.mr) if by_tile else 1))
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
-    per_image = spec.groups * len(blocks) * lines
-    b.balance(per_image)
+    per_image = b.mul(spec.groups * len(blocks), lines)
+    usual = spec.usual or spec.out
+    usual_lines = usual[0] * usual[1] * (-(-usual[2] // spec.mr) if by_tile else 1)
+    b.balance(spec.groups * len(blocks) * usual_lines)
     with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
         image, rest = b.divmod(unit.index, per_image)
         group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
@@ -88,16 +94,16 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
 
 
 def _place_in_image(
-    b: LoopBuilder, spec: ConvSpec, unit: Index, lines: int, blocks: int
+    b: LoopBuilder, spec: ConvSpec, unit: Index, lines: Index, blocks: int
 ) -> tuple[Index, Index, Index, Index]:
     """Group, block, line and the line's number in its chunk, of a unit of an image.
 
     Chunk c is the lines from c * lines // chunks on: chunks differ by a line where they must, so
     that every unit is work and threads with as many units have as much to do.
     """
-    chunks = -(-lines // spec.rows)
+    chunks = b.divided_up(lines, spec.rows)
     per_line = spec.groups * blocks
-    if lines % chunks == 0:
+    if isinstance(lines, int) and isinstance(chunks, int) and lines % chunks == 0:
         size = lines // chunks
         chunk, group, block, within = b.split(unit, (0, spec.groups, blocks, size))
         return group, block, b.add(b.mul(chunk, size), within), within
@@ -154,7 +160,7 @@ def _locate(
     """Base addresses of one unit, and the tile's number in its row when units are tiles."""
     x, w, bias, reads, writes = pointers
     line, within = lines
-    tiles = -(-spec.out[2] // spec.mr) if by_tile else 1
+    tiles = b.divided_up(spec.out[2], spec.mr) if by_tile else 1
     depth, row, tile = b.split(line, (0, spec.out[1], tiles))
     taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
     padded = -(-spec.oc // b.lanes) * b.lanes
@@ -166,7 +172,7 @@ def _locate(
     rounds = taps // spec.kernel[2] * spec.ic if spec.taps else taps * (steps // spec.unroll)
     asked = _lines_ahead(b, spec) * line_elements(b) * rounds
     place = Place(
-        x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, spec.ic * spec.xs[4]))),
+        x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, b.mul(spec.ic, spec.xs[4])))),
         w=b.at(w, b.mul(packed, size)),
         bias=b.at(bias, packed),
         reads=[
@@ -186,6 +192,9 @@ def _emit_columns(
     b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
 ) -> None:
     """One tile when units are tiles; else the whole row, equal neighbours in a loop."""
+    if not tiles:
+        _emit_given(b, spec, block, place, tile)
+        return
     if has_uniform_tiles(spec):
         _emit_one_of(b, spec, block, place, tiles, tile)
         return
@@ -213,6 +222,47 @@ def _emit_one_of(
     with b.when(b.less(len(wide) - 1, tile)):
         start = b.add(b.mul(tile, small[0].width), len(wide))
         _emit_tile(b, spec, block, place, small[0], start)
+
+
+def _emit_given(b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile: Index) -> None:
+    """One tile, or a row, where the call gives how many columns there are."""
+    if has_uniform_tiles(spec):
+        start = b.mul(tile, spec.mr)
+        _emit_some(b, spec, block, place, start, b.min(b.add(start, spec.mr), spec.out[2]))
+        return
+    first, end = whole_windows(b, spec)
+    most = rounds_of(spec.usual[2])
+    for name, start, stop in (("left", 0, first), ("right", end, spec.out[2])):
+        with b.loop(name, start, stop, most=most) as col:
+            _emit_tile(b, spec, block, place, Tile(0, 1, ()), col.index)
+    with b.loop("col", first, end, spec.mr, most=rounds_of(spec.usual[2] // spec.mr)) as col:
+        _emit_some(b, spec, block, place, col.index, b.min(b.add(col.index, spec.mr), end))
+
+
+def _emit_some(
+    b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, start: Index, stop: Index
+) -> None:
+    """Columns from ``start`` to ``stop``, whose windows are whole: a tile, or what is left of a
+    row in tiles of a half, a quarter and so on.
+    """
+
+    def emit(width: int, column: Index) -> None:
+        tile = Tile(0, width, ((0, width),) * spec.kernel[2])
+        _emit_tile(b, spec, block, place, tile, column)
+
+    count = b.sub(stop, start)
+    with b.when(b.equal(count, spec.mr)):
+        emit(spec.mr, start)
+    with b.when(b.less(count, spec.mr)):
+        for width in halves_below(spec.mr):
+            before = b.b.and_(b.i64(count), b.i64(-2 * width))
+            with b.when(b.less(b.add(before, width - 1), count)):
+                emit(width, b.add(start, before))
+
+
+def halves_below(size: int) -> list[int]:
+    """The powers of two below a number, the largest first."""
+    return [1 << bit for bit in reversed(range((size - 1).bit_length()))]
 
 
 def _emit_tile(
@@ -314,7 +364,8 @@ def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> N
     steps = steps_of_sum(b, spec.ic)
     if product(spec.kernel) > 1 or not has_uniform_tiles(spec) or steps < spec.unroll:
         return None
-    is_line, next_column = spec.out[2] <= spec.mr, b.add(column, spec.mr)
+    is_line = isinstance(spec.out[2], int) and spec.out[2] <= spec.mr
+    next_column = b.add(column, spec.mr)
     operands = tuple(
         Operand(
             b.at(pointer, strides[2] if is_line else b.mul(next_column, strides[3])),
@@ -357,6 +408,13 @@ def _sum_by_channel(
             x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
             _ask_by_channel(b, spec, place, tile, line, x)
             step, values = spec.dilate[2] * spec.xs[3], zeros if is_long else list(accs)
+            if not tile.reach:
+                low, high = valid_taps(b, spec, 2, column)
+                with b.loop("kw", low, high, carry=values, most=spec.kernel[2]) as kw:
+                    xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, columns))
+                    one = (0, tile.width)
+                    kw.yields(rank_one(b, xk, wk, 0, 0, rows, block.nv, kw.carried, one))
+                values = kw.results
             for reach, run in runs_of_taps(tile):
                 if len(run) == 1 or unrolled:
                     for k in run:
@@ -385,14 +443,14 @@ def _ask_by_channel(
     Where they overlap, the rows above have read most of it, and tiles on weights are many. 16x16
     windows of 3 channels to 192, in a network whose weights come from memory: 0.25 ms for 0.33.
     """
-    if spec.stride[1] < spec.kernel[1] or spec.out[1] == 1:
+    if spec.stride[1] < spec.kernel[1] or (spec.out[1] == 1 and not spec.usual):
         return
     lines = _lines_ahead(b, spec)
     for number in range(lines):
         b.prefetch(place.ahead, b.mul(b.add(b.mul(line, lines), number), line_elements(b)))
-    reach, below = tile.width * spec.stride[2] * spec.xs[3], spec.stride[1] * spec.xs[2]
+    reach, below = tile.width * spec.stride[2] * spec.xs[3], b.mul(spec.stride[1], spec.xs[2])
     for first in range(0, reach, line_elements(b)):
-        b.prefetch(x, below + first)
+        b.prefetch(x, b.add(below, first))
 
 
 def _emit_store(

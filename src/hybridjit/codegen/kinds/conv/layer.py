@@ -6,7 +6,7 @@ from typing import Any
 
 from ....records import dataclass
 from ....types import product
-from ...spec import Ints, Program
+from ...spec import Extents, Ints, Program
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Layer:
     are_rows  whether the filters of all groups are as far apart as those of one
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     kernel: Ints
     stride: Ints
     dilate: Ints
@@ -26,9 +26,9 @@ class Layer:
     groups: int
     ic: int
     oc: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     program: Program
     images: int = 0
     are_rows: bool = True

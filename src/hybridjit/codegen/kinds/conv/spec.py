@@ -7,10 +7,12 @@ from ....target import SINGLE, ElementTypes
 from ....types import product
 from ...interpolation import Line, lines_for
 from ...packing import first_half
-from ...spec import Ints, KernelSpec, Program
+from ...spec import Extents, Ints, KernelSpec, Program
 
 # Products of quarters of matrices in one level of Strassen's algorithm, in place of eight.
 PRODUCTS = 7
+# Fields of specs in which sizes may be given.
+EXTENTS = ("inp", "out", "xs", "reads", "writes")
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,12 @@ class ConvSpec(KernelSpec):
     taps      whether the width taps are unrolled (few channels) or the channels are the inner loop
     rows      output rows that are done for all channels before the next ones are begun
     half_last  whether the last vector of channels is half of one
+    usual     sizes of the result that are usual, about, where some are given
+    inside    where sizes are given, of each axis whether no window reaches beyond the input
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     kernel: Ints
     stride: Ints
     dilate: Ints
@@ -36,9 +40,9 @@ class ConvSpec(KernelSpec):
     groups: int
     ic: int
     oc: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     mr: int
     nv: int
     unroll: int
@@ -47,7 +51,10 @@ class ConvSpec(KernelSpec):
     half_last: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
+    usual: Ints = ()
+    inside: tuple[bool, ...] = ()
     kind = "conv"
+    extents = EXTENTS
     needs_passes = False
 
 
@@ -82,17 +89,18 @@ class WinogradSpec(KernelSpec):
             its taps' slices make, as if all of their channels were those of one picture
     groups  of ``ic`` channels in and ``oc`` out, which lie behind each other
     live    None where filters come as ``WinogradPacking`` has them; else the kernel transforms them
+    usual   as for ConvSpec
     """
 
     m: int
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     pad: Ints
     ic: int
     oc: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     tiles: int
     blocks: int
     mr: int
@@ -106,7 +114,9 @@ class WinogradSpec(KernelSpec):
     depth: Ints = (1, 1, 1)
     live: LiveFilters | None = None
     groups: int = 1
+    usual: Ints = ()
     kind = "winograd"
+    extents = EXTENTS
     needs_passes = False
 
     @property
@@ -183,12 +193,12 @@ class StrassenSpec(KernelSpec):
     mr x nv the register tile of the products
     """
 
-    out: Ints
+    out: Extents
     ic: int
     oc: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     tiles: int
     mr: int
     nv: int
@@ -196,7 +206,9 @@ class StrassenSpec(KernelSpec):
     chunks: int = 1
     element: ElementTypes = SINGLE
     program: Program = Program(1)
+    usual: Ints = ()
     kind = "strassen"
+    extents = ("out", "xs", "reads", "writes")
     needs_passes = False
 
     @property
@@ -239,23 +251,26 @@ class DepthwiseSpec(KernelSpec):
     lines      output rows of a unit that goes down a strip of columns; 0 where it goes along a row
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     kernel: Ints
     stride: Ints
     dilate: Ints
     pad: Ints
     channels: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     cols: int
     nv: int
     group: int = 1
     lines: int = 0
     element: ElementTypes = SINGLE
     program: Program = Program(1)
+    usual: Ints = ()
+    inside: tuple[bool, ...] = ()
     kind = "depthwise"
+    extents = EXTENTS
     needs_passes = False
 
     @property

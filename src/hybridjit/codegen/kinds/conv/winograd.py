@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....records import replace
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
@@ -42,6 +43,8 @@ def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
 
 def _reads_inside(spec: WinogradSpec) -> bool:
     """Whether no tile reads a place outside of the image."""
+    if spec.usual:
+        return False
     reaches = [
         (count - 1) * line.m * step + line.reach
         for count, line, step in zip(spec.grid, spec.lines, spec.stride)
@@ -52,18 +55,44 @@ def _reads_inside(spec: WinogradSpec) -> bool:
 
 def _writes_inside(spec: WinogradSpec) -> bool:
     """Whether every result of a tile is one of the image."""
+    if spec.usual:
+        return False
     whole = (size % line.m == 0 for size, line in zip(spec.out[1:], spec.lines))
     return spec.dilate == (1, 1) and all(whole)
 
 
+class _Offsets:
+    """How far the places of a tile are from its first: rows and columns of it are so far apart."""
+
+    def __init__(
+        self, b: LoopBuilder, rows: int, below: int, beside: int, strides: Sequence[Index]
+    ) -> None:
+        self._b = b
+        self._down = [b.mul(r * below, strides[2]) for r in range(rows)]
+        self._across, self._beside = strides[3], beside
+
+    def of(self, r: int, q: int) -> Index:
+        """The place in row ``r`` and column ``q``."""
+        return self._b.add(self._down[r], self._b.mul(q * self._beside, self._across))
+
+
 class _Winograd:
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
-        self.b, self.spec, self.args = b, spec, args
+        self.b, self.args = b, args
         self.x = args.pointer("x")
         self.u = args.pointer("w") if spec.live else args.working("u")
         self.bias = args.working("bias")
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
+        self.spec = spec = args.sized(spec)
+        self.grid = [
+            b.divided_up(b.divided_up(size, d), line.m)
+            for size, d, line in zip(spec.out[1:], spec.dilate, spec.lines)
+        ]
+        self.of_image = b.product((spec.out[0], *self.grid, *spec.dilate))
+        # About so many blocks of tiles has an image.
+        usual = replace(spec, out=spec.usual) if spec.usual else spec
+        self.usual_blocks = -(-usual.tiles_of_image // spec.tiles)
         self.width = spec.nv * b.lanes
         self.padded = -(-spec.channels // b.lanes) * b.lanes
         self.v_step = spec.rows * self.padded + 16
@@ -92,10 +121,9 @@ class _Winograd:
         there is one block of channels, each thread has tiles of its own.
         """
         b, spec = self.b, self.spec
-        of_image = spec.groups * -(-spec.tiles_of_image // spec.tiles)
-        b.balance(of_image * self.columns // spec.blocks)
+        b.balance(spec.groups * self.usual_blocks * self.columns // spec.blocks)
         self._clear_zeros()
-        total = b.mul(self.batch, spec.tiles_of_image)
+        total = b.mul(self.batch, self.of_image)
         thread = self.args.share, self.args.shares
         own, blocks = None, b.quotient_up(total, spec.tiles)
         if self.shares_tiles:
@@ -116,13 +144,13 @@ class _Winograd:
         if spec.groups == 1:
             return block
         group, number = b.divmod(block, blocks)
-        self.x = b.at(self.x, b.mul(group, spec.ic * spec.xs[4]))
+        self.x = b.at(self.x, b.mul(group, b.mul(spec.ic, spec.xs[4])))
         filters = self.columns * self.width
         self.u = b.at(self.u, b.mul(group, filters * spec.points * spec.channels))
         self.bias = b.at(self.bias, b.mul(group, -(-spec.oc // b.lanes) * b.lanes))
 
         def parts(pointers: list[Value], strides: Sequence[Ints]) -> list[Value]:
-            return [b.at(p, b.mul(group, spec.oc * s[4])) for p, s in zip(pointers, strides)]
+            return [b.at(p, b.mul(group, b.mul(spec.oc, s[4]))) for p, s in zip(pointers, strides)]
 
         self.reads, self.writes = parts(self.reads, spec.reads), parts(self.writes, spec.writes)
         return b.i64(number)
@@ -134,7 +162,7 @@ class _Winograd:
         Elsewhere it is the last, which costs the loops inside fewer registers.
         """
         b, spec = self.b, self.spec
-        if not 3 <= -(-spec.tiles_of_image // spec.tiles) <= _FEW_BLOCKS:
+        if not 3 <= self.usual_blocks <= _FEW_BLOCKS:
             first = b.mul(block, spec.tiles)
             return first, b.min(b.sub(total, first), spec.tiles)
         missing = b.i64(b.sub(b.mul(blocks, spec.tiles), total))
@@ -168,12 +196,12 @@ class _Winograd:
     def _locate(self, tile: Index) -> tuple[Index, Index, Index, Index]:
         """Image, output slice of its depth, and first output row and column of a tile."""
         b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
-        sizes = (0, spec.out[0], below, beside, *spec.grid)
+        sizes = (0, spec.out[0], below, beside, *self.grid)
         image, slice_, top, left, row, column = b.split(tile, sizes)
         row, column = b.mul(row, self.down.m * below), b.mul(column, self.across.m * beside)
         return image, slice_, b.add(top, row), b.add(left, column)
 
-    def _inside(self, value: Index, size: int) -> Value:
+    def _inside(self, value: Index, size: Index) -> Value:
         """Whether 0 <= value < size, as one unsigned comparison."""
         return self.b.b.icmp_unsigned("<", self.b.i64(value), self.b.i64(size))
 
@@ -203,10 +231,10 @@ class _Winograd:
             is_inside = self._inside(slice_, spec.inp[0])
             rows = [b.b.and_(row, is_inside) for row in rows]
         corner = b.at(self.x, b.dot(place, spec.xs[:4]))
+        offsets = _Offsets(b, sides[0], below, beside, spec.xs)
 
         def at(r: int, q: int) -> tuple[Value, Value]:
-            offset = r * below * spec.xs[2] + q * beside * spec.xs[3]
-            return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
+            return b.b.and_(rows[r], columns[q]), b.at(corner, offsets.of(r, q))
 
         self.data.note(0, sides, at, self.zeros)
 
@@ -313,14 +341,16 @@ class _Winograd:
         columns = [b.less(b.add(left, q * beside), spec.out[2]) for q in range(self.across.m)]
         known: tuple[Index, Index] = (top, left)
         if spec.dilate != (1, 1):
-            known = (b.min(top, spec.out[1] - 1), b.min(left, spec.out[2] - 1))
+            known = (b.min(top, b.sub(spec.out[1], 1)), b.min(left, b.sub(spec.out[2], 1)))
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
         for number, (pointer, s) in enumerate(tensors):
             base = b.at(pointer, b.dot((*image, top, left, channel), s))
+            offsets = _Offsets(b, self.down.m, below, beside, s)
 
-            def at(r: int, q: int, base: Value = base, s: Sequence[int] = s) -> tuple[Value, Value]:
-                offset = r * below * s[2] + q * beside * s[3]
-                return b.b.and_(rows[r], columns[q]), b.at(base, offset)
+            def at(
+                r: int, q: int, base: Value = base, offsets: _Offsets = offsets
+            ) -> tuple[Value, Value]:
+                return b.b.and_(rows[r], columns[q]), b.at(base, offsets.of(r, q))
 
             # A place outside reads what the tile's first place reads: at any channel stride, its
             # operand exists. An empty tile reads what the image's last place does. Only results

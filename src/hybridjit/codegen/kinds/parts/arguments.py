@@ -8,12 +8,16 @@ the numbers that their spec says are given.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
+from ....records import replace
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS
 from ...llvm.indices import Index
 from ...llvm.types import I64, PTR, Pointer, Type, Value
-from ...spec import Program, Size
+from ...spec import Given, KernelSpec, Program, Size
+
+Spec = TypeVar("Spec", bound=KernelSpec)
 
 
 class Arguments:
@@ -69,6 +73,19 @@ class Arguments:
             self._first_given = self._next
         first = self._first_given
         return [s if isinstance(s, int) else self._load_at(first + s.place) for s in sizes]
+
+    def sized(self, spec: Spec) -> Spec:
+        """The spec with what the call gives in the fields ``extents``: integers and values. All
+        other arguments have to be taken before.
+        """
+        if not spec.given:
+            return spec
+        return replace(spec, **{name: self._in(getattr(spec, name)) for name in spec.extents})
+
+    def _in(self, item: Any) -> Any:
+        if isinstance(item, tuple):
+            return tuple(map(self._in, item))
+        return self.given((item,))[0] if isinstance(item, Given) else item
 
     def _load(self, kind: Type, name: str) -> Value:
         assert self._first_given is None, "given numbers are behind all other arguments"

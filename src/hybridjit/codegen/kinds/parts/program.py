@@ -78,7 +78,7 @@ def store_epilogue(
 def at_column(
     b: LoopBuilder,
     pointers: Sequence[Value],
-    strides: Sequence[Sequence[int]],
+    strides: Sequence[Sequence[Index]],
     column: Index,
 ) -> list[Value]:
     """The tensors from a column on, so that places of a tile are constants: LLVM takes a tenth less
@@ -90,9 +90,12 @@ def at_column(
 def operand_addresses(
     b: LoopBuilder,
     pointers: Sequence[Value],
-    strides: Sequence[Sequence[int]],
+    strides: Sequence[Sequence[Index]],
     at: Index,
     channel: int,
 ) -> list[Address]:
     """Where column ``at`` and ``channel`` lie; strides end in the column's and the channel's."""
-    return [(p, b.add(b.mul(at, s[-2]), channel * s[-1]), s[-1]) for p, s in zip(pointers, strides)]
+    return [
+        (p, b.add(b.mul(at, s[-2]), b.mul(channel, s[-1])), s[-1])
+        for p, s in zip(pointers, strides)
+    ]

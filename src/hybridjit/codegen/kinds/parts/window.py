@@ -10,22 +10,42 @@ from itertools import groupby
 from typing import Protocol
 
 from ....records import dataclass
+from ....symbolic import is_surely_less
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
+from ...spec import Extents
 
 Ints = tuple[int, ...]
 
 
+def inside_of(spec: Windowed) -> tuple[bool, ...]:
+    """For symbolic sizes, the axes along which no window reaches beyond the input for sure."""
+    return tuple(
+        spec.pad[axis] <= 0
+        and is_surely_less(
+            (spec.out[axis] - 1) * spec.stride[axis]
+            - spec.pad[axis]
+            + (spec.kernel[axis] - 1) * spec.dilate[axis],
+            spec.inp[axis],
+        )
+        for axis in range(3)
+    )
+
+
 class Windowed(Protocol):
-    """What a spec must have to be walked window by window."""
+    """What a spec must have to be walked window by window.
+
+    Sizes may be values that the call gives; then ``inside`` tells of each axis whether no window
+    reaches beyond the input.
+    """
 
     @property
-    def inp(self) -> Ints: ...
+    def inp(self) -> Extents: ...
     @property
-    def out(self) -> Ints: ...
+    def out(self) -> Extents: ...
     @property
-    def kernel(self) -> Ints: ...
+    def kernel(self) -> Extents: ...
     @property
     def stride(self) -> Ints: ...
     @property
@@ -38,7 +58,7 @@ class Strided(Windowed, Protocol):
     """The same, with the strides of its input."""
 
     @property
-    def xs(self) -> Ints: ...
+    def xs(self) -> Extents: ...
 
 
 @dataclass(frozen=True)
@@ -97,6 +117,9 @@ def first_input(b: LoopBuilder, out: Index, stride: int, pad: int) -> Index:
 
 def is_always_inside(spec: Windowed, axis: int) -> bool:
     """Whether no window of this axis reaches into the padding or beyond the input."""
+    known: tuple[bool, ...] = getattr(spec, "inside", ())
+    if known:
+        return known[axis]
     last = (spec.out[axis] - 1) * spec.stride[axis] - spec.pad[axis]
     reach = (spec.kernel[axis] - 1) * spec.dilate[axis]
     return spec.pad[axis] <= 0 and last + reach < spec.inp[axis]
@@ -111,6 +134,19 @@ def valid_taps(b: LoopBuilder, spec: Windowed, axis: int, out: Index) -> tuple[I
     low = _divided(b, b.add(b.sub(0, start), step - 1), step)
     high = _divided(b, b.add(b.sub(spec.inp[axis], start), step - 1), step)
     return b.max(low, 0), b.min(high, spec.kernel[axis])
+
+
+def whole_windows(b: LoopBuilder, spec: Windowed) -> tuple[Index, Index]:
+    """The range of output columns whose windows lie inside the row."""
+    if is_always_inside(spec, 2):
+        return 0, spec.out[2]
+    stride, reach = spec.stride[2], b.mul(b.sub(spec.kernel[2], 1), spec.dilate[2])
+    first = -(-spec.pad[2] // stride)
+    last = b.add(b.sub(b.sub(spec.inp[2], 1), reach), spec.pad[2])
+    # Towards zero, from below it too: no window is whole then, and ``first`` is above it.
+    end = last // stride if isinstance(last, int) else b.b.sdiv(last, b.i64(stride))
+    first_whole = b.min(first, spec.out[2]) if first > 0 else 0
+    return first_whole, b.max(first_whole, b.min(b.add(end, 1), spec.out[2]))
 
 
 def _divided(b: LoopBuilder, value: Index, divisor: int) -> Index:
@@ -136,11 +172,16 @@ def rows_inside(
         low, high = valid_taps(b, spec, axis, place[axis])
         if isinstance(low, int) and isinstance(high, int) and high - low == 1:
             return list(inner(low, carry))
-        with b.loop(name, low, high, carry=carry, most=spec.kernel[axis]) as loop:
+        with b.loop(name, low, high, carry=carry, most=_most_taps(spec, axis)) as loop:
             loop.yields(inner(loop.index, loop.carried))
         return loop.results
 
     return over(0, "kd", carry, lambda kd, c: over(1, "kh", c, lambda kh, c: list(body(kd, kh, c))))
+
+
+def _most_taps(spec: Windowed, axis: int) -> int | None:
+    taps = spec.kernel[axis]
+    return taps if isinstance(taps, int) else None
 
 
 def input_line(
