@@ -741,12 +741,14 @@ def _tight_bounds(size: Size) -> tuple[Number, Number]:
     return ends[0] + low, ends[1] + high
 
 
+def range_of(value: Any) -> tuple[Number, Number]:
+    """What a value is not below and not above for all sizes; no guard is recorded."""
+    return _tight_bounds(value) if isinstance(value, Size) else (value, value)
+
+
 def is_surely_less(one: Any, other: Any) -> bool:
     """Whether ``one < other`` for all sizes; no guard is recorded."""
-    difference = one - other
-    if not isinstance(difference, Size):
-        return bool(difference < 0)
-    return _tight_bounds(difference)[1] < 0
+    return range_of(one - other)[1] < 0
 
 
 def largest(values: Iterable[Any]) -> Any:

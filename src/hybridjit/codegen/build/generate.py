@@ -151,7 +151,8 @@ class Templates:
             scope, tuple(scope.symbols), [[note.numbers for note in notes]]
         )
         self._keys = [note.key for note in notes]
-        self._known = {self._key(sizes): self._made(chosen, log)}
+        self._known: dict[tuple[Hashable, ...], _Entry | None] = {}
+        self._known[self._key(sizes)] = self._made(chosen, log)
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
         """Whether there is a template for sizes that satisfy the guards; one is made if there may

@@ -102,7 +102,7 @@ def _given(item: Any, numbers: GivenNumbers) -> Any:
     """Sizes, in tuples, as numbers that the call gives where they are symbolic."""
     if isinstance(item, tuple):
         return tuple(_given(each, numbers) for each in item)
-    return numbers.any(item) if isinstance(item, Size) else item
+    return numbers.any(item) if isinstance(item, Size) else item  # type: ignore[arg-type]
 
 
 def _plain(item: Any) -> Any:

@@ -220,7 +220,7 @@ class _Window:
             ("left", 0, inside), ("col", inside, end), ("right", end, spec.out[2])
         ]  # fmt: skip
         for name, start, stop in runs:
-            if start is not stop and not (isinstance(stop, int) and start >= stop):
+            if not _is_empty(start, stop):
                 with self.b.loop(name, start, stop, most=most) as col:
                     values = self._reduce(col.index, name == "col", count, last)
                     self._store(values, reads, writes, col.index, last)
@@ -315,6 +315,13 @@ class _Window:
         return {2: math.sqrt, 3: math.cbrt}[self.spec.power](total)
 
 
+def _is_empty(start: Index, stop: Index) -> bool:
+    """Whether no column is from ``start`` to ``stop`` for sure."""
+    if isinstance(start, int) and isinstance(stop, int):
+        return start >= stop
+    return start is stop
+
+
 class Averaging(Windowed, Protocol):
     """A spec of windows, and whether their padding counts."""
 
@@ -337,7 +344,8 @@ def divisor_of(b: LoopBuilder, spec: Averaging, window: Sequence[Index]) -> Valu
 
 def _extent(b: LoopBuilder, spec: Averaging, axis: int, out: Index) -> Index:
     if is_always_inside(spec, axis):
-        return spec.kernel[axis]
+        taps: Index = spec.kernel[axis]
+        return taps
     if not spec.count_pad:
         low, high = valid_taps(b, spec, axis, out)
         return b.max(b.sub(high, low), 0)

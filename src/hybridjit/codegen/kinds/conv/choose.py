@@ -22,7 +22,6 @@ from ...call import (
     Call,
     Scratch,
     Setting,
-    Spec,
     broadcast_strides,
     build_program,
     five,
@@ -39,7 +38,7 @@ from ...packing import (
     WinogradPacking,
 )
 from ...spec import Program
-from ..parts.window import inside_of
+from ..parts.window import inside_of, overhangs_of
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
@@ -190,7 +189,7 @@ def _usual_bits(finding: _Finding, layer: Layer) -> tuple[object, ...]:
     return finding.of(layer, Setting({}, finding.target)).bits
 
 
-def with_extents(spec: Spec, layer: Layer) -> Spec:
+def with_extents(spec: Way, layer: Layer) -> Way:
     """A spec that was chosen for some sizes of a layer, for all of them."""
     if isinstance(spec, (ConvSpec, StrassenSpec)):
         layer = flattened(layer)
@@ -200,6 +199,8 @@ def with_extents(spec: Spec, layer: Layer) -> Spec:
     more: dict[str, Any] = {"usual": tuple(map(about, spec.out))}
     if isinstance(spec, (ConvSpec, DepthwiseSpec)):
         more["inside"] = inside_of(layer)
+    if isinstance(spec, DepthwiseSpec) and is_symbolic(layer.out[2]):
+        more["over"] = overhangs_of(layer)
     if isinstance(spec, ConvSpec):
         extents.update(_pinned(spec, layer, more["inside"]))
     return replace(spec, **extents, **more)
@@ -210,11 +211,9 @@ def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, A
     order of a sum depends on its tile, but for those that are summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
-    if not spec.taps:
-        pinned["xs"] = (*layer.xs[:3], *map(int, layer.xs[3:]))
-        if not inside[2]:
-            pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
-            pinned["out"] = (*layer.out[:2], int(layer.out[2]))
+    if not spec.taps and not inside[2]:
+        pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
+        pinned["out"] = (*layer.out[:2], int(layer.out[2]))
     return pinned
 
 

@@ -89,7 +89,7 @@ def along_depth(layer: Layer) -> Layer:
     places = product(layer.out[1:])
 
     def follows(s: Ints) -> bool:
-        return layer.out[1] == 1 or s[2] == s[3] * layer.out[2]
+        return bool(s[2] == s[3] * layer.out[2] or layer.out[1] == 1)
 
     if not is_line or not all(map(follows, (layer.xs, *layer.reads, *layer.writes))):
         return layer
@@ -120,7 +120,7 @@ def flattened(layer: Layer) -> Layer:
 
     def follows(s: Ints) -> bool:
         lines = s[2] == s[3] * width or height == 1
-        return lines and (s[1] == s[3] * width * height or depth == 1)
+        return bool(lines and (s[1] == s[3] * width * height or depth == 1))
 
     if not plain or not all(map(follows, (layer.xs, *layer.reads, *layer.writes))):
         return layer
@@ -145,6 +145,7 @@ def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
     A unit is a tile, or a row where the tiles at its edges differ (``kernels.conv``).
     """
     depth, height, width = layer.out
+    units: int
     reach = (width - 1) * layer.stride[2] + (layer.kernel[2] - 1) * layer.dilate[2]
     uniform = layer.pad[2] <= 0 and reach - layer.pad[2] < layer.inp[2]
     units = depth * height * (-(-width // mr) if uniform else 1)

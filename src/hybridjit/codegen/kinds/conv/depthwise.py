@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby, product
 
+from ...call import rounds_of
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
@@ -18,7 +19,16 @@ from ...llvm.types import I32, Value, constant_of
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import at_column, operand_addresses, store_epilogue
-from ..parts.window import Tile, first_input, input_line, rows_inside, tiles_of_row
+from ..parts.window import (
+    GivenRow,
+    Positions,
+    Tile,
+    first_input,
+    input_line,
+    rows_inside,
+    stored_from,
+    tiles_of_row,
+)
 from .spec import DepthwiseSpec
 from .strips import emit_strips
 
@@ -31,9 +41,11 @@ def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None
     x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
+    spec = args.sized(spec)
     vectors = -(-spec.channels // b.lanes)
-    lines = spec.out[0] * spec.out[1]
-    b.balance(lines)
+    lines = b.product(spec.out[:2])
+    usual = spec.usual or spec.out
+    b.balance(usual[0] * usual[1])
     with b.each_unit(b.mul(batch, lines), args.share, args.shares) as unit:
         image, depth, row = b.split(unit.index, (0, spec.out[0], spec.out[1]))
 
@@ -75,6 +87,9 @@ class _Tiles:
         self.padded = -(-spec.channels // b.lanes) * b.lanes
 
     def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
+        if self.spec.over:
+            self._emit_given_row(reads, writes, count, last)
+            return
         for _, members in groupby(tiles_of_row(self.spec, self.spec.cols), key=lambda t: t.shape):
             run = list(members)
             if len(run) == 1:
@@ -84,6 +99,19 @@ class _Tiles:
             with self.b.loop("col", run[0].start, stop, run[0].width) as col:
                 self._emit_tile(run[0], col.index, reads, writes, count, last)
 
+    def _emit_given_row(
+        self, reads: list[Value], writes: list[Value], count: int, last: int
+    ) -> None:
+        """The same where the call gives how many columns there are."""
+        b, spec = self.b, self.spec
+        row = GivenRow(b, spec, spec.cols, spec.over)
+
+        def emit(tile: Tile, column: Index, first: Index) -> None:
+            self._emit_tile(tile, column, reads, writes, count, last, first)
+
+        with b.loop("tile", 0, row.count, most=rounds_of(spec.usual[2] // spec.cols)) as tile:
+            row.tile(tile.index, emit)
+
     def _emit_tile(
         self,
         tile: Tile,
@@ -92,7 +120,9 @@ class _Tiles:
         writes: list[Value],
         count: int,
         last: int,
+        first: Index = 0,
     ) -> None:
+        """A tile, of which columns before ``first`` are not stored."""
         b, spec = self.b, self.spec
         start = [b.load(self.bias, j * b.lanes) for j in range(count)] * tile.width
         left = first_input(b, column, spec.stride[2], spec.pad[2])
@@ -102,28 +132,32 @@ class _Tiles:
             x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
             taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
             w = b.at(self.w, b.mul(taps, spec.group * self.padded))
-            return self._sum_row(tile, x, w, accs, count, last)
+            return self._sum_row(tile, x, w, accs, count, last, left)
 
         accs = rows_inside(b, spec, self.place, start, body)
         reads = at_column(b, reads, spec.reads, column)
         writes = at_column(b, writes, spec.writes, column)
         for m in range(tile.width):
-            for j in range(count):
-                lanes = last if j == count - 1 else b.lanes
-                sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
-                targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-                store_epilogue(b, spec.program, accs[m * count + j], sources, targets, lanes)
+            with stored_from(b, first, m):
+                for j in range(count):
+                    lanes = last if j == count - 1 else b.lanes
+                    sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+                    targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+                    store_epilogue(b, spec.program, accs[m * count + j], sources, targets, lanes)
 
     def _sum_row(
-        self, tile: Tile, x: Value, w: Value, accs: Sequence[Value], count: int, last: int
+        self,
+        tile: Tile,
+        x: Value,
+        w: Value,
+        accs: Sequence[Value],
+        count: int,
+        last: int,
+        left: Index,
     ) -> list[Value]:
         """One input row: a vector under the tile is loaded once for all its taps."""
         b, spec = self.b, self.spec
-        pairs: dict[int, list[tuple[int, int]]] = {}
-        for kw, (low, high) in enumerate(tile.reach):
-            for m in range(low, high):
-                position = m * spec.stride[2] + kw * spec.dilate[2]
-                pairs.setdefault(position, []).append((m, kw))
+        pairs = Positions(b, spec, tile, left)
         lanes = [*(b.lanes,) * (count - 1), last]
         if not self._looks_up:
             result = list(accs)
@@ -154,7 +188,7 @@ class _Tiles:
 
     def _sum_channel(
         self,
-        pairs: dict[int, list[tuple[int, int]]],
+        pairs: Positions,
         x: Value,
         w: Value,
         spread: Callable[[Value], Value],
@@ -166,12 +200,12 @@ class _Tiles:
         b, spec, result = self.b, self.spec, list(accs)
         steps = range(0, spec.kernel[2] * spec.group, spec.group)
         filters = [b.load(w, step * self.padded + j * b.lanes) for step in steps]
-        for position in sorted(pairs):
-            at = position * spec.xs[3] + j * b.lanes
+        for position in pairs.all:
+            at = b.add(position.at(b, spec.xs[3]), j * b.lanes)
             value = spread(read_vector(b, x, at, 1, lanes[j]))
-            for m, kw in pairs[position]:
+            for m, kw in position.pairs:
                 k = m * len(lanes) + j
-                result[k] = b.fma(value, filters[kw], result[k])
+                result[k] = position.kept(b, b.fma(value, filters[kw], result[k]), result[k])
         return result
 
     def _looked_up(self, value: Value, places: Value) -> Value:

@@ -249,6 +249,8 @@ class DepthwiseSpec(KernelSpec):
     cols x nv  output columns x channel vectors that are kept in registers
     group      channels of a group, in and out: 1 is one filter per channel
     lines      output rows of a unit that goes down a strip of columns; 0 where it goes along a row
+    usual, inside  as for ConvSpec
+    over       where the width is given, the columns by which the last window may overhang the input
     """
 
     inp: Extents
@@ -269,6 +271,7 @@ class DepthwiseSpec(KernelSpec):
     program: Program = Program(1)
     usual: Ints = ()
     inside: tuple[bool, ...] = ()
+    over: Ints = ()
     kind = "depthwise"
     extents = EXTENTS
     needs_passes = False

@@ -26,7 +26,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...packing import first_half
-from ...spec import Ints
+from ...spec import Extents
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
@@ -56,10 +56,13 @@ _ASKED_LEVEL = 1
 
 class _Strassen:
     def __init__(self, b: LoopBuilder, spec: StrassenSpec, args: Arguments) -> None:
-        self.b, self.spec, self.args = b, spec, args
+        self.b, self.args = b, args
         self.x, self.u, self.bias = args.pointer("x"), args.working("u"), args.working("bias")
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
+        self.spec = spec = args.sized(spec)
+        self.pixels = b.product(spec.out)
+        self.pairs = b.divided_up(self.pixels, 2)
         self.width = spec.nv * b.lanes
         self.channels, self.filters = spec.ic // 2, first_half(spec.oc, b.lanes)
         self.columns = spec.columns(b.lanes)
@@ -73,15 +76,16 @@ class _Strassen:
     def emit(self) -> None:
         """Threads share (block of pairs, block of channels) as in ``winograd``."""
         b, spec = self.b, self.spec
-        of_image = -(-spec.pairs // spec.tiles)
-        b.balance(of_image * self.columns)
+        of_image = b.divided_up(self.pairs, spec.tiles)
+        usual = -(-product(spec.usual or spec.out) // 2)
+        b.balance(-(-usual // spec.tiles) * self.columns)
         with b.loop("zero", 0, spec.ic, b.lanes) as c:
             b.store(b.splat(0.0), self.zeros, c.index)
         blocks, thread = b.mul(self.batch, of_image), (self.args.share, self.args.shares)
         with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
             image, number = b.split(block, (0, of_image))
             first = b.mul(number, spec.tiles)
-            count = b.min(b.sub(spec.pairs, first), spec.tiles)
+            count = b.min(b.sub(self.pairs, first), spec.tiles)
             if spec.chunks > 1:
                 self._emit_chunks(image, first, count, start, stop)
             else:
@@ -125,18 +129,20 @@ class _Strassen:
 
     # --- addresses ---
 
-    def _offsets(self, pair: Index, strides: Ints) -> list[Index]:
+    def _offsets(self, pair: Index, strides: Extents) -> list[Index]:
         """How far a pair's pixels are from the image's first."""
         b, (_, height, width) = self.b, self.spec.out
-        pixels = (pair, b.add(pair, self.spec.pairs))
+        pixels = (pair, b.add(pair, self.pairs))
         if self.spec.out[:2] == (1, 1):
             return [b.mul(pixel, strides[3]) for pixel in pixels]
         return [b.dot(b.split(pixel, (0, height, width)), strides[1:4]) for pixel in pixels]
 
     def _is_pair(self, pair: Index) -> Value | None:
         """Whether there is a second pixel; None where there always is."""
-        spec = self.spec
-        return self.b.less(pair, spec.pairs - 1) if product(spec.out) % 2 else None
+        b, pixels = self.b, self.pixels
+        if isinstance(pixels, int):
+            return b.less(pair, b.sub(self.pairs, 1)) if pixels % 2 else None
+        return b.less(b.add(pair, self.pairs), pixels)
 
     # --- sums of x ---
 
@@ -272,5 +278,5 @@ class _Strassen:
         b, spec = self.b, self.spec
         steps, split = [s[4] for s in (*spec.reads, *spec.writes)], len(spec.reads)
         for value, channel in zip(values, channels):
-            at = [(p, channel * step, step) for p, step in zip(pointers, steps)]
+            at = [(p, self.b.mul(channel, step), step) for p, step in zip(pointers, steps)]
             store_epilogue(b, spec.program, value, at[:split], at[split:], count)

@@ -16,7 +16,7 @@ from ...llvm.types import Value
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import at_column, operand_addresses, store_epilogue
-from ..parts.window import Tile, first_input, tiles_of_row
+from ..parts.window import GivenRow, Positions, Tile, first_input, stored_from, tiles_of_row
 from .direct import Block, blocks_of, in_range, runs_of_blocks
 from .spec import DepthwiseSpec
 
@@ -29,13 +29,15 @@ def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
-    tiles = tiles_of_row(spec, spec.cols)
+    spec = args.sized(spec)
+    tiles = [] if spec.over else tiles_of_row(spec, spec.cols)
     blocks = blocks_of(spec.channels, spec.nv, b.lanes)
-    chunks = -(-spec.out[1] // spec.lines)
-    per_image = chunks * len(tiles) * len(blocks)
-    b.balance(per_image)
+    chunks, count = b.divided_up(spec.out[1], spec.lines), b.divided_up(spec.out[2], spec.cols)
+    per_image = b.mul(b.mul(chunks, count), len(blocks))
+    usual = spec.usual or spec.out
+    b.balance(-(-usual[1] // spec.lines) * -(-usual[2] // spec.cols) * len(blocks))
     with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
-        sizes = (0, chunks, len(tiles), len(blocks))
+        sizes = (0, chunks, count, len(blocks))
         image, chunk, number, block = b.split(unit.index, sizes)
         channel = b.mul(block, spec.nv * b.lanes)
         first = b.mul(chunk, spec.lines)
@@ -50,8 +52,10 @@ def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
             [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)],
             [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)],
         )
-        for kind, count, low in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, low, low + count, len(blocks))):
+        for kind, several, low in runs_of_blocks(blocks):
+            with b.when(in_range(b, block, low, low + several, len(blocks))):
+                if spec.over:
+                    strip.emit_given(kind, number, rows)
                 for tile, column in _tile_of(b, tiles, number):
                     strip.emit(kind, tile, column, rows)
 
@@ -87,8 +91,26 @@ class _Strip:
         self.x, self.w, self.bias, self.reads, self.writes = x, w, bias, reads, writes
         self.padded = -(-spec.channels // b.lanes) * b.lanes
 
-    def emit(self, block: Block, tile: Tile, column: Index, rows: tuple[Index, Index]) -> None:
-        """Rows above the first give it what they add to it, and are not stored."""
+    def emit_given(self, block: Block, number: Index, rows: tuple[Index, Index]) -> None:
+        """Tile ``number`` of rows whose width the call gives."""
+        row = GivenRow(self.b, self.spec, self.spec.cols, self.spec.over)
+
+        def emit(tile: Tile, column: Index, first: Index) -> None:
+            self.emit(block, tile, column, rows, first)
+
+        row.tile(number, emit)
+
+    def emit(
+        self,
+        block: Block,
+        tile: Tile,
+        column: Index,
+        rows: tuple[Index, Index],
+        from_: Index = 0,
+    ) -> None:
+        """Rows above the first give it what they add to it, and are not stored; nor are columns
+        before ``from_``.
+        """
         b, spec = self.b, self.spec
         ahead, size = spec.rows_ahead, tile.width * block.nv
         first, start = b.sub(rows[0], ahead), self._start(block, tile) * ahead
@@ -98,7 +120,7 @@ class _Strip:
             for line in range(spec.stride[1]):
                 sums = self._add_line(block, tile, column, row.index, line, sums)
             with b.when(b.less(b.sub(rows[0], 1), row.index)):
-                self._store(block, tile, column, row.index, sums[:size])
+                self._store(block, tile, column, row.index, sums[:size], from_)
             row.yields(sums[size:])
 
     def _start(self, block: Block, tile: Tile) -> list[Value]:
@@ -124,24 +146,34 @@ class _Strip:
         ) as there:
             offset = b.add(b.mul(there.index, spec.xs[2]), b.mul(left, spec.xs[3]))
             taps = range(tap, -1, -spec.stride[1])
-            there.yields(self._sum_line(block, tile, b.at(self.x, offset), taps, there.carried))
+            x = b.at(self.x, offset)
+            there.yields(self._sum_line(block, tile, x, taps, there.carried, left))
         return there.results
 
     def _sum_line(
-        self, block: Block, tile: Tile, x: Value, taps: range, sums: Sequence[Value]
+        self,
+        block: Block,
+        tile: Tile,
+        x: Value,
+        taps: range,
+        sums: Sequence[Value],
+        left: Index,
     ) -> list[Value]:
         """One input line, of which tap ``taps[d]`` down adds to row d of the sums."""
         b, spec, result = self.b, self.spec, list(sums)
         size = tile.width * block.nv
+        positions = Positions(b, spec, tile, left)
         for j in range(block.nv):
             lanes = block.last if j == block.nv - 1 else b.lanes
             filters = [self._filters(kh, j) for kh in taps]
-            for position, pairs in _by_position(spec, tile):
-                value = read_vector(b, x, position * spec.xs[3] + j * b.lanes, 1, lanes)
+            for position in positions.all:
+                at = b.add(position.at(b, spec.xs[3]), j * b.lanes)
+                value = read_vector(b, x, at, 1, lanes)
                 for d, of_row in enumerate(filters):
-                    for m, kw in pairs:
+                    for m, kw in position.pairs:
                         k = d * size + m * block.nv + j
-                        result[k] = b.fma(value, of_row[kw], result[k])
+                        more = b.fma(value, of_row[kw], result[k])
+                        result[k] = position.kept(b, more, result[k])
         return result
 
     def _filters(self, kh: int, j: int) -> list[Value]:
@@ -150,7 +182,13 @@ class _Strip:
         return [self.b.load(self.w, tap * self.padded + j * self.b.lanes) for tap in taps]
 
     def _store(
-        self, block: Block, tile: Tile, column: Index, row: Index, sums: Sequence[Value]
+        self,
+        block: Block,
+        tile: Tile,
+        column: Index,
+        row: Index,
+        sums: Sequence[Value],
+        from_: Index,
     ) -> None:
         b, spec = self.b, self.spec
         reads = [b.at(p, b.mul(row, s[2])) for p, s in zip(self.reads, spec.reads)]
@@ -160,15 +198,7 @@ class _Strip:
         for k, value in enumerate(sums):
             m, j = divmod(k, block.nv)
             lanes = block.last if j == block.nv - 1 else b.lanes
-            sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
-            targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-            store_epilogue(b, spec.program, value, sources, targets, lanes)
-
-
-def _by_position(spec: DepthwiseSpec, tile: Tile) -> list[tuple[int, list[tuple[int, int]]]]:
-    """The inputs of a line from the left, each with the columns and taps that it belongs to."""
-    pairs: dict[int, list[tuple[int, int]]] = {}
-    for kw, (low, high) in enumerate(tile.reach):
-        for m in range(low, high):
-            pairs.setdefault(m * spec.stride[2] + kw * spec.dilate[2], []).append((m, kw))
-    return sorted(pairs.items())
+            with stored_from(b, from_, m):
+                sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+                targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+                store_epilogue(b, spec.program, value, sources, targets, lanes)

@@ -5,12 +5,13 @@ A spec here is anything with the spatial triples ``inp out kernel stride dilate 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Protocol
 
 from ....records import dataclass
-from ....symbolic import is_surely_less
+from ....symbolic import is_surely_less, range_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
@@ -61,6 +62,19 @@ class Strided(Windowed, Protocol):
     def xs(self) -> Extents: ...
 
 
+def overhangs_of(spec: Windowed) -> Ints:
+    """For a symbolic width, the columns by which the last window of a row may overhang the input.
+
+    As many as the stride, since a window more would not have fitted; others are pinned.
+    """
+    last = (spec.out[2] - 1) * spec.stride[2] + (spec.kernel[2] - 1) * spec.dilate[2]
+    over = last - spec.pad[2] - (spec.inp[2] - 1)
+    low, high = range_of(over)
+    if high - low >= 4:
+        low = high = int(over)
+    return tuple(range(max(int(low), 0), max(int(high), 0) + 1))
+
+
 @dataclass(frozen=True)
 class Tile:
     """Output columns [start, start + width) and, per width tap, the columns that it reaches."""
@@ -99,6 +113,145 @@ def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...
         ]
         ranges.append((inside[0], inside[-1] + 1) if inside else (0, 0))
     return tuple(ranges)
+
+
+def left_tile(spec: Windowed, width: int) -> Tile:
+    """The first tile of a row whose other columns reach over no edge."""
+    return Tile(0, width, tuple((_first_inside(spec, tap, width), width) for tap in _taps(spec)))
+
+
+def middle_tile(spec: Windowed, width: int) -> Tile:
+    """A tile that reaches over no edge."""
+    return Tile(0, width, ((0, width),) * len(_taps(spec)))
+
+
+def right_tile(spec: Windowed, width: int, over: int) -> Tile:
+    """The last tile of a row, whose last window overhangs the input by so many columns."""
+    ends = []
+    for tap in _taps(spec):
+        behind = over - (len(_taps(spec)) - 1 - tap) * spec.dilate[2]
+        ends.append(max(0, width - max(0, -(-behind // spec.stride[2]))))
+    return Tile(0, width, tuple((0, end) for end in ends))
+
+
+def _taps(spec: Windowed) -> range:
+    return range(int(spec.kernel[2]))
+
+
+def _first_inside(spec: Windowed, tap: int, width: int) -> int:
+    before = spec.pad[2] - tap * spec.dilate[2]
+    return min(width, max(0, -(-before // spec.stride[2])))
+
+
+class GivenRow:
+    """The tiles of a row whose width the call gives: all of ``width`` columns.
+
+    The last one ends where the row does, and what it has in common with the one before is stored by
+    that alone. A row that is not wide enough for a tile at either edge is computed column by
+    column, see :attr:`COLUMN`.
+    """
+
+    COLUMN = Tile(0, 1, ())
+
+    def __init__(self, b: LoopBuilder, spec: Windowed, width: int, over: Ints) -> None:
+        self.b, self.spec, self.width, self.over = b, spec, width, over
+        self.columns: Index = spec.out[2]
+        self.count = b.divided_up(self.columns, width)
+        first, end = whole_windows(b, spec)
+        behind = b.sub(self.columns, width)
+        fits = b.b.and_(b.less(width - 1, end), b.less(b.sub(first, 1), behind))
+        self.is_wide = b.b.and_(fits, b.less(1, self.count))
+        self.last = b.sub(self.count, 1)
+        self.repeated = b.sub(b.mul(self.count, width), self.columns)
+
+    def tile(
+        self, number: Index, emit: Callable[[Tile, Index, Index], None], name: str = "col"
+    ) -> None:
+        """``emit(tile, column, first)`` for tile ``number``, which stores columns from ``first``
+        on.
+        """
+        b, start = self.b, self.b.mul(number, self.width)
+        with b.b.if_else(self.is_wide) as (wide, narrow):
+            with wide:
+                with b.when(b.equal(number, 0)):
+                    emit(left_tile(self.spec, self.width), 0, 0)
+                inner = b.b.and_(b.less(0, number), b.less(number, self.last))
+                with b.when(inner):
+                    emit(middle_tile(self.spec, self.width), start, 0)
+                with b.when(b.equal(number, self.last)):
+                    self._emit_last(emit)
+            with narrow:
+                stop = b.min(b.add(start, self.width), self.columns)
+                with b.loop(name, start, stop, most=self.width) as column:
+                    emit(self.COLUMN, column.index, 0)
+
+    def _emit_last(self, emit: Callable[[Tile, Index, Index], None]) -> None:
+        b, spec = self.b, self.spec
+        start = b.sub(self.columns, self.width)
+        if len(self.over) == 1:
+            emit(right_tile(spec, self.width, self.over[0]), start, self.repeated)
+            return
+        last = b.mul(b.sub(self.columns, 1), spec.stride[2])
+        reach = b.mul(b.sub(spec.kernel[2], 1), spec.dilate[2])
+        over = b.sub(b.sub(b.add(last, reach), spec.pad[2]), b.sub(spec.inp[2], 1))
+        over = b.max(over, 0)
+        for known in self.over:
+            with b.when(b.equal(over, known)):
+                emit(right_tile(spec, self.width, known), start, self.repeated)
+
+
+@dataclass(frozen=True)
+class Position:
+    """An input of a line, counted from under the tile's first tap, and the pairs (column, tap) that
+    it belongs to. ``inside`` tells whether it is there, where the code does not say.
+    """
+
+    offset: int
+    pairs: list[tuple[int, int]]
+    left: Index = 0
+    inside: Value | None = None
+
+    def at(self, b: LoopBuilder, step: Index) -> Index:
+        """How far it is away, where inputs are ``step`` apart; if it is not there, the first."""
+        if self.inside is None:
+            return b.mul(self.offset, step)
+        place = b.b.select(self.inside, b.i64(self.offset), b.i64(b.sub(0, self.left)))
+        return b.mul(place, step)
+
+    def kept(self, b: LoopBuilder, value: Value, other: Value) -> Value:
+        """``value`` where it is there."""
+        return value if self.inside is None else b.b.select(self.inside, value, other)
+
+
+class Positions:
+    """The inputs of a line under a tile, from the left: each is loaded once for all its taps."""
+
+    def __init__(self, b: LoopBuilder, spec: Windowed, tile: Tile, left: Index) -> None:
+        self.all: list[Position] = []
+        if tile.reach:
+            pairs: dict[int, list[tuple[int, int]]] = {}
+            for kw, (low, high) in enumerate(tile.reach):
+                for m in range(low, high):
+                    offset = m * spec.stride[2] + kw * spec.dilate[2]
+                    pairs.setdefault(offset, []).append((m, kw))
+            self.all += [Position(*each) for each in sorted(pairs.items())]
+            return
+        for kw in _taps(spec):
+            offset = kw * spec.dilate[2]
+            at = b.i64(b.add(left, offset))
+            inside = b.b.icmp_unsigned("<", at, b.i64(spec.inp[2]))
+            self.all.append(Position(offset, [(0, kw)], left, inside))
+
+
+@contextmanager
+def stored_from(b: LoopBuilder, first: Index, m: int) -> Iterator[None]:
+    """What is done for column ``m`` of a tile, if it is not before ``first``."""
+    if isinstance(first, int):
+        assert first == 0
+        yield
+        return
+    with b.when(b.less(first, m + 1)):
+        yield
 
 
 def runs_of_taps(tile: Tile) -> list[tuple[tuple[int, int], list[int]]]:
