@@ -211,3 +211,87 @@ def test_no_output_of_a_size_is_written_by_another():
     for (out, x), copy in zip(kept, copies):
         np.testing.assert_array_equal(out.asnumpy(), copy)
         np.testing.assert_array_equal(net(x).asnumpy(), copy)
+
+
+def layer(*args, kind=nn.Conv2D, **kwargs):
+    return lambda: sequence(kind(*args, **kwargs))
+
+
+def sequence(*blocks):
+    net = nn.HybridSequential()
+    net.add(*blocks)
+    return net
+
+
+def grouped():
+    return sequence(
+        nn.Conv2D(32, 3, padding=1),
+        nn.Conv2D(32, 3, padding=1, groups=2),
+        nn.Conv2D(32, 3, padding=1, groups=8),
+    )
+
+
+def depthwise(*args, **kwargs):
+    return lambda: sequence(nn.Conv2D(40, 1), nn.Conv2D(40, *args, groups=40, **kwargs))
+
+
+def pooled(pool, **kwargs):
+    return lambda: sequence(nn.Conv2D(20, 1), pool(**kwargs))
+
+
+IMAGES = {
+    "3x3": layer(32, 3, padding=1),
+    "3x3 without padding": layer(16, 3),
+    "3x3 stride 2": layer(24, 3, 2, 1),
+    "9x9 stride 3, few channels": layer(5, 9, 3, 4),
+    "dilated": layer(32, 3, padding=2, dilation=2),
+    "grouped": grouped,
+    "1x1": layer(40, 1),
+    "1x1 stride 2": layer(40, 1, 2),
+    "1x1 by Strassen": lambda: sequence(nn.Conv2D(64, 1), nn.Conv2D(70, 1)),
+    "depthwise": depthwise(3, padding=1),
+    "depthwise stride 2": depthwise(3, 2, 1),
+    "depthwise 5x5 dilated": depthwise(5, padding=3, dilation=2),
+    "depthwise of many channels": lambda: sequence(
+        nn.Conv2D(96, 1), nn.Conv2D(96, 3, padding=1, groups=96)
+    ),
+    "transposed": lambda: sequence(
+        nn.Conv2D(16, 3, padding=1), nn.Conv2DTranspose(24, 4, 2, 1), nn.Conv2DTranspose(8, 2, 2)
+    ),
+    "max pooling": pooled(nn.MaxPool2D, pool_size=3, strides=2),
+    "max pooling, full": pooled(nn.MaxPool2D, pool_size=3, strides=2, ceil_mode=True),
+    "average pooling": pooled(nn.AvgPool2D, pool_size=3, strides=2, padding=1),
+    "average pooling, inside": pooled(
+        nn.AvgPool2D, pool_size=3, strides=1, padding=1, count_include_pad=False
+    ),
+    "global average": pooled(nn.GlobalAvgPool2D),
+    "global maximum": pooled(nn.GlobalMaxPool2D),
+}
+SIZES = [(24, 31), (16, 16), (17, 40), (33, 12), (48, 25), (10, 64)]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_one_compilation_serves_images_of_all_sizes_with_the_bits_of_each(name):
+    net = IMAGES[name]()
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [arrays((2, 3, *size), i) / 50 for i, size in enumerate(SIZES)]
+    net.hybridize(dynamic=False)
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic={"data": [2, 3]})
+    for i in (*range(len(inputs)), *reversed(range(len(inputs)))):
+        np.testing.assert_array_equal(net(inputs[i]).asnumpy(), expected[i])
+    assert compiled_of(net) <= 2  # small results are computed otherwise than large ones
+
+
+def test_choices_that_change_bits_are_made_for_each_size():
+    """Tiles of Winograd's algorithm depend on the size, and so do the bits of a result."""
+    net = layer(128, 3, padding=1, in_channels=128)()
+    net.initialize(mx.init.Normal(0.3))
+    sizes = [7, 12, 14, 16, 20, 28, 30, 33]
+    inputs = [arrays((1, 128, n, n), n) / 50 for n in sizes]
+    net.hybridize(dynamic=False)
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic={"data": [2, 3]})
+    for x, wanted in zip(inputs, expected):
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+    assert compiled_of(net) == 1

@@ -61,13 +61,13 @@ def _gains(layer: Value) -> bool:
     channels = data.dims[3] * stride[0] ** 2
     if not (is_square and is_plain and _FEWEST <= channels <= _MOST):
         return False
-    if layer.shape[3] < _FILTERS or any(size < _PLACES for size in layer.shape[1:3]):
-        return False
     window = [-(-taps // stride[0]) for taps in kernel]
     if min(window) < _SHORTEST or max(window) > _LONGEST:
         return False
     points = (_TILE + window[0] - 1) * (_TILE + window[1] - 1)
-    return bool(2 * points * channels < _TILE**2 * kernel[0] * kernel[1] * data.dims[3])
+    if 2 * points * channels >= _TILE**2 * kernel[0] * kernel[1] * data.dims[3]:
+        return False
+    return layer.shape[3] >= _FILTERS and all(size >= _PLACES for size in layer.shape[1:3])
 
 
 def _squares_of_data(g: ValueBuilder, data: Use, pad: Shape, sides: Shape, stride: int) -> Use:

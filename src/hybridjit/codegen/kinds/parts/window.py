@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from itertools import groupby
 from typing import Protocol
 
@@ -157,12 +158,23 @@ class GivenRow:
         self.b, self.spec, self.width, self.over = b, spec, width, over
         self.columns: Index = spec.out[2]
         self.count = b.divided_up(self.columns, width)
-        first, end = whole_windows(b, spec)
-        behind = b.sub(self.columns, width)
-        fits = b.b.and_(b.less(width - 1, end), b.less(b.sub(first, 1), behind))
-        self.is_wide = b.b.and_(fits, b.less(1, self.count))
+        first, self.end = whole_windows(b, spec)
+        self.start_of_last = b.sub(self.columns, width)
+        tests = [
+            b.less(1, self.count),
+            b.less(width - 1, self.end),
+            b.less(b.sub(first, 1), self.start_of_last),
+            b.less(b.sub(self.start_of_last, 1), self.end),
+        ]
+        # Windows of more columns than the last may overhang, and be of the tile before it.
+        self.are_many = -(-max(over) // spec.stride[2]) > 1
+        if self.are_many:
+            tests.append(b.less(b.sub(b.add(first, width), 1), self.end))
+        self.is_wide = reduce(b.b.and_, tests)
         self.last = b.sub(self.count, 1)
-        self.repeated = b.sub(b.mul(self.count, width), self.columns)
+        stored = b.mul(self.last, width)
+        stored = b.min(stored, self.end) if self.are_many else stored
+        self.first_of_last = b.sub(stored, self.start_of_last)
 
     def tile(
         self, number: Index, emit: Callable[[Tile, Index, Index], None], name: str = "col"
@@ -177,7 +189,7 @@ class GivenRow:
                     emit(left_tile(self.spec, self.width), 0, 0)
                 inner = b.b.and_(b.less(0, number), b.less(number, self.last))
                 with b.when(inner):
-                    emit(middle_tile(self.spec, self.width), start, 0)
+                    self._emit_middle(start, emit)
                 with b.when(b.equal(number, self.last)):
                     self._emit_last(emit)
             with narrow:
@@ -185,11 +197,22 @@ class GivenRow:
                 with b.loop(name, start, stop, most=self.width) as column:
                     emit(self.COLUMN, column.index, 0)
 
+    def _emit_middle(self, start: Index, emit: Callable[[Tile, Index, Index], None]) -> None:
+        """A tile whose windows are whole; one that would reach further begins before its column."""
+        b, tile = self.b, middle_tile(self.spec, self.width)
+        if not self.are_many:
+            emit(tile, start, 0)
+            return
+        last = b.sub(self.end, self.width)
+        with b.when(b.less(start, b.add(last, 1))):
+            emit(tile, start, 0)
+        with b.when(b.less(last, start)):
+            emit(tile, last, b.sub(start, last))
+
     def _emit_last(self, emit: Callable[[Tile, Index, Index], None]) -> None:
-        b, spec = self.b, self.spec
-        start = b.sub(self.columns, self.width)
+        b, spec, start = self.b, self.spec, self.start_of_last
         if len(self.over) == 1:
-            emit(right_tile(spec, self.width, self.over[0]), start, self.repeated)
+            emit(right_tile(spec, self.width, self.over[0]), start, self.first_of_last)
             return
         last = b.mul(b.sub(self.columns, 1), spec.stride[2])
         reach = b.mul(b.sub(spec.kernel[2], 1), spec.dilate[2])
@@ -197,7 +220,7 @@ class GivenRow:
         over = b.max(over, 0)
         for known in self.over:
             with b.when(b.equal(over, known)):
-                emit(right_tile(spec, self.width, known), start, self.repeated)
+                emit(right_tile(spec, self.width, known), start, self.first_of_last)
 
 
 @dataclass(frozen=True)
