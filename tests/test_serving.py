@@ -48,9 +48,7 @@ class Service:
     def __init__(self, folder: Path, **settings: str) -> None:
         for name in ("digits-symbol.json", "digits-0000.params"):
             shutil.copy(DIGITS / name, folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self.folder = folder
         self.log = (folder / "log").open("w")
         environment = {
@@ -201,6 +199,53 @@ class TestService:
         kernels = re.findall(r"^ +[\d.]+ ms  (\w+) .* mr=", done.stderr, re.M)
         assert kernels and set(kernels) == {"cached"}
         assert sorted(path.name for path in objects.rglob("*") if path.is_file()) == before
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mlserver") is None, reason="not installed: mlserver (a large package)"
+)
+def test_mlserver_answers_with_the_networks_results(tmp_path):
+    """Its own batching joins concurrent requests; the results are those of one sample."""
+    shutil.copytree(SERVING / "on_mlserver", tmp_path / "served")
+    port = free_port()
+    settings = json.loads((SERVING / "on_mlserver" / "settings.json").read_text())
+    settings |= {"http_port": port, "grpc_port": free_port(), "metrics_port": free_port()}
+    (tmp_path / "served" / "settings.json").write_text(json.dumps(settings))
+    model = json.loads((SERVING / "on_mlserver" / "model-settings.json").read_text())
+    model["parameters"]["uri"] = str(DIGITS / "digits")
+    (tmp_path / "served" / "model-settings.json").write_text(json.dumps(model))
+    url, data = f"http://127.0.0.1:{port}/v2/models/digits", images(8)
+
+    def infer(rows: np.ndarray) -> list[float]:
+        tensor = {"name": "data", "shape": rows.shape, "datatype": "FP32"}
+        body = json.dumps({"inputs": [{**tensor, "data": rows.ravel().tolist()}]}).encode()
+        asked = urllib.request.Request(f"{url}/infer", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return json.loads(answer.read())["outputs"][0]["data"]
+
+    command = [str(Path(sys.executable).parent / "mlserver"), "start", "."]
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "1"}
+    server = subprocess.Popen(command, cwd=tmp_path / "served", env=environment)
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/ready"):
+                break
+            assert server.poll() is None
+            time.sleep(0.1)
+        with ThreadPoolExecutor(8) as clients:
+            found = list(clients.map(infer, (data[i : i + 1] for i in range(8))))
+    finally:
+        server.terminate()
+        server.wait(60)
+    with hybridjit.threads(1):
+        wanted = hybridjit.load(str(DIGITS / "digits"))(nd.array(data)).asnumpy()
+    np.testing.assert_array_equal(np.asarray(found, np.float32), wanted)
 
 
 @pytest.fixture
