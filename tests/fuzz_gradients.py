@@ -1,15 +1,16 @@
 """The gradients of a fuzz case: compiled, by NumPy, on the tape, and along random directions.
 
 A case is trained as its seed says: with gradients of all floating variables or of its parameters
-alone, in training mode or not. Next to a kink rounding alone decides which way a gradient goes; for
-other numbers it does not, so a case is wrong only if it is wrong for those, too.
+alone, of which some are frozen, in training mode or not. The tape and compiled code move the same
+states, and leave alone the same. Next to a kink rounding alone decides which way a gradient goes;
+for other numbers it does not, so a case is wrong only if it is wrong for those, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +42,7 @@ from hybridjit.passes.enter_training import as_purposed
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.recording import recording_as
 from hybridjit.runtime.executable import Executable
+from hybridjit.sym.outputs import auxiliary_nodes
 from hybridjit.types import type_of
 from random_graphs import RandomGraph
 
@@ -88,17 +90,27 @@ def gradient_difference(
     for attempt in range(1 + RETRIES):
         random = np.random.default_rng((max(case.seed, 0), case.variant, attempt))
         is_training, with_inputs = random.random() < 0.6, random.random() < 0.7
+        frozen = _frozen(case)
         if attempt:
             case = replace(case, arrays={n: _other(a, random) for n, a in case.arrays.items()})
         wanted = tuple(
             name
             for name, array in case.arrays.items()
-            if array.dtype.kind == "f" and (with_inputs or name in case.params)
+            if array.dtype.kind == "f"
+            and name not in frozen
+            and (with_inputs or name in case.params)
         )
         wrong = _wrong(Training(case, wanted, is_training, attempt), after_compiling)
         if not wrong:
             return ""
     return wrong
+
+
+def _frozen(case: RandomGraph) -> set[str]:
+    """Variables whose gradients nothing asks for: none, some or most of them."""
+    random = np.random.default_rng((max(case.seed, 0), case.variant, 99))
+    share = random.choice([0.0, 0.3, 0.8])
+    return {name for name in case.arrays if random.random() < share}
 
 
 def _other(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -113,8 +125,8 @@ def _wrong(training: Training, after_compiling: Callable[[Executable], None]) ->
     types = {name: type_of(array) for name, array in case.arrays.items()}
     try:
         joint = training.joint(case.outputs, case.arrays)
-    except NoGradientError:
-        return ""
+    except NoGradientError as error:
+        return _refused_alone(training, error)
     except DTypeError:
         if not _adds_bools(training):
             raise
@@ -131,6 +143,17 @@ def _wrong(training: Training, after_compiling: Callable[[Executable], None]) ->
         or _off_tape(training, joint, near, heads)
         or _off_slopes(training, exact)
     )
+
+
+def _refused_alone(training: Training, error: NoGradientError) -> str:
+    """Whether the tape has gradients where the joint graph has none."""
+    ends = [y for y in _recorded(training).ends if y._entry]
+    heads = [NDArray(np.ones_like(y._data), cpu()) for y in ends]
+    try:
+        run_backward(ends, heads, False, training.is_training)
+    except NoGradientError:
+        return ""
+    return f"the tape has gradients, the joint graph says {error}"
 
 
 def _adds_bools(training: Training) -> bool:
@@ -215,13 +238,28 @@ def _off_tape(training: Training, joint: Joint, near: Results, heads: Arrays) ->
     """Whether eager mode's gradients are those of the joint graph, which adds in another order."""
     types = {use.type.dtype for value in joint.graph.values for use in uses_of(value)}
     unit = max(_UNITS.get(dtype.name, 0.0) for dtype in types if dtype is not None)
-    on_tape = _on_tape(training, joint, heads)
+    *on_tape, states = _on_tape(training, joint, heads)
     for name, use, right in zip(joint.gradients, _gradients(joint), on_tape):
         scale = max(largest_of(right), *(largest_of(near[each]) for each in _terms(use)), 0.0)
         allowed = unit * scale
         worst = largest_of(near[use].astype(np.float64) - right)
         if not worst <= allowed:
             return f"the gradient of {name} is off the tape's by {worst:.3g}, not {allowed:.3g}"
+    return _off_states(training, joint, near, states, unit)
+
+
+def _off_states(
+    training: Training, joint: Joint, near: Results, states: Arrays, unit: float
+) -> str:
+    """Whether the tape left other states behind than the joint graph."""
+    new = joint.graph.outputs[len(joint.graph.outputs) - len(joint.updates) :]
+    moved = dict(zip(joint.updates, new))
+    for name, found in states.items():
+        right = near[moved[name]] if name in moved else training.case.arrays[name]
+        worst = largest_of(found.astype(np.float64) - right)
+        if not worst <= (unit * largest_of(right) if name in moved else 0.0):
+            how = "differs" if name in moved else "moved"
+            return f"the state {name} {how} on the tape by {worst:.3g}"
     return ""
 
 
@@ -237,7 +275,27 @@ def _gradients(joint: Joint) -> tuple[Use, ...]:
     return joint.graph.outputs[visible : visible + len(joint.gradients)]
 
 
-def _on_tape(training: Training, joint: Joint, heads: Arrays) -> Iterator[np.ndarray]:
+def _on_tape(training: Training, joint: Joint, heads: Arrays) -> Iterator[Any]:
+    """The gradients, then the states by name."""
+    named, leaves, ends = _recorded(training)
+    pairs = [(y, NDArray(d, cpu())) for y, d in zip(ends, heads.values()) if y._entry]
+    if pairs:
+        run_backward([y for y, _ in pairs], [d for _, d in pairs], False, training.is_training)
+    for name in joint.gradients:
+        yield leaves[name].grad.asnumpy()
+    states = sorted(node.name for node in auxiliary_nodes(training.case.outputs))
+    yield {name: named[name].asnumpy() for name in states}
+
+
+class _Recorded(NamedTuple):
+    """A case on the tape: its variables, those with gradients, and its results."""
+
+    named: dict[str, NDArray]
+    leaves: dict[str, Leaf]
+    ends: list[NDArray]
+
+
+def _recorded(training: Training) -> _Recorded:
     case = training.case
     named = {name: NDArray(array.copy(), cpu()) for name, array in case.arrays.items()}
     leaves = {name: Leaf(untouched_zeros(named[name]), "write") for name in training.wanted}
@@ -246,12 +304,8 @@ def _on_tape(training: Training, joint: Joint, heads: Arrays) -> Iterator[np.nda
     types = infer_node_types(case.outputs, {n: type_of(a) for n, a in case.arrays.items()})
     with recording_as(True, training.is_training):
         made = interpret_nodes(case.outputs, named, types, cpu())
-        ends = [made[number].copy() for number in joint.heads]
-    pairs = [(y, NDArray(d, cpu())) for y, d in zip(ends, heads.values()) if y._entry]
-    if pairs:
-        run_backward([y for y, _ in pairs], [d for _, d in pairs], False, training.is_training)
-    for name in joint.gradients:
-        yield leaves[name].grad.asnumpy()
+        ends = [y.copy() for y in made]
+    return _Recorded(named, leaves, ends)
 
 
 def _off_slopes(training: Training, wide: Exact) -> str:

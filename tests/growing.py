@@ -55,7 +55,8 @@ class RandomGraph:
 class Generator:
     """Grows a graph: each new node takes values that are there, newer ones more often."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, with_steps: bool = False) -> None:
+        self.growers = [*GROWERS, *STEPS] if with_steps else GROWERS
         self.random = np.random.default_rng(seed)
         self.graph = RandomGraph(seed)
         self.pool: list[tuple[Output, Shape]] = []
@@ -72,7 +73,7 @@ class Generator:
         wanted = int(self.random.integers(5, 41 if self.random.random() < 0.15 else 21))
         while self.count < wanted:
             x, shape = self._pick()
-            grow = GROWERS[int(self.random.integers(len(GROWERS)))]
+            grow = self.growers[int(self.random.integers(len(self.growers)))]
             grow(self, x, shape)
         self._choose_outputs()
         return self.graph
@@ -226,13 +227,14 @@ class Generator:
 
 Grower = Callable[[Generator, Output, Shape], None]
 GROWERS: list[Grower] = []
+STEPS: list[Grower] = []  # drawn where graphs are trained: a backward path ends at their nodes
 
 
-def grower(weight: int) -> Callable[[Grower], Grower]:
+def grower(weight: int, ends_paths: bool = False) -> Callable[[Grower], Grower]:
     """Register a way to grow, drawn ``weight`` times as often as one of weight 1."""
 
     def register(function: Grower) -> Grower:
-        GROWERS.extend([function] * weight)
+        (STEPS if ends_paths else GROWERS).extend([function] * weight)
         return function
 
     return register

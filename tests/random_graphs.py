@@ -14,9 +14,12 @@ from hybridjit.ir.node import Output
 __all__ = ["RandomGraph", "random_graph"]
 
 
-def random_graph(seed: int, variant: int = 0) -> RandomGraph:
-    """The graph of this seed, or a variant of it: see :meth:`Generator.vary`."""
-    generator = Generator(seed)
+def random_graph(seed: int, variant: int = 0, with_steps: bool = False) -> RandomGraph:
+    """The graph of this seed, or a variant of it: see :meth:`Generator.vary`.
+
+    With steps it has operators of zero gradient between others.
+    """
+    generator = Generator(seed, with_steps)
     graph = generator.run()
     return generator.vary(variant) if variant else graph
 
@@ -427,3 +430,42 @@ def recurrent(g: Generator, x: Output, shape: Shape) -> None:
     states = [g.param((sides, shape[1], units)) for _ in range(2 if mode == "lstm" else 1)]
     g.add("RNN", x, g.param((weights,), 0.3), *states, mode=mode, state_size=units, num_layers=1,
           bidirectional=sides == 2, state_outputs=g.maybe())  # fmt: skip
+
+
+@grower(8, ends_paths=True)
+def stepped(g: Generator, x: Output, shape: Shape) -> None:
+    """Zeros or ones by an operator whose gradient is 0, far from where it steps."""
+    _step(g, x, shape)
+
+
+@grower(4, ends_paths=True)
+def looked_up(g: Generator, x: Output, shape: Shape) -> None:
+    """Rows of a table, by an index that follows from what is learned."""
+    index = _step(g, x, shape)
+    units = g.one_of(3, 8)
+    g.add("Embedding", index, g.param((4, units)), input_dim=4, output_dim=units, dtype=g.dtype)
+
+
+@grower(3, ends_paths=True)
+def stopped_norm(g: Generator, x: Output, shape: Shape) -> None:
+    """A normalisation between operators that stop gradients, or in front of one."""
+    if len(shape) < 2:
+        return
+    before = g.add("BlockGrad", x) if g.maybe(0.3) else x
+    normed = g.add("BatchNorm", before, *_of_batch_norm(g, shape[1]), fix_gamma=False, eps=1e-3)
+    if g.maybe(0.7):
+        g.add("BlockGrad", normed)
+
+
+def _step(g: Generator, x: Output, shape: Shape) -> Output | None:
+    """0 or 1 everywhere."""
+    low = g.add("_mul_scalar", g.add("tanh", x), scalar=0.2)  # from -0.2 to 0.2
+    op = g.one_of("floor", "round", "_greater_scalar", "zeros_like", "ceil", "ones_like", "rint",
+                  "fix", "trunc", "logical_not", "_lesser_scalar", "arange_like")  # fmt: skip
+    if op == "arange_like":
+        return g.add("_contrib_arange_like", low, step=0.0, start=1.0)
+    if op in ("floor", "ceil", "logical_not"):
+        return g.add(op, g.add("_plus_scalar", low, scalar=0.5))
+    if op in ("_greater_scalar", "_lesser_scalar"):
+        return g.add(op, low, scalar=0.5)
+    return g.add(op, low)

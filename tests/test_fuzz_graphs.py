@@ -57,6 +57,26 @@ def test_a_planted_mistake_in_a_gradient_is_found(monkeypatch):
     assert any("the tape's" in text or "slope" in text for text in wrong), wrong
 
 
+@pytest.mark.parametrize("seed", [1, 18, 34])
+def test_gradients_agree_where_paths_end(seed: int):
+    wrong = gradient_difference(random_graph(seed, with_steps=True))
+    assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --gradients"
+
+
+def test_planted_mistakes_where_paths_end_are_found(monkeypatch):
+    """Statistics that move though their layer is frozen; zero gradients that pass gradients on."""
+    new_states = differentiate._new_states
+    with monkeypatch.context() as planted:
+        planted.setattr(
+            differentiate,
+            "_new_states",
+            lambda graph, needed: new_states(graph, {Use(v) for v in graph.inputs}),
+        )
+        assert "the state" in gradient_difference(random_graph(18, with_steps=True))
+    monkeypatch.setattr(differentiate, "needs_heads", lambda op, attrs, wanted: any(wanted))
+    assert "the tape has gradients" in gradient_difference(random_graph(1, with_steps=True))
+
+
 def test_a_seed_gives_one_graph(tmp_path):
     texts = [save(random_graph(5), tmp_path / name).read_text() for name in "ab"]
     assert texts[0] == texts[1]

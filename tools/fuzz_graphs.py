@@ -2,7 +2,9 @@
 
     python tools/fuzz_graphs.py --seed 1000 --count 200      seeds 1000 to 1199
     python tools/fuzz_graphs.py --count 1000 --variants 4     4,000 graphs
-    python tools/fuzz_graphs.py --count 1000 --gradients      forward and backward, as in training
+    python tools/fuzz_graphs.py --count 1000 --gradients      forward and backward, as in training,
+                                                              with frozen parameters and operators
+                                                              of zero gradient
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -106,7 +108,7 @@ def _run_seeds(job: Job) -> int:
     failures, start = 0, time.monotonic()
     for seed in range(job.first, job.end):
         for variant in range(job.variants):
-            case = random_graph(seed, variant)
+            case = random_graph(seed, variant, with_steps=job.gradients)
             wrong = verdict(case, job.gradients)
             if wrong:
                 failures += 1
