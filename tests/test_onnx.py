@@ -583,3 +583,25 @@ def test_a_missing_file_is_an_error_of_ours(tmp_path):
 def test_a_shape_error_is_one():
     with pytest.raises(ShapeError):
         make_graph(model_of([node("Relu", "x")], {"x": (2,)}), KNOWN, None, {"x": (3,)})
+
+
+def test_nodes_in_any_order():
+    """Also those that only a graph inside of another node reads."""
+    inner = Graph(node=[node("Add", "x late", "z")], output=[info("z", ())])
+    branch = Node(["condition"], ["chosen"], "if", "If", ())
+    branch.attribute = [Attribute(name=n, g=inner, type=5) for n in ("then_branch", "else_branch")]
+    nodes = [
+        node("Mul", "chosen late"),
+        branch,
+        node("Neg", "early", "late"),
+        node("Exp", "x", "early"),
+    ]
+    x = numbers(2, 3)
+    (y,) = computed(model_of(nodes, {"x": (2, 3)}, {"condition": np.array(True)}), x)
+    np.testing.assert_allclose(y, (x - np.exp(x)) * -np.exp(x), rtol=1e-5)
+
+
+def test_nodes_that_read_each_other_are_refused():
+    nodes = [node("Add", "x b", "a"), node("Neg", "a", "b"), node("Neg", "b")]
+    with pytest.raises(MXNetError, match="nothing before it makes its operand '[ab]'"):
+        computed(model_of(nodes, {"x": (2, 3)}), numbers(2, 3))

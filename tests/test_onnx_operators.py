@@ -717,3 +717,108 @@ def damaged(numbers_: range) -> None:
 
 def test_damaged_loops_and_layers():
     damaged(range(700))
+
+
+# Operands that the graph computes
+
+
+def test_bounds_of_the_graph():
+    x, low, high = numbers(2, 3), np.float32(-0.3), np.float32(0.4)
+    (y,) = found(node("Clip", "x low high"), x, low.reshape(()), high.reshape(()))
+    np.testing.assert_array_equal(y, x.clip(low, high))
+    (y,) = found(Node(["x", "", "high"], ["y"], "clip", "Clip", ()), x, high.reshape(()))
+    np.testing.assert_array_equal(y, x.clip(None, high))
+
+
+@pytest.mark.parametrize("upper, k", [(0, 1), (0, -2), (1, 0), (1, 3)])
+def test_a_diagonal_of_the_graph(upper, k):
+    x = numbers(2, 4, 5)
+    (y,) = found(node("Trilu", "x k", upper=upper), x, np.array(k))
+    np.testing.assert_array_equal(y, np.triu(x, k) if upper else np.tril(x, k))
+
+
+@pytest.mark.parametrize("how", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_merged_at_places_of_the_graph(how, dtype):
+    """Places come twice, and count from the end; infinities stay where they come."""
+    x, new = ((10 * numbers(*shape)).astype(dtype) for shape in ((5, 3), (4, 3)))
+    if dtype == "float32":
+        new[0, 0] = np.inf
+    places = np.array([[1], [3], [1], [-1]])
+    ufunc = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[how]
+    right = x.copy()
+    ufunc.at(right, places[:, 0], new)
+    (y,) = found(node("ScatterND", "x places new", reduction=how), x, places, new, opset=18)
+    np.testing.assert_allclose(y, right, rtol=1e-5)
+    columns, right = np.array([[0, 2, 2], [1, 1, -1]]), x.copy()
+    for (i, j), column in np.ndenumerate(columns):
+        ufunc.at(right, (i, column), new[i, j])
+    use = node("ScatterElements", "x columns new", axis=1, reduction=how)
+    (y,) = found(use, x, columns, new[:2], opset=18)
+    np.testing.assert_allclose(y, right, rtol=1e-5)
+
+
+def test_elements_of_lines_need_no_constant_of_each():
+    """Attention with relative positions takes 12 times 512 x 512 elements of 16 heads."""
+    rows, columns = 512, 600
+    x, places = numbers(2, rows, 40), np.random.default_rng(0).integers(-40, 40, (2, rows, columns))
+    model = model_of([node("GatherElements", "x places", axis=2)],
+                     {"x": x.shape, "places": places.shape})  # fmt: skip
+    assert model.graph is not None
+    model.graph.input[1] = info("places", places.shape, 7)
+    imported = make_graph(model, KNOWN, None, {})
+    assert sum(a.size for a in imported.params.values()) <= 2 * rows
+    block = make_block(imported)
+    (y,) = as_list(block(nd.array(x), nd.array(places, dtype="int64")))
+    np.testing.assert_array_equal(y, np.take_along_axis(x, places, 2))
+
+
+def test_no_copies_are_no_elements():
+    (y,) = found(node("Tile", "x r"), numbers(2, 3), r=np.array([0, 2]))
+    assert y.shape == (0, 6)
+
+
+@pytest.mark.parametrize("size", [2, 4, 6])
+def test_responses_of_an_even_number_of_channels(size):
+    x = numbers(1, 5, 2, 2)
+    (y,) = found(node("LRN", "x", size=size, alpha=0.2, beta=0.6, bias=1.5), x)
+    right = np.empty_like(x)
+    for c in range(5):
+        near = x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1]
+        right[:, c] = x[:, c] / (1.5 + 0.2 / size * (near**2).sum(1)) ** 0.6
+    np.testing.assert_allclose(y, right, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_resized_whole_numbers(dtype, mode):
+    """Linear results are cut, as ONNX Runtime does; equal elements stay equal."""
+    x = np.arange(0, 120, 6).reshape(1, 1, 4, 5).astype(dtype)
+    scales = np.array([1, 1, 1.7, 2], np.float32)
+    use = Node(["x", "", "scales"], ["y"], "resize", "Resize", ())
+    use.attribute = [Attribute(name="mode", s=memoryview(mode.encode()), type=3)]
+    (y,) = found(use, x, scales=scales)
+    (floats,) = found(use, x.astype("f4"), scales=scales)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, np.floor(floats + 1e-4))
+    (y,) = found(use, np.full_like(x, 101), scales=scales)
+    assert (y == 101).all()
+
+
+def test_activations_of_gates_with_numbers():
+    """Each function takes its numbers from the lists in order, those of both directions."""
+    x, w, r = numbers(3, 2, 4), numbers(2, 3, 4), numbers(2, 3, 3)
+    use = node("RNN", "x w r", "y", hidden_size=3, direction="bidirectional",
+               activations=("HardSigmoid", "LeakyRelu"))  # fmt: skip
+    use.attribute = [
+        *use.attribute,
+        Attribute(name="activation_alpha", floats=(0.3, 0.1), type=6),
+        Attribute(name="activation_beta", floats=(0.4,), type=6),
+    ]
+    (y,) = found(use, x, w=w, r=r)
+    functions = (lambda a: np.clip(0.3 * a + 0.4, 0, 1), lambda a: np.where(a < 0, 0.1 * a, a))
+    for d, (function, steps) in enumerate(zip(functions, (range(3), range(2, -1, -1)))):
+        state = np.zeros((2, 3), np.float32)
+        for step in steps:
+            state = function(x[step] @ w[d].T + state @ r[d].T)
+            np.testing.assert_allclose(y[step, d], state, rtol=1e-4, atol=1e-5)

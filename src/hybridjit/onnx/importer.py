@@ -314,13 +314,13 @@ class Importer:
         known: Mapping[str, Translation],
         seen: Seen | None = None,
     ) -> None:
-        """Translate nodes in their order; ``values`` gets what they make, by name, or what
-        ``seen(name, value)`` makes of it.
+        """Translate nodes after those that they read; ``values`` gets what they make, by name, or
+        what ``seen(name, value)`` makes of it.
 
         Raises MXNetError with the operator, the node and its operands.
         """
         self._scope, self._known = values, known
-        for number, node in enumerate(nodes):
+        for number, node in in_order(nodes, values):
             use = Use(node, number, self.opset, self.folder)
             operands = [self._operand(values, name, use) for name in node.input]
             made = self._translated(use, operands, known)
@@ -409,6 +409,48 @@ def as_supported(array: np.ndarray, what: str) -> np.ndarray:
     if array.size and int(array.max()) > np.iinfo(wider).max:
         raise MXNetError(f"{what}: {int(array.max())} is larger than an {wider} holds")
     return array.astype(wider)
+
+
+def in_order(
+    nodes: Sequence[messages.Node], known: Mapping[str, object]
+) -> list[tuple[int, messages.Node]]:
+    """Nodes with their places, those that make operands first; else in the file's order.
+
+    Nodes that read each other stay where they are.
+    """
+    listed = [*enumerate(nodes)]
+    made = {name: number for number, node in listed for name in node.output if name}
+    read = [[made[n] for n in _read(node) if n in made and n not in known] for node in nodes]
+    if all(before < number for number, found in enumerate(read) for before in found):
+        return listed
+    order: dict[int, None] = {}
+    for number in range(len(nodes)):
+        _append(number, read, order)
+    return [listed[number] for number in order]
+
+
+def _append(number: int, read: Sequence[Sequence[int]], order: dict[int, None]) -> None:
+    """A node after all that it needs."""
+    stack, entered = [(number, iter(read[number]))], {number}
+    while stack:
+        top, others = stack[-1]
+        following = next((n for n in others if n not in order and n not in entered), None)
+        if following is None:
+            order[top] = None
+            stack.pop()
+        else:
+            entered.add(following)
+            stack.append((following, iter(read[following])))
+
+
+def _read(node: messages.Node) -> Iterator[str]:
+    """Names of values that a node reads, and graphs inside of it."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.g is not None:
+            for _, inner in nodes_of(attribute.g):
+                yield from inner.input
+            yield from (info.name for info in attribute.g.output)
 
 
 def nodes_of(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 
@@ -108,10 +109,29 @@ def mean_variance(g: Importer, use: Use, x: Value) -> Value:
 def local_response(g: Importer, use: Use, x: Value) -> Value:
     """By the squares of neighbouring channels."""
     size = use.number("size", 1)
-    if size % 2 == 0:
-        raise MXNetError(f"size {size}: an odd number of channels is there")
-    alpha, beta = use.real("alpha", 1e-4), use.real("beta", 0.75)
-    return g.op("LRN", x, alpha=alpha, beta=beta, knorm=use.real("bias", 1.0), nsize=size)
+    alpha, beta, bias = use.real("alpha", 1e-4), use.real("beta", 0.75), use.real("bias", 1.0)
+    if size % 2:
+        return g.op("LRN", x, alpha=alpha, beta=beta, knorm=bias, nsize=size)
+    return _even_response(g, x, size, (alpha, beta, bias))
+
+
+def _even_response(g: Importer, x: Value, size: int, numbers: tuple[float, float, float]) -> Value:
+    """The same by an even number of channels, of which one more is behind."""
+    alpha, beta, bias = numbers
+    shape = g.shape(x)
+    ends = [g.filled((shape[0], n, *shape[2:]), np.zeros(1, g.dtype(x)))
+            for n in (size // 2 - 1, size // 2) if n]  # fmt: skip
+    square = g.op("square", x, at="square")
+    parts = [*ends[:-1], square, ends[-1]]
+    padded = g.op("Concat", *parts, num_args=len(parts), dim=1, at="padded")
+    total = reduce(
+        lambda a, b: g.op("broadcast_add", a, b, at="sum"),
+        (g.op("slice_axis", padded, axis=1, begin=i, end=i + shape[1], at="one")
+         for i in range(size)),
+    )  # fmt: skip
+    scaled = g.op("_mul_scalar", total, scalar=alpha / size, at="scaled")
+    base = g.op("_plus_scalar", scaled, scalar=bias, at="base")
+    return g.op("broadcast_div", x, g.op("_power_scalar", base, scalar=beta, at="power"))
 
 
 @translates("LpNormalization")

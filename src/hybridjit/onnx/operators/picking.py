@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
-from .pointwise import as_number
+from .pointwise import as_number, to_shape
 from .table import MICROSOFT, translates
 
 
@@ -42,19 +42,15 @@ def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
 @translates("GatherElements")
 def gather_elements(g: Importer, use: Use, x: Value, indices: Value) -> Value:
     """Of each line along an axis the elements at given places."""
-    axis, shape = use.number("axis") % g.rank(x), g.shape(indices)
-    g.require_small(math.prod(shape))
-    places = [
-        g.constant(
-            np.broadcast_to(
-                np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))]), shape
-            ).astype(np.int64)
-        )
-        for d, n in enumerate(shape)
-    ]
-    places[axis] = _from_the_end(g, indices, g.shape(x)[axis])
-    stacked = g.op("stack", *places, axis=0, num_args=len(places), at="places")
-    return g.op("gather_nd", x, stacked)
+    axis, shape, whole = use.number("axis") % g.rank(x), g.shape(indices), g.shape(x)
+    steps = np.cumprod([1, *whole[:0:-1]])[::-1].astype(np.int64)
+    lines = [1 if i == axis else n for i, n in enumerate(shape)]
+    g.require_small(math.prod(lines))
+    start = sum(np.indices(lines)[d] * steps[d] for d in range(len(shape)) if d != axis)
+    place = _from_the_end(g, indices, whole[axis])
+    along = g.op("_mul_scalar", place, scalar=float(steps[axis]), at="along")
+    flat = g.op("broadcast_add", along, g.constant(np.asarray(start, np.int64).reshape(lines)))
+    return g.op("take", g.op("Reshape", x, shape=(-1,), at="flat"), flat, axis=0)
 
 
 def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
@@ -158,6 +154,10 @@ _MERGED = {
 }
 
 
+_REDUCED = {"add": "sum", "max": "max", "min": "min", "mul": "prod"}
+_MAX_PAIRS = 1 << 27  # elements that updates at computed places are compared with
+
+
 @translates("ScatterND")
 def scatter_nd(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
     """The operand with other parts at some places, or merged with what stands there."""
@@ -198,12 +198,9 @@ def _scattered(
     made = g.op("Reshape", x, shape=(-1, *inner), at="data")
     new = g.op("Reshape", updates, shape=(-1, *inner), at="updates")
     merge = use.text("reduction", "none")
-    if places.array is None:
-        if merge != "none":
-            raise MXNetError(
-                f"its operand 'indices' is computed by the graph, and to {merge} has to "
-                "be a constant"
-            )
+    if places.array is None and merge != "none":
+        made = _merged(g, made, places, new, merge)
+    elif places.array is None:
         made = g.op("_contrib_index_copy", made, places, new, at="copied")
     else:
         rounds = _rounds(places.array, merge == "none")
@@ -214,6 +211,34 @@ def _scattered(
     made = g.op("Reshape", made, shape=shape or (1,), at="" if dtype.kind != "b" else "number")
     made = g.scalar(made) if not shape else made
     return g.op("Cast", made, dtype=dtype) if dtype.kind == "b" else made
+
+
+def _merged(g: Importer, x: Value, places: Value, new: Value, merge: str) -> Value:
+    """Rows merged with all that come to them: each row looks at every update."""
+    if merge not in _MERGED:
+        raise MXNetError(f"reduction '{merge}' is not there")
+    (count, *inner), size = g.shape(new), g.shape(x)[0]
+    if size * math.prod(g.shape(new)) > _MAX_PAIRS:
+        raise MXNetError(
+            f"{count} updates of {size} places that the graph computes: {_MAX_PAIRS} pairs of "
+            "elements are the most"
+        )
+    dtype = g.dtype(x)
+    info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    ends = (-np.inf, np.inf) if dtype.kind == "f" else (info.min, info.max)
+    neutral = {"add": 0, "mul": 1, "max": ends[0], "min": ends[1]}[merge]
+    rows = g.constant(np.arange(size, dtype=np.int64).reshape(size, 1))
+    one = g.op("Reshape", places, shape=(1, count), at="places")
+    meets = as_number(g, g.op("broadcast_equal", rows, one, at="meets"))
+    whole = (size, count, math.prod(inner))
+    chosen = g.op("Reshape", meets, shape=(size, count, 1), at="meets")
+    flat = g.op("Reshape", new, shape=(1, count, whole[2]), at="updates")
+    other = g.constant(np.full((1, 1, 1), neutral, dtype))
+    sides = (to_shape(g, x, whole) for x in (chosen, flat, other))
+    parts = g.op("where", *sides, at="parts")
+    total = g.op(_REDUCED[merge], parts, axis=(1,), at="total")
+    total = g.op("Reshape", total, shape=(size, *inner), at="total")
+    return g.op(_MERGED[merge], x, total, at="merged")
 
 
 def _rounds(places: np.ndarray, only_last: bool) -> list[np.ndarray]:

@@ -276,6 +276,9 @@ def clip(
     """Numbers between two bounds: attributes until operator set 10, operands since."""
     if use.opset < 11:
         bounds = [use.real("min", -np.inf), use.real("max", np.inf)]
+    elif any(v is not None and v.array is None for v in (low, high)):
+        x = x if low is None else g.op("broadcast_maximum", x, low, at="above")
+        return g.op("identity", x) if high is None else g.op("broadcast_minimum", x, high)
     else:
         bounds = [
             default if v is None else float(g.known(v, what).reshape(()))

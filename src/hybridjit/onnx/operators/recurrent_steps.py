@@ -18,11 +18,63 @@ from .narrow import bounded
 from .pointwise import to_shape
 
 _NODES = 24  # of a step at the most
+Function = Callable[[Value], Value]
+
+
+class Activation(NamedTuple):
+    """A function of gates with numbers alpha and beta, and what these are by default.
+
+    takes  how many of the two there are
+    """
+
+    takes: int
+    alpha: float
+    beta: float
+    made: Callable[[Importer, Value, float, float], Value]
+
+
+def _named(op: str, **attrs: str) -> Activation:
+    return Activation(0, 0.0, 0.0, lambda g, x, a, b: g.op(op, x, at="gate", **attrs))
+
+
+def _leaky(kind: str, alpha: float) -> Activation:
+    def made(g: Importer, x: Value, a: float, b: float) -> Value:
+        return g.op("LeakyReLU", x, act_type=kind, slope=a, at="gate")
+
+    return Activation(1, alpha, 0.0, made)
+
+
+def _affine(g: Importer, x: Value, a: float, b: float) -> Value:
+    scaled = g.op("_mul_scalar", x, scalar=a, at="scaled")
+    return g.op("_plus_scalar", scaled, scalar=b, at="gate")
+
+
+def _above(g: Importer, x: Value, a: float, b: float) -> Value:
+    inside = g.op("_greater_equal_scalar", x, scalar=a, at="above")
+    return g.op("elemwise_mul", x, inside, at="gate")
+
+
+def _scaled_tanh(g: Importer, x: Value, a: float, b: float) -> Value:
+    inner = g.op("tanh", g.op("_mul_scalar", x, scalar=b, at="scaled"), at="tanh")
+    return g.op("_mul_scalar", inner, scalar=a, at="gate")
+
+
+def _hard_sigmoid(g: Importer, x: Value, a: float, b: float) -> Value:
+    return g.op("hard_sigmoid", x, alpha=a, beta=b, at="gate")
+
+
 _ACTIVATIONS = {
-    "relu": "relu",
-    "sigmoid": "sigmoid",
-    "softsign": "softsign",
-    "tanh": "tanh",
+    "relu": _named("relu"),
+    "sigmoid": _named("sigmoid"),
+    "softsign": _named("softsign"),
+    "tanh": _named("tanh"),
+    "softplus": _named("Activation", act_type="softrelu"),
+    "elu": _leaky("elu", 1.0),
+    "leakyrelu": _leaky("leaky", 0.01),
+    "thresholdedrelu": Activation(1, 1.0, 0.0, _above),
+    "affine": Activation(2, 1.0, 0.0, _affine),
+    "scaledtanh": Activation(2, 1.0, 1.0, _scaled_tanh),
+    "hardsigmoid": Activation(2, 0.2, 0.5, _hard_sigmoid),
 }
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 
@@ -152,29 +204,28 @@ def _dense(g: Importer, x: Value, weight: Value, bias: Value) -> Value:
     return g.op("FullyConnected", x, weight, bias, num_hidden=count, flatten=False, at="dense")
 
 
-Function = Callable[[Value], Value]
-
-
 def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
     """The activations of a direction, each behind the bound that the node asks for."""
     defaults = _DEFAULTS[use.op_type]
     names = use.texts("activations") or defaults * 2
-    chosen = names[direction * len(defaults) : (direction + 1) * len(defaults)]
-    if "activation_alpha" in use or "activation_beta" in use:
-        raise MXNetError("activation_alpha and activation_beta are not there")
     clip = use.real("clip")
+    alphas, betas = iter(use.reals("activation_alpha")), iter(use.reals("activation_beta"))
 
     def function(name: str) -> Function:
         if name.lower() not in _ACTIVATIONS:
             raise MXNetError(f"activation '{name}': {', '.join(_ACTIVATIONS)} are there")
+        kind = _ACTIVATIONS[name.lower()]
+        alpha = next(alphas, kind.alpha) if kind.takes > 0 else kind.alpha
+        beta = next(betas, kind.beta) if kind.takes > 1 else kind.beta
 
         def call(x: Value) -> Value:
             x = bounded(g, x, -clip, clip) if clip else x
-            return g.op(_ACTIVATIONS[name.lower()], x, at="gate")
+            return kind.made(g, x, alpha, beta)
 
         return call
 
-    return [function(name) for name in chosen]
+    functions = [function(name) for name in names]  # in order: each takes the numbers left
+    return functions[direction * len(defaults) : (direction + 1) * len(defaults)]
 
 
 def _part(g: Importer, x: Value, number: int, size: int, count: int = 1) -> Value:

@@ -31,7 +31,18 @@ class Axis(NamedTuple):
 
 @translates("Resize", "Upsample")
 def resize(g: Importer, use: Use, x: Value, *others: Value | None) -> Value:
-    """By nearest elements, linearly or by cubic polynomials."""
+    """By nearest elements, linearly or by cubic polynomials; whole numbers are cut towards zero."""
+    dtype = g.dtype(x)
+    if dtype.kind == "f":
+        return _resized(g, use, x, others)
+    double = g.op("Cast", x, dtype=np.dtype("float64"), at="double")
+    made = _resized(g, use, double, others)
+    # Weights of two elements may sum up to a little less than 1.
+    nudged = g.op("broadcast_add", made, g.op("_mul_scalar", g.op("sign", made), scalar=1e-6))
+    return g.op("Cast", nudged, dtype=dtype)
+
+
+def _resized(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) -> Value:
     axes = _axes(g, use, x, others)
     changed = [i for i, axis in enumerate(axes) if (axis.new, axis.scale) != (axis.old, 1.0)]
     if not changed:

@@ -274,7 +274,11 @@ def expand(g: Importer, use: Use, x: Value, shape: Value) -> Value:
 @translates("Tile")
 def tile(g: Importer, use: Use, x: Value, repeats: Value) -> Value:
     """Copies side by side along every axis."""
-    return g.op("tile", x, reps=g.ints(repeats, "repeats"))
+    counts = g.ints(repeats, "repeats")
+    if 0 in counts:
+        sizes = tuple(n * times for n, times in zip(g.shape(x), counts, strict=True))
+        return g.filled(sizes, np.zeros(1, g.dtype(x)))
+    return g.op("tile", x, reps=counts)
 
 
 @translates("DepthToSpace")
@@ -304,14 +308,17 @@ def space_to_depth(g: Importer, use: Use, x: Value) -> Value:
 @translates("Trilu", MICROSOFT + "Trilu")
 def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
     """The upper or lower triangle of the last two axes, 0 elsewhere."""
-    offset = 0 if k is None else g.ints(k, "k")[0]
     rows, columns = g.shape(x)[-2:]
     if not math.prod(g.shape(x)):
         return g.op("identity", x)
     g.require_small(rows * columns)
-    keep = np.triu if use.number("upper", 1) else np.tril
-    mask = keep(np.ones((rows, columns), bool), offset)
-    whole = to_shape(g, g.constant(mask.astype(np.uint8)), g.shape(x))
+    diagonal = np.arange(columns) - np.arange(rows)[:, None]
+    offset = g.constant(np.zeros((1, 1), np.int64))
+    if k is not None:
+        offset = g.op("Reshape", k, shape=(1, 1), at="k")
+    keep = "broadcast_greater_equal" if use.number("upper", 1) else "broadcast_lesser_equal"
+    mask = as_number(g, g.op(keep, g.constant(diagonal), offset, at="kept"))
+    whole = to_shape(g, mask, g.shape(x))
     return g.op("where", whole, x, g.op("zeros_like", x, at="zeros"))
 
 
