@@ -605,3 +605,34 @@ def test_nodes_that_read_each_other_are_refused():
     nodes = [node("Add", "x b", "a"), node("Neg", "a", "b"), node("Neg", "b")]
     with pytest.raises(MXNetError, match="nothing before it makes its operand '[ab]'"):
         computed(model_of(nodes, {"x": (2, 3)}), numbers(2, 3))
+
+
+def test_large_results_leave_room_for_constants_that_are_needed():
+    """As in DeBERTa: positions are expanded for each head and layer, then elements are gathered."""
+    layers, rows, columns = 4, 1 << 10, 1 << 12
+    nodes = [node("GatherElements", "x places0", "y0", axis=1)]
+    for i in range(layers):
+        nodes.append(node("Expand", f"row{i} shape", f"places{i}"))
+        nodes.append(node("GatherElements", f"x places{i}", f"part{i}", axis=1))
+    nodes[0] = node("Sum", " ".join(f"part{i}" for i in range(layers)))
+    constants = {f"row{i}": np.full((1, columns), i) for i in range(layers)}
+    constants["shape"] = np.array([rows, columns])
+    x = numbers(rows, layers)
+    block = make_block(make_graph(model_of(nodes, {"x": x.shape}, constants), KNOWN, None, {}))
+    block.hybridize(active=False)
+    (y,) = as_list(block(nd.array(x)))
+    np.testing.assert_allclose(y[:, 0], x.sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_without_axes_stay_so(tmp_path):
+    nodes = [node("ReduceMean", "x", "mean", keepdims=0), node("Mul", "mean two")]
+    x = numbers(2, 3)
+    path = tmp_path / "net.onnx"
+    model = model_of(nodes, {"x": (2, 3)}, {"two": np.array(2, "f4")})
+    path.write_bytes(b"".join(messages.write(model)))
+    net = hybridjit.onnx.load(path)
+    found = [net(nd.array(x)), hybridjit.onnx.load(net.export_onnx(path, nd.array(x)))(nd.array(x))]
+    net.hybridize(False)
+    for y in (*found, net(nd.array(x))):
+        assert y.shape == ()
+        np.testing.assert_allclose(y.asnumpy(), x.mean() * 2, rtol=1e-5)

@@ -265,7 +265,10 @@ def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]
 def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
     if name not in values:
         raise MXNetError(f"no node makes the output '{name}'")
-    return importer.edge(values[name])
+    value = values[name]
+    if value.type.shape == ():  # in the graph it has one axis
+        value = importer.without_axes(value)
+    return importer.edge(value)
 
 
 def _read_params(

@@ -35,6 +35,7 @@ from .use import Use
 _STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
 # Elements of constants that a model's nodes may make, beyond four for each that it holds.
 _FOLDED = 1 << 24
+_SMALL = 1 << 12  # elements of constants that are made as long as there is room at all
 _STEPS = 1 << 13  # nodes that branches and loops of a model may be written out as
 EVERYTHING = 1 << 62  # no bound, of a file that was written here
 # What translations raise where a node has more or fewer operands, axes or numbers than its
@@ -78,7 +79,7 @@ class Importer:
         self.params: dict[str, np.ndarray] = {}
         self.sized: set[str] = set()  # parameters that may follow from the sizes of inputs
         self._is_sized = False  # whether the use that is translated has looked at sizes
-        self._left = limit
+        self._left, self._kept = limit, limit // 2
         self._steps_left = _STEPS
         self._scope: Mapping[str, Value] = {}
         self._readers: Counter[str] = Counter()
@@ -104,7 +105,7 @@ class Importer:
         arrays = [x.array for x in inputs if x.array is not None]
         if len(arrays) == len(inputs) and not record.is_random:
             types = infer_types(record, [x.type for x in inputs], record.with_defaults(attrs))
-            if all(t.is_known for t in types) and self._afford(sum(t.size for t in types)):
+            if all(t.is_known for t in types) and self._folds(sum(t.size for t in types)):
                 return tuple(map(self.constant, ON_ARRAYS.outputs(record, *arrays, at=at, **attrs)))
         return self._node(record, inputs, at, attrs)
 
@@ -162,6 +163,11 @@ class Importer:
         self._left -= count
         return True
 
+    def _folds(self, count: int) -> bool:
+        """Whether a node of so many elements is computed now: half is kept for small ones, and for
+        those that have to be constants."""
+        return count <= max(self._left - self._kept, _SMALL) and self._afford(count)
+
     def require_small(self, count: int) -> None:
         """Raises MXNetError where the model's nodes would make too many constants."""
         if not self._afford(count):
@@ -210,6 +216,11 @@ class Importer:
         if x.type.shape != (1,):
             x = self.op("Reshape", x, shape=(1,), at="number")
         return Value(x.type.with_shape(()), None, x.output)
+
+    def without_axes(self, x: Value) -> Value:
+        """A lone element without axes in the graph too, as an output has it."""
+        one = Value(x.type.with_shape((1,)), None, self.edge(x))
+        return self._node(lookup("_np_reshape"), [one], "number", {"newshape": ()})[0]
 
     def known(self, x: Value | None, what: str) -> np.ndarray:
         """The elements of an operand that has to be constant. Raises MXNetError naming it."""
