@@ -18,8 +18,8 @@ PACKAGE = Path(hybridjit.__file__).parent
 # A part may import only from rows above its own, and from itself.
 LAYERS = [
     {"keywords", "late", "quiet", "records", "tasks", "unwinding"},
+    {"errors"},
     {
-        "errors",
         "config",
         "engine",
         "forks",
@@ -34,7 +34,18 @@ LAYERS = [
         "registry",
         "shapes",
     },
-    {"picture", "types", "base", "compile_log", "context", "recording", "room", "timeline", "util"},
+    {
+        "picture",
+        "types",
+        "base",
+        "compile_log",
+        "context",
+        "frames",
+        "recording",
+        "room",
+        "timeline",
+        "util",
+    },
     {"ops"},
     {"ir"},
     {"formats"},

@@ -42,6 +42,18 @@ def _flag(text: str) -> bool:
         raise ValueError("it is 1, true, yes or on, or else 0, false, no, off or empty") from None
 
 
+def one_of(*values: str) -> Callable[[str], str]:
+    """A parser that takes these texts alone."""
+
+    def parse(text: str) -> str:
+        found = text.strip().lower()
+        if found not in values:
+            raise ValueError(f"it is {' or '.join(values)}")
+        return found
+
+    return parse
+
+
 def thread_count(text: str) -> int | None:
     """The number that ``text`` spells; None for blanks. Raises ValueError for other texts."""
     digits = text.strip()
@@ -110,6 +122,9 @@ SWITCHES = (
     ),
     Switch("TIMING", "", _flag, "print the compile time of each pass and each kernel"),
     Switch(
+        "TRACEBACK", "short", one_of("short", "full"), "`full`: errors show internal frames too"
+    ),
+    Switch(
         "EXPLAIN", "", _flag, "print reasons for compilations, kernel choices and missed fusions"
     ),
     Switch("TARGET", "", str, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True),
@@ -135,6 +150,7 @@ class Config:
     verify: bool
     check: bool
     timing: bool
+    traceback: str
     explain: bool
     target: str
     tuned: str

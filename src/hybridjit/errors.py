@@ -7,7 +7,16 @@ The class names and their order of inheritance are MXNet's where MXNet has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+from .late import Late
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Late("difflib")  # for an error alone
 
 
 class MXNetError(RuntimeError):
@@ -38,6 +47,24 @@ class DeferredInitializationError(MXNetError):
     """A parameter's data was asked for before its shape could be known."""
 
 
+_NO_VALUES = (
+    "While a hybridized block is traced its arrays have no values: compute with operators of F, "
+    "outside of the block, or in a block that is not hybridized."
+)
+_IN_PLACE = "Write x = x + y for x += y: what was computed does not change."
+_WAYS = {
+    "__bool__": (
+        "A condition is not known while a hybridized block is traced: choose by F.where(condition, "
+        "a, b) or F.contrib.cond, or do not hybridize the block."
+    ),
+    "__array__": (
+        "NumPy's functions compute at once: use those of F, such as F.tanh for np.tanh, or do not "
+        "hybridize the block."
+    ),
+    **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), _IN_PLACE),
+}
+
+
 class NotImplementedForSymbol(MXNetError):
     """An NDArray-only function was called on a Symbol."""
 
@@ -47,7 +74,8 @@ class NotImplementedForSymbol(MXNetError):
             message += f' (namely operator "{alias}")'
         if args:
             message += f" with arguments ({', '.join(str(type(a)) for a in args)})"
-        super().__init__(message + " is not implemented for Symbol and only available in NDArray.")
+        message += " is not implemented for Symbol and only available in NDArray."
+        super().__init__(f"{message} {_WAYS.get(function, _NO_VALUES)}")
 
 
 class OutOfMemoryError(MXNetError, MemoryError):
@@ -77,3 +105,31 @@ def located(
     Exception.__init__(placed, "\n".join(lines))
     placed.is_located = True  # type: ignore[attr-defined]
     return placed
+
+
+# Suggestions
+
+_SIMILAR = 0.7  # share of equal letters: at 0.6 "locl" suggests "log"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'adam'?"`` for ``adm``, in any case of letters; "" when none is near."""
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1, _SIMILAR)
+    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def require_no_more(made: object, unknown: Mapping[str, object]) -> None:
+    """Raises TypeError for a constructor's argument that no class of ``made`` has."""
+    for name in unknown:
+        _refuse(type(made), name)
+
+
+def _refuse(kind: type, name: str) -> NoReturn:
+    known: set[str] = set()
+    for one in kind.__mro__:
+        if "__init__" in vars(one) and one is not object:
+            known.update(inspect.signature(vars(one)["__init__"]).parameters)
+    known -= {"self", "args", "kwargs", "unknown"}
+    hint = did_you_mean(name, known)
+    raise TypeError(f"{kind.__name__}.__init__() got an unexpected keyword argument '{name}'{hint}")

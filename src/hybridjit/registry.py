@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from .errors import did_you_mean
+
 _CLASSES: dict[type, dict[str, type]] = {}
 
 
@@ -101,6 +103,7 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
             return create(**found) if isinstance(found, dict) else create(found[0], **found[1])
         assert name.lower() in known, (
             f"{name} is not registered. Please register with {nickname}.register first"
+            f"{did_you_mean(name, known)}"
         )
         return known[name.lower()](*rest, **kwargs)
 

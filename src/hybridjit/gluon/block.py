@@ -14,6 +14,8 @@ from typing import Any
 
 from .. import initializer
 from ..context import Context
+from ..errors import require_no_more
+from ..frames import shortened
 from ..keywords import by_position, of_function
 from ..types import DType
 from . import model_file, saving
@@ -56,7 +58,13 @@ class Block:
     # Containers have no row of their own in summary(): their children are all there is to them.
     is_container = False
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+    def __init__(
+        self,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+        **unknown: object,
+    ) -> None:
+        require_no_more(self, unknown)
         self._prefix, self._params = name_block(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
         self._scope = BlockScope(self, is_transparent=prefix == "")
@@ -64,6 +72,13 @@ class Block:
         self._reg_params: dict[str, Parameter] = {}
         self._forward_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        usual = f"{kind!r} object has no attribute {name!r}"
+        if "_children" not in vars(self):
+            usual += f": call super().__init__() at the beginning of {kind}.__init__"
+        raise AttributeError(usual, name=name, obj=self)
 
     def _alias(self) -> str:
         """The hint for automatic names."""
@@ -303,16 +318,19 @@ class Block:
     # ---- running ------------------------------------------------------------------------------
 
     def __call__(self, *args: Nested, **named: Nested) -> Nested:
-        if named:
-            args = tuple(self._by_position(args, named))
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                hook(self, args)
-        output = self.forward(*args)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                hook(self, args, output)
-        return output
+        try:
+            if named:
+                args = tuple(self._by_position(args, named))
+            if self._forward_pre_hooks:
+                for hook in list(self._forward_pre_hooks.values()):
+                    hook(self, args)
+            output = self.forward(*args)
+            if self._forward_hooks:
+                for hook in list(self._forward_hooks.values()):
+                    hook(self, args, output)
+            return output
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
         """Arguments by position. Raises TypeError for names that are no argument's."""

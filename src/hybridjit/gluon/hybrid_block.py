@@ -97,8 +97,13 @@ class HybridBlock(Block):
     _is_compiled = True  # False interprets the graph that a call traced
     _precision = ""  # where ``hybridize`` does not say one; "" is that of all networks
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        super().__init__(prefix, params)
+    def __init__(
+        self,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+        **unknown: object,
+    ) -> None:
+        super().__init__(prefix, params, **unknown)
         self._active = False
         self._flags: dict[str, object] = {}
         self._trace: Trace | None = None
@@ -309,7 +314,7 @@ class HybridBlock(Block):
         if not tensors:
             raise ValueError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input. "
-                "Please check the type of the args."
+                f"Please check the type of the args.{_way_of(args)}"
             )
         if not symbols:
             if self._active:
@@ -570,6 +575,13 @@ def _check_arguments(traced: Trace, form: Format) -> None:
 
 def _data_of(named: Mapping[str, NDArray]) -> dict[str, np.ndarray]:
     return {name: array._data for name, array in named.items()}
+
+
+def _way_of(args: tuple[object, ...]) -> str:
+    """How arguments become tensors, for a message; "" where they are no arrays."""
+    if not any(isinstance(arg, np.ndarray) for arg in args):
+        return ""
+    return " For a NumPy array x pass nd.array(x)."
 
 
 def _on_one_context(arrays: tuple[object, ...]) -> bool:

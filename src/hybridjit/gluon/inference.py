@@ -59,7 +59,7 @@ def set_shapes(
     try:
         found = variable_types(outputs, inputs, params)
     except ShapeError as error:
-        raise ValueError(_failure(str(error), inputs)) from error
+        raise ValueError(_failure(str(error), inputs)) from None  # it has all of the text
     shapes = {
         name: param.shape if _is_decided(param) else _known_dims(found.get(name))
         for name, param in params.items()

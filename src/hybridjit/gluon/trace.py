@@ -68,7 +68,9 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     result = block.forward_symbols(*regroup(inputs, in_format))
     flat_result, out_format = flatten(result, "output")
     if not flat_result or any(item is None for item in flat_result):
-        raise TypeError("Expected a list of symbols as input")
+        name = type(block).__name__
+        way = f": {name}.hybrid_forward returned None, not its results" if result is None else ""
+        raise TypeError(f"Expected a list of symbols as input{way}")
     outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
     return Trace(inputs, outputs, in_format, out_format)
 

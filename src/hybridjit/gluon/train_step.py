@@ -16,6 +16,7 @@ import numpy as np
 from ..compiler import Trained
 from ..config import config
 from ..errors import MXNetError
+from ..frames import shortened
 from ..nd import NDArray
 from ..nd.places import Places
 from ..nd.storage import Storage
@@ -157,16 +158,19 @@ class TrainStep:
         ``autograd.record``, for arguments that are variables, where nothing has a gradient and
         where the operators do not take these arrays, UserWarning as :meth:`.Trainer.step`.
         """
-        self._check_arguments(args)
-        size = args[0].shape[0] if batch_size is None else batch_size
-        ready = self._ready_for(args)
-        losses = ready.run([array._data for array in args])
-        if self._bound is not None:
-            clip_together(self._gradients(), self._bound)
-        self._trainer.step(size, self._ignore_stale_grad)
-        self._keep(ready)
-        kind = args[0]._plain
-        return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
+        try:
+            self._check_arguments(args)
+            size = args[0].shape[0] if batch_size is None else batch_size
+            ready = self._ready_for(args)
+            losses = ready.run([array._data for array in args])
+            if self._bound is not None:
+                clip_together(self._gradients(), self._bound)
+            self._trainer.step(size, self._ignore_stale_grad)
+            self._keep(ready)
+            kind = args[0]._plain
+            return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     def export_library(
         self,

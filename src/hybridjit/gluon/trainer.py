@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from .. import optimizer as opt
 from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
+from ..frames import shortened
 from ..kvstore.base import KVStoreBase
 from ..kvstore.dist import DistKVStore
 from ..kvstore.kvstore import KVStore, choose, create, updates_too
@@ -331,10 +332,13 @@ class Trainer:
             If no backward pass has written a gradient since the last step, unless
             ``ignore_stale_grad``.
         """
-        self._check_and_rescale_grad(self._scale / batch_size)
-        self._prepare()
-        self._allreduce_grads()
-        self._update(ignore_stale_grad)
+        try:
+            self._check_and_rescale_grad(self._scale / batch_size)
+            self._prepare()
+            self._allreduce_grads()
+            self._update(ignore_stale_grad)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     def allreduce_grads(self) -> None:
         """Add up the gradients over the contexts, for use before :meth:`update`.
@@ -350,10 +354,13 @@ class Trainer:
 
         Raises AssertionError when the store does, UserWarning as :meth:`step`.
         """
-        self._prepare()
-        self._require_own_updates("update()")
-        self._check_and_rescale_grad(self._scale / batch_size)
-        self._update(ignore_stale_grad)
+        try:
+            self._prepare()
+            self._require_own_updates("update()")
+            self._check_and_rescale_grad(self._scale / batch_size)
+            self._update(ignore_stale_grad)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     def _require_own_updates(self, method: str) -> None:
         is_ours = self._kvstore is None or not self._update_on_kvstore

@@ -6,8 +6,6 @@ is the object, never the name: MXNet's files repeat names.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
@@ -16,9 +14,6 @@ from ..errors import MXNetError, located
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.record import OpDef
 from ..records import dataclass
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-
 
 # Attributes that MXNet keeps between underscores, however they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
@@ -177,14 +172,3 @@ def topological(outputs: Iterable[Output]) -> list[Node]:
                 done.add(node)
                 order.append(node)
     return order
-
-
-def user_line() -> str:
-    """The innermost line of the calling stack that is not hybridjit's own."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return ""
-    code = frame.f_code
-    return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"

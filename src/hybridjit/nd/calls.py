@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..errors import DTypeError, MXNetError, ShapeError, located
-from ..ir.node import user_line
+from ..frames import user_line
 from ..ops.attrs import Attrs
 from ..ops.record import OpDef
 from ..shapes import is_np_shape

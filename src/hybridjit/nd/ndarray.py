@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..context import Context, current_context
-from ..errors import ShapeError
+from ..errors import MXNetError, ShapeError
+from ..frames import shortened
 from ..late import Late
 from ..ops.attrs import Attrs, Declared
 from ..ops.gradient import gradients
@@ -290,7 +291,10 @@ def invoke(
         return found
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
-    attrs = checked_attrs(op, texts, arrays)
+    try:
+        attrs = checked_attrs(op, texts, arrays)
+    except MXNetError as error:
+        raise shortened(error)  # noqa: B904 - the same one
     results = apply(op, inputs, arrays, attrs, ctx)
     if out is not None:
         return _written(op, results, out, attrs)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..context import Context
 from ..errors import DTypeError, MXNetError, ShapeError
+from ..frames import shortened
 from ..ops.registry import lookup
 from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
@@ -87,7 +88,10 @@ class TapedArray(DenseArray):
         ``out_grad`` has this array's shape and type; left out it is ones. The way is free to be
         gone once unless ``retain_graph``. Raises MXNetError for an array that was not recorded.
         """
-        run_backward([self], [out_grad], retain_graph, train_mode)
+        try:
+            run_backward([self], [out_grad], retain_graph, train_mode)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     # Views and copies, recorded
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import AttributeValueError
+from ..errors import AttributeValueError, did_you_mean
 from ..records import dataclass
 from ..types import DTYPE_NAMES
 
@@ -250,7 +250,8 @@ def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str
     for key in text:
         if key not in known and key not in IGNORED and not _is_hidden(key):
             raise AttributeValueError(
-                f"there is no attribute {key}; possible ones: {', '.join(sorted(known)) or 'none'}"
+                f"there is no attribute {key}{did_you_mean(key, known)}; possible ones: "
+                f"{', '.join(sorted(known)) or 'none'}"
             )
     values = {}
     for attr in declared:

@@ -18,6 +18,8 @@ from inspect import Parameter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..errors import did_you_mean
+from ..frames import shortened
 from ..late import Late
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
@@ -139,9 +141,14 @@ def attach(module: ModuleType, functions: Functions) -> None:
     def __getattr__(name: str) -> Function:
         if name not in functions:
             if own is not None:
-                return own(name)
+                try:
+                    return own(name)
+                except AttributeError:
+                    if name.startswith("_"):
+                        raise
             usual = f"module {module.__name__!r} has no attribute {name!r}"
-            raise AttributeError(usual, name=name, obj=module)
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(module))
+            raise AttributeError(usual + hint, name=name, obj=module)
         setattr(module, name, functions[name])
         return functions[name]
 
@@ -243,7 +250,10 @@ def _fixed_function(op: OpDef, called: str, invoke: Invoke, options: tuple[str, 
         if typed and given.get("dtype", "") is None:
             given["dtype"] = "float64"  # what NumPy takes None for, and so MXNet's functions
         tensors = {n: t for n in inputs if (t := given.pop(n, None)) is not None}
-        return invoke(op, called, tensors, given)
+        try:
+            return invoke(op, called, tensors, given)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     return function
 
@@ -259,7 +269,10 @@ def _variadic_function(
         for key in [k for k in given if k[:3] == "arg" and k[3:].isdigit()]:
             tensors[key] = given.pop(key)
         given.setdefault(count, len(tensors))
-        return invoke(op, called, tensors, given)
+        try:
+            return invoke(op, called, tensors, given)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same one
 
     return function
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
+from ..errors import did_you_mean, require_no_more
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
 from ..ops.attrs import Attrs
@@ -80,7 +81,9 @@ class Optimizer:
         begin_num_update: int = 0,
         multi_precision: bool = False,
         param_dict: Mapping[Index, Multiplied] | None = None,
+        **unknown: object,
     ) -> None:
+        require_no_more(self, unknown)
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None and learning_rate is None:
@@ -128,7 +131,8 @@ class Optimizer:
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """An optimizer by its name in any case. Raises ValueError for an unknown one."""
         if name.lower() not in Optimizer.opt_registry:
-            raise ValueError(f"Cannot find optimizer {name}")
+            hint = did_you_mean(name, Optimizer.opt_registry)
+            raise ValueError(f"Cannot find optimizer {name}{hint}")
         return Optimizer.opt_registry[name.lower()](**kwargs)
 
     # ---- to override --------------------------------------------------------------------------

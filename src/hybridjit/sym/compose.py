@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from ..attribute import AttrScope
 from ..errors import MXNetError, located
-from ..ir.node import HIDDEN_KEYS, Node, Output, user_line, variable
+from ..frames import user_line
+from ..ir.node import HIDDEN_KEYS, Node, Output, variable
 from ..name import NameManager
 from ..ops.namespace import attr_texts, is_variadic
 from ..ops.record import OpDef

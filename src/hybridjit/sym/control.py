@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..attribute import AttrScope
 from ..control import Body, branch, each, repeat
-from ..ir.node import Node, Output, topological, user_line, variable
+from ..frames import user_line
+from ..ir.node import Node, Output, topological, variable
 from ..name import NameManager
 from ..ops.attrs import Attrs
 from ..ops.record import OpDef

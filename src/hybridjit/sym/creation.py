@@ -8,7 +8,8 @@ import numpy as np
 
 from ..errors import DTypeError
 from ..formats.mxnet import symbol_json
-from ..ir.node import Output, user_line, variable
+from ..frames import user_line
+from ..ir.node import Output, variable
 from ..ops.attrs import attr_text
 from ..types import CODE_OF_DTYPE, DType, Sizes
 from .compose import Dumpable, user_texts

@@ -310,6 +310,9 @@ class Symbol(Outputs):
     def __bool__(self) -> NoReturn:
         raise NotImplementedForSymbol("__bool__", "bool")
 
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise NotImplementedForSymbol("__array__")
+
 
 def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, Any]) -> Symbol:
     """What a function of the ``sym`` namespace does with its arguments."""

@@ -126,7 +126,9 @@ def _pick_types(
         wanted = kept if len(index.shape) == len(kept) else rest
         index = index.with_shape(merge_shapes(index.shape, wanted))
     elif index.shape not in (kept, rest):
-        raise ShapeError(f"index {shape_text(index.shape)} must be {shape_text(rest)}")
+        hint = "; one-hot labels are no indices: give a loss sparse_label=False, or argmax"
+        hint = hint if index.shape == data.shape else ""
+        raise ShapeError(f"index {shape_text(index.shape)} must be {shape_text(rest)}{hint}")
     _from_nothing(data.dims[place], product(rest))
     return (data, index), merged(outs, (data.with_shape(shape),))
 

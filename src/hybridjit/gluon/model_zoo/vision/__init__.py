@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ....errors import did_you_mean
 from ...hybrid_block import HybridBlock
 from .alexnet import AlexNet, alexnet
 from .densenet import DenseNet, densenet121, densenet161, densenet169, densenet201, get_densenet
@@ -92,7 +93,8 @@ def get_model(name: str, **kwargs: object) -> HybridBlock:
     make = _MODELS.get(name.lower())
     if make is None:
         options = "\n\t".join(_MODELS)
-        raise ValueError(f"Model {name} is not supported. Available options are\n\t{options}")
+        hint = did_you_mean(name, _MODELS) or "."
+        raise ValueError(f"Model {name} is not supported{hint} Available options are\n\t{options}")
     return make(**kwargs)
 
 
