@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import initializer
 from ..context import Context
@@ -62,7 +62,7 @@ class Block:
         self,
         prefix: str | None = None,
         params: ParameterDict | None = None,
-        **unknown: object,
+        **unknown: NoReturn,
     ) -> None:
         require_no_more(self, unknown)
         self._prefix, self._params = name_block(prefix, params, self._alias())

@@ -101,7 +101,7 @@ class HybridBlock(Block):
         self,
         prefix: str | None = None,
         params: ParameterDict | None = None,
-        **unknown: object,
+        **unknown: NoReturn,
     ) -> None:
         super().__init__(prefix, params, **unknown)
         self._active = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Optimizer:
         begin_num_update: int = 0,
         multi_precision: bool = False,
         param_dict: Mapping[Index, Multiplied] | None = None,
-        **unknown: object,
+        **unknown: NoReturn,
     ) -> None:
         require_no_more(self, unknown)
         self.rescale_grad = rescale_grad
