@@ -24,6 +24,7 @@ from .ir.signature import without_sizes
 from .ir.sized import at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
+from .late import Late
 from .options import Options
 from .passes.cse import share_equal
 from .passes.differentiate import Joint, differentiate
@@ -51,7 +52,6 @@ from .passes.tables import make_tables
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
-from .room import loading_compiler
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
 from .runtime.split_batch import SplitBatch
@@ -62,7 +62,10 @@ from .types import TensorType
 from .unwinding import holding, uncollected
 
 if TYPE_CHECKING:
+    from . import room
     from .target import Target
+else:
+    room = Late(".room", __package__)  # for the first compilation
 
 
 @dataclass(frozen=True)
@@ -509,7 +512,7 @@ def generate_all(
 
     ``is_large`` tells before the first is made that there will be many kernels.
     """
-    with loading_compiler():
+    with room.loading_compiler():
         from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             generate_codes,
         )
@@ -536,7 +539,7 @@ class UpdateCode:
 @holding(_LOCK)
 def compile_update(rule: UpdateRule) -> UpdateCode:
     """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
-    with loading_compiler():
+    with room.loading_compiler():
         from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             load_kernel,
         )
@@ -549,13 +552,13 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 
 def prepare() -> None:
     """Import what the first compilation would import: for who has time for that already."""
-    with loading_compiler():
+    with room.loading_compiler():
         from .codegen.build import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
-    with loading_compiler():
+    with room.loading_compiler():
         from .codegen.llvm.jit import (  # noqa: PLC0415 (see tests/test_layers.py)
             find_target as find,
         )
