@@ -822,3 +822,10 @@ def test_activations_of_gates_with_numbers():
         for step in steps:
             state = function(x[step] @ w[d].T + state @ r[d].T)
             np.testing.assert_allclose(y[step, d], state, rtol=1e-4, atol=1e-5)
+
+
+def test_zeros_as_bytes_have_the_scale_1():
+    y, scale, zero = found(
+        node("DynamicQuantizeLinear", "x", "y scale zero"), np.zeros((2, 3), "f4")
+    )
+    assert scale == 1 and zero == 0 and not y.any()

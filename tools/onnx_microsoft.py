@@ -224,6 +224,11 @@ def of_bytes() -> Iterator[Case]:
     yield Case("DynamicQuantizeMatMul", [floats(2, 3, 4), *each[:2], None, floats(5)], 1)
     given = [floats(2, 3, 4), byte(4, 5), scale(0.02), zero(120)]
     yield Case("DynamicQuantizeMatMul-zero", given, 1)
+    numbers = [scale(0.01), zero(3, "int8"), scale(0.02), zero(0, "int8")]
+    numbers = [array.reshape(1) for array in numbers]
+    given = [floats(4, 2, 5), signed(1, 5, 12), signed(1, 3, 12), floats(1, 24)]
+    last = {"hidden_size": 3}
+    yield Case("DynamicQuantizeLSTM", [*given, *[None] * 4, *numbers], 1, "111", **last)
     w = [signed(4, 3, 3, 3), scale(0.02), zero(0, "int8")]
     given = [byte(1, 6, 6, 3), *first, *w, scale(0.3), zero(120)]
     yield Case("QLinearConv-last", given, 1, channels_last=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..importer import Importer, Value
 from ..use import Use
 from .matrix import matmul
 from .quantized import code_of, numbers, quantize_all, quantized, single
+from .recurrent_steps import run_steps
 from .table import KNOWN, MICROSOFT, translates
 
 _BYTE = 8
@@ -72,7 +73,8 @@ def _of_version(use: Use, opset: int) -> Use:
     """The use of the operator that it stands for, as this operator set has it."""
     plain = object.__new__(Use)
     plain.__dict__.update(vars(use))
-    plain.op_type, plain.opset = use.op_type.removeprefix("QLinear"), opset
+    name = use.op_type.removeprefix("QLinear").removeprefix("DynamicQuantize")
+    plain.op_type, plain.opset = name, opset
     return plain
 
 
@@ -196,6 +198,44 @@ def dynamic_matmul(
     for."""
     rounded, a_scale, a_zero = quantize_all(g, use, a)
     return matmul_integer(g, use, rounded, b, a_scale, b_scale, a_zero, b_zero, bias)
+
+
+@translates(MICROSOFT + "DynamicQuantizeLSTM")
+def dynamic_lstm(
+    g: Importer,
+    use: Use,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None,
+    lengths: Value | None,
+    h: Value | None,
+    c: Value | None,
+    peepholes: Value | None,
+    *scales: Value | None,
+) -> Sequence[Value | None]:
+    """LSTM with weights of bytes; inputs of all steps, and states of each, are rounded to bytes."""
+    w_scale, w_zero, r_scale, r_zero = (*scales, None, None)[:4]
+    plain = _of_version(use, use.opset)
+    weights = [_turned(g, v, s, z) for v, s, z in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+
+    def rounded(value: Value) -> Value:
+        return numbers(g, use, *quantize_all(g, use, value))
+
+    states = [h, c]
+    y, last = run_steps(g, plain, rounded(x), (*weights, b, peepholes), lengths, states, rounded)
+    return [y, *last]
+
+
+def _turned(g: Importer, x: Value, scale: Value | None, zero: Value | None) -> Value:
+    """Weights (direction, input, gates) as numbers, gates first; a scale for all or for each."""
+    made = single(g, x)
+    for value, op in ((zero, "broadcast_sub"), (scale, "broadcast_mul")):
+        if value is not None:
+            shape = (g.shape(x)[0], 1, -1)
+            other = g.op("Reshape", single(g, value), shape=shape, at="each")
+            made = g.op(op, made, other, at="number")
+    return g.op("transpose", made, axes=(0, 2, 1), at="gates")
 
 
 @translates(MICROSOFT + "MatMulNBits")

@@ -105,6 +105,8 @@ def quantize_all(g: Importer, use: Use, x: Value) -> tuple[Value, Value, Value]:
     low = g.op("_minimum_scalar", g.op("min", x, at="min"), scalar=0.0, at="low")
     span = g.op("broadcast_sub", top, low, at="span")
     scale = g.op("_div_scalar", span, scalar=255.0, at="scale")
+    empty = g.op("_equal_scalar", scale, scalar=0.0, at="empty")  # of nothing but zeros it is 1
+    scale = g.op("broadcast_add", scale, empty, at="scale")
     start = g.op("broadcast_div", g.op("negative", low, at="minus"), scale, at="start")
     place = g.op("clip", nearest_even(g, start), a_min=0.0, a_max=255.0, at="place")
     zero = g.op("Cast", place, dtype=_BYTE, at="zero")

@@ -83,13 +83,17 @@ Step = Callable[[Value, States], States]
 
 
 class Weights(NamedTuple):
-    """Of one direction: of inputs and of states, a bias for each, and of LSTM the peepholes."""
+    """Of one direction: of inputs and of states, a bias for each, and of LSTM the peepholes.
+
+    rounded  what the states become before the product, where that is something else
+    """
 
     inputs: Value
     states: Value
     input_bias: Value
     state_bias: Value
     peepholes: Value | None
+    rounded: Function | None = None
 
 
 def run_steps(
@@ -99,6 +103,7 @@ def run_steps(
     weights: Sequence[Value | None],
     lengths: Value | None,
     first: Sequence[Value | None],
+    rounded: Function | None = None,
 ) -> tuple[Value, list[Value]]:
     """All states (time, direction, batch, state), and the last ones (direction, batch, state).
 
@@ -114,7 +119,7 @@ def run_steps(
     direction = use.text("direction", "forward")
     made = []
     for i in range(directions):
-        of_one = _weights(g, (w, r, b, p), i)
+        of_one = _weights(g, (w, r, b, p), i)._replace(rounded=rounded)
         states = tuple(_first(g, s, i, batch, size, g.dtype(x)) for s in first)
         back = direction == "reverse" or i == 1
         made.append(_one_direction(g, use, x, of_one, lengths, states, i, back))
@@ -291,6 +296,7 @@ def _lstm(g: Importer, use: Use, weights: Weights, size: int, functions: list[Fu
 
     def step(x: Value, states: States) -> States:
         h, c = states
+        h = h if weights.rounded is None else weights.rounded(h)
         gates = _sum(g, x, _dense(g, h, weights.states, weights.state_bias))
         parts = [_part(g, gates, i, size) for i in range(4)]
         enter = functions[0](seen(parts[0], 0, c))
