@@ -80,8 +80,8 @@ def performance(*names: str) -> str:
 
 
 def _measured(record: Mapping[str, Any]) -> str:
-    means = [f"{value:.2f} ({name})" for name, value in record["geometric_mean"].items()]
-    mean = f"\nGeometric mean of the ratios: {', '.join(means)}.\n" if means else ""
+    means = [f"{name} {value:.2f}" for name, value in record["geometric_mean"].items()]
+    mean = f"\nGeometric mean: {', '.join(means)}.\n" if means else ""
     origin = f"{record['cpu']}, {record['date']}, commit `{record['commit']}`."
     commands = "".join(f"{line}\n" for line in record["commands"])
     return (

@@ -16,6 +16,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 JOINED = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+# Docstrings refer to other objects by Sphinx's roles, which mkdocs does not know.
+ROLE = re.compile(r":(?:class|meth|func|data|mod|attr|exc):(?=<code)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 
 
@@ -44,3 +46,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"[{text}]({posixpath.relpath(uri, here)}{anchor})"
 
     return LINK.sub(link, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Remove Sphinx's roles before names in docstrings."""
+    return ROLE.sub("", html)

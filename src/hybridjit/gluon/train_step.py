@@ -55,7 +55,7 @@ def train_step(
 ) -> TrainStep:
     """A function ``step(*inputs, *labels)`` that trains ``net`` on one batch and returns the loss.
 
-    It has the same numbers as this loop and is faster, mostly for small networks::
+    It has the same numbers as this loop and is faster, mostly for small networks:
 
         with autograd.record():
             value = loss(net(*inputs), *labels)
