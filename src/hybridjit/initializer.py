@@ -183,7 +183,20 @@ create = registry.get_create_func(Initializer, "initializer")
 @alias("zeros")
 @register
 class Zero(Initializer):
-    """All zeros."""
+    """All zeros.
+
+    Parameters
+    ----------
+    **kwargs
+        Accepted for MXNet's programs.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2,))
+    >>> weight.initialize(mx.init.Zero())
+    >>> weight.data().asnumpy().tolist()
+    [0.0, 0.0]
+    """
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
@@ -192,7 +205,20 @@ class Zero(Initializer):
 @alias("ones")
 @register
 class One(Initializer):
-    """All ones."""
+    """All ones.
+
+    Parameters
+    ----------
+    **kwargs
+        Accepted for MXNet's programs.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2,))
+    >>> weight.initialize(mx.init.One())
+    >>> weight.data().asnumpy().tolist()
+    [1.0, 1.0]
+    """
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = 1
@@ -200,7 +226,20 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """One value everywhere, or the given array."""
+    """One value for all elements, or a given array.
+
+    Parameters
+    ----------
+    value : float or array
+        The value, or an array in the shape of the parameter.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2,))
+    >>> weight.initialize(mx.init.Constant(0.5))
+    >>> weight.data().asnumpy().tolist()
+    [0.5, 0.5]
+    """
 
     def __init__(self, value: ArrayLike = 0) -> None:
         super().__init__(value=value)
@@ -215,7 +254,20 @@ class Constant(Initializer):
 
 @register
 class Uniform(Initializer):
-    """Uniform over [-scale, scale)."""
+    """Uniform distribution over [-scale, scale).
+
+    Parameters
+    ----------
+    scale : float
+        Bound.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 2))
+    >>> weight.initialize(mx.init.Uniform(0.1))
+    >>> weight.data().shape
+    (2, 2)
+    """
 
     def __init__(self, scale: float = 0.07) -> None:
         super().__init__(scale=scale)
@@ -227,7 +279,20 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Normal with mean 0 and deviation ``sigma``."""
+    """Normal distribution with mean 0.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 2))
+    >>> weight.initialize(mx.init.Normal(0.02))
+    >>> weight.data().shape
+    (2, 2)
+    """
 
     def __init__(self, sigma: float = 0.01) -> None:
         super().__init__(sigma=sigma)
@@ -239,7 +304,22 @@ class Normal(Initializer):
 
 @register
 class Orthogonal(Initializer):
-    """``scale`` times a matrix with orthonormal rows or columns (Saxe et al., 1312.6120)."""
+    """Scaled matrix with orthonormal rows or columns (Saxe et al., 1312.6120).
+
+    Parameters
+    ----------
+    scale : float
+        Scale.
+    rand_type : str
+        Distribution of the start: uniform or normal.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 2))
+    >>> weight.initialize(mx.init.Orthogonal())
+    >>> weight.data().shape
+    (2, 2)
+    """
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
         super().__init__(scale=scale, rand_type=rand_type)
@@ -258,8 +338,28 @@ class Orthogonal(Initializer):
 class Xavier(Initializer):
     """Scale by the number of inputs and outputs: sqrt(magnitude / factor) (Glorot and Bengio).
 
-    fan_in = shape[1] * prod(shape[2:]), fan_out = shape[0] * prod(shape[2:]); the factor is one
-    of them (``in``, ``out``) or their mean (``avg``).
+    Inputs are shape[1] * prod(shape[2:]), outputs shape[0] * prod(shape[2:]).
+
+    Parameters
+    ----------
+    rnd_type : str
+        Distribution: uniform or gaussian.
+    factor_type : str
+        Divisor: in (inputs), out (outputs), or avg (their mean).
+    magnitude : float
+        Numerator of the scale.
+
+    Raises
+    ------
+    ValueError
+        At initialization, for other names and for vectors.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 2))
+    >>> weight.initialize(mx.init.Xavier())
+    >>> weight.data().shape
+    (2, 2)
     """
 
     def __init__(
@@ -289,7 +389,22 @@ class Xavier(Initializer):
 
 @register
 class MSRAPrelu(Xavier):
-    """He et al. (1502.01852): Gaussian with magnitude 2 / (1 + slope**2)."""
+    """Xavier with a normal distribution and magnitude 2 / (1 + slope^2) (He et al., 1502.01852).
+
+    Parameters
+    ----------
+    factor_type : str
+        Divisor: in (inputs), out (outputs), or avg (their mean).
+    slope : float
+        Initial slope of PReLU; 0 for ReLU.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 2))
+    >>> weight.initialize(mx.init.MSRAPrelu(slope=0))
+    >>> weight.data().shape
+    (2, 2)
+    """
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
         super().__init__("gaussian", factor_type, 2.0 / (1 + float(slope) ** 2))
@@ -326,7 +441,20 @@ def _bilinear(height: int, width: int) -> np.ndarray:
 
 @register
 class LSTMBias(Initializer):
-    """Zeros, but ``forget_bias`` for the second quarter: the forget gate."""
+    """Zeros, except for the forget gate: the second quarter.
+
+    Parameters
+    ----------
+    forget_bias : float
+        Value of the forget gate.
+
+    Examples
+    --------
+    >>> bias = gluon.Parameter("bias", shape=(4,), init=mx.init.LSTMBias())
+    >>> bias.initialize()
+    >>> bias.data().asnumpy().tolist()
+    [0.0, 1.0, 0.0, 0.0]
+    """
 
     def __init__(self, forget_bias: float = 1.0) -> None:
         super().__init__(forget_bias=forget_bias)
@@ -421,7 +549,28 @@ class Load:
 
 
 class Mixed:
-    """The first initialiser whose pattern matches the start of the name."""
+    """Initializers by name: the first whose pattern matches the start of the name.
+
+    Parameters
+    ----------
+    patterns : list of str
+        Regular expressions.
+    initializers : list of Initializer
+        One for each pattern.
+
+    Raises
+    ------
+    ValueError
+        At initialization, for a name that no pattern matches.
+
+    Examples
+    --------
+    >>> init = mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.One()])
+    >>> array = nd.zeros(2)
+    >>> init("fc_weight", array)
+    >>> array.asnumpy()
+    array([1., 1.], dtype=float32)
+    """
 
     def __init__(self, patterns: list[str], initializers: list[Initializer]) -> None:
         assert len(patterns) == len(initializers), (

@@ -20,10 +20,31 @@ __all__ = [
 
 
 class LRScheduler:
-    """Base of all schedules: ``warmup_steps`` updates of warming up, then the schedule.
+    """Base of schedules: warm-up, then the schedule of a subclass.
 
-    Warming up is linear from ``warmup_begin_lr`` to ``base_lr``, or constant at the first.
-    Raises ValueError for rates in the wrong order and for another mode.
+    Called with the number of updates, a schedule returns the learning rate.
+
+    Parameters
+    ----------
+    base_lr : float
+        Learning rate at the beginning of the schedule.
+    warmup_steps : int
+        Number of updates before the schedule begins.
+    warmup_begin_lr : float
+        Learning rate of the first update.
+    warmup_mode : str
+        linear rises to ``base_lr``; constant keeps ``warmup_begin_lr``.
+
+    Raises
+    ------
+    ValueError
+        For a begin above ``base_lr``, and for another mode.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.FactorScheduler(step=10, warmup_steps=4, base_lr=0.4)
+    >>> [round(schedule(update), 4) for update in (0, 2, 4)]
+    [0.0, 0.2, 0.4]
     """
 
     def __init__(
@@ -60,9 +81,35 @@ class LRScheduler:
 
 
 class FactorScheduler(LRScheduler):
-    """Multiplies the rate by ``factor`` every ``step`` updates, down to ``stop_factor_lr``.
+    """Multiply the learning rate by a factor after every ``step`` updates.
 
-    Raises ValueError for a step below 1 and a factor above 1.
+    Parameters
+    ----------
+    step : int
+        Number of updates at one rate.
+    factor : float
+        Factor, at most 1.
+    stop_factor_lr : float
+        Smallest learning rate.
+    base_lr : float
+        Learning rate at the beginning of the schedule.
+    warmup_steps : int
+        Number of updates before the schedule begins.
+    warmup_begin_lr : float
+        Learning rate of the first update.
+    warmup_mode : str
+        linear rises to ``base_lr``; constant keeps ``warmup_begin_lr``.
+
+    Raises
+    ------
+    ValueError
+        For a step below 1, and a factor above 1.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=0.8)
+    >>> [round(schedule(update), 4) for update in (1, 3, 5)]
+    [0.8, 0.4, 0.2]
     """
 
     def __init__(
@@ -108,9 +155,33 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """Multiplies the rate by ``factor`` after each of the updates that ``step`` lists.
+    """Multiply the learning rate by a factor after given updates.
 
-    Raises ValueError for steps below 1 or not increasing, and a factor above 1.
+    Parameters
+    ----------
+    step : list of int
+        Increasing numbers of updates.
+    factor : float
+        Factor, at most 1.
+    base_lr : float
+        Learning rate at the beginning of the schedule.
+    warmup_steps : int
+        Number of updates before the schedule begins.
+    warmup_begin_lr : float
+        Learning rate of the first update.
+    warmup_mode : str
+        linear rises to ``base_lr``; constant keeps ``warmup_begin_lr``.
+
+    Raises
+    ------
+    ValueError
+        For steps below 1 or not increasing, and a factor above 1.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.MultiFactorScheduler(step=[2, 4], factor=0.5, base_lr=0.8)
+    >>> [round(schedule(update), 4) for update in (1, 3, 5)]
+    [0.8, 0.4, 0.2]
     """
 
     def __init__(
@@ -181,7 +252,36 @@ class _Decaying(LRScheduler):
 
 
 class PolyScheduler(_Decaying):
-    """Falls as ``(1 - done)^pwr``. Raises ValueError for a ``max_update`` below 1."""
+    """Decay by a power of the remaining fraction of the updates.
+
+    Parameters
+    ----------
+    max_update : int
+        Number of updates until ``final_lr``.
+    base_lr : float
+        Learning rate at the beginning of the schedule.
+    pwr : int
+        Exponent.
+    final_lr : float
+        Learning rate at the end.
+    warmup_steps : int
+        Number of updates before the schedule begins.
+    warmup_begin_lr : float
+        Learning rate of the first update.
+    warmup_mode : str
+        linear rises to ``base_lr``; constant keeps ``warmup_begin_lr``.
+
+    Raises
+    ------
+    ValueError
+        For a ``max_update`` below 1.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.PolyScheduler(max_update=4, base_lr=0.8)
+    >>> [round(schedule(update), 4) for update in (0, 2, 4)]
+    [0.8, 0.2, 0.0]
+    """
 
     def __init__(
         self,
@@ -201,7 +301,34 @@ class PolyScheduler(_Decaying):
 
 
 class CosineScheduler(_Decaying):
-    """Falls along half a wave of the cosine. Raises ValueError for a ``max_update`` below 1."""
+    """Decay along half a period of the cosine.
+
+    Parameters
+    ----------
+    max_update : int
+        Number of updates until ``final_lr``.
+    base_lr : float
+        Learning rate at the beginning of the schedule.
+    final_lr : float
+        Learning rate at the end.
+    warmup_steps : int
+        Number of updates before the schedule begins.
+    warmup_begin_lr : float
+        Learning rate of the first update.
+    warmup_mode : str
+        linear rises to ``base_lr``; constant keeps ``warmup_begin_lr``.
+
+    Raises
+    ------
+    ValueError
+        For a ``max_update`` below 1.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.CosineScheduler(max_update=4, base_lr=0.8)
+    >>> [round(schedule(update), 4) for update in (0, 2, 4)]
+    [0.8, 0.4, 0.0]
+    """
 
     def _share(self, done: float) -> float:
         return (1 + cos(pi * done)) / 2

@@ -135,7 +135,26 @@ def create(metric: Described, *args: Any, **kwargs: Any) -> EvalMetric:
 @alias("composite")
 @register
 class CompositeEvalMetric(EvalMetric):
-    """Several metrics under one roof."""
+    """Several metrics; ``get`` returns lists of names and values.
+
+    Parameters
+    ----------
+    metrics : list, optional
+        Metrics, or their names.
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.CompositeEvalMetric(["mae", "mse"])
+    >>> metric.update([nd.array([1.0])], [nd.array([3.0])])
+    >>> [round(float(value), 4) for value in metric.get()[1]]
+    [2.0, 4.0]
+    """
 
     def __init__(
         self,
@@ -183,7 +202,24 @@ class CompositeEvalMetric(EvalMetric):
 
 @register
 class Loss(EvalMetric):
-    """The mean of the outputs themselves, which are losses; labels are not looked at."""
+    """Mean of the outputs, which are losses. Labels are not read.
+
+    Parameters
+    ----------
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Loss()
+    >>> metric.update([nd.array([0])], [nd.array([1.0, 3.0])])
+    >>> round(float(metric.get()[1]), 4)
+    2.0
+    """
 
     def __init__(
         self,
@@ -226,7 +262,28 @@ class Caffe(Loss):
 
 @register
 class CustomMetric(EvalMetric):
-    """``feval(label, prediction)`` of NumPy arrays: a value, or a sum and its instances."""
+    """A metric from a function of NumPy arrays.
+
+    Parameters
+    ----------
+    feval : callable
+        ``feval(label, prediction)`` returns a value, or a sum and the number of instances.
+    name : str, optional
+        Name of the result; by default that of the function.
+    allow_extra_outputs : bool
+        Whether there may be more predictions than labels.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.CustomMetric(lambda label, pred: abs(label - pred).max())
+    >>> metric.update([nd.array([1.0])], [nd.array([3.0])])
+    >>> round(float(metric.get()[1]), 4)
+    2.0
+    """
 
     def __init__(
         self,

@@ -23,7 +23,26 @@ Names = list[str] | None
 @alias("acc")
 @register
 class Accuracy(EvalMetric):
-    """The share of right classes; scores lie along ``axis``."""
+    """Fraction of samples with the right class.
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the classes in predictions that are scores.
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Accuracy()
+    >>> metric.update([nd.array([0, 1])], [nd.array([[0.9, 0.1], [0.8, 0.2]])])
+    >>> round(float(metric.get()[1]), 4)
+    0.5
+    """
 
     def __init__(
         self,
@@ -45,7 +64,31 @@ class Accuracy(EvalMetric):
 @alias("top_k_accuracy", "top_k_acc")
 @register
 class TopKAccuracy(EvalMetric):
-    """The share of samples whose class is among the ``top_k`` largest scores."""
+    """Fraction of samples whose class is among the ``top_k`` largest scores.
+
+    Parameters
+    ----------
+    top_k : int
+        Number of scores that count, above 1.
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Raises
+    ------
+    AssertionError
+        For a ``top_k`` of 1 or less.
+
+    Examples
+    --------
+    >>> metric = mx.metric.TopKAccuracy(top_k=2)
+    >>> metric.update([nd.array([2])], [nd.array([[0.5, 0.1, 0.4]])])
+    >>> round(float(metric.get()[1]), 4)
+    1.0
+    """
 
     def __init__(
         self,
@@ -124,7 +167,26 @@ class _OfCounts(EvalMetric):
 
 @register
 class F1(_OfCounts):
-    """2 precision recall / (precision + recall) of class 1."""
+    """F1 score of class 1: 2 precision recall / (precision + recall).
+
+    Parameters
+    ----------
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+    average : str
+        macro: mean over batches; micro: over all samples.
+
+    Examples
+    --------
+    >>> metric = mx.metric.F1()
+    >>> metric.update([nd.array([1, 0])], [nd.array([[0.1, 0.9], [0.2, 0.8]])])
+    >>> round(float(metric.get()[1]), 4)
+    0.6667
+    """
 
     def __init__(
         self,
@@ -142,7 +204,28 @@ class F1(_OfCounts):
 
 @register
 class MCC(_OfCounts):
-    """Matthews' correlation of two classes; empty rows and columns count as 1 in the divisor."""
+    """Matthews' correlation coefficient of two classes.
+
+    Empty rows and columns of the table count as 1 in the divisor.
+
+    Parameters
+    ----------
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+    average : str
+        macro: mean over batches; micro: over all samples.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MCC()
+    >>> metric.update([nd.array([1, 0])], [nd.array([[0.1, 0.9], [0.8, 0.2]])])
+    >>> round(float(metric.get()[1]), 4)
+    1.0
+    """
 
     def __init__(
         self,
@@ -213,7 +296,28 @@ def _correlation(counts: np.ndarray) -> float:
 
 @register
 class Perplexity(EvalMetric):
-    """exp of the mean negative log-probability of the right class, without ``ignore_label``."""
+    """Exponential of the mean negative log-probability of the right class.
+
+    Parameters
+    ----------
+    ignore_label : int or None
+        Label whose samples do not count.
+    axis : int
+        Axis of the classes.
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Perplexity(ignore_label=None)
+    >>> metric.update([nd.array([0])], [nd.array([[0.5, 0.5]])])
+    >>> round(float(metric.get()[1]), 4)
+    2.0
+    """
 
     def __init__(
         self,
@@ -250,7 +354,26 @@ class Perplexity(EvalMetric):
 @alias("ce")
 @register
 class CrossEntropy(EvalMetric):
-    """The mean of -log(probability of the right class + eps)."""
+    """Mean of -log(probability of the right class + eps).
+
+    Parameters
+    ----------
+    eps : float
+        Added to probabilities.
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.CrossEntropy()
+    >>> metric.update([nd.array([0])], [nd.array([[0.5, 0.5]])])
+    >>> round(float(metric.get()[1]), 4)
+    0.6931
+    """
 
     def __init__(
         self,
@@ -272,7 +395,15 @@ class CrossEntropy(EvalMetric):
 @alias("nll_loss")
 @register
 class NegativeLogLikelihood(CrossEntropy):
-    """The same number under its other name."""
+    """Cross entropy under another name; parameters as in :class:`CrossEntropy`.
+
+    Examples
+    --------
+    >>> metric = mx.metric.NegativeLogLikelihood()
+    >>> metric.update([nd.array([0])], [nd.array([[0.5, 0.5]])])
+    >>> round(float(metric.get()[1]), 4)
+    0.6931
+    """
 
     def __init__(
         self,

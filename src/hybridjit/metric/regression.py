@@ -41,7 +41,24 @@ def _column(array: NDArray) -> np.ndarray:
 
 @register
 class MAE(_Distance):
-    """Mean absolute error."""
+    """Mean absolute error.
+
+    Parameters
+    ----------
+    name : str, optional
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MAE()
+    >>> metric.update([nd.array([1.0])], [nd.array([3.0])])
+    >>> round(float(metric.get()[1]), 4)
+    2.0
+    """
 
     default_name = "mae"
 
@@ -51,7 +68,24 @@ class MAE(_Distance):
 
 @register
 class MSE(_Distance):
-    """Mean squared error."""
+    """Mean squared error.
+
+    Parameters
+    ----------
+    name : str, optional
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MSE()
+    >>> metric.update([nd.array([1.0])], [nd.array([3.0])])
+    >>> round(float(metric.get()[1]), 4)
+    4.0
+    """
 
     default_name = "mse"
 
@@ -61,7 +95,24 @@ class MSE(_Distance):
 
 @register
 class RMSE(_Distance):
-    """Root of the mean squared error, taken batch by batch."""
+    """Root of the mean squared error; the mean of the roots of the batches.
+
+    Parameters
+    ----------
+    name : str, optional
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+
+    Examples
+    --------
+    >>> metric = mx.metric.RMSE()
+    >>> metric.update([nd.array([1.0])], [nd.array([3.0])])
+    >>> round(float(metric.get()[1]), 4)
+    2.0
+    """
 
     default_name = "rmse"
 
@@ -72,7 +123,26 @@ class RMSE(_Distance):
 @alias("pearsonr")
 @register
 class PearsonCorrelation(EvalMetric):
-    """Correlation of labels and predictions: the mean over batches, or "micro" of all values."""
+    """Correlation of labels and predictions.
+
+    Parameters
+    ----------
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+    average : str
+        macro: mean over batches; micro: over all samples.
+
+    Examples
+    --------
+    >>> metric = mx.metric.PearsonCorrelation()
+    >>> metric.update([nd.array([1, 2, 3])], [nd.array([2, 4, 6])])
+    >>> round(float(metric.get()[1]), 4)
+    1.0
+    """
 
     def __init__(
         self,

@@ -17,7 +17,32 @@ State = tuple[NDArray, ...]
 @in_one_call
 @register
 class Adam(WithMoments, ByOperator):
-    """Steps by the running mean of gradients over the root of that of their squares."""
+    """Adam: the mean of gradients divided by the root of the mean of their squares.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    beta1 : float
+        Decay of the mean of gradients.
+    beta2 : float
+        Decay of the mean of squared gradients.
+    epsilon : float
+        Added to the divisor.
+    lazy_update : bool
+        Whether a row_sparse gradient leaves the rows that it lacks unchanged.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.Adam(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -48,7 +73,28 @@ class Adam(WithMoments, ByOperator):
 
 @register
 class Adamax(PerWeight):
-    """Adam with the largest gradient in place of the root: Kingma and Ba 2015, section 7."""
+    """Adam with the largest gradient as divisor (Kingma and Ba 2015, section 7).
+
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    beta1 : float
+        Decay of the mean of gradients.
+    beta2 : float
+        Decay of the largest gradient.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.Adamax(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -79,9 +125,33 @@ class Adamax(PerWeight):
 
 @register
 class Nadam(WithMoments):
-    """Adam with Nesterov's momentum: Dozat 2016.
+    """Adam with Nesterov's momentum (Dozat 2016).
 
-    The momentum's schedule is one for all weights: each update of any of them goes on in it.
+    The schedule of the momentum is shared by all weights: each update advances it.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    beta1 : float
+        Decay of the mean of gradients.
+    beta2 : float
+        Decay of the mean of squared gradients.
+    epsilon : float
+        Added to the divisor.
+    schedule_decay : float
+        Decay of the schedule of the momentum.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.Nadam(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.8944], dtype=float32)
     """
 
     def __init__(
@@ -120,7 +190,24 @@ class Nadam(WithMoments):
 @in_one_call
 @register
 class AdaGrad(ByOperator):
-    """Steps by the gradient over the root of the sum of its squares."""
+    """AdaGrad: the gradient divided by the root of the sum of its squares.
+
+    Parameters
+    ----------
+    eps : float
+        Added to the divisor.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.AdaGrad(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
+    """
 
     def __init__(self, eps: float = 1e-7, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
@@ -157,10 +244,33 @@ class AdaGrad(ByOperator):
 @in_one_call
 @register
 class RMSProp(ByOperator):
-    """Steps by the gradient over the root of the running mean of its squares.
+    """RMSProp: the gradient divided by the root of the mean of its squares.
 
-    ``centered``: over the root of its variance, with momentum ``gamma2``. ``clip_weights`` bounds
-    the weights themselves.
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    gamma1 : float
+        Decay of the mean of squared gradients.
+    gamma2 : float
+        Momentum of the centered variant.
+    epsilon : float
+        Added to the divisor.
+    centered : bool
+        Whether the divisor is the root of the variance.
+    clip_weights : float, optional
+        Bound of each weight.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.RMSProp(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.6838], dtype=float32)
     """
 
     def __init__(
@@ -199,7 +309,26 @@ class RMSProp(ByOperator):
 @in_one_call
 @register
 class AdaDelta(ByOperator):
-    """Steps of the size that earlier ones had, without a learning rate: Zeiler 2012."""
+    """AdaDelta: steps in the size of earlier steps, without a learning rate (Zeiler 2012).
+
+    Parameters
+    ----------
+    rho : float
+        Decay of the means of squared gradients and steps.
+    epsilon : float
+        Added to the divisor.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.AdaDelta())
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.99], dtype=float32)
+    """
 
     def __init__(
         self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Unpack[RatedArgs]
@@ -243,7 +372,28 @@ class AdaDelta(ByOperator):
 @in_one_call
 @register
 class Ftrl(ByOperator):
-    """Follow the regularized leader: weights that matter little become 0."""
+    """Follow the regularized leader: weights with little influence become 0.
+
+    Parameters
+    ----------
+    lamda1 : float
+        Factor of the L1 regularization.
+    learning_rate : float
+        Learning rate.
+    beta : float
+        Added to the root of the sum of squares.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.Ftrl(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.5997], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -271,7 +421,28 @@ class Ftrl(ByOperator):
 
 @register
 class FTML(PerWeight):
-    """Follow the moving leader."""
+    """Follow the moving leader.
+
+    Parameters
+    ----------
+    beta1 : float
+        Decay of the state.
+    beta2 : float
+        Decay of the mean of squared gradients.
+    epsilon : float
+        Added to the divisor.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.FTML(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
+    """
 
     def __init__(
         self,

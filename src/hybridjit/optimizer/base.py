@@ -60,11 +60,35 @@ class RatedArgs(OptimizerArgs, total=False):
 
 
 class Optimizer:
-    """Base of all optimizers; a subclass overrides ``create_state`` and ``update``.
+    """Base of all optimizers. A subclass overrides ``create_state`` and ``update``.
 
-    ``param_idx2name`` gives parameters names, by which ``lr_mult`` and ``wd_mult`` find them;
-    ``param_dict`` gives the parameters themselves. ``learning_rate`` left out is 0.01, or the
-    scheduler's.
+    Parameters
+    ----------
+    rescale_grad : float
+        Factor of gradients; a Trainer sets it to 1 / batch size.
+    param_idx2name : dict, optional
+        Names of parameters by index, for ``set_lr_mult`` and ``set_wd_mult``.
+    wd : float
+        Weight decay: its product with the weight is added to the gradient.
+    clip_gradient : float, optional
+        Bound of each gradient element after rescaling.
+    learning_rate : float, optional
+        Learning rate; by default 0.01, or that of the scheduler.
+    lr_scheduler : LRScheduler, optional
+        Schedule of the learning rate.
+    sym : Symbol, optional
+        Graph whose variables have attributes ``lr_mult`` and ``wd_mult``.
+    begin_num_update : int
+        Number of updates before the first.
+    multi_precision : bool
+        Whether a float32 copy of float16 weights is updated.
+    param_dict : dict, optional
+        Parameters by index, whose ``lr_mult`` and ``wd_mult`` apply.
+
+    Examples
+    --------
+    >>> mx.optimizer.create("sgd", learning_rate=0.1).learning_rate
+    0.1
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}

@@ -41,9 +41,25 @@ def descend(
 @in_one_call
 @register
 class SGD(WithMomentum, WithCopy, ByOperator):
-    """w -= lr (g + wd w), with ``momentum`` along a running sum.
+    """Gradient descent: w -= lr (g + wd w), with momentum along a running sum.
 
-    With ``lazy_update`` a row_sparse gradient leaves the rows that it does not have as they are.
+    Parameters
+    ----------
+    momentum : float
+        Decay of the previous step; 0: none.
+    lazy_update : bool
+        Whether a row_sparse gradient leaves the rows that it lacks unchanged.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.SGD(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.8], dtype=float32)
     """
 
     def __init__(
@@ -77,7 +93,24 @@ class ccSGD(SGD):  # noqa: N801 (MXNet's name)
 @in_one_call
 @register
 class NAG(WithMomentum, WithCopy, ByOperator):
-    """Nesterov's accelerated gradient; without momentum, gradient descent."""
+    """Nesterov's accelerated gradient; without momentum, gradient descent.
+
+    Parameters
+    ----------
+    momentum : float
+        Decay of the previous step; 0: none.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.NAG(learning_rate=0.1, momentum=0.9))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.62], dtype=float32)
+    """
 
     def __init__(self, momentum: float = 0.0, **kwargs: Unpack[RatedArgs]) -> None:
         super().__init__(**kwargs)
@@ -99,9 +132,27 @@ class NAG(WithMomentum, WithCopy, ByOperator):
 @in_one_call
 @register
 class Signum(WithMomentum, ByOperator):
-    """Steps of fixed size along the sign of the momentum, or against that of the gradient.
+    """Steps of fixed size along the sign of the momentum, or of the negative gradient.
 
-    ``wd_lh`` is a weight decay beside the gradient; it takes momentum.
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    momentum : float
+        Decay of the previous step; 0: none.
+    wd_lh : float
+        Weight decay that is applied to the weight directly; it needs momentum.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.Signum(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
     """
 
     def __init__(
@@ -141,7 +192,26 @@ class Signum(WithMomentum, ByOperator):
 
 @register
 class DCASGD(PerWeight):
-    """Gradient descent that makes up for gradients of an older weight: Zheng et al., ICML 2017."""
+    """Gradient descent with delay compensation (Zheng et al., ICML 2017).
+
+    Parameters
+    ----------
+    momentum : float
+        Decay of the previous step; 0: none.
+    lamda : float
+        Factor of the compensation.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.DCASGD(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.8], dtype=float32)
+    """
 
     def __init__(
         self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Unpack[RatedArgs]

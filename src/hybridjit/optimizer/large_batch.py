@@ -33,7 +33,36 @@ from .descent import descend
 
 @register
 class LAMB(WithMoments):
-    """Adam's direction, of the weight's own length: You et al., ICLR 2020."""
+    """LAMB: Adam's direction, scaled by the norm of the weight (You et al., ICLR 2020).
+
+    Parameters
+    ----------
+    learning_rate : float
+        Learning rate.
+    beta1 : float
+        Decay of the mean of gradients.
+    beta2 : float
+        Decay of the mean of squared gradients.
+    epsilon : float
+        Added to the divisor.
+    lower_bound : float, optional
+        Lower bound of the weight's norm.
+    upper_bound : float, optional
+        Upper bound of the weight's norm.
+    bias_correction : bool
+        Whether means are divided by 1 - beta^t.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.LAMB(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9], dtype=float32)
+    """
 
     def __init__(
         self,
@@ -85,9 +114,31 @@ class LAMB(WithMoments):
 
 @register
 class LARS(WithMomentum, WithCopy):
-    """Gradient descent at rates by the norms of weights and gradients: You et al. 2017.
+    """LARS: gradient descent at rates from the norms of weights and gradients (You et al. 2017).
 
-    ``momentum_correction`` scales the momentum as the learning rate changes.
+    Parameters
+    ----------
+    momentum : float
+        Decay of the previous step; 0: none.
+    lazy_update : bool
+        Whether a row_sparse gradient leaves the rows that it lacks unchanged.
+    eta : float
+        Factor of the rates.
+    eps : float
+        Added to the divisor.
+    momentum_correction : bool
+        Whether the momentum is scaled when the learning rate changes.
+    **kwargs
+        Arguments of :class:`Optimizer`: ``learning_rate``, ``wd``, ``clip_gradient``,
+        ``lr_scheduler`` ...
+
+    Examples
+    --------
+    >>> step = mx.optimizer.get_updater(mx.optimizer.LARS(learning_rate=0.1))
+    >>> weight = nd.array([1.0])
+    >>> step(0, nd.array([2.0]), weight)  # index, gradient, weight
+    >>> weight.asnumpy().round(4)
+    array([0.9999], dtype=float32)
     """
 
     def __init__(
