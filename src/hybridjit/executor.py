@@ -366,7 +366,8 @@ def evaluate(symbol: Symbol, ctx: Context | None, args: Mapping[str, NDArray]) -
     """The outputs for these arrays, without compiling. Raises ValueError when one is missing."""
     aux = {name: args[name] for name in symbol.list_auxiliary_states() if name in args}
     with autograd.predict_mode():
-        return bind(symbol, ctx, args, aux).interpreted()
+        found = bind(symbol, ctx, args, aux).interpreted()
+    return [y._of_kind(NDArray) for y in found]
 
 
 def simple_bind(

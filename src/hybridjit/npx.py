@@ -49,7 +49,7 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
     return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
 
 
-def constraint_check(x: Any, msg: str) -> Any:
+def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
     """True if all elements of a bool array are; raises ValueError with ``msg`` else."""
     return FRONT.op("_npx_constraint_check", x, msg=msg)
 

@@ -26,11 +26,6 @@ _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit has no operato
 _RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
 _DECODES = "is not there: use mx.image.imdecode"
 _LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
-_DATASETS = (
-    "fetches a data set, and hybridjit fetches nothing: read its files with "
-    "gluon.data.vision.MNIST and its kin"
-)
-_TESTS = "is a tool of MXNet's own tests: write it in the test that needs it"
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's docs/internals/adding.md says"
@@ -47,7 +42,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
     (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
-    (["test_utils"], ["new_*_matrix_*"], _TESTS),
     (
         ["nd.contrib", "sym.contrib"],
         ["quantize*", "dequantize", "requantize", "intgemm_*"],

@@ -94,6 +94,7 @@ class CachedGraph:
         self.by_stored = any(param.stype != "default" for param in params.values())
         self.options = Options.of(flags)
         self.name = name
+        self.kind: type[NDArray] | None = None  # the class of the results; None: of the inputs
         self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size"))
@@ -132,12 +133,13 @@ class CachedGraph:
         if FLAGS.training or FLAGS.recording:
             if self.by_rows:
                 return self._interpret(arrays)  # compiled code makes dense gradients
-            return self.training(self._named(arrays), arrays[0].context)
+            made = self.training(self._named(arrays), arrays[0].context)
+            return made if self.kind is None else [y._of_kind(self.kind) for y in made]
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         inputs = [array._data for array in arrays]
         if entry is None or not entry.fits(inputs):
             entry = self._entry_for(arrays)
-        ctx, kind = arrays[0]._ctx, arrays[0]._plain
+        ctx, kind = arrays[0]._ctx, self.kind or arrays[0]._plain
         return [kind(output, ctx) for output in entry.executable(inputs)]
 
     def call_one(self, x: NDArray) -> NDArray:
@@ -155,7 +157,8 @@ class CachedGraph:
             or (HOOK.run is not None and self._is_sparse((x,)))
         ):
             return self((x,))[0]
-        return x._plain(entry.executable.output_for(data), x._ctx)  # type: ignore[no-any-return]
+        kind = self.kind or x._plain
+        return kind(entry.executable.output_for(data), x._ctx)  # type: ignore[no-any-return]
 
     def _is_sparse(self, arrays: Sequence[NDArray]) -> bool:
         """Whether an input or a parameter is sparse: compiled code reads dense arrays."""
@@ -279,7 +282,8 @@ class CachedGraph:
         types = self._checked_types(named)
         ctx = arrays[0].context
         found = interpret_nodes(self.outputs, named, types, ctx, self.monitor)
-        return [y._of_kind(arrays[0]._plain) for y in found]
+        kind = self.kind or arrays[0]._plain
+        return [y._of_kind(kind) for y in found]
 
     def _named(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """Every variable's array: the inputs, and the parameters that are none of them."""

@@ -29,6 +29,7 @@ from ..nd.interpreter import Monitor
 from ..nd.memory import DENSE_KINDS
 from ..options import Flag, Options
 from ..recording import FLAGS
+from ..shapes import is_np_array
 from ..sym import Symbol
 from ..types import DType, TensorType, type_of
 from ..unwinding import holding, restoring
@@ -40,13 +41,15 @@ from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
 from .structure import Format, Nested, flatten, regroup, same_arguments, tensors_in
-from .trace import Trace, as_mode, trace
+from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
     from .. import verification
+    from ..np import arrays as numpy_mode
     from . import bound, hybrid, training
 else:  # what no block needs that runs line by line: the compiler comes with each of them
     verification = Late("..verification", __package__)
+    numpy_mode = Late("..np.arrays", __package__)
     bound, hybrid, training = (Late(f".{n}", __package__) for n in ("bound", "hybrid", "training"))
 
 # Held while a block is traced: two threads may make the first call to one net.
@@ -343,7 +346,10 @@ class HybridBlock(Block):
             except DeferredInitializationError:
                 self._finish_own_params(args)
                 params = {name: p.data(ctx) for name, p in self._reg_params.items()}
-            return self.hybrid_forward(nd, *args, **params)
+            found = self.hybrid_forward(nd, *args, **params)
+        if isinstance(found, (tuple, list)) and is_np_array():
+            mode_of(list(tensors_in(found)))
+        return found
 
     @restoring(OPEN, NAMES)
     def forward_symbols(self, *args: object) -> Nested:
@@ -385,6 +391,7 @@ class HybridBlock(Block):
                 self._finish_as_it_says(args, used)
             graph = hybrid.CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
+            graph.kind = _kind_of(traced.mode)
             graph.compiled &= self._is_compiled
             _warn_unused(traced, params)
             arity = len(traced.inputs)
@@ -541,6 +548,11 @@ class HybridBlock(Block):
             raise ValueError('Must specify "backend" to optimize_for')
         self.hybridize(True, backend, clear, **flags)
         self._build((x, *args))
+
+
+def _kind_of(mode: str) -> type[NDArray] | None:
+    """The class of the results of a block that was traced with symbols of this kind."""
+    return None if not mode else NDArray if mode == "nd" else numpy_mode.ndarray
 
 
 def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .. import sym
 from ..ir.node import Output
+from ..nd import NDArray
 from ..records import dataclass
 from ..shapes import is_np_array
 from ..sym import Symbol
@@ -28,12 +29,14 @@ class Trace:
     inputs      variables, in the order of the flattened arguments without Nones
     in_format   the format of the list of arguments
     out_format  the format of the result
+    mode        "np" or "nd": the kind of its results; "" is that of the arguments
     """
 
     inputs: tuple[Symbol, ...]
     outputs: tuple[Output, ...]
     in_format: Format
     out_format: Format
+    mode: str = ""
 
     @property
     def input_names(self) -> list[str]:
@@ -41,7 +44,7 @@ class Trace:
         return [str(symbol.name) for symbol in self.inputs]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.inputs, self.symbol, self.in_format, self.out_format)
+        return _restored, (self.inputs, self.symbol, self.in_format, self.out_format, self.mode)
 
     @property
     def symbol(self) -> Symbol:
@@ -50,9 +53,13 @@ class Trace:
 
 
 def _restored(
-    inputs: tuple[Symbol, ...], symbol: Symbol, in_format: Format, out_format: Format
+    inputs: tuple[Symbol, ...],
+    symbol: Symbol,
+    in_format: Format,
+    out_format: Format,
+    mode: str = "",
 ) -> Trace:
-    return Trace(inputs, symbol.outputs, in_format, out_format)
+    return Trace(inputs, symbol.outputs, in_format, out_format, mode)
 
 
 def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
@@ -72,7 +79,18 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
         way = f": {name}.hybrid_forward returned None, not its results" if result is None else ""
         raise TypeError(f"Expected a list of symbols as input{way}")
     outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
-    return Trace(inputs, outputs, in_format, out_format)
+    return Trace(inputs, outputs, in_format, out_format, mode_of(flat_result))
+
+
+def mode_of(results: Sequence[object]) -> str:
+    """The kind of symbols or arrays, "np" or "nd". Raises TypeError for both at once."""
+    are_classic = {type(x) in (Symbol, NDArray) for x in results}
+    if len(are_classic) > 1:
+        raise TypeError(
+            "the results of a block are all arrays of NumPy mode or all classic ones: convert "
+            "some with as_np_ndarray() or as_nd_ndarray()"
+        )
+    return "nd" if True in are_classic else "np"
 
 
 def as_mode(symbol: Symbol) -> Symbol:

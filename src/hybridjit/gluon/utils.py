@@ -16,7 +16,7 @@ from ..formats.atomic import require_name
 from ..late import Late
 from ..nd import NDArray
 from ..opening import open_file
-from ..shapes import is_np_shape, partial_shape
+from ..shapes import is_np_array, is_np_shape, partial_shape
 from ..types import is_known_shape
 from .hooks import HookHandle
 
@@ -73,7 +73,11 @@ def split_and_load(
 ) -> list[NDArray]:
     """One part of ``data`` (NDArray or NumPy) on each context."""
     if not isinstance(data, NDArray):
-        data = nd.array(np.asarray(data), ctx=ctx_list[0])
+        source = np.asarray(data)
+        dtype = source.dtype if is_np_array() else None  # NumPy mode keeps the element type
+        array = nd.array(source, ctx=ctx_list[0], dtype=dtype)
+        data = array.as_np_ndarray() if is_np_array() else array
+    assert isinstance(data, NDArray)
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     parts = split_data(data, len(ctx_list), batch_axis, even_split)

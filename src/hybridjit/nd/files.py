@@ -24,6 +24,7 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
     cannot be written.
     """
     _require_name(fname)
+    _refuse_numpy_mode(data)
     if isinstance(data, NDArray):
         params.save(fname, [data._on_file()])
     elif isinstance(data, dict):
@@ -67,6 +68,13 @@ def _as_array(found: params.AnyArray) -> NDArray:
     if isinstance(found, Stored):
         return sparse_arrays().wrapped(found, cpu())
     return NDArray(found, cpu())
+
+
+def _refuse_numpy_mode(data: object) -> None:
+    """Raises TypeError for arrays of NumPy mode, which ``npx.save`` writes."""
+    parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else [data]
+    if any(isinstance(part, NDArray) and part._plain is not NDArray for part in parts):
+        raise TypeError("cannot save mxnet.numpy.ndarray using mxnet.ndarray.save; use npx.save")
 
 
 def _require_name(fname: object) -> None:

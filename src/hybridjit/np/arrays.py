@@ -18,9 +18,10 @@ from ..late import Late
 from ..nd.memory import DENSE_KINDS, _restored, dtype_of
 from ..nd.ndarray import NDArray, invoke
 from ..ops.casting import convert
+from ..ops.namespace import FLUENT
 from ..ops.registry import lookup
 from ..recording import FLAGS
-from ..types import DType, Sizes, shape_text
+from ..types import DType, Sizes, product, shape_text
 from .indexing import is_masked, normal_key
 from .printing import text_of
 
@@ -52,7 +53,9 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return str(self._data)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return (
+            format(self.item(), spec) if spec and not self.ndim else object.__format__(self, spec)
+        )
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -89,10 +92,6 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         if not args and self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self._data.item(*args)
-
-    def asscalar(self) -> NoReturn:
-        """Raises AttributeError: arrays of NumPy mode have ``item``."""
-        _no_attribute("asscalar")
 
     def tolist(self) -> Any:
         """The elements as nested lists; a number for a zero-dim array."""
@@ -135,7 +134,12 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
 
     def as_in_ctx(self, ctx: Context) -> ndarray:
         """Itself if it is there already, else a copy."""
-        return self.as_in_context(ctx)
+        return super().as_in_context(ctx)
+
+    def as_in_context(self, context: Context) -> ndarray:
+        """Another array on the same memory if it is there already, else a copy."""
+        found = super().as_in_context(context)
+        return self._same_memory(self._entry) if found is self else found
 
     def copy(self: Self, order: str = "C") -> Self:
         """The same values in memory of their own. Raises NotImplementedError for other orders."""
@@ -208,10 +212,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Python's operators
 
     def __neg__(self) -> ndarray:
-        return invoke(lookup("_npi_negative"), (self,), {})
-
-    def __pos__(self) -> ndarray:
-        return self.copy()
+        return _pair("_npi_multiply", self, -1.0)
 
     def __invert__(self) -> ndarray:
         return invoke(lookup("_npi_bitwise_not"), (self,), {})
@@ -342,6 +343,8 @@ def _operand(x: Any) -> ndarray:
     """``x``, the operand of a product. Raises TypeError or AssertionError for other objects."""
     if isinstance(x, ndarray):
         return x
+    if x is None:
+        raise MXNetError("a matrix product takes two arrays, got None")
     if isinstance(x, NDArray):
         raise TypeError(
             "this is a numpy operator which can only accept MXNet numpy ndarrays, while received "
@@ -373,8 +376,10 @@ def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
     if array.dtype.kind not in "iufb":
         raise TypeError(f"assignment takes numbers, got {value!r} of type {type(value)}")
     place = target[key].shape
-    limit = 1 if is_masked(key) and len(key) == 1 else len(place)
-    if array.ndim > max(limit, 1 if not place else limit) or not _fits(array.shape, place):
+    if is_masked(key) and not product(place):
+        return target.dtype.type(0)  # there is no element to write
+    is_mask = is_masked(key) and len(key) == 1
+    if (is_mask and array.ndim > 1) or not _fits(array.shape, place):
         raise ShapeError(
             f"values of shape {shape_text(array.shape)} are not broadcastable to the destination "
             f"of shape {shape_text(place)}"
@@ -389,8 +394,16 @@ def _fits(shape: Sequence[int], place: Sequence[int]) -> bool:
     return all(size == 1 for size in shape[: max(lead, 0)]) and all(a in (1, b) for a, b in pairs)
 
 
-def _no_attribute(name: str) -> NoReturn:
-    raise AttributeError(f"mxnet.numpy.ndarray object has no attribute {name}")
+class _Absent:
+    """A method of classic arrays that arrays of NumPy mode do not have."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(
+            f"mxnet.numpy.ndarray object has no attribute {self._name}: use a function of np or npx"
+        )
 
 
 # Methods that are functions of mx.np with the array as the first argument.
@@ -398,8 +411,15 @@ METHODS = """all any argmax argmin argsort clip cumsum dot max mean min nonzero 
 std sum swapaxes take var"""
 
 
+# Methods of classic arrays that MXNet's arrays of NumPy mode refuse.
+_CLASSIC = [*FLUENT, "asscalar", "diag", "split_v2", "tostype"]
+
+
 def add_methods(functions: Callable[[str], Any]) -> None:
     """Give the class its methods; called once, by the module of the functions."""
+    for name in _CLASSIC:
+        if name not in vars(ndarray):
+            setattr(ndarray, name, _Absent(name))
     for name in METHODS.split():
         setattr(ndarray, name, _method(name, functions(name)))
 

@@ -47,6 +47,19 @@ def _msort(a: Any) -> Any:
     return onp.sort(a, axis=0)
 
 
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    found = onp.count_nonzero(a, axis, keepdims=keepdims)
+    return int(found) if onp.ndim(found) == 0 else found
+
+
+def _trim_zeros(filt: Any, trim: Any = "fb") -> Any:
+    if onp.ndim(filt) == 0:
+        raise TypeError("trim_zeros takes an array with one axis, got a scalar")
+    if onp.ndim(filt) != 1 and onp.size(filt):
+        raise ValueError("trim_zeros takes an array with one axis")
+    return onp.trim_zeros(filt, trim) if onp.ndim(filt) == 1 else filt
+
+
 # Names that newer versions of NumPy do not have.
 _DROPPED: dict[str, Callable[..., Any]] = {
     "alltrue": _alltrue,
@@ -103,6 +116,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     """The functions of ``mx.np`` that run official NumPy."""
     made = {name: getattr(onp, name, None) for name in NAMES}
     found = {name: function for name, function in made.items() if function is not None}
+    found.update(count_nonzero=_count_nonzero, trim_zeros=_trim_zeros)
     return {name: fallback(name, f) for name, f in {**found, **_DROPPED}.items()}
 
 

@@ -24,8 +24,14 @@ def save(file: str, arr: Any) -> None:
     parts = arr.values() if isinstance(arr, dict) else [arr] if isinstance(arr, ndarray) else arr
     if not all(isinstance(part, ndarray) for part in parts):
         raise TypeError("only arrays of NumPy mode can be saved")
+    if isinstance(arr, dict):
+        classic: Any = {name: part.as_nd_ndarray() for name, part in arr.items()}
+    elif isinstance(arr, list):
+        classic = [part.as_nd_ndarray() for part in arr]
+    else:
+        classic = arr.as_nd_ndarray()
     with np_shape(True if not is_np_shape() else None):
-        files.save(file, arr)
+        files.save(file, classic)
 
 
 def load(file: str) -> Any:

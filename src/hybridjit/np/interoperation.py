@@ -8,8 +8,13 @@ import numpy as onp
 
 from ..late import Late
 from .arrays import ndarray
+from .fallback import fallback
 
 functions: Any = Late("..np", __package__)  # complete when a function of official NumPy runs
+
+
+# Ufuncs that Python's operators of official numbers and arrays call; mx.np has no such functions.
+_OF_NUMBERS = ("floor_divide", "left_shift", "right_shift")
 
 
 def _function(func: Any) -> Any:
@@ -23,6 +28,8 @@ def _function(func: Any) -> Any:
 def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """The answer to ``__array_function__``. Raises TypeError where there is no such function."""
     found = _function(func)
+    if func is onp.histogram or (found is None and func.__module__ == "numpy.fft"):
+        found = fallback(func.__name__, func)  # bins without a range, complex results
     if found is None:
         module = getattr(func, "__module__", "numpy")
         raise TypeError(
@@ -39,6 +46,9 @@ def call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     if method != "__call__":
         raise TypeError(f"ufunc {ufunc.__name__} has no method {method} for mxnet.numpy.ndarray")
     found = _function(ufunc)
+    if found is None and ufunc.__name__ in _OF_NUMBERS:
+        inputs = tuple(x.item() if isinstance(x, onp.generic) else x for x in inputs)
+        found = fallback(ufunc.__name__, ufunc)
     if found is None:
         raise TypeError(f"no implementation found for ufunc {ufunc.__name__!r}")
     out = kwargs.pop("out", None)

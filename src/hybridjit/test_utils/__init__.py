@@ -8,6 +8,7 @@ from ..context import Context, current_context, set_default_context
 from ..late import arrived as _arrived
 from ..nd import array
 from ..sym import Symbol
+from ..util import getenv, setenv, use_np
 from .comparing import (
     almost_equal,
     assert_allclose,
@@ -68,6 +69,16 @@ from .gradients import (
     default_numeric_eps,
     numeric_grad,
 )
+from .matrices import (
+    effective_dtype,
+    has_tvm_ops,
+    is_op_runnable,
+    new_matrix_with_real_eigvals_2d,
+    new_matrix_with_real_eigvals_nd,
+    new_orthonormal_matrix_2d,
+    new_sym_matrix_with_real_eigvals_2d,
+    new_sym_matrix_with_real_eigvals_nd,
+)
 from .optimizers import compare_ndarray_tuple, compare_optimizer
 from .running import (
     check_gluon_hybridize_consistency,
@@ -117,6 +128,7 @@ __all__ = [
     "discard_stderr",
     "download",
     "download_model",
+    "effective_dtype",
     "environment",
     "gen_buckets_probs_with_ppf",
     "get_atol",
@@ -129,18 +141,26 @@ __all__ = [
     "get_rtol",
     "get_tols",
     "get_zip_data",
+    "getenv",
+    "has_tvm_ops",
     "is_aarch64_run",
+    "is_op_runnable",
     "list_gpus",
     "mean_check",
+    "new_matrix_with_real_eigvals_2d",
+    "new_matrix_with_real_eigvals_nd",
+    "new_orthonormal_matrix_2d",
+    "new_sym_matrix_with_real_eigvals_2d",
+    "new_sym_matrix_with_real_eigvals_nd",
     "np",
     "np_reduce",
     "numeric_grad",
     "rand_coord_2d",
     "rand_ndarray",
-    "rand_sparse_ndarray",
     "rand_shape_2d",
     "rand_shape_3d",
     "rand_shape_nd",
+    "rand_sparse_ndarray",
     "random_arrays",
     "random_sample",
     "random_uniform_arrays",
@@ -150,8 +170,10 @@ __all__ = [
     "same_array",
     "same_symbol_structure",
     "set_default_context",
+    "setenv",
     "shuffle_csr_column_indices",
     "simple_forward",
+    "use_np",
     "var_check",
     "verify_generator",
 ]

@@ -18,6 +18,9 @@ import numpy as np
 from ... import nd
 from ...context import Context, cpu_pinned
 from ...nd import NDArray
+from ...shapes import is_np_array
+from ...util import np_array, np_shape
+from ..parameter.single import as_mode
 from .sampler import BatchSampler, Elements, RandomSampler, Sample, Sampler, SequentialSampler
 
 Batch: TypeAlias = Any  # what is made of samples: an NDArray, or lists of them of any depth
@@ -33,7 +36,7 @@ def default_batchify_fn(data: Sequence[Sample]) -> Batch:
     if isinstance(data[0], tuple):
         return [default_batchify_fn(part) for part in zip(*data)]
     stacked = np.asarray(data)
-    return nd.array(stacked, dtype=stacked.dtype)
+    return as_mode(nd.array(stacked, dtype=stacked.dtype))
 
 
 default_mp_batchify_fn = default_batchify_fn
@@ -194,14 +197,18 @@ class DataLoader:
 
 
 class _Make:
-    """The batch of some indices."""
+    """The batch of some indices, in the mode of the thread that made it."""
 
     def __init__(self, dataset: Elements, batchify: Callable[[Sequence[Sample]], Batch]) -> None:
         self._dataset = dataset
         self._batchify = batchify
+        self._is_numpy = is_np_array()
 
     def __call__(self, indices: Sequence[int]) -> Batch:
-        return self._batchify([self._dataset[i] for i in indices])
+        if self._is_numpy == is_np_array():
+            return self._batchify([self._dataset[i] for i in indices])
+        with np_shape(self._is_numpy or None), np_array(self._is_numpy):
+            return self._batchify([self._dataset[i] for i in indices])
 
 
 class _Round:

@@ -23,6 +23,7 @@ import numpy as np
 from ...context import cpu
 from ...errors import MXNetError
 from ...nd import NDArray
+from ...nd.memory import DENSE_KINDS
 from ...room import limit_text
 from .workers import failed, raised
 
@@ -108,12 +109,12 @@ def portable(error: BaseException) -> BaseException:
 
 
 class _Place(NamedTuple):
-    """An array in the message; ``of_numpy`` tells NumPy arrays from NDArrays."""
+    """An array in the message; ``kind`` is the class of an NDArray, None of a NumPy array."""
 
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
-    of_numpy: bool
+    kind: type[NDArray] | None
 
 
 def laid_out(value: object) -> Layout:
@@ -137,12 +138,14 @@ def _without_arrays(value: Any, arrays: list[np.ndarray], sizes: list[int]) -> A
     if type(value) is dict:
         return {key: _without_arrays(item, arrays, sizes) for key, item in value.items()}
     is_plain = type(value) is np.ndarray and not value.dtype.hasobject
-    if not (is_plain or type(value) is NDArray):
+    if not (is_plain or type(value) in DENSE_KINDS):
         return value
     array = np.ascontiguousarray(value if is_plain else value._data)
     if array.size == 0:
         return value
-    place = _Place(_aligned(sum(sizes)), value.shape, array.dtype, is_plain)
+    place = _Place(
+        _aligned(sum(sizes)), value.shape, array.dtype, None if is_plain else type(value)
+    )
     sizes.append(_aligned(array.nbytes))
     arrays.append(array)
     return place
@@ -169,7 +172,7 @@ def _with_arrays(value: object, memory: Any, start: int) -> Any:
     count = int(np.prod(value.shape))
     flat = np.frombuffer(memory, value.dtype, count, start + value.offset)
     array = flat.reshape(value.shape)
-    return array if value.of_numpy else NDArray(array, cpu())
+    return array if value.kind is None else value.kind(array, cpu())
 
 
 # ---- files of shared memory ---------------------------------------------------------------------

@@ -71,7 +71,7 @@ class _Value(Initializer):
         self._value = value
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        arr[:] = self._value
+        arr[:] = self._value._of_kind(arr._plain)
 
     def dumps(self) -> str:
         return f"Constant_{self._name}"

@@ -62,7 +62,7 @@ def _infer_softmax(
     for t in lengths:
         if t.dtype is not None and t.dtype.kind not in "iu":
             raise DTypeError(f"length takes integer types, got {t.dtype.name}")
-    if data.shape is not None:
+    if data.shape:
         axis = normalized_axis(axis, len(data.shape))
         others = data.shape[:axis] + data.shape[axis + 1 :]
         lengths = tuple(_lengths(t, others) for t in lengths)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as onp
 
+from ...errors import MXNetError
 from .frontend import NUMBERS, Group, context_of, dtype_name, sizes_of
 
 
@@ -189,6 +190,8 @@ class Draws(Group):
     ) -> Any:
         """Elements of an array, or integers below a number."""
         operands = [] if isinstance(a, (int, onp.integer)) else [a]
+        if isinstance(a, (list, tuple, onp.ndarray)):
+            raise MXNetError(f"choice draws from an array of NumPy mode or below an integer: {a}")
         if p is not None:
             if not isinstance(p, self._front.tensor):
                 raise AssertionError(f"p is an array of NumPy mode, got {type(p)}")

@@ -50,6 +50,7 @@ UNARY_NAMES, BINARY_NAMES = tuple(_UNARY), tuple(_BINARY)
 
 def _unary(name: str, op: str) -> Callable[..., Any]:
     official = getattr(onp, name)
+    is_float = name in ("floor", "ceil", "trunc")  # newer versions of NumPy keep bools
 
     def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
@@ -57,7 +58,7 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
         if isinstance(x, self._front.tensor):
             return self._op(op, x, out=_out_of(self, out))
         if isinstance(x, NUMBERS):
-            return official(x)
+            return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
         if isinstance(x, self._front.other):
             self._front.check(op, x)
         raise TypeError(f"type {type(x)} not supported")

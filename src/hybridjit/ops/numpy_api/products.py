@@ -94,7 +94,7 @@ class Linalg(Group):
     def _matrix_norm(self, x: Any, ord: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         flag = {None: -2, "fro": 1, "nuc": 2}.get(ord, -1)
         if flag == -1 and ord not in (1, -1, 2, -2, onp.inf, -onp.inf, "inf", "-inf"):
-            raise ValueError(f"Invalid norm order for matrices: {ord!r}")
+            raise MXNetError(f"Invalid norm order for matrices: {ord!r}")
         order = 2.0 if flag != -1 else float(ord)
         return self._op("_npi_norm", x, ord=order, axis=axis, keepdims=keepdims, flag=flag)
 

@@ -86,22 +86,54 @@ class Reductions(Group):
     def _extreme(self, op: str, a: Any, axis: Any, keepdims: bool, out: Any) -> Any:
         return self._op(op, a, axis=axes_of(axis), keepdims=keepdims, out=out)
 
-    def max(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def max(
+        self,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Largest over axes."""
+        _refuse_more("max", kwargs)
         return self._extreme("_np_max", a, axis, keepdims, out)
 
-    def min(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def min(
+        self,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Smallest over axes."""
+        _refuse_more("min", kwargs)
         return self._extreme("_np_min", a, axis, keepdims, out)
 
     amax, amin = max, min
 
-    def all(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def all(
+        self,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Whether all elements over axes are not 0."""
+        _refuse_more("all", kwargs)
         return self._extreme("_np_all", a, axis, keepdims, out)
 
-    def any(self, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def any(
+        self,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Whether any element over axes is not 0."""
+        _refuse_more("any", kwargs)
         return self._extreme("_np_any", a, axis, keepdims, out)
 
     sometrue = any
@@ -249,6 +281,11 @@ def _refuse(initial: Any, where: Any) -> None:
         raise MXNetError("initial is not supported yet: add it to the result")
     if where is not None:
         raise MXNetError("where is not supported: select the elements first")
+
+
+def _refuse_more(name: str, given: dict[str, Any]) -> None:
+    if given:
+        raise MXNetError(f"{name} has no argument {', '.join(given)}: use astype before or after")
 
 
 def _refuse_order(order: Any) -> None:

@@ -136,6 +136,8 @@ class Shapes(Group):
             raise ValueError(f"reflect_type is 'even', got {kind!r}")
         if not isinstance(constant, NUMBERS):
             raise TypeError(f"constant_values is one number, got {constant!r}")
+        if pad_width and all(isinstance(width, int) for width in pad_width):
+            pad_width = (pad_width,) * len(self._front.shape(x))
         pairs = tuple(tuple(pair) for pair in pad_width)
         return self._op(
             "_npi_pad", x, pad_width=pairs, mode=mode, constant_value=float(constant),
@@ -259,8 +261,7 @@ class Shapes(Group):
             raise ValueError(
                 "indices_or_sections must be either int, or tuple / list / set of ints"
             )
-        made = self._op(op, ary, squeeze_axis=False, **given, **attrs)
-        return made if isinstance(made, list) or self._front.is_symbolic else [made]
+        return self._front.several(op, ary, squeeze_axis=False, **given, **attrs)
 
     def hsplit(self, ary: Any, indices_or_sections: Any) -> Any:
         """Parts along axis 1, of vectors along axis 0."""

@@ -15,7 +15,7 @@ from ..casting import convert
 from ..nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..record import Traits
 from ..registry import lookup, register
-from ..rules import forward, normalized_axis
+from ..rules import ForwardRule, Types, forward, normalized_axis, same_dtype
 from ..tensor.primitives import broadcast, reshape, transpose
 from .forms import equal_type
 
@@ -59,6 +59,29 @@ def contracted(g: Builder[X], a: X, b: X, inner: Pairs) -> X:
 Axes = Callable[..., Pairs]
 
 
+def _completing(axes_of: Axes, rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
+    """``rule``, after unknown sizes were completed: the axes of a pair have one size."""
+    known = forward(rule)
+
+    def infer(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
+        a, b = ins
+        dtype = same_dtype(a, b) if None in (a.dtype, b.dtype) else None
+        a, b = (t.with_dtype(t.dtype or dtype) for t in ins)
+        if a.shape and b.shape and None in (*a.shape, *b.shape):
+            a, b = _completed(a, b, axes_of(a.shape, b.shape, **values))
+        return known((a, b), outs, **values)
+
+    return infer
+
+
+def _completed(a: TensorType, b: TensorType, inner: Pairs) -> tuple[TensorType, TensorType]:
+    assert a.shape is not None and b.shape is not None
+    left, right = list(a.shape), list(b.shape)
+    for i, j in zip(*inner):
+        left[i] = right[j] = left[i] if right[j] is None else right[j]
+    return a.with_shape(tuple(left)), b.with_shape(tuple(right))
+
+
 def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = False) -> None:
     """Register a product that sums over the pairs of axes that ``axes_of`` names."""
 
@@ -84,7 +107,8 @@ def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = 
             return mul(g, a, b)
         return contracted(g, a, b, axes_of(*dims, **values))
 
-    register(name, "a b", attrs, infer=forward(rule), ref=ref, expand=expand, doc=doc)
+    infer = _completing(axes_of, rule)
+    register(name, "a b", attrs, infer=infer, ref=ref, expand=expand, doc=doc)
 
 
 def _dot_axes(a: Shape, b: Shape) -> Pairs:
@@ -162,7 +186,7 @@ def _matrix_product(g: Builder[X], a: X, b: X) -> X:
 register(
     "_npi_matmul",
     "a b",
-    infer=forward(_matmul_rule),
+    infer=_completing(_dot_axes, _matmul_rule),
     ref=lambda a, b: np.asarray(np.matmul(a, b)),
     expand=_matrix_product,
     doc="Matrix product over the last two axes, broadcast over the others.",

@@ -415,12 +415,9 @@ def _refusing_bool(classic: str) -> Callable[..., tuple[Types, Types]]:
 for _name, _classic in {"add": "plus", "multiply": "mul", "power": "power"}.items():
     twin(f"_npi_{_name}_scalar", f"_{_classic}_scalar")
 twin("_npi_rpower_scalar", "_rpower_scalar")
-for _name, _classic in {
-    "subtract": "_minus",
-    "rsubtract": "_rminus",
-    "mod": "_mod",
-    "rmod": "_rmod",
-}.items():
+for _name in ("mod", "rmod"):
+    twin(f"_npi_{_name}_scalar", f"_{_name}_scalar")
+for _name, _classic in {"subtract": "_minus", "rsubtract": "_rminus"}.items():
     twin(f"_npi_{_name}_scalar", f"{_classic}_scalar", infer=_refusing_bool(f"{_classic}_scalar"))
 
 
@@ -492,6 +489,7 @@ def _with_number(
 ) -> None:
     """Register a form whose other operand is a number, held by the operand's element type."""
     op = lookup(pair)
+    is_floating = pair == "_npi_arctan2"
 
     def ref(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
         number = scalar_of(scalar, data.dtype) if data.dtype != BOOL else np.array(bool(scalar))
@@ -501,7 +499,10 @@ def _with_number(
         """f(x, number)  =>  f(x, an array of one number)"""
         t = g.type(data)
         number = _number(g, scalar, t, "number")
-        return g.op(op, number, data) if swapped else g.op(op, data, number)
+        if is_floating and t.dtype is not None and t.dtype.kind != "f":
+            number, data = (cast(g, x, FLOAT64, at="float") for x in (number, data))
+        sides = (number, data) if swapped else (data, number)
+        return cast(g, g.op(op, *sides), t.dtype)
 
     register(
         name,
@@ -515,18 +516,14 @@ def _with_number(
     )
 
 
-def _float(dtype: np.dtype) -> np.dtype:
-    return equal_float(dtype, dtype)
-
-
 def _numeric(dtype: np.dtype) -> np.dtype:
     return equal_number(dtype, dtype)
 
 
 for _name in ("arctan2", "copysign", "ldexp"):
-    _rule = _float if _name == "arctan2" else _numeric
-    _with_number(f"_npi_{_name}_scalar", f"_npi_{_name}", False, _rule, f"{_name} with a number.")
-    _with_number(f"_npi_r{_name}_scalar", f"_npi_{_name}", True, _rule, f"{_name} of a number.")
+    _pair_name = f"_npi_{_name}"
+    _with_number(f"_npi_{_name}_scalar", _pair_name, False, _numeric, f"{_name} with a number.")
+    _with_number(f"_npi_r{_name}_scalar", _pair_name, True, _numeric, f"{_name} of a number.")
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm"):
     _with_number(
         f"_npi_{_name}_scalar", f"_npi_{_name}", False, _integer, f"{_name} with a number."

@@ -56,7 +56,7 @@ def _distribution(
     slope: Slope | None,
     doc: str,
     *,
-    check: Callable[..., None] = lambda *values: None,
+    check: Callable[..., None] = lambda **values: None,
     dtype: str = "",
     batch: bool = False,
 ) -> None:
@@ -68,7 +68,7 @@ def _distribution(
         return tuple(f"input{i + 1}" for i in range(len(missing)))
 
     def rule(*arrays: TensorType, size: Shape | None, **attrs: Any) -> TensorType:
-        check(*(attrs[n] for n in names if attrs[n] is not None))
+        check(**{n: attrs[n] for n in names if attrs[n] is not None})
         shape = drawn_shape([t.dims for t in arrays], size, batch)
         return TensorType(shape, _require_float(attrs.get("dtype") or FLOAT32))
 
@@ -79,7 +79,7 @@ def _distribution(
     def ref(*arrays: np.ndarray, size: Shape | None, **attrs: Any) -> np.ndarray:
         shape = drawn_shape([x.shape for x in arrays], size, batch)
         values = given([x.astype(FLOAT64) for x in arrays], attrs)
-        check(*(v for v in values if isinstance(v, np.ndarray)))
+        check(**dict(zip(names, values)))
         return convert(np.asarray(draw(*values, shape)), attrs.get("dtype") or FLOAT32)
 
     def grad(
@@ -102,15 +102,15 @@ def _distribution(
     )
 
 
-def _positive(*values: Any) -> None:
+def _positive(**values: Any) -> None:
     """Raises ValueError for a parameter below 0."""
-    for value in values:
+    for value in values.values():
         if np.any(np.asarray(value) < 0):
             raise ValueError("the parameters of this distribution are not negative")
 
 
-def _scale_positive(*values: Any) -> None:
-    _positive(*values[-1:])
+def _scale_positive(scale: Any = 0.0, **others: Any) -> None:
+    _positive(scale=scale)
 
 
 def _as_array(g: Builder[X], x: X | float, like: X) -> X:
@@ -345,6 +345,8 @@ def _multinomial(
     *a: np.ndarray, n: int, pvals: tuple[float, ...] | None, size: Shape | None
 ) -> np.ndarray:
     odds = np.asarray(pvals if pvals is not None else a[0], FLOAT64)
+    if not odds.size:
+        return np.zeros((*(size or ()), 0), INT64)
     if (odds < 0).any() or odds[:-1].sum() > 1 + 1e-6:
         raise ValueError("pvals are probabilities whose sum is 1")
     whole = np.append(odds[:-1], max(1 - odds[:-1].sum(), 0.0))

@@ -234,13 +234,13 @@ def _spread_rule(
 def _variance(
     a: np.ndarray, axis: Shape | None, dtype: np.dtype | None, ddof: int, keepdims: bool
 ) -> np.ndarray:
-    """In double precision; 0 of no elements."""
+    """In double precision; NaN of no elements."""
     axes = axes_of(a.ndim, axis)
     wide = a.astype(FLOAT64)
     shape = kept_shape(a.shape, axes, keepdims)
     count = product(tuple(a.shape[i] for i in axes))
     if not axes or not count:
-        return np.zeros(shape)
+        return np.full(shape, 0.0 if count else np.nan)
     squares = np.square(wide - wide.mean(axis=axes, keepdims=True)).sum(axis=axes)
     return np.asarray(squares / np.float64(count - ddof)).reshape(shape)
 

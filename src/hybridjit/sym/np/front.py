@@ -31,6 +31,10 @@ class SymbolFrontend(Frontend):
         op = lookup(name)
         return made(op, hint_of(name), inputs, attrs)
 
+    def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
+        """A symbol for each result."""
+        return [_Symbol((output,)) for output in self.op(name, *inputs, **attrs).outputs]
+
 
 def hint_of(name: str) -> str:
     """What the nodes of an operator are named after."""
