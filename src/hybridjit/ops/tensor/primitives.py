@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
-from ...shapes import is_np_shape
 from ...symbolic import count_of, indices
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ..attrs import AttrValue, Declared
