@@ -31,8 +31,6 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
-    "_numpy_op_doc": ([], _LIBRARY),
-    "numpy_op_signature": (["_get_builtin_op"], _LIBRARY),
 }
 
 
