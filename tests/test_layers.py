@@ -65,6 +65,7 @@ LAYERS = [
     {"batch"},
     {"npx"},
     {
+        "numpy_op_signature",
         "cached_op",
         "contrib",
         "executor_manager",
