@@ -814,22 +814,42 @@ def sizes_in(item: Any) -> Iterator[Size]:
             yield from sizes_in(getattr(item, name))
 
 
-def with_values(item: Any, values: Mapping[tuple[object, ...], Any]) -> Any:
-    """The same with the value of each symbolic size, by its key."""
+Rebuild = Callable[[Sequence[int]], Any]
+
+
+def rebuilder(item: Any, places: Mapping[tuple[object, ...], int]) -> Rebuild | None:
+    """What makes the item of the values of its sizes, which are at ``places`` by their keys.
+
+    None for an item without a symbolic size, which stays the same object.
+    """
     if isinstance(item, Size):
-        return values[item.key]
+        return operator.itemgetter(places[item.key])
     if isinstance(item, tuple):
-        parts = [with_values(each, values) for each in item]
-        return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+        return _tuple_rebuilder(item, places)
     if not is_record(item):
-        return item
-    changed = {}
-    for name in fields_of(item):
-        before = getattr(item, name)
-        after = with_values(before, values)
-        if after is not before:
-            changed[name] = after
-    return replace(item, **changed)
+        return None
+    parts = {name: rebuilder(getattr(item, name), places) for name in fields_of(item)}
+    changed = {name: part for name, part in parts.items() if part is not None}
+    if not changed:
+        return None
+    return lambda values: replace(item, **{n: part(values) for n, part in changed.items()})
+
+
+def _tuple_rebuilder(
+    item: tuple[Any, ...], places: Mapping[tuple[object, ...], int]
+) -> Rebuild | None:
+    parts = [rebuilder(each, places) for each in item]
+    changed = [(i, part) for i, part in enumerate(parts) if part is not None]
+    if not changed:
+        return None
+
+    def rebuild(values: Sequence[int]) -> Any:
+        made = list(item)
+        for i, part in changed:
+            made[i] = part(values)
+        return type(item)(*made) if hasattr(item, "_fields") else tuple(made)
+
+    return rebuild
 
 
 def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
@@ -841,12 +861,14 @@ def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
     if not sizes:
         return function(item)
     scope = next(iter(sizes.values())).scope
-
-    def of(values: Sequence[int]) -> Any:
-        return function(with_values(item, dict(zip(sizes, values))))
-
     key = (name, str(item))
     if key not in scope.decisions:
+        rebuild = rebuilder(item, {size: i for i, size in enumerate(sizes)})
+        assert rebuild is not None
+
+        def of(values: Sequence[int], rebuild: Rebuild = rebuild) -> Any:
+            return function(rebuild(values))
+
         result = of([int(size.hint) for size in sizes.values()])
         scope.decisions[key] = Decision(name, tuple(sizes.values()), of, result)
     return scope.decisions[key].result

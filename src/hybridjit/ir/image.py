@@ -7,7 +7,7 @@ would put in those of its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -88,6 +88,40 @@ class KernelCall(NamedTuple):
     unfenced: int = 0
 
 
+class Tables(NamedTuple):
+    """An image's numbers as arrays, from which an instance is made without a loop in Python.
+
+    values   for each slot its number, or what is added to an address
+    bases    the bases of addresses that stay for an instance; ``of_base`` has for each slot which
+             of them, counted from 1, and 0 for a number
+    places   for each slot that a call fills: the number of an array, inputs before outputs, the
+             slot, and what is added to the array's address
+    kernels  names of kernels; ``rows`` has for each call which of them, its first slot and
+             ``unfenced``
+    """
+
+    values: np.ndarray
+    of_base: np.ndarray
+    bases: tuple[tuple[Base, int], ...]
+    places: np.ndarray
+    kernels: tuple[str, ...]
+    rows: np.ndarray
+
+    def slots(self, address: Callable[[Base, int], int]) -> np.ndarray:
+        """The arguments of all calls, with the addresses of the bases."""
+        addresses = np.fromiter((0, *(address(*base) for base in self.bases)), np.int64)
+        slots: np.ndarray = self.values + addresses[self.of_base]
+        return slots
+
+    def steps(self, addresses: Mapping[str, int], base: int) -> np.ndarray:
+        """A row for each call: its kernel's address, that of its arguments, and ``unfenced``."""
+        known = np.fromiter((addresses[name] for name in self.kernels), np.int64)
+        steps: np.ndarray = self.rows.copy()
+        steps[:, 0] = known[self.rows[:, 0]]
+        steps[:, 1] = base + 8 * self.rows[:, 1]
+        return steps
+
+
 @dataclass(frozen=True)
 class Image:
     """What a plan's kernels are called with.
@@ -114,3 +148,26 @@ class Image:
     scratch_bytes: int
     shared_bytes: int
     work: int
+
+    def tables(self, inputs: int) -> Tables:
+        """Its numbers as arrays, for a plan with so many inputs."""
+        values = np.array(self.slots, np.int64)
+        of_base = np.zeros(len(self.slots), np.intp)
+        bases: dict[tuple[Base, int], int] = {}
+        for slot, base, number, offset in self.relocations:
+            values[slot] = offset
+            of_base[slot] = 1 + bases.setdefault((base, number), len(bases))
+        places = [(number, slot, offset) for slot, number, offset in self.inputs]
+        places += [(inputs + number, slot, offset) for slot, number, offset in self.outputs]
+        kernels: dict[str, int] = {}
+        rows = [
+            (kernels.setdefault(c.kernel, len(kernels)), c.slot, c.unfenced) for c in self.calls
+        ]
+        return Tables(
+            values,
+            of_base,
+            tuple(bases),
+            np.array(places, np.int64).reshape(-1, 3),
+            tuple(kernels),
+            np.array(rows, np.int64).reshape(-1, 3),
+        )

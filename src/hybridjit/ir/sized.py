@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..records import dataclass, fields_of, replace
 from ..symbolic import Scope, Size, hint_of, value_of, values_function
 from ..types import TensorType, require_possible
 from .graph import Graph, Group, Use, Value, walk
-from .image import Image, KernelCall, Relocation
+from .image import Image, KernelCall, Tables
 from .plan import Buffer, Plan, Step, View
 
 Values = Mapping[str, int]
@@ -83,42 +83,61 @@ def has_symbolic_bind(graph: Graph) -> bool:
 
 
 class SizedPlan:
-    """A symbolic plan for the sizes of a call, computed part by part on first use.
+    """A symbolic plan for the sizes of a call, computed part by part when it is looked at.
 
-    It has the fields of :class:`Plan`; ``graph`` is the symbolic one with sized ``bind``.
+    It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes.
     """
 
-    def __init__(self, plan: Plan, values: Values, arena_bytes: int, outputs: Sequence[View]):
-        self._plan, self._values = plan, values
+    def __init__(
+        self, plan: Plan, values: Values, arena_bytes: int, outputs: Sequence[View], is_bound: bool
+    ) -> None:
+        self._plan, self._values, self._is_bound = plan, values, is_bound
         self.arena_bytes = arena_bytes
         self.outputs = tuple(outputs)
         self.live_bytes = plan.live_bytes
+        self.steps = _SizedSteps(plan.steps, values)
 
     @cached_property
     def graph(self) -> Graph:
-        bind = self._plan.graph.bind
-        if bind is None or not has_symbolic_bind(self._plan.graph):
-            return self._plan.graph
-        return replace(
-            self._plan.graph, bind=replace(bind, outputs=sized_uses(bind.outputs, self._values))
-        )
+        graph = self._plan.graph
+        if graph.bind is None or not self._is_bound:
+            return graph
+        uses = sized_uses(graph.bind.outputs, self._values)
+        return replace(graph, bind=replace(graph.bind, outputs=uses))
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         found: tuple[Buffer, ...] = sized(self._plan.buffers, self._values)
         return found
 
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(
-            replace(
-                step,
-                group=sized_group(step.group, self._values),
-                reads=sized(step.reads, self._values),
-                writes=sized(step.writes, self._values),
-            )
-            for step in self._plan.steps
-        )
+
+class _SizedSteps(Sequence[Step]):
+    """The steps of a symbolic plan, each for the sizes when it is asked for."""
+
+    def __init__(self, steps: Sequence[Step], values: Values) -> None:
+        self._steps, self._values = steps, values
+        self._known: dict[int, Step] = {}
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        if number not in self._known:
+            self._known[number] = _sized_step(self._steps[number], self._values)
+        return self._known[number]
+
+
+def _sized_step(step: Step, values: Values) -> Step:
+    group = sized_group(step.group, values)
+    reads, writes = sized((step.reads, step.writes), values)
+    return replace(step, group=group, reads=reads, writes=writes)
 
 
 def is_symbolic_plan(plan: Plan) -> bool:
@@ -153,6 +172,24 @@ class Repeat:
     high: Size
 
 
+class SizedImage:
+    """The image of a template for the sizes of a call. Its numbers are in :class:`Tables`."""
+
+    def __init__(self, image: Image, made: Tables, counts: tuple[int, ...], numbers: Sequence[int]):
+        self._tables = made
+        self.packed, self.flagged, self.counts = image.packed, image.flagged, counts
+        self.scratch_bytes, self.shared_bytes, self.work = numbers
+
+    def tables(self, inputs: int) -> Tables:
+        """Its numbers as arrays."""
+        return self._tables
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        names = self._tables.kernels
+        return tuple(KernelCall(names[kernel], *row) for kernel, *row in self._tables.rows.tolist())
+
+
 class Template:
     """A plan and its image with symbolic numbers, which become plain ones for given sizes.
 
@@ -167,114 +204,133 @@ class Template:
     ) -> None:  # fmt: skip
         self.plan, self.image = plan, image
         self.parameters = tuple(scope.symbols)
-        self._repeats, self._last = repeats, last
+        self.has_symbolic_bind = has_symbolic_bind(plan.graph)
+        self._last = last
+        first, added = self._columns(repeats)
+        plain = [0 if isinstance(n, Size) else n for n in first]
+        self._tables = _without_symbols(image, plain).tables(len(plan.graph.inputs))
+        self._first, symbolic = _split(first)
+        self._added, more = _split(added)
+        self._add = np.array([0 if isinstance(n, Size) else n for n in added], np.int64)
         outputs = [n for view in plan.outputs for n in (*view.shape, *view.strides, view.offset)]
         sizes = [plan.arena_bytes, image.scratch_bytes, image.shared_bytes, image.work]
         counts = [n for r in repeats.values() for n in (r.low, r.high)]
-        self._evaluate = values_function(
-            scope, self.parameters, [[*sizes, *outputs, *counts], *self._columns()]
-        )
-        self._ends = [*(call.slot for call in image.calls[1:]), len(image.slots)]
+        columns = [[*sizes, *counts, *outputs], symbolic, more]
+        self._evaluate = values_function(scope, self.parameters, columns)
+        self._repeated = sorted(repeats)
+        ends = [*(call.slot for call in image.calls[1:]), len(image.slots)]
+        self._slots = {n: (image.calls[n].slot, ends[n]) for n in self._repeated}
+        self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
 
-    def _columns(self) -> list[list[Any]]:
+    def _columns(self, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
         """For each slot the number or offset in it, and what each round of a repeat adds."""
-        numbers: list[Any] = [*self.image.slots]
-        for relocation in self.image.relocations:
-            numbers[relocation.slot] = relocation.offset
-        for slot, _, offset in (*self.image.inputs, *self.image.outputs):
-            numbers[slot] = offset
-        steps = {
-            slot: repeat
-            for number, repeat in self._repeats.items()
-            for slot in range(self.image.calls[number].slot, self._end_of(number))
-        }
-        first: list[Any] = list(numbers)
-        added: list[Any] = [0] * len(numbers)
-        for slot, repeat in steps.items():
-            if isinstance(numbers[slot], Size):
-                first[slot], added[slot] = numbers[slot].along(repeat.step, repeat.low)
-        return [first, added]
+        image = self.image
+        first: list[Any] = [*image.slots]
+        for relocation in image.relocations:
+            first[relocation.slot] = relocation.offset
+        for slot, _, offset in (*image.inputs, *image.outputs):
+            first[slot] = offset
+        added: list[Any] = [0] * len(first)
+        ends = [*(call.slot for call in image.calls[1:]), len(first)]
+        for number, repeat in repeats.items():
+            for slot in range(image.calls[number].slot, ends[number]):
+                if isinstance(first[slot], Size):
+                    first[slot], added[slot] = first[slot].along(repeat.step, repeat.low)
+        return first, added
 
-    def _end_of(self, number: int) -> int:
-        calls = self.image.calls
-        return calls[number + 1].slot if number + 1 < len(calls) else len(self.image.slots)
-
-    def at(self, sizes: Sequence[int]) -> tuple[Plan, Image]:
+    def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError for what no memory holds."""
-        values = dict(zip(self.parameters, sizes))
         numbers, first, added = self._evaluate(*sizes)
-        arena, scratch, shared, work = numbers[:4]
-        position, outputs = 4, []
-        for view in self.plan.outputs:
-            rank = len(view.shape)
-            shape = tuple(numbers[position : position + rank])
-            strides = tuple(numbers[position + rank : position + 2 * rank])
-            outputs.append(replace(
-                view, offset=numbers[position + 2 * rank], shape=shape, strides=strides
-            ))  # fmt: skip
-            position += 2 * rank + 1
+        arena, *working = numbers[:4]
+        end = 4 + 2 * len(self._repeated)
+        outputs = _outputs(self.plan.outputs, numbers[end:])
         require_possible(TensorType(view.shape, view.dtype) for view in outputs)
-        require_possible([TensorType((arena,), np.dtype(np.uint8))])
-        counts = numbers[position:]
-        rounds = {n: max(0, counts[2 * i + 1] - counts[2 * i]) for i, n in enumerate(self._repeats)}
-        image = _Unrolled(self.image, first, added, rounds, self._last, self._ends).image()
-        image = replace(image, scratch_bytes=scratch, shared_bytes=shared, work=work)
-        plan = SizedPlan(self.plan, values, arena, outputs)
-        return cast(Plan, plan), image  # it has all of the fields
+        require_possible([TensorType((arena,), _BYTE)])
+        made, counts = self._laid_out(first), self.image.counts
+        if self._repeated:
+            rounds = [max(0, high - low) for low, high in zip(*[iter(numbers[4:end])] * 2)]
+            self._add[self._added] = added
+            made, counts = self._unrolled(made, rounds)
+        values = dict(zip(self.parameters, sizes))
+        plan = SizedPlan(self.plan, values, arena, outputs, self.has_symbolic_bind)
+        # It has all of the fields of a plan.
+        return cast(Plan, plan), SizedImage(self.image, made, counts, working)
 
+    def _laid_out(self, first: Sequence[int]) -> Tables:
+        """The tables with the numbers of these sizes, each call made once."""
+        values = self._tables.values.copy()
+        values[self._first] = first
+        places = self._tables.places.copy()
+        places[:, 2] = values[places[:, 1]]
+        return self._tables._replace(values=values, places=places)
 
-class _Unrolled:
-    """The image of a template, with its repeated calls one after the other."""
+    def _unrolled(self, once: Tables, rounds: Sequence[int]) -> tuple[Tables, tuple[int, ...]]:
+        """The tables in which each repeated call is made in as many rounds as it has."""
+        values, of_slot, rows = [], [], []
+        slot = call = moved = 0
+        counts = list(self.image.counts)
+        for number, count in zip(self._repeated, rounds):
+            begin, end = self._slots[number]
+            width, turns = end - begin, np.arange(count)
+            values.append(once.values[slot:begin])
+            of_slot.append(np.arange(slot, begin))
+            rows.append(once.rows[call:number] + (0, moved, 0))
+            values.append((once.values[begin:end] + turns[:, None] * self._add[begin:end]).ravel())
+            of_slot.append(np.tile(np.arange(begin, end), count))
+            repeated = np.tile(once.rows[number], (count, 1))
+            repeated[:, 1] += moved + width * turns
+            repeated[-1:, 2] = self._last[number]
+            rows.append(repeated)
+            slot, call, moved = end, number + 1, moved + width * (count - 1)
+            counts[self._steps[number]] += count - 1
+        values.append(once.values[slot:])
+        of_slot.append(np.arange(slot, len(once.values)))
+        rows.append(once.rows[call:] + (0, moved, 0))
+        return self._joined(once, values, of_slot, rows), tuple(counts)
 
-    def __init__(
-        self, image: Image, first: Sequence[int], added: Sequence[int],
-        rounds: Mapping[int, int], last: Mapping[int, int], ends: Sequence[int],
-    ) -> None:  # fmt: skip
-        self._image, self._first, self._added = image, first, added
-        self._rounds, self._last, self._ends = rounds, last, ends
-
-    def image(self) -> Image:
-        image = self._image
-        slots: list[int] = []
-        calls: list[KernelCall] = []
-        moved: list[tuple[int, int, int]] = []  # template slot, slot, round
-        counts: list[int] = []
-        number = 0
-        for count in image.counts:
-            before = len(calls)
-            for _ in range(count):
-                call, end = image.calls[number], self._ends[number]
-                rounds = self._rounds.get(number, 1)
-                for turn in range(rounds):
-                    is_last = number in self._last and turn == rounds - 1
-                    unfenced = self._last[number] if is_last else call.unfenced
-                    calls.append(KernelCall(call.kernel, len(slots), unfenced))
-                    for slot in range(call.slot, end):
-                        moved.append((slot, len(slots), turn))
-                        slots.append(self._first[slot] + turn * self._added[slot])
-                number += 1
-            counts.append(len(calls) - before)
-        where: dict[int, list[int]] = {}
-        for slot, new, _ in moved:
-            where.setdefault(slot, []).append(new)
-        return replace(
-            image,
-            slots=tuple(slots),
-            relocations=tuple(
-                Relocation(new, r.base, r.number, slots[new])
-                for r in image.relocations for new in where.get(r.slot, ())
-            ),
-            inputs=self._patches(image.inputs, where, slots),
-            outputs=self._patches(image.outputs, where, slots),
-            calls=tuple(calls),
-            counts=tuple(counts),
-        )  # fmt: skip
-
-    @staticmethod
-    def _patches(
-        patches: Iterable[tuple[int, int, int]], where: Mapping[int, list[int]],
-        slots: Sequence[int],
-    ) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
-        return tuple(
-            (new, number, slots[new]) for slot, number, _ in patches for new in where.get(slot, ())
+    def _joined(
+        self, once: Tables, values: list[np.ndarray], of_slot: list[np.ndarray],
+        rows: list[np.ndarray],
+    ) -> Tables:  # fmt: skip
+        """Tables of these parts; ``of_slot`` are the slots of the template that they are of."""
+        slots, laid = np.concatenate(of_slot), np.concatenate(values)
+        array = np.full(len(once.values), -1)
+        array[once.places[:, 1]] = once.places[:, 0]
+        of_array = array[slots]
+        filled = np.flatnonzero(of_array >= 0)
+        places = np.stack([of_array[filled], filled, laid[filled]], axis=1)
+        return once._replace(
+            values=laid, of_base=once.of_base[slots], places=places, rows=np.concatenate(rows)
         )
+
+
+_BYTE = np.dtype(np.uint8)
+
+
+def _split(numbers: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+    """Where the symbolic ones of some numbers are, and these."""
+    where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
+    return np.array(where, np.intp), [numbers[i] for i in where]
+
+
+def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
+    """The image with zeros in place of symbolic numbers; ``plain`` are those of its slots."""
+    relocations = tuple(r._replace(offset=plain[r.slot]) for r in image.relocations)
+    inputs, outputs = (
+        tuple((slot, number, plain[slot]) for slot, number, _ in side)
+        for side in (image.inputs, image.outputs)
+    )
+    return replace(
+        image, slots=tuple(plain), relocations=relocations, inputs=inputs, outputs=outputs
+    )
+
+
+def _outputs(views: Sequence[View], numbers: Sequence[int]) -> list[View]:
+    """The views of outputs with these shapes, strides and offsets, one after the other."""
+    found, position = [], 0
+    for view in views:
+        rank = len(view.shape)
+        shape, strides = (tuple(numbers[position + i : position + i + rank]) for i in (0, rank))
+        position += 2 * rank + 1
+        found.append(View(view.buffer, numbers[position - 1], shape, strides, view.dtype))
+    return found

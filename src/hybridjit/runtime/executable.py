@@ -18,9 +18,10 @@ from numpy import empty
 
 from ..config import config
 from ..ir.graph import Value
-from ..ir.image import Base, Image, Pack, Relocation
+from ..ir.image import Base, Image, Pack
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
+from ..ir.sized import SizedImage
 from ..ops.bfloat16 import from_bfloat16
 from ..records import dataclass
 from ..timeline import TIMELINE
@@ -36,8 +37,6 @@ from .workspace import MAX_IDLE, Room, Turns, Workspace
 
 # Takes the arrays of a call, inputs and then outputs.
 Entry = Callable[..., None]
-# An array, counted from the inputs on; a slot; and what is added to the array's address there.
-Place = tuple[int, int, int]
 # After so many steps of the plan a function is called.
 Stage = tuple[int, Callable[[], None]]
 
@@ -82,7 +81,7 @@ class Code(Protocol):
     """
 
     @property
-    def image(self) -> Image: ...
+    def image(self) -> Image | SizedImage: ...
 
     @property
     def calls(self) -> Sequence[Sequence[Any]]: ...
@@ -126,20 +125,18 @@ class Instance:
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        self.slots = (ctypes.c_int64 * max(1, len(image.slots)))(*image.slots)
-        for relocation in image.relocations:
-            self.slots[relocation.slot] = self._address(image, relocation)
+        self._packed = image.packed
+        self.slots = executable.tables.slots(self._address)
         self.steps_address, self.connect, self.run_all = self._entries(executable)
         INSTANCES.add(self)  # last of all: others look into those that are there
 
-    def _address(self, image: Image, relocation: Relocation) -> int:
-        """The address that belongs into a slot of this instance."""
-        _, base, number, offset = relocation
+    def _address(self, base: Base, number: int) -> int:
+        """The address that a base has in this instance."""
         if base is Base.PACKED:
-            return self.binding.packed(image.packed[number]) + offset
+            return self.binding.packed(self._packed[number])
         if base is Base.WEIGHT:
-            return address_of(self.binding.value(number)) + offset
-        return self._bases[base] + offset
+            return address_of(self.binding.value(number))
+        return self._bases[base]
 
     def _entries(self, executable: Executable) -> tuple[int, Entry, Entry]:
         """Where the table of kernels and their arguments is, and two functions.
@@ -148,14 +145,10 @@ class Instance:
         read them; ``run_all(*inputs, *outputs)`` then runs all of it on the calling thread. Arrays
         that are not given stay the ones of before.
         """
-        code, base = executable.code, ctypes.addressof(self.slots)
-        addresses, calls = code.addresses, code.image.calls
-        rows = ((addresses[call.kernel], base + 8 * call.slot, call.unfenced) for call in calls)
-        flat = [n for row in rows for n in row]
-        self._steps = (ctypes.c_int64 * max(1, len(flat)))(*flat)
-        steps = ctypes.addressof(self._steps)
-        entries = code.driver.entries
-        bound = entries.bound(steps, len(calls), main_thread(), base, executable.places)
+        code, tables, base = executable.code, executable.tables, address_of(self.slots)
+        self._steps = tables.steps(code.addresses, base)
+        steps, count = address_of(self._steps), len(self._steps)
+        bound = code.driver.entries.bound(steps, count, main_thread(), base, tables.places)
         return steps, *bound
 
 
@@ -167,9 +160,9 @@ class Executable:
         self.code = code
         self._bound: Bound | None = None
         self._turns: tuple[Turns, int] | None = None
-        self.places = places_of_arrays(plan, code.image)
+        self.tables = code.image.tables(len(plan.graph.inputs))
         self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
-        self.segments = _segments(plan, code.image, 0, len(plan.steps))
+        self.segments = _segments(plan, code.image, 0, len(code.image.counts))
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
@@ -193,7 +186,7 @@ class Executable:
         kernels = self.code.kernels.values()
         libraries: dict[int, int] = {id(k.library): k.library.nbytes for k in kernels}
         room = 0 if self._turns else self.room.nbytes
-        return sum(libraries.values()) + _STEP_BYTES * len(self.plan.steps) + room
+        return sum(libraries.values()) + _STEP_BYTES * len(self.code.image.counts) + room
 
     @property
     def binding(self) -> Binding | None:
@@ -457,28 +450,19 @@ def take_turns(executables: Sequence[Executable]) -> None:
         executable.take_turns(turns, number)
 
 
-def places_of_arrays(plan: Plan, image: Image) -> list[Place]:
-    """Where the addresses of a call's arrays stand, inputs and then outputs.
-
-    Some have many slots: what all steps of a recurrent layer read is in each of them.
-    """
-    inputs = [(number, slot, offset) for slot, number, offset in image.inputs]
-    behind = len(plan.graph.inputs)
-    return inputs + [(behind + number, slot, offset) for slot, number, offset in image.outputs]
-
-
-def _segments(plan: Plan, image: Image, begin: int, end: int) -> list[Segment]:
+def _segments(plan: Plan, image: Image | SizedImage, begin: int, end: int) -> list[Segment]:
     """The plan's steps [begin, end) as runs of kernel calls, and host steps between them."""
     segments: list[Segment] = []
     position = sum(image.counts[:begin])
-    for step, count in zip(plan.steps[begin:end], image.counts[begin:end]):
+    for number in range(begin, end):
+        count = image.counts[number]
         if not count:
-            segments.append(Segment(position, position, step))
+            segments.append(Segment(position, position, plan.steps[number]))
         else:
             first = position
             if segments and segments[-1].host is None and segments[-1].flagged is None:
                 first = segments.pop().first
-            flagged = step if step.number in image.flagged else None
+            flagged = plan.steps[number] if number in image.flagged else None
             segments.append(Segment(first, position + count, None, flagged))
         position += count
     return segments

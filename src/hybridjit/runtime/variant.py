@@ -15,9 +15,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..ir.image import Image
 from ..ir.plan import Plan
-from ..ir.sized import has_symbolic_bind
+from ..ir.sized import SizedImage, has_symbolic_bind
 from ..records import dataclass
 from ..symbolic import Scope, Size, guard_function, hint_of
 from ..types import TensorType
@@ -66,7 +65,9 @@ class Templates(Protocol):
     @property
     def plan(self) -> Plan: ...
     def serves(self, sizes: tuple[int, ...]) -> bool: ...
-    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, Image, Callable[[Image], Code]]: ...
+    def at(
+        self, sizes: tuple[int, ...]
+    ) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]: ...
 
 
 class Variant:

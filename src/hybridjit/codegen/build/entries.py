@@ -37,9 +37,6 @@ FROM_PYTHON = (
 _TEXT = ctypes.create_string_buffer(b"bug in hybridjit: a kernel's operand is no array")
 _METH_FASTCALL = 0x80
 
-# An array, counted from the inputs on; a slot; and what is added to the array's address.
-Place = tuple[int, int, int]
-
 
 class _MethodDef(ctypes.Structure):
     """PyMethodDef of https://docs.python.org/3/c-api/structures.html."""
@@ -67,19 +64,21 @@ class Entries:
         self._new = new(("PyCFunction_NewEx", ctypes.pythonapi))
 
     def bound(
-        self, steps: int, count: int, main_thread: int, slots: int, places: Sequence[Place]
+        self, steps: int, count: int, main_thread: int, slots: int, places: np.ndarray
     ) -> tuple[Callable[..., None], Callable[..., None]]:
         """``connect`` and ``run_all`` of a new record.
 
         steps        the address of the table of ``count`` steps
         main_thread  whose calls listen for signals
         slots        the address of the kernels' arguments
+        places       a row for each: an array, counted from the inputs on; a slot; and what is added
+                     to the array's address
         """
         # An array object's memory comes first of what NumPy adds to an object, see
         # https://numpy.org/doc/stable/reference/c-api/types-and-structures.html.
         known = [id(None), id(np.ndarray), object.__basicsize__, id(TypeError)]
         fields = [ctypes.addressof(_TEXT), steps, 0, count, main_thread, slots, len(places)]
-        record = _bytes_of([*known, *fields, *(n for place in places for n in place)])
+        record = _bytes_of([*known, *fields]) + places.tobytes()
         connect, run_all = (
             self._new(ctypes.addressof(definition), record, None)
             for definition in self._definitions.values()

@@ -15,7 +15,7 @@ from ...config import config
 from ...forks import Rank, held_at_fork
 from ...ir.image import Image, Packed
 from ...ir.plan import Plan
-from ...ir.sized import Template
+from ...ir.sized import SizedImage, Template
 from ...late import Late
 from ...records import dataclass
 from ...symbolic import NewGuard, Scope, hint_of, values_function
@@ -63,11 +63,8 @@ class Code:
     kernels: dict[KernelSpec, Kernel]
     driver: Any
     pack: Callable[[Packing, np.ndarray, np.ndarray], None]
-    image: Image
-
-    @property
-    def addresses(self) -> dict[str, int]:
-        return {kernel_name(spec): kernel.address for spec, kernel in self.kernels.items()}
+    addresses: Mapping[str, int]
+    image: Image | SizedImage
 
 
 # Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
@@ -103,7 +100,7 @@ class _Chosen:
 
 
 # A template, and what makes of an image of it its code.
-_Entry: TypeAlias = "tuple[Template, Callable[[Image], Code]]"
+_Entry: TypeAlias = "tuple[Template, Callable[[SizedImage], Code]]"
 
 
 def generate_codes(
@@ -160,7 +157,7 @@ class Templates:
         """
         return self._entry(sizes) is not None
 
-    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, Image, Callable[[Image], Code]]:
+    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
         """The plan and the image for these sizes, and what makes of the image its code."""
         entry = self._entry(sizes)
         assert entry is not None, "no template serves these sizes"
@@ -194,8 +191,8 @@ class Templates:
         kernels = _loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else pack
-        driver = _DRIVERS[self._target]
-        return template, partial(Code, self._target, chosen.calls, own, driver, packs)
+        driver, addresses = _DRIVERS[self._target], _addresses(own)
+        return template, partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
 
 
 def _choose(
@@ -214,7 +211,12 @@ def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target)
     own = {spec: kernels[spec] for spec in chosen.request.specs}
     packs = _PACKERS[target].pack if chosen.request.packs else pack
     image = link(chosen.plan, chosen.calls)
-    return Code(target, chosen.calls, own, _DRIVERS[target], packs, image)
+    driver = _DRIVERS[target]
+    return Code(target, chosen.calls, own, driver, packs, _addresses(own), image)
+
+
+def _addresses(kernels: Mapping[KernelSpec, Kernel]) -> dict[str, int]:
+    return {kernel_name(spec): kernel.address for spec, kernel in kernels.items()}
 
 
 def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
