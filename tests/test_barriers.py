@@ -71,7 +71,7 @@ class _Played:
         self.most_ahead = 0
 
     def run_steps(self, instance: Instance, first: int, last: int, threads: int) -> None:
-        rows = [instance._steps[3 * i : 3 * i + 3] for i in range(first, last)]
+        rows = [[*map(int, row)] for row in instance._steps[first:last]]
         stretch: list[tuple[int, int]] = []
         for number, (kernel, args, unfenced) in enumerate(rows, 1):
             stretch.append((kernel, args))

@@ -50,7 +50,7 @@ class Calls:
 
     def run(self, number: int, tid: int, threads: int = 2, queued: bool = True) -> None:
         self._poll[QUEUE] = ctypes.addressof(self.claims) if queued else None
-        address, args = self._bound._instance._steps[3 * number : 3 * number + 2]
+        address, args, _ = map(int, self._bound._instance._steps[number])
         KERNEL(address)(args, tid, threads, ctypes.addressof(self._poll))
 
     def results(self) -> list[np.ndarray]:

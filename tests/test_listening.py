@@ -225,7 +225,7 @@ class Bound:
         """All of the kernel's work on one thread; what it polls says whether to stop."""
         function = POLL(lambda _: poll())
         record = (ctypes.c_void_p * 1)(ctypes.cast(function, ctypes.c_void_p))
-        address, args = self._instance._steps[3 * number : 3 * number + 2]
+        address, args, _ = map(int, self._instance._steps[number])
         KERNEL(address)(args, 0, 1, ctypes.addressof(record))
 
 
