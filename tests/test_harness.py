@@ -20,7 +20,7 @@ from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
 from hybridjit.passes.verify_plan import verify_plan
-from hybridjit.runtime.executable import INSTANCES, Executable, Instance, places_of_arrays
+from hybridjit.runtime.executable import INSTANCES, Executable, Instance
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
 
@@ -111,7 +111,7 @@ def redirected(executable: Executable, position: int, step: int, to: int, offset
     calls[step] = (replace(kernel_call, args=args),)
     image = link(executable.plan, tuple(calls))
     executable.code = replace(executable.code, calls=tuple(calls), image=image)
-    executable.places = places_of_arrays(executable.plan, image)
+    executable.tables = image.tables(len(executable.plan.graph.inputs))
 
 
 def buffer_numbers(executable: Executable, kind: str) -> list[int]:
