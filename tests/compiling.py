@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.compiler import compile_graph, new_log, plan_graph
+from hybridjit.compiler import compile_graph, compile_variant, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Node, Output, apply, variable
@@ -21,8 +21,10 @@ from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
 from hybridjit.options import Options
 from hybridjit.passes.infer import infer_node_types
+from hybridjit.runtime.binding import PackedStore
 from hybridjit.runtime.executable import Executable
-from hybridjit.types import type_of
+from hybridjit.symbolic import Scope
+from hybridjit.types import TensorType, type_of
 
 # Largest difference as a part of the largest result: a kernel sums in another order than NumPy.
 TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
@@ -83,8 +85,31 @@ def compiled(
     """The executable, bound to those of ``arrays`` that are ``params``."""
     given = {n: type_of(a) for n, a in arrays.items() if n not in params}
     fixed = {n: type_of(arrays[n]) for n in params}
+    if options.dynamic is True:
+        return _compiled_for_all(outputs, given, {n: arrays[n] for n in params}, options)
     executable = compile_graph(outputs, given, fixed, options, new_log(), purpose=purpose)
     executable.bind({n: arrays[n] for n in params})
+    return executable
+
+
+def _compiled_for_all(
+    outputs: Sequence[Output],
+    given: dict[str, TensorType],
+    params: dict[str, np.ndarray],
+    options: Options,
+) -> Executable:
+    """That of a variant for all sizes of the inputs, for the sizes that these have."""
+    scope, sizes = Scope(), {}
+    for name, t in given.items():
+        dims = tuple(scope.symbol(f"s{len(scope.symbols)}", size) for size in t.dims)
+        sizes[name] = t.with_shape(dims)
+    fixed = {name: type_of(array) for name, array in params.items()}
+    variant = compile_variant(outputs, sizes, fixed, scope, options, new_log())
+    own = variant.sizes_for([*given.values()])
+    assert own is not None
+    executable = variant.at(own)
+    assert isinstance(executable, Executable)
+    variant.bind(executable, params, PackedStore())
     return executable
 
 

@@ -165,8 +165,8 @@ def scribbling(executable: Executable, scribble: Callable[[Instance], None]) -> 
 
 def memory_of_output(executable: Executable, instance: Instance) -> int:
     """The address of the output, behind that of the only input."""
-    slot, offset = next(place[1:] for place in executable.places if place[0] == 1)
-    return instance.slots[slot] - offset
+    slot, offset = next(place[1:] for place in executable.tables.places.tolist() if place[0] == 1)
+    return int(instance.slots[slot]) - offset
 
 
 @pytest.mark.parametrize("off", [0.0, 0.1], ids=["right", "wrong"])

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiling import compiled, var
+from compiling import call, compiled, var
 from guarded import KERNEL, at_places, by_index, of_type, strided
 from hybridjit.codegen.build import generate
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
 from hybridjit.config import override
 from hybridjit.ir.node import Output
+from hybridjit.options import Options
 from hybridjit.runtime.executable import Instance
 from neighbours import LAYERS, LIVE, Network, inside, layer, live, network
 from patience import PATIENCE
@@ -213,7 +214,7 @@ class Bound:
     """A network's kernels in their order, with the arrays of a call."""
 
     def __init__(self, net: Network, threads: int = 1) -> None:
-        executable = compiled(net.outputs, net.arrays, net.params)
+        executable = compiled(net.outputs, net.arrays, net.params, options=net.options)
         assert executable.binding is not None
         self.outputs = [np.empty(shape, dtype) for shape, dtype in executable.output_types]
         self._instance = Instance(executable, executable.binding, threads)
@@ -236,6 +237,7 @@ def some_networks() -> Iterator[Network]:
     yield strided(17)
     for name in ("conv3x3", "conv-winograd", "conv-few", "lstm", "deconv"):
         yield live(network(*LIVE[name]))
+    yield products_of_any_size()
     yield of_type("float16", 17)
     yield from at_places(17)
     yield from by_index(17)
@@ -249,6 +251,14 @@ def some_networks() -> Iterator[Network]:
     yield network(layer("_moments", axis=2), (2, 17, 150))
     yield network(layer("sort"), (2, 40))
     yield network(layer("sort"), (2, 60))
+
+
+def products_of_any_size() -> Network:
+    """Products of activations whose sizes the call gives."""
+    random, sizes = np.random.default_rng(0), {"x": (3, 40, 50), "y": (3, 50, 70)}
+    arrays = {name: random.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    outputs = [call("batch_dot", var("x"), var("y"))]
+    return Network(outputs, arrays, [], Options(dynamic=True))
 
 
 @pytest.fixture
