@@ -10,12 +10,11 @@ weights are packed again when it moved.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, is_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from ..context import Context
 from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output, topological, with_live_operands
+from ..late import Late
 from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
@@ -45,11 +45,15 @@ from .parameter import Parameter
 from .parameter.single import is_plain
 from .training import TrainingGraph
 
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Late("logging")  # for a warning that few programs see
+
 # Held from the look at the parameters until they are bound; calls that find all as it was take no
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
-_LOG = logging.getLogger("hybridjit")
 _MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
@@ -228,7 +232,7 @@ class CachedGraph:
         except MXNetError:
             return None
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
-            _LOG.warning(
+            logging.getLogger("hybridjit").warning(
                 "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
                 self.name, error, exc_info=True,
             )  # fmt: skip
