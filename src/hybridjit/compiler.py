@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
@@ -259,6 +260,11 @@ class Trained:
     parts: Parts
     forward: Executable
     backward: Executable | None
+
+    @cached_property
+    def unread(self) -> frozenset[int]:
+        """The outputs whose head gradients the backward one does not take."""
+        return frozenset(range(len(self.joint.forward.outputs))).difference(self.parts.heads)
 
     @property
     def nbytes(self) -> int:

@@ -127,10 +127,9 @@ class TrainingGraph:
         visible = len(trained.joint.forward.outputs)
         kind = [*named.values()][-1]._plain if named else NDArray  # that of an input
         outputs = [kind(output, ctx) for output in made[:visible]]
-        if FLAGS.recording and any(array._entry is not None for array in named.values()):
+        if wanted or FLAGS.recording and any(x._entry is not None for x in named.values()):
             call = _Call(trained, named, made[visible:], outputs, failure)
-            unread = set(range(visible)).difference(trained.parts.heads)
-            record([], list(named.values()), outputs, call.pull, True, unread)
+            record([], list(named.values()), outputs, call.pull, True, trained.unread)
         return outputs
 
     def fixed(self, named: Mapping[str, NDArray]) -> list[NDArray]:
@@ -172,7 +171,7 @@ class TrainingGraph:
 
 def leading_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
     """The variables on the tape whose gradients something that is learned depends on."""
-    return frozenset(name for name, array in named.items() if leads_back(array._entry))
+    return frozenset([name for name, x in named.items() if leads_back(x._entry)])
 
 
 def floating(named: Mapping[str, NDArray]) -> frozenset[str]:

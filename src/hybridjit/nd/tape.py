@@ -49,6 +49,7 @@ class Leaf:
     """
 
     __slots__ = ("grad", "request", "fresh", "number", "watch", "__weakref__")
+    leads, unread = True, ()  # as those of a step
 
     def __init__(self, grad: NDArray, request: str) -> None:
         self.grad = grad
@@ -110,7 +111,8 @@ class Step:
     ) -> None:
         self.what = what
         self.alone, self.unread = alone, unread
-        self.leads = _needs_heads(what, [*map(leads_back, inputs)])
+        leading = map(leads_back, inputs)
+        self.leads = _needs_heads(what, [*leading]) if what else any(leading)
         self.number = next(_steps)
         self.inputs = inputs
         self.pull: Pull | None = pull
@@ -130,10 +132,7 @@ class Entry(NamedTuple):
 
 def leads_back(entry: Entry | None) -> bool:
     """Whether a variable's gradient depends on the one that arrives here."""
-    if entry is None:
-        return False
-    owner, index = entry
-    return isinstance(owner, Leaf) or owner.leads and index not in owner.unread
+    return entry is not None and entry[0].leads and entry[1] not in entry[0].unread
 
 
 What = Sequence[tuple["OpDef", "Attrs"]]
@@ -290,6 +289,7 @@ def _pull(
     wanted = [needs(entry) for entry in step.inputs]
     if not any(wanted):
         return
-    for (entry, is_wanted), d in zip(zip(step.inputs, wanted), step.pull(step, douts, wanted)):
-        if entry is not None and is_wanted and d is not None:
+    for entry, is_wanted, d in zip(step.inputs, wanted, step.pull(step, douts, wanted)):
+        if is_wanted and d is not None:
+            assert entry is not None
             reached[entry] = add(reached[entry], d) if entry in reached else d
