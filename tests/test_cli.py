@@ -230,7 +230,7 @@ class TestDump:
     def test_target(self, printed):
         words = ("dump", SYMBOL, *SHAPE, "--after", "spec", "--target")
         assert "for sse2 " in printed.of(*words, "sse2")
-        assert "this host knows" in printed.error(*words, "z80", code=2)
+        assert "HYBRIDJIT_TARGET='z80': it is native" in printed.error(*words, "z80", code=2)
 
     def test_dtype(self, printed):
         words = ("dump", files_of("unary_exp")[0], "--shape", "data=2,3", "--after", "infer")
@@ -505,6 +505,18 @@ class TestRun:
         found = np.load(tmp_path / "y.npy")
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, data["logits"][:4], rtol=1e-4, atol=1e-4)
+
+    def test_the_only_input_needs_no_name(self, printed, tmp_path):
+        data = np.load(DIGITS / "digits-test.npz")["images"][:2]
+        pixels = np.zeros((2, 1, 28, 28), np.float32)
+        pixels[:, 0, 2:26, 2:26] = data.repeat(3, 1).repeat(3, 2) / 16
+        np.save(tmp_path / "x.npy", pixels)
+        files = []
+        for given in (str(tmp_path / "x.npy"), f"data={tmp_path / 'x.npy'}"):
+            files.append(tmp_path / f"y{len(files)}.npy")
+            words = ["--params", PARAMS, "--input", given, "--output", str(files[-1])]
+            printed.of("run", SYMBOL, *words)
+        assert files[0].read_bytes() == files[1].read_bytes()
 
     def problem(self, printed, words, code):
         return printed.error("run", SYMBOL, *words, "--output", "/dev/null", code=code)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from hybridjit.cli import main
+from hybridjit.codegen.llvm import jit
 from hybridjit.compiler import new_log
-from hybridjit.config import MAX_THREADS, PREFIX, Config, config, override
+from hybridjit.config import MAX_THREADS, PREFIX, TARGETS, Config, config, override
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
 from patience import PATIENCE
@@ -110,6 +111,41 @@ def test_yes_and_no(name):
         assert getattr(Config({PREFIX + name: text}), attribute) is value
     with pytest.raises(ValueError, match=f"{PREFIX}{name}='fales': it is 1, true, yes or on, or"):
         Config({PREFIX + name: "fales"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("TARGET", "avx9", "HYBRIDJIT_TARGET='avx9': it is native, avx512bf16, avx512, avx2"),
+        ("SKIP", "foo", "HYBRIDJIT_SKIP: there is no 'foo'; known are half"),
+        ("SKIP", "layout,fusee", "HYBRIDJIT_SKIP: there is no 'fusee'; did you mean 'fuse'?"),
+        ("DUMP", "fus", "HYBRIDJIT_DUMP: there is no 'fus'; did you mean 'fuse'?"),
+        ("VERIFY", "maybe", "HYBRIDJIT_VERIFY='maybe': it is 1, true"),
+        ("TRACEBACK", "long", "HYBRIDJIT_TRACEBACK='long': it is short or full"),
+        ("NUM_THREADS", "many", "HYBRIDJIT_NUM_THREADS='many': the number of threads"),
+    ],
+)
+def test_a_value_that_does_not_exist_is_an_error_at_import(name, text, says):
+    environment = {**os.environ, PREFIX + name: text}
+    command = [sys.executable, "-c", "import hybridjit"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and says in done.stderr.splitlines()[-1], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("TARGET", "sse2"), ("SKIP", "layout,by-sample"), ("DUMP", "fuse,asm"), ("DUMP", "all")],
+)
+def test_values_that_exist(name, text):
+    environment = {**os.environ, PREFIX + name: text}
+    command = [sys.executable, "-W", "error", "-c", "import hybridjit"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_targets_are_those_of_the_code_generator():
+    known = {*jit._PORTABLE, *jit._ALIASES, "native", "generic"}
+    assert set(TARGETS) == known
 
 
 def test_what_cannot_be_left_out_is_named():

@@ -4,6 +4,7 @@
 the package loads no compiler; the first compiled call does.
 """
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import (
@@ -26,6 +27,7 @@ from .attribute import AttrScope
 from .cached_op import CachedOp
 from .compat import install_as_mxnet
 from .compat.complete import complete_package as _complete_package
+from .config import config as _config
 from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
@@ -182,3 +184,7 @@ def __dir__() -> list[str]:
     """What programs use; the modules of the compiler stand beside it and are not listed."""
     placed = {name for name in _PLACED if not name.startswith("_")}
     return sorted({*__all__, *placed, "__version__"})
+
+
+if _config.dump or _config.skip:  # names that do not exist are errors now, as in other switches
+    _import_module(".compiler", __name__).require_names()

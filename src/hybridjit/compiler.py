@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
-from .config import config
+from .config import PREFIX, config
 from .control import unrolled
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, ShapeError, did_you_mean
 from .forks import Rank, held_at_fork
 from .ir.graph import Graph, from_symbol
 from .ir.node import Output, precision_of
@@ -157,9 +157,22 @@ JOINT_STAGES = (
     *(row.name for row in JOINT),
     "partition",
 )
+STAGE_NAMES = tuple(dict.fromkeys((*JOINT_STAGES, *STAGES, "all")))
 # What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
 SPLIT_BATCH = "by-sample"  # batch splitting; it is no pass, so it stands beside them
 CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
+
+
+def require_names() -> None:
+    """Raises ValueError for a stage or a choice that the switches name and that does not exist."""
+    known = {"dump": STAGE_NAMES, "skip": (*CHOICES, SPLIT_BATCH)}
+    for switch, names in known.items():
+        for name in getattr(config, switch):
+            if name not in names:
+                raise ValueError(
+                    f"{PREFIX}{switch.upper()}: there is no {name!r}{did_you_mean(name, names)}; "
+                    f"known are {', '.join(names)}"
+                )
 
 
 def new_log(
@@ -169,8 +182,7 @@ def new_log(
 
     ``stages`` are :data:`JOINT_STAGES` for what forward and backward go through together.
     """
-    known = tuple(dict.fromkeys((*JOINT_STAGES, *STAGES, "all")))
-    warn_of_unknown("no stage is called", wanted, known)
+    warn_of_unknown("no stage is called", wanted, STAGE_NAMES)
     warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, SPLIT_BATCH))
     return CompileLog(stages, wanted, sink)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from .errors import did_you_mean
 from .late import Late
 from .records import dataclass
 
@@ -52,6 +53,20 @@ def one_of(*values: str) -> Callable[[str], str]:
         return found
 
     return parse
+
+
+# CPUs that HYBRIDJIT_TARGET names; the code generator knows what each is.
+TARGETS = (
+    *("native", "avx512bf16", "avx512", "avx2", "sse2", "neon", "generic"),
+    *("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
+)
+
+
+def _target(text: str) -> str:
+    found = text.strip()
+    if found and found not in TARGETS:
+        raise ValueError(f"it is {', '.join(TARGETS)} or empty{did_you_mean(found, TARGETS)}")
+    return found
 
 
 def thread_count(text: str) -> int | None:
@@ -127,7 +142,9 @@ SWITCHES = (
     Switch(
         "EXPLAIN", "", _flag, "print reasons for compilations, kernel choices and missed fusions"
     ),
-    Switch("TARGET", "", str, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True),
+    Switch(
+        "TARGET", "", _target, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True
+    ),
     Switch("TUNED", "", home_expanded, "file of `hybridjit tune` that chooses kernels", True),
     Switch(
         "NUM_THREADS",

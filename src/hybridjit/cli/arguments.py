@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -127,8 +127,9 @@ def chosen_target(name: str | None) -> Iterator[Target]:
 
     Raises UsageError if this host cannot run it.
     """
-    with override(target=name or config.target):
+    with ExitStack() as scopes:
         try:
+            scopes.enter_context(override(target=name or config.target))
             target = find_target()
         except ValueError as error:
             raise UsageError(str(error)) from None
@@ -166,9 +167,10 @@ def named_dtype(text: str) -> tuple[str, np.dtype]:
     return name, DTYPE_NAMES[dtype]
 
 
-def named_file(text: str) -> tuple[str, str]:
-    """``data=x.npy``."""
-    return _named(text, "data=x.npy")
+def input_file(text: str) -> tuple[str, str]:
+    """``data=x.npy``, or ``x.npy`` with an empty name."""
+    name, _, file = text.rpartition("=")
+    return name, file
 
 
 def count(text: str) -> int:

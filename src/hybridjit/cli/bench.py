@@ -33,7 +33,7 @@ from .model import Model, Types, parameters, read_model, stand_in, variable_type
 
 _HEADING = (
     "batch", "threads", "compile ms", "first call ms", "median ms", "p10", "p90", "calls",
-    "images/s", "peak MB",
+    "samples/s", "peak MB",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from .arguments import (
     add_precision,
     add_target,
     chosen_target,
+    input_file,
     is_onnx,
-    named_file,
     once,
 )
 from .model import Model, listed, read_model, variable_types
@@ -35,11 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
         "--input",
-        metavar="NAME=FILE.npy",
-        type=named_file,
+        metavar="[NAME=]FILE.npy",
+        type=input_file,
         action="append",
         default=[],
-        help="array of an input; repeat for each (float64 is cast to the graph's type)",
+        help="array of an input; repeat for each (NAME= is optional for a single input; float64 is "
+        "cast to the graph's type)",
     )
     parser.add_argument(
         "--output",
@@ -56,11 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.eager and args.precision != "float32":
         raise UsageError("--eager runs float32 by NumPy: --precision is of compiled graphs")
-    files = once(args.input, "--input")
-    early = early_arrays(args.symbol, files)
-    model = read_model(args.symbol, args.params, files, shapes_of(early))
+    named = dict(pair for pair in args.input if pair[0])
+    early = early_arrays(args.symbol, named)
+    model = read_model(args.symbol, args.params, named, shapes_of(early))
+    files = named_files(model, args.input)
     _require_files(model, files, args.output)
-    arrays = early or read_arrays(files)
+    arrays = early if early.keys() == files.keys() else read_arrays(files)
     for array, file in zip(outputs_of(model, arrays, args), args.output):
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
@@ -85,6 +87,13 @@ def outputs_of(
         with chosen_target(args.target):
             found = block(*inputs)
     return [array.asnumpy() for array in ([found] if isinstance(found, NDArray) else found)]
+
+
+def named_files(model: Model, given: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The files by the names of their inputs. Raises UsageError for one that needs a name."""
+    if any(not name for name, _ in given) and len(model.inputs) != 1:
+        raise UsageError(f"--input NAME=FILE: the inputs are {listed(model.inputs)}")
+    return once([(name or model.inputs[0], file) for name, file in given], "--input")
 
 
 def early_arrays(symbol: str, files: Mapping[str, str]) -> dict[str, np.ndarray]:

@@ -8,14 +8,14 @@ code 0 if they agree, 1 if not.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..verification import TOLERANCE, verify_graph, verify_training
-from .arguments import UsageError, add_model, add_target, chosen_target, once
-from .model import Model, learned, listed, parameters, read_model, variable_types
-from .run import early_arrays, read_arrays, require_inputs, shapes_of, typed
+from .arguments import add_model, add_target, chosen_target, input_file
+from .model import learned, parameters, read_model, variable_types
+from .run import early_arrays, named_files, read_arrays, require_inputs, shapes_of, typed
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -46,12 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
 
 
-def input_file(text: str) -> tuple[str, str]:
-    """``data=x.npy``, or ``x.npy`` with an empty name."""
-    name, _, file = text.rpartition("=")
-    return name, file
-
-
 def run(args: argparse.Namespace) -> int:
     named = {name: file for name, file in args.input if name}
     early = early_arrays(args.symbol, named)
@@ -76,10 +70,3 @@ def run(args: argparse.Namespace) -> int:
         print(verdict.step_table())
     print(verdict)
     return 0 if verdict.agrees else 1
-
-
-def named_files(model: Model, given: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The files by the names of their inputs. Raises UsageError for one that needs a name."""
-    if any(not name for name, _ in given) and len(model.inputs) != 1:
-        raise UsageError(f"--input NAME=FILE: the inputs are {listed(model.inputs)}")
-    return once([(name or model.inputs[0], file) for name, file in given], "--input")
