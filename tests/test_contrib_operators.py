@@ -182,3 +182,23 @@ def test_light_is_added_to_images():
         nd.image.random_hue(nd.zeros((4, 4, 2)), 0.5, 1)
     with pytest.raises(mx.MXNetError, match="min_factor is at least 0, got -1"):
         nd.image.random_brightness(nd.zeros((4, 4, 3)), -1, 1)
+
+
+@pytest.mark.parametrize("stype", ["default", "csr"])
+def test_a_bias_may_be_a_column(stype):
+    draw = np.random.default_rng(1).standard_normal
+    x, w, b = (np.float32(draw(shape)) for shape in ((2, 3), (4, 3), (4, 1)))
+    arrays = [nd.array(x).tostype(stype), nd.array(w), nd.array(b)]
+    arrays[2].attach_grad()
+    with mx.autograd.record():
+        found = nd.FullyConnected(*arrays, num_hidden=4)
+    np.testing.assert_allclose(found.asnumpy(), x @ w.T + b[:, 0], rtol=1e-5)
+    found.backward(nd.array([[1, 2, 3, 4], [5, 6, 7, 8]]))
+    assert arrays[2].grad.asnumpy().tolist() == [[6], [8], [10], [12]]
+    dense = sym.FullyConnected(sym.var("x"), sym.var("w"), sym.var("b", shape=(4, 1)), num_hidden=4)
+    compiled = dense.bind(mx.cpu(), dict(zip("xwb", map(nd.array, (x, w, b)))))
+    np.testing.assert_allclose(compiled.forward()[0].asnumpy(), found.asnumpy(), rtol=1e-5)
+    bound = compiled.arg_dict["b"]
+    assert bound.shape == (4, 1)
+    with pytest.raises(mx.MXNetError):
+        nd.FullyConnected(nd.array(x), nd.array(w), nd.ones((1, 4)), num_hidden=4)

@@ -72,6 +72,20 @@ class TestLibSVM:
         assert batch.data[0].asnumpy().tolist() == [[0.5, 0, 1.5, 0], [0] * 4, [0, 2, 0, 4]]
         assert batch.label[0].asnumpy().tolist() == [1, -2, 3]
 
+    def test_batches_are_csr(self, tmp_path):
+        path = write(tmp_path / "d", "1 0:0.5 999999:1.5\n-2\n3 3:4 1:2\n")
+        labels = write(tmp_path / "l", "0 0:1 1:2\n0 1:5\n0 0:3\n")
+        it = mx.io.LibSVMIter(path, (1000000,), labels, (2,), batch_size=2)
+        first, second = list(it)
+        assert [x.stype for x in (*first.data, *first.label)] == ["csr", "csr"]
+        assert first.data[0].indices.asnumpy().tolist() == [0, 999999]
+        assert second.data[0].indices.asnumpy().tolist() == [1, 3, 0, 999999]
+        assert second.data[0].indptr.asnumpy().tolist() == [0, 2, 4] and second.pad == 1
+        assert second.label[0].asnumpy().tolist() == [[3, 0], [1, 2]]
+        second.data[0].check_format()
+        with pytest.raises(MXNetError, match="rows of one axis"):
+            mx.io.LibSVMIter(path, (2, 500000), batch_size=2)
+
     @pytest.mark.parametrize("line", ["1 4:1", "1 -1:1", "1 a:1", "x", "1 1", "1 1:2:3"])
     def test_damaged(self, tmp_path, line):
         with pytest.raises(MXNetError, match="line 2"):

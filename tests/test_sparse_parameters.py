@@ -207,3 +207,26 @@ def test_a_module_stores_its_inputs_as_its_variables_say():
     mod.forward(mx.io.DataBatch([nd.array([[0, 2, 0], [1, 0, 3]])]))
     (found,) = mod.get_outputs()
     assert found.stype == "csr" and found.data.asnumpy().tolist() == [4, 1, 9]
+
+
+def test_csr_data_is_split_by_rows():
+    data = nd.array(np.arange(12).reshape(4, 3)).tostype("csr")
+    parts = gluon.utils.split_and_load(data, [mx.cpu(0), mx.cpu(1)])
+    assert [(x.stype, x.context) for x in parts] == [("csr", mx.cpu(0)), ("csr", mx.cpu(1))]
+    np.testing.assert_array_equal(parts[1].asnumpy(), np.arange(6, 12).reshape(2, 3))
+    uneven = gluon.utils.split_data(data, 3, even_split=False)
+    assert [x.shape[0] for x in uneven] == [2, 1, 1]
+    columns = gluon.utils.split_data(data, 3, batch_axis=1)
+    assert [x.stype for x in columns] == ["default"] * 3
+
+
+def test_a_module_initializes_row_sparse_parameters():
+    init = mx.init.Uniform(0.1)
+    weight = sym.var("v", shape=(5, 1), stype="row_sparse", init=init)
+    mod = mx.mod.Module(sym.dot(sym.var("data", stype="csr"), weight), label_names=None)
+    mod.bind([("data", (8, 5))], for_training=False)
+    assert mod._arg_params is None
+    mod.init_params()
+    values = mod._arg_params["v"]
+    assert values.stype == "row_sparse" and np.abs(values.asnumpy()).sum() > 0
+    assert mod._aux_params == {}

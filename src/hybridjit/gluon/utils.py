@@ -63,6 +63,8 @@ def split_data(
 
 
 def _slice(data: NDArray, axis: int, begin: int, end: int) -> NDArray:
+    if data.stype == "csr" and axis % data.ndim == 0:
+        return data[begin:end]
     if begin < end:
         return nd.slice_axis(data, axis=axis, begin=begin, end=end)
     return data[(slice(None),) * (axis % data.ndim) + (slice(begin, end),)]

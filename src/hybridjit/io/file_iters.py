@@ -13,16 +13,21 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
-from ..nd import NDArray, array
+from ..nd import NDArray, array, sparse, take
 from ..opening import open_file
 from ..types import DType, product
 from .batches import DataBatch, DataDesc, DataIter
+
+if TYPE_CHECKING:
+    from ..nd.sparse import CSRNDArray
+
+Table: TypeAlias = "np.ndarray | CSRNDArray"  # a row for each sample
 
 _DEFLATED = 1032  # the most bytes that one packed byte can stand for
 
@@ -32,8 +37,8 @@ class _Table(DataIter):
 
     def __init__(
         self,
-        data: np.ndarray,
-        label: np.ndarray,
+        data: Table,
+        label: Table,
         batch_size: int,
         keeps_last: bool = True,
         names: tuple[str, str] = ("data", "softmax_label"),
@@ -44,8 +49,12 @@ class _Table(DataIter):
         self._data, self._label = data, label
         self._keeps_last = keeps_last
         self._at = -batch_size
-        self.provide_data = [DataDesc(names[0], (batch_size, *data.shape[1:]), data.dtype)]
-        self.provide_label = [DataDesc(names[1], (batch_size, *label.shape[1:]), label.dtype)]
+        self.provide_data = [
+            DataDesc(names[0], (batch_size, *data.shape[1:]), np.dtype(data.dtype))
+        ]
+        self.provide_label = [
+            DataDesc(names[1], (batch_size, *label.shape[1:]), np.dtype(label.dtype))
+        ]
 
     def reset(self) -> None:
         self._at = -self.batch_size
@@ -62,11 +71,17 @@ class _Table(DataIter):
 
     def getdata(self) -> NDArray:  # type: ignore[override]
         """The array of the current batch, not in a list: so have it MXNet's iterators of files."""
-        return array(self._data[self.getindex()], dtype=self._data.dtype)
+        return self._rows(self._data)
 
     def getlabel(self) -> NDArray:  # type: ignore[override]
         """The labels of the current batch, as :meth:`getdata`."""
-        return array(self._label[self.getindex()], dtype=self._label.dtype)
+        return self._rows(self._label)
+
+    def _rows(self, table: Table) -> NDArray:
+        """The rows of this batch."""
+        if isinstance(table, np.ndarray):
+            return array(table[self.getindex()], dtype=table.dtype)
+        return take(table, array(self.getindex(), dtype=np.int64))
 
     def getindex(self) -> np.ndarray:
         """The numbers of the samples of this batch."""
@@ -110,7 +125,7 @@ class CSVIter(_Table):
 
 
 class LibSVMIter(_Table):
-    """Rows of ``label index:value ...`` lines, as dense arrays; indices count from 0.
+    """Rows of ``label index:value ...`` lines, as csr arrays; indices count from 0.
 
     Labels are the first number of a line, or the rows of a file ``label_libsvm`` of the same kind.
     Raises MXNetError for a file that is not there, or a line that is something else.
@@ -131,6 +146,7 @@ class LibSVMIter(_Table):
         label_name: str = "softmax_label",
         **kwargs: object,
     ) -> None:
+        label: Table
         data, label = _libsvm(data_libsvm, _shape(data_shape))
         if label_libsvm != "NULL":
             label, _ = _libsvm(label_libsvm, _shape(label_shape))
@@ -241,26 +257,42 @@ def _csv(path: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.array(rows, dtype).reshape(len(rows), *shape)
 
 
-def _libsvm(path: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Dense rows, and the first number of each line."""
-    width = product(shape)
-    rows, labels = [], []
+def _libsvm(path: str, shape: tuple[int, ...]) -> tuple[CSRNDArray, np.ndarray]:
+    """The rows as a csr array, of a column that a line names twice the last value; the labels.
+
+    Raises MXNetError for rows of several axes.
+    """
+    if len(shape) != 1:
+        raise MXNetError(f"{path}: a csr array has rows of one axis, the shape is {shape}")
+    values: list[float] = []
+    columns: list[int] = []
+    starts, labels = [0], []
     for number, line in _lines(path):
-        row = np.zeros(width, np.float32)
-        try:
-            first, *pairs = line.split()
-            labels.append(float(first))
-            for pair in pairs:
-                index, value = pair.split(":")
-                if not 0 <= int(index) < width:
-                    raise MXNetError(
-                        f"{path}: line {number} names index {index}, possible are 0 to {width - 1}"
-                    )
-                row[int(index)] = float(value)
-        except ValueError:
-            raise MXNetError(
-                f"{path}: line {number} is a label and pairs index:value, got {line[:60]!r}"
-            ) from None
-        rows.append(row)
-    table = np.array(rows, np.float32).reshape(len(rows), *shape)
+        label, row = _sparse_row(path, number, line, shape[0])
+        labels.append(label)
+        columns += sorted(row)
+        values += [row[column] for column in sorted(row)]
+        starts.append(len(columns))
+    stored = np.array(values, np.float32), np.array(columns, np.int64), np.array(starts)
+    table = sparse.csr_matrix(stored, shape=(len(labels), shape[0]), dtype=np.float32)
     return table, np.array(labels, np.float32)
+
+
+def _sparse_row(path: str, number: int, line: str, width: int) -> tuple[float, dict[int, float]]:
+    """The first number of a line, and its values by column. Raises MXNetError."""
+    row = {}
+    try:
+        first, *pairs = line.split()
+        label = float(first)
+        for pair in pairs:
+            index, value = pair.split(":")
+            if not 0 <= int(index) < width:
+                raise MXNetError(
+                    f"{path}: line {number} names index {index}, possible are 0 to {width - 1}"
+                )
+            row[int(index)] = float(value)
+    except ValueError:
+        raise MXNetError(
+            f"{path}: line {number} is a label and pairs index:value, got {line[:60]!r}"
+        ) from None
+    return label, row

@@ -290,12 +290,23 @@ class Module(BoundModule):
         """What programs look at inside of a module; None before it is bound."""
         return ExecutorGroup(self) if self.binded else None
 
-    _arg_params: Arrays | None = None
-    _aux_params: Arrays | None = None
+    _copies: tuple[Arrays, Arrays] | None = None
 
     def _sync_params_from_devices(self) -> None:
         """Let ``_arg_params`` and ``_aux_params`` be copies of the values now."""
-        self._arg_params, self._aux_params = self.get_params()
+        self._copies = self.get_params()
+
+    @property
+    def _arg_params(self) -> Arrays | None:
+        """Copies of the parameters, made at the first look; None while they have no values."""
+        if self._copies is None and self.params_initialized:
+            self._sync_params_from_devices()
+        return None if self._copies is None else self._copies[0]
+
+    @property
+    def _aux_params(self) -> Arrays | None:
+        """Copies of the auxiliary states, as :attr:`_arg_params`."""
+        return None if self._arg_params is None or self._copies is None else self._copies[1]
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:

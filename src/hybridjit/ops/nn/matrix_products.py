@@ -18,7 +18,7 @@ from ...types import (
     product,
     shape_text,
 )
-from ..algebra import total
+from ..algebra import as_shape, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import widened
@@ -62,7 +62,8 @@ def _infer_dense(
     _check_dense_weight(weight.shape, (num_hidden, features))
     outs = merged(outs, (TensorType(out, dtype),))
     data = data.with_shape(_dense_backward(data.shape, outs[0].shape, flatten))
-    bias = tuple(fill(b, (num_hidden,), dtype) for b in ins[2:])
+    column = (num_hidden, 1)  # MXNet takes a bias of this shape too
+    bias = tuple(fill(b, column if b.shape == column else (num_hidden,), dtype) for b in ins[2:])
     return (data, fill(weight, (num_hidden, features), dtype), *bias), outs
 
 
@@ -103,18 +104,19 @@ def _dense(
     rows = data.reshape(product(data.shape[:-1]), data.shape[-1])
     y = widened(rows) @ widened(weight.T)
     if bias is not None:
-        y += bias
+        y += bias.reshape(-1)
     return y.astype(data.dtype, copy=False).reshape(*data.shape[:-1], weight.shape[0])
 
 
 def _on_rows(
     g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: AttrValue
 ) -> X | None:
-    """FullyConnected(x of any rank)  =>  FullyConnected(x as rows)"""
+    """FullyConnected(x of any rank)  =>  FullyConnected(x as rows); so a bias as a column"""
     given, (units, columns) = g.type(data), g.type(weight).dims
     shape = (given.size // columns, columns)
-    if given.shape == shape:
+    if given.shape == shape and all(g.type(b).ndim == 1 for b in bias):
         return None
+    bias = tuple(as_shape(g, b, (units,)) for b in bias)
     lead = given.dims[:1] if flatten else given.dims[:-1]
     rows = reshape(g, data, shape, at="rows")
     at = "" if len(lead) == 1 else "dense"
@@ -151,7 +153,10 @@ def _grad_dense(
         sides = (transpose(g, d, (1, 0), at="columns"), transpose(g, x, (1, 0), at="features"))
         return g.op(FULLY_CONNECTED, *sides, at="dweight", num_hidden=columns, no_bias=True)
 
-    return by_data, by_weight, lambda: total(g, d, (0,), keepdims=False)
+    def by_bias() -> X:
+        return as_shape(g, total(g, d, (0,), keepdims=False), g.type(ins[2]).dims)
+
+    return by_data, by_weight, by_bias
 
 
 FULLY_CONNECTED = register(
