@@ -17,6 +17,7 @@ from ..ir.plan import Step, View
 from ..ir.sized import Repeat
 from ..records import dataclass
 from ..symbolic import Size as Symbolic
+from ..symbolic import hint_of
 from ..target import Target
 from ..types import BFLOAT16
 from .choices import Choices
@@ -99,6 +100,11 @@ def rounds_of(size: int) -> int:
     while size > 16 * rounds:
         rounds *= 16
     return rounds
+
+
+def about(sizes: Ints) -> Ints:
+    """A power of two near each size, for estimates: kernels for sizes near each other are one."""
+    return tuple(1 << max(0, int(hint_of(size)).bit_length() - 1) for size in sizes)
 
 
 # A view, and which of its axes counts rows.

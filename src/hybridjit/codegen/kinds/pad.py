@@ -7,17 +7,19 @@ from collections.abc import Callable
 import numpy as np
 
 from ...ir.plan import Step
+from ...ir.sized import is_symbolic
 from ...ops.casting import scalar_of
-from ...records import dataclass
+from ...records import dataclass, replace
+from ...symbolic import range_of
 from ...types import product
-from ..call import Address, Call, Setting
+from ..call import Address, Call, Setting, about, rounds_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS
 from ..llvm.indices import Index
 from ..llvm.types import Value, constant_of
-from ..spec import Ints, KernelSpec
+from ..spec import Extents, Ints, KernelSpec
 from .parts.arguments import Arguments
-from .parts.partial import read_vector, write_vector
+from .parts.partial import each_vector, read_vector, write_vector
 from .record import register
 
 
@@ -27,18 +29,27 @@ class PadSpec(KernelSpec):
 
     inp, out, before  sizes of x and y, and the border before x, of the axes after the first
     x, y   strides of all axes; ``value`` are the bits of the border's value, as ``dtype``
+    bare   where sizes are given, of each axis whether it has no border for sure
+    usual  sizes of y that are usual, about, where some are given
     """
 
     mode: str
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     before: Ints
-    x: Ints
-    y: Ints
+    x: Extents
+    y: Extents
     dtype: str
     value: int = 0
+    bare: tuple[bool, ...] = ()
+    usual: Ints = ()
     kind = "pad"
+    extents = ("inp", "out", "x", "y")
     needs_passes = False
+
+
+# Places of a border, about, where the call gives how many they are.
+_MOST_BORDER = 256
 
 
 def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -57,13 +68,17 @@ def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
         dtype=bits,
         value=value if attrs["mode"] == "constant" else 0,
     )
+    if any(is_symbolic(getattr(spec, name)) for name in spec.extents):
+        bare = tuple(range_of(a - b) == (0, 0) for a, b in zip(spec.inp, spec.out))
+        spec = replace(spec, bare=bare, usual=about(spec.out))
     return (Call(spec, (Address(x), Address(y), x.shape[0]), product(y.shape)),)
 
 
 def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
     """y[n, place] = x[n, place - before], or what the border has there."""
     x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
-    units = b.mul(count, product(spec.out[:-1]))
+    spec = args.sized(spec)
+    units = b.mul(count, b.product(spec.out[:-1]))
     element = ELEMENTS[spec.dtype].stored
     with b.each_unit(units, args.share, args.shares) as unit:
         first, *place = b.split(unit.index, (0, *spec.out[:-1]))
@@ -84,23 +99,25 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
 def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Value | None]:
     """Where the outer axes of a place come from, and whether that is inside, if that can fail."""
     sources, inside = [], None
-    for index, size, full, before in zip(place, spec.inp, spec.out, spec.before):
+    bare = spec.bare or [size == full for size, full in zip(spec.inp, spec.out)]
+    for index, size, before, is_bare in zip(place, spec.inp, spec.before, bare):
         source = b.sub(index, before) if before else index
-        if size != full and spec.mode == "constant":
+        if not is_bare and spec.mode == "constant":
             within = b.b.and_(b.less(-1, source), b.less(source, size))
             inside = within if inside is None else b.b.and_(inside, within)
-        elif size != full:
+        elif not is_bare:
             source = _mapped(b, spec.mode, source, size)
         sources.append(source)
     return sources, inside
 
 
-def _mapped(b: LoopBuilder, mode: str, source: Index, size: int) -> Index:
+def _mapped(b: LoopBuilder, mode: str, source: Index, size: Index) -> Index:
     """The place inside that a place outside shows."""
+    last = b.sub(size, 1)
     if mode == "edge":
-        return b.min(b.max(source, 0), size - 1)
+        return b.min(b.max(source, 0), last)
     source = b.max(source, b.sub(0, source))
-    return b.min(source, b.sub(2 * (size - 1), source))
+    return b.min(source, b.sub(b.mul(2, last), source))
 
 
 class _Row:
@@ -114,23 +131,24 @@ class _Row:
         """The run, with its own borders."""
         spec, size = self.spec, self.spec.inp[-1]
         before, full = spec.before[-1], spec.out[-1]
+        after = self.b.add(before, size)
         if spec.mode == "constant":
             self.fill(0, before)
-            self.fill(before + size, full)
+            self.fill(after, full)
         else:
             self._show(source, 0, before)
-            self._show(source, before + size, full)
+            self._show(source, after, full)
         self._move(source, before, size)
 
-    def fill(self, first: int, last: int) -> None:
+    def fill(self, first: Index, last: Index) -> None:
         """The border's value in places [first, last)."""
         b = self.b
         value = constant_of(
             b.vector_type(element=ELEMENTS[self.spec.dtype].stored), self.spec.value
         )
-        self._each(last - first, lambda i, n: self._write(value, b.add(i, first), n))
+        self._each(b.sub(last, first), lambda i, n: self._write(value, b.add(i, first), n))
 
-    def _move(self, source: Value, before: int, size: int) -> None:
+    def _move(self, source: Value, before: int, size: Index) -> None:
         b, step = self.b, self.steps[0]
 
         def one(i: Index, lanes: int) -> None:
@@ -139,8 +157,11 @@ class _Row:
 
         self._each(size, one)
 
-    def _each(self, count: int, body: Callable[[Index, int], None]) -> None:
+    def _each(self, count: Index, body: Callable[[Index, int], None]) -> None:
         b = self.b
+        if not isinstance(count, int):
+            each_vector(b, count, body, rounds_of(self.spec.usual[-1] // b.lanes))
+            return
         whole = count - count % b.lanes
         if whole:
             with b.loop("i", 0, whole, b.lanes) as i:
@@ -152,12 +173,12 @@ class _Row:
         b, step = self.b, self.steps[1]
         write_vector(b, value, self.target, b.mul(index, step), step, lanes, self.spec.dtype)
 
-    def _show(self, source: Value, first: int, last: int) -> None:
+    def _show(self, source: Value, first: Index, last: Index) -> None:
         """Places [first, last) of the border, one by one, from inside."""
         b, spec = self.b, self.spec
         element = ELEMENTS[spec.dtype].stored
-        if last > first:
-            with b.loop("border", first, last) as i:
+        if not isinstance(first, int) or not isinstance(last, int) or last > first:
+            with b.loop("border", first, last, most=_MOST_BORDER) as i:
                 place = _mapped(b, spec.mode, b.sub(i.index, spec.before[-1]), spec.inp[-1])
                 value = b.load_scalar(source, b.mul(place, self.steps[0]), element)
                 b.store(value, self.target, b.mul(i.index, self.steps[1]))

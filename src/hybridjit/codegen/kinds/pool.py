@@ -10,13 +10,13 @@ from ...ir.plan import Step
 from ...ir.sized import is_symbolic
 from ...ops.attrs import Attrs
 from ...records import dataclass, replace
-from ...symbolic import hint_of
 from ...target import SINGLE, ElementTypes
 from ...types import product
 from ..call import (
     Address,
     Call,
     Setting,
+    about,
     broadcast_strides,
     build_program,
     five,
@@ -122,8 +122,7 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
         return are_abreast(one, lanes), has_long_rows(one)
 
     are_beside, are_long = order(choices.settled(spec, ("kernel",), order))
-    usual = tuple(1 << max(0, hint_of(size).bit_length() - 1) for size in spec.out)
-    spec = replace(spec, usual=usual, inside=inside_of(spec))
+    spec = replace(spec, usual=about(spec.out), inside=inside_of(spec))
     if not is_symbolic(spec.kernel):
         return spec
     if are_beside:

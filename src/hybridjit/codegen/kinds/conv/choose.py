@@ -22,6 +22,7 @@ from ...call import (
     Call,
     Scratch,
     Setting,
+    about,
     broadcast_strides,
     build_program,
     five,
@@ -196,7 +197,7 @@ def with_extents(spec: Way, layer: Layer) -> Way:
     extents = {name: getattr(layer, name) for name in spec.extents}
     if not any(map(is_symbolic, extents.values())):
         return spec
-    more: dict[str, Any] = {"usual": tuple(map(about, spec.out))}
+    more: dict[str, Any] = {"usual": about(spec.out)}
     if isinstance(spec, (ConvSpec, DepthwiseSpec)):
         more["inside"] = inside_of(layer)
     if isinstance(spec, DepthwiseSpec) and is_symbolic(layer.out[2]):
@@ -215,11 +216,6 @@ def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, A
         pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
         pinned["out"] = (*layer.out[:2], int(layer.out[2]))
     return pinned
-
-
-def about(size: int) -> int:
-    """A power of two near a size, for estimates."""
-    return 1 << max(0, size.bit_length() - 1)
 
 
 def _of_columns(packing: Packing, columns: int, step: int) -> Packing:

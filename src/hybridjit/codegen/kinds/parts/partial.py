@@ -90,6 +90,23 @@ def write_vector(
         b.store_first(raw, pointer, index, count)
 
 
+def each_vector(
+    b: LoopBuilder, count: Index, body: Callable[[Index, int], None], most: int | None = None
+) -> None:
+    """``body(first, lanes)`` for vectors of so many elements, of which ``lanes`` are a constant:
+    whole ones, and what is left in pieces of a half, a quarter and so on.
+    """
+    whole = b.b.and_(b.i64(count), b.i64(-b.lanes))
+    with b.loop("i", 0, whole, b.lanes, most=most) as i:
+        body(i.index, b.lanes)
+    width = b.lanes // 2
+    while width:
+        before = b.b.and_(b.i64(count), b.i64(-2 * width))
+        with b.when(b.less(b.add(before, width - 1), count)):
+            body(before, width)
+        width //= 2
+
+
 def whole_and_last(
     b: LoopBuilder, block: Index, blocks: Index, last: int, body: Callable[[int], None]
 ) -> None:
