@@ -4,7 +4,7 @@ Each input, weight, result, intermediate and scratch gets pages of its own betwe
 without access, and lies at the very end or the very beginning of them. A kernel that reads or
 writes one element too far ends the process, so this runs as a program of its own:
 
-    python tests/guarded.py end|start [--too-far]
+    python tests/guarded.py end|start [--too-far|--open]
 
 prints a line for each network before it runs and, last, the kinds of kernels that ran, with the
 element type behind a colon where it is not float32.
@@ -23,16 +23,24 @@ import numpy as np
 from compiling import assert_near, call, compiled, run_reference, var
 from hybridjit.codegen.build.pool_memory import POLL_SLOTS
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
+from hybridjit.compiler import compile_variant
 from hybridjit.ir.image import Packed
+from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Step, View
+from hybridjit.ir.sized import sized
 from hybridjit.options import Options
+from hybridjit.records import fields_of
+from hybridjit.runtime.binding import PackedStore
 from hybridjit.runtime.executable import Executable
-from hybridjit.types import DTYPE_NAMES
+from hybridjit.runtime.variant import Variant
+from hybridjit.symbolic import Scope
+from hybridjit.types import DTYPE_NAMES, type_of
 from neighbours import (
     LAYERS,
     LIVE,
     STORED,
     TAILS,
+    Layer,
     Network,
     conv,
     deconv,
@@ -384,6 +392,109 @@ def reaching_too_far(executable: Executable, at_end: bool) -> Executable:
     return executable
 
 
+# Layers of images whose sizes are given, each with its channels, and the sizes that they run at;
+# kernels are chosen for the first that is not served by what was compiled before.
+OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
+    "conv3x3": (inside(conv(40, pad=(1, 1))), 5),
+    "conv3x3 few channels": (conv(7, stride=(2, 2), pad=(1, 1)), 3),
+    "conv7x7": (conv(33, (7, 7), stride=(2, 2), pad=(3, 3)), 3),
+    "conv dilated": (inside(conv(18, dilate=(2, 3), pad=(2, 3))), 9),
+    "conv grouped": (inside(conv(32, num_group=2, pad=(1, 1))), 32),
+    "conv1x1": (inside(conv(18, (1, 1))), 17),
+    "conv1x1 strided": (inside(conv(18, (1, 1), stride=(2, 3))), 17),
+    "strassen": (inside(conv(70, (1, 1))), 64),
+    "depthwise": (inside(conv(40, num_group=40, pad=(1, 1))), 40),
+    "depthwise strided": (
+        inside(conv(17, (5, 3), num_group=17, stride=(2, 2), pad=(2, 1))), 17
+    ),
+    "depthwise dilated": (
+        inside(conv(33, (5, 5), num_group=33, dilate=(2, 2), pad=(3, 3))), 33
+    ),
+    "deconv": (inside(deconv(20, (4, 4), stride=(2, 2), pad=(1, 1))), 6),
+    "max": (inside(pool(kernel=(3, 2), stride=(2, 1), pad=(1, 0), pool_type="max")), 21),
+    "full": (inside(pool(kernel=(3, 3), stride=(2, 2), pooling_convention="full")), 7),
+    "average": (
+        inside(pool(kernel=(2, 3), pad=(1, 1), pool_type="avg", count_include_pad=False)), 16
+    ),
+    "global": (inside(pool(kernel=(1, 1), global_pool=True, pool_type="avg")), 9),
+    "reflected": (
+        layer("_pad_axes", mode="reflect", before=(0, 0, 2, 1), after=(0, 0, 0, 3), value=0.0), 2
+    ),
+    "border": (
+        layer("_pad_axes", mode="constant", before=(0, 0, 2, 1), after=(0, 0, 1, 3), value=2.0), 2
+    ),
+    "twice": (inside(layer("UpSampling", scale=2, sample_type="nearest", num_args=1)), 5),
+    "bilinear": (
+        inside(layer("_contrib_BilinearResize2D", scale_height=2, scale_width=3, mode="odd_scale")),
+        17,
+    ),
+}  # fmt: skip
+OPEN_SIZES = ((14, 23), (23, 14), (9, 40), (31, 9), (16, 16), (8, 13))
+
+
+class SizedRun(GuardedRun):
+    """A run of an executable for some of many sizes, whose calls have symbolic numbers."""
+
+    def __init__(self, executable: Executable, at_end: bool, sizes: dict[str, int]) -> None:
+        super().__init__(executable, at_end)
+        self.sizes = sizes
+
+    def _run_step(self, step: Step, row: Sequence[Call]) -> None:
+        calls = [
+            replace(each, args=tuple(sized(argument, self.sizes) for argument in each.args))
+            for each in row
+        ]
+        super()._run_step(step, calls)
+
+    def _number(self, argument: Argument) -> int:
+        if isinstance(argument, (Address, Scratch, Shared)):
+            fields = {n: sized(getattr(argument, n), self.sizes) for n in fields_of(argument)}
+            argument = type(argument)(**fields)
+        return super()._number(argument)
+
+
+def run_open(make: Layer, channels: int, at_end: bool, options: Options) -> int:
+    """A layer at all sizes, added to itself: in bounds, and with the bits of code for each size.
+
+    Returns how many compilations it took.
+    """
+
+    def added(x: Output) -> Output:
+        return call("elemwise_add", make(x), make(call("negative", x)), name="layer")
+
+    variants: list[Variant] = []
+    for size in OPEN_SIZES:
+        net = network(added, (2, channels, *size))
+        expected = compiled(net.outputs, net.arrays, net.params, options=options)(net.inputs)
+        (x,) = (n for n in net.arrays if n not in net.params)
+        types = [type_of(net.arrays[x])]
+        variant = next((v for v in variants if v.sizes_for(types) is not None), None)
+        if variant is None:
+            scope = Scope()
+            open_ = types[0].with_shape((2, channels, *map(scope.symbol, "hw", size)))
+            fixed = {n: type_of(net.arrays[n]) for n in net.params}
+            variant = compile_variant(net.outputs, {x: open_}, fixed, scope, options)
+            variants.append(variant)
+        sizes = variant.sizes_for(types)
+        executable = variant.at(sizes)
+        executable.bind({n: net.arrays[n] for n in net.params}, PackedStore())
+        found = SizedRun(executable, at_end, dict(zip(scope.symbols, sizes)))(net.inputs)
+        for mine, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+    return len(variants)
+
+
+def main_open(at_end: bool) -> None:
+    """All layers of images whose sizes are given, by all algorithms; prints how many compilations
+    each takes.
+    """
+    for name, (make, channels) in OPEN_LAYERS.items():
+        print(name, flush=True)
+        for winograd in (True, "always", False):
+            count = run_open(make, channels, at_end, Options(winograd=winograd))
+            print("  winograd", winograd, count, flush=True)
+
+
 def main(place: str, too_far: bool) -> None:
     kinds: set[str] = set()
     if too_far:
@@ -403,4 +514,7 @@ def main(place: str, too_far: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "--too-far" in sys.argv)
+    if "--open" in sys.argv:
+        main_open(sys.argv[1] == "end")
+    else:
+        main(sys.argv[1], "--too-far" in sys.argv)

@@ -54,5 +54,11 @@ def test_nothing_outside_a_buffer_is_touched(place: str, run_guarded):
 
 
 @pytest.mark.parametrize("place", ["end", "start"])
+def test_nothing_outside_is_touched_where_calls_give_sizes_of_images(place: str, run_guarded):
+    done = run_guarded(place, "--open")
+    assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
 def test_one_element_too_far_ends_the_process(place: str, run_guarded):
     assert run_guarded(place, "--too-far").returncode < 0

@@ -69,7 +69,7 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
     """
     assert value.op is not None
     kind = KIND_NAMED[value.op.kernel]
-    if any(t.size == 0 for t in (*value.types, *(u.type for u in value.inputs))):
+    if any(d == 0 for t in (*value.types, *(u.type for u in value.inputs)) for d in t.dims):
         return HOST
     if kind.in_floats and not any(is_in(dtype, value) for dtype in STORED):
         return HOST

@@ -11,6 +11,7 @@ from functools import reduce
 import numpy as np
 
 from ...errors import AttributeValueError, MXNetError, ShapeError
+from ...symbolic import Size
 from ...types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ..algebra import total
 from ..attrs import Attrs, AttrValue, Declared
@@ -187,10 +188,17 @@ UPSAMPLING = register(
 )
 
 
+# Below it products of integers are exact in float32.
+_EXACT = 1 << 24
+
+
 def _scaled(size: int, scale: float, odd: bool) -> int:
     """size * scale rounded down; odd sizes stay odd if asked for."""
     with np.errstate(over="ignore"):
         by = np.float32(scale)
+    if isinstance(size, Size) and by >= 0 and by == int(by) and size * int(by) < _EXACT:
+        times = int(by)
+        return (size - 1) * times + 1 if odd and size % 2 else size * times
     if not 0 <= size * by < 2.0**31:
         raise ShapeError(f"a side of {size} cells {scale:g} times as long is none of 0 to 2^31 - 1")
     return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
@@ -232,7 +240,7 @@ def _infer_resize(
         return ins, outs
     like = ins[1].dims[2:] if len(ins) > 1 else None
     sizes = _resized(ins[0].dims[2:], like, **attrs)
-    if min(sizes) < 1:
+    if any(size < 1 for size in sizes):
         raise ShapeError(f"output sizes {shape_text(sizes)} must be at least 1")
     return ins, merged(outs, (ins[0].with_shape((*ins[0].dims[:2], *sizes)),))
 

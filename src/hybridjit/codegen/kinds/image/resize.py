@@ -10,16 +10,27 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ....ir.plan import Step
-from ....records import dataclass
+from ....ir.sized import is_symbolic
+from ....records import dataclass, replace
 from ....target import SINGLE, ElementTypes
 from ....types import product
-from ...call import Address, Call, Setting, broadcast_strides, build_program, five, views_of
+from ...call import (
+    Address,
+    Call,
+    Setting,
+    about,
+    broadcast_strides,
+    build_program,
+    five,
+    rounds_of,
+    views_of,
+)
 from ...llvm import ir
 from ...llvm.builder import Loop, LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
-from ...llvm.types import F32, I64, Value
-from ...spec import Ints, KernelSpec, Program
+from ...llvm.types import F32, F64, I64, Value
+from ...spec import Extents, Ints, KernelSpec, Program
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, whole_and_last
 from ..parts.program import operand_addresses, store_epilogue
@@ -32,19 +43,24 @@ class ResizeSpec(KernelSpec):
 
     how    ``nearest``: whole repetitions; ``bilinear``, the corners aligned or not; ``average``:
            of the bins [floor(i h / H), ceil((i + 1) h / H))
+    usual  sizes of the result that are usual, about, where some are given
+    times  where sizes are given, the repetitions along each axis
     """
 
     how: str
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     channels: int
-    xs: Ints
-    reads: tuple[Ints, ...]
-    writes: tuple[Ints, ...]
+    xs: Extents
+    reads: tuple[Extents, ...]
+    writes: tuple[Extents, ...]
     align: bool = False
     program: Program = Program(1)
     element: ElementTypes = SINGLE
+    usual: Ints = ()
+    times: Ints = ()
     kind = "resize"
+    extents = ("inp", "out", "xs", "reads", "writes")
 
 
 def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -64,8 +80,19 @@ def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
         program=program,
         element=setting.target.element,
     )
+    if any(is_symbolic(getattr(spec, name)) for name in spec.extents):
+        spec = _open(spec)
     args = tuple(Address(v) for v in (x, *others, *step.writes))
     return (Call(spec, (*args, x.shape[0]), 4 * product(anchor.shape)),)
+
+
+def _open(spec: ResizeSpec) -> ResizeSpec:
+    """The spec with what a kernel has to know besides where sizes are symbolic."""
+    times: Ints = ()
+    if spec.how == "nearest":
+        times = tuple(int(full // size) for size, full in zip(spec.inp, spec.out))
+    out = tuple(size if size > 1 else int(size) for size in spec.out)
+    return replace(spec, out=out, usual=about(spec.out), times=times)
 
 
 class Between(NamedTuple):
@@ -88,14 +115,16 @@ def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
     batch = args.integer("batch")
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
+    spec = args.sized(spec)
     height, width = spec.out
+    most = rounds_of(spec.usual[1]) if spec.usual else None
     with b.each_unit(b.mul(batch, height), args.share, args.shares) as unit:
         image, row = b.split(unit.index, (0, height))
         source = b.at(x, b.mul(image, spec.xs[0]))
         bases = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(reads, spec.reads)]
         targets = [b.at(p, b.dot((image, 0, row), s)) for p, s in zip(writes, spec.writes)]
         across = _along_axis(b, spec, 0, row)
-        with b.loop("col", 0, width) as col:
+        with b.loop("col", 0, width, most=most) as col:
             value = _VALUES[spec.how](b, spec, source, across, _along_axis(b, spec, 1, col.index))
             with b.loop("block", 0, blocks) as block:
 
@@ -130,25 +159,35 @@ def _along_axis(b: LoopBuilder, spec: ResizeSpec, axis: int, cell: Index) -> Cel
     size, out = spec.inp[axis], spec.out[axis]
     cell = b.i64(cell)
     if spec.how == "nearest":
-        return b.b.udiv(cell, b.i64(out // size))
+        return b.b.udiv(cell, b.i64(spec.times[axis] if spec.times else out // size))
     if spec.how == "average":
         start = b.b.udiv(b.i64(b.mul(cell, size)), b.i64(out))
-        ahead = b.add(b.mul(b.add(cell, 1), size), out - 1)
+        ahead = b.add(b.mul(b.add(cell, 1), size), b.sub(out, 1))
         return start, b.b.udiv(b.i64(ahead), b.i64(out))
     return _between(b, spec, cell, size, out)
 
 
-def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: int, out: int) -> Between:
+def _quotient(b: LoopBuilder, size: Index, other: Index) -> Value:
+    """The quotient of two sizes in float32, rounded from double precision."""
+    if isinstance(size, int) and isinstance(other, int):
+        return ir.Constant(F32, size / other)
+    wide = [b.b.sitofp(b.i64(each), F64) for each in (size, other)]
+    return b.b.fptrunc(b.b.fdiv(*wide), F32)
+
+
+def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: Index, out: Index) -> Between:
     """Places and weights are those of float32 whatever the elements are, as in the reference."""
     at = b.b.sitofp(b.i64(cell), F32)
-    if out > 1 and spec.align:
-        at = b.b.fmul(at, ir.Constant(F32, (size - 1) / (out - 1)))
-    elif out > 1:
+    is_single = isinstance(out, int) and out <= 1
+    if not is_single and spec.align:
+        at = b.b.fmul(at, _quotient(b, b.sub(size, 1), b.sub(out, 1)))
+    elif not is_single:
         half, zero = ir.Constant(F32, 0.5), ir.Constant(F32, 0.0)
-        at = b.b.fsub(b.b.fmul(b.b.fadd(at, half), ir.Constant(F32, size / out)), half)
+        at = b.b.fsub(b.b.fmul(b.b.fadd(at, half), _quotient(b, size, out)), half)
         at = b.b.select(b.b.fcmp_ordered("<", at, zero), zero, at)
-    low = b.min(b.b.fptosi(at, I64), size - 1)
-    high = b.min(b.add(low, 1), size - 1)
+    last = b.sub(size, 1)
+    low = b.min(b.b.fptosi(at, I64), last)
+    high = b.min(b.add(low, 1), last)
     above = converted(b, b.b.fsub(at, b.b.sitofp(low, F32)), "float32", b.dtype)
     return Between(low, high, b.splat(b.b.fsub(b.number(1.0), above)), b.splat(above))
 
@@ -201,7 +240,10 @@ def _average(
     count = b.splat(b.b.sitofp(b.i64(b.mul(height, width)), b.element))
 
     def value(channel: Index, lanes: int) -> Value:
-        most = [size // out + 2 for size, out in zip(spec.inp, spec.out)]
+        most = [
+            size // out + 2 if isinstance(size, int) and isinstance(out, int) else None
+            for size, out in zip(spec.inp, spec.out)
+        ]
         with b.loop("row", *rows, carry=[b.splat(0.0)], most=most[0]) as row:
             line = _cell(b, spec, x, row.index, 0)
             with b.loop("column", *columns, carry=row.carried, most=most[1]) as column:
