@@ -39,7 +39,7 @@ from ...packing import (
     WinogradPacking,
 )
 from ...spec import Program
-from ..parts.window import inside_of, overhangs_of
+from ..parts.window import inside_of, is_always_inside, overhangs_of
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
 from .choose_depthwise import depthwise_spec, depthwise_tiles
@@ -155,7 +155,14 @@ class _Found(NamedTuple):
             return "winograd", taken.m, taken.live is not None
         if isinstance(taken, StrassenSpec):
             return "strassen", taken.chunks
-        return taken.kind, self.columns
+        return taken.kind, self.columns, self._tiles()
+
+    def _tiles(self) -> int:
+        """Columns of a tile where sums depend on the tile that they are in; 0 of a single one."""
+        taken = self.taken
+        if not isinstance(taken, ConvSpec) or taken.taps or is_always_inside(taken, 2):
+            return 0
+        return 0 if taken.out[2] <= taken.mr else taken.mr
 
 
 @dataclass(frozen=True)
@@ -208,13 +215,12 @@ def with_extents(spec: Way, layer: Layer) -> Way:
 
 
 def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, Any]:
-    """What the direct kernel needs as constants: where windows reach over the edge of a row, the
+    """What the direct kernel needs as constants. Where windows reach over the edge of a row, the
     order of a sum depends on its tile, but for those that are summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
-    if not spec.taps and not inside[2]:
-        pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
-        pinned["out"] = (*layer.out[:2], int(layer.out[2]))
+    if not spec.taps and not inside[2] and is_symbolic(layer.out[2]):
+        pinned["is_one"] = spec.out[2] <= spec.mr
     return pinned
 
 

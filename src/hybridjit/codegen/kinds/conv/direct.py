@@ -7,7 +7,7 @@ edge have loops of their own that leave out the columns that would read outside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from ....types import product
 from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import Value
+from ...llvm.types import I64, Value
 from ..parts.arguments import Arguments
 from ..parts.gemm import (
     Ahead,
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass
 class Place:
-    """Where one unit of work reads and writes."""
+    """Where one unit of work reads and writes; ``runs`` are those of a tile of a given row."""
 
     x: Value
     w: Value
@@ -65,6 +65,7 @@ class Place:
     ahead: Value
     depth: Index
     row: Index
+    runs: Runs | None = None
 
 
 def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
@@ -231,12 +232,78 @@ def _emit_given(b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile
         _emit_some(b, spec, block, place, start, b.min(b.add(start, spec.mr), spec.out[2]))
         return
     first, end = whole_windows(b, spec)
-    most = rounds_of(spec.usual[2])
-    for name, start, stop in (("left", 0, first), ("right", end, spec.out[2])):
-        with b.loop(name, start, stop, most=most) as col:
+    if spec.taps:
+        _emit_part(b, spec, block, place, (0, first, end, spec.out[2]))
+        return
+    count = 1 if spec.is_one else b.divided_up(spec.out[2], spec.mr)
+    small, wide = b.divmod(spec.out[2], count)
+    with b.loop("tile", 0, count, most=rounds_of(spec.usual[2] // spec.mr)) as each:
+        start = b.add(b.mul(each.index, small), b.min(each.index, wide))
+        width = b.add(small, b.b.zext(b.less(each.index, wide), I64))
+        stop = b.add(start, width)
+        place.runs = Runs(b, spec, start, stop)
+        low = b.min(b.max(first, start), stop)
+        high = b.max(b.min(end, stop), low)
+        _emit_part(b, spec, block, place, (start, low, high, stop))
+
+
+def _emit_part(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    marks: tuple[Index, Index, Index, Index],
+) -> None:
+    """Columns from the first of the marks to the last; windows are whole between the other two."""
+    begin, first, end, after = marks
+    for name, start, stop in (("left", begin, first), ("right", end, after)):
+        with b.loop(name, start, stop, most=rounds_of(spec.usual[2])) as col:
             _emit_tile(b, spec, block, place, Tile(0, 1, ()), col.index)
     with b.loop("col", first, end, spec.mr, most=rounds_of(spec.usual[2] // spec.mr)) as col:
         _emit_some(b, spec, block, place, col.index, b.min(b.add(col.index, spec.mr), end))
+
+
+class Runs:
+    """Neighbouring width taps that reach the same columns of a tile whose columns the call gives.
+
+    Such taps are summed row by row of the window, and the next ones after them: so the order of a
+    column's sum is that of its tile.
+    """
+
+    def __init__(self, b: LoopBuilder, spec: ConvSpec, start: Index, stop: Index) -> None:
+        self.b, taps = b, spec.kernel[2]
+        self.table = b.scratch(I64, taps)
+        reach = [self._reach(b, spec, tap, start, stop) for tap in range(taps)]
+        alike = [
+            b.b.and_(*(b.equal(*two) for two in zip(one, other)))
+            for one, other in zip(reach, reach[1:])
+        ]
+        after: Index = taps
+        for tap in reversed(range(taps)):
+            if tap < taps - 1:
+                after = b.b.select(alike[tap], b.i64(after), b.i64(tap + 1))
+            begins = b.less(*reach[tap])
+            if tap:
+                begins = b.b.and_(begins, b.b.not_(alike[tap - 1]))
+            end = b.b.select(begins, b.i64(after), b.i64(tap))
+            b.b.store(end, b.at(self.table, tap, I64), align=8)
+
+    @staticmethod
+    def _reach(
+        b: LoopBuilder, spec: ConvSpec, tap: int, start: Index, stop: Index
+    ) -> tuple[Index, Index]:
+        """The columns whose input under a tap is inside, none as (0, 0)."""
+        stride, behind = spec.stride[2], tap * spec.dilate[2] - spec.pad[2]
+        low = b.max(start, -(behind // stride))
+        beyond = b.max(b.add(b.sub(spec.inp[2], 1 + behind), stride), 0)
+        high = b.min(stop, b.divmod(beyond, stride)[0])
+        there = b.less(low, high)
+        none = b.i64(0)
+        return b.b.select(there, b.i64(low), none), b.b.select(there, b.i64(high), none)
+
+    def end(self, tap: Index) -> Value:
+        """The tap behind the run that begins with this one; the same where none does."""
+        return self.b.b.load(self.b.at(self.table, tap, I64), typ=I64, align=8)
 
 
 def _emit_some(
@@ -294,42 +361,72 @@ def _sum_by_tap(
     is_long = _is_long(spec) and product(spec.kernel) > 1
     zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
     size = steps_of_sum(b, spec.ic)
-    for reach, run in runs_of_taps(tile):
 
-        def body(
-            kd: Index,
-            kh: Index,
-            accs: Sequence[Value],
-            run: Sequence[int] = run,
-            reach: tuple[int, int] = reach,
-        ) -> list[Value]:
+    def sum_run(
+        first: Index, stop: Index, reach: tuple[int, int], accs: list[Value]
+    ) -> list[Value]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
             line = zeros if is_long else accs
-            if len(run) == 1:
-                line = one_tap(kd, kh, run[0], line, reach)
+            if isinstance(first, int) and isinstance(stop, int) and stop - first == 1:
+                line = one_tap(kd, kh, first, line, reach)
             else:
-                with b.loop("kw", run[0], run[-1] + 1, carry=line) as loop:
+                with b.loop("kw", first, stop, carry=line, most=spec.kernel[2]) as loop:
                     loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
                 line = loop.results
             return [b.b.fadd(*pair) for pair in zip(accs, line)] if is_long else list(line)
 
-        def one_tap(
-            kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
-        ) -> list[Value]:
-            line = input_line(b, spec, (place.depth, place.row), (kd, kh))
-            first = b.add(left, b.mul(kw, spec.dilate[2]))
-            at = b.add(line, b.mul(first, spec.xs[3]))
-            tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
-            weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
-            x = b.at(place.x, at)
-            # A narrower tile leaves registers free, into which LLVM would load all the weights of
-            # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
-            tight = reach != (0, tile.width) and b.target.vector_registers < 32
-            ahead = None if tight else _ahead(b, spec, place, tap, column)
-            unroll = 1 if tight else spec.unroll
-            return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
+        return rows_inside(b, spec, (place.depth, place.row), accs, body)
 
-        accs = rows_inside(b, spec, (place.depth, place.row), accs, body)
+    def one_tap(
+        kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
+    ) -> list[Value]:
+        line = input_line(b, spec, (place.depth, place.row), (kd, kh))
+        first = b.add(left, b.mul(kw, spec.dilate[2]))
+        at = b.add(line, b.mul(first, spec.xs[3]))
+        tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
+        weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
+        x = b.at(place.x, at)
+        # A narrower tile leaves registers free, into which LLVM would load all the weights of
+        # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
+        tight = reach != (0, tile.width) and b.target.vector_registers < 32
+        ahead = None if tight else _ahead(b, spec, place, tap, column)
+        unroll = 1 if tight else spec.unroll
+        return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
+
+    if place.runs is not None:
+        return _sum_given_runs(b, spec, place.runs, tile, left, accs, sum_run)
+    for reach, run in runs_of_taps(tile):
+        accs = sum_run(run[0], run[-1] + 1, reach, accs)
     return accs
+
+
+# Adds the products of taps from one to another to the sums of a tile's columns in reach.
+SumRun = Callable[[Index, Index, tuple[int, int], list[Value]], list[Value]]
+
+
+def _sum_given_runs(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    runs: Runs,
+    tile: Tile,
+    left: Index,
+    accs: list[Value],
+    sum_run: SumRun,
+) -> list[Value]:
+    """Run by run, where the call gives what these are. All columns have what every run has, but for
+    a column by itself, at an edge.
+    """
+    with b.loop("run", 0, spec.kernel[2], carry=accs) as run:
+        first, stop = run.index, runs.end(run.index)
+        begins = b.less(first, stop)
+        if not tile.reach:
+            at = b.i64(b.add(left, b.mul(first, spec.dilate[2])))
+            begins = b.b.and_(begins, b.b.icmp_unsigned("<", at, b.i64(spec.inp[2])))
+        there = b.b.zext(begins, I64)
+        with b.loop("some", 0, there, carry=run.carried, most=1) as some:
+            some.yields(sum_run(first, stop, (0, tile.width), some.carried))
+        run.yields(some.results)
+    return run.results
 
 
 def _is_long(spec: ConvSpec) -> bool:

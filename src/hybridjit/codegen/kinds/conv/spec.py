@@ -29,6 +29,7 @@ class ConvSpec(KernelSpec):
     half_last  whether the last vector of channels is half of one
     usual     sizes of the result that are usual, about, where some are given
     inside    where sizes are given, of each axis whether no window reaches beyond the input
+    is_one    where the width is given, whether a row is summed as one tile, however wide
     """
 
     inp: Extents
@@ -53,6 +54,7 @@ class ConvSpec(KernelSpec):
     program: Program = Program(1)
     usual: Ints = ()
     inside: tuple[bool, ...] = ()
+    is_one: bool = False
     kind = "conv"
     extents = EXTENTS
     needs_passes = False
