@@ -27,6 +27,7 @@ from .ir.roles import sort_variables
 from .late import arrived
 from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
+from .nd.storage import together_written
 from .nd.stypes import makes_sparse, sparse_arrays
 from .nd.tape import REQUESTS
 from .nd.taped import alias, untouched_zeros
@@ -124,6 +125,7 @@ class Executor:
         """The gradients in the order of the arguments, None where none is computed."""
         return list(self.grad_dict.values())
 
+    @together_written
     def copy_params_from(
         self,
         arg_params: Mapping[str, NDArray],

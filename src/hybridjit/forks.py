@@ -14,7 +14,10 @@ from typing import Any
 
 
 class Rank(IntEnum):
-    """What the locks protect, in the order in which nested calls take them."""
+    """What the locks protect, in the order in which nested calls take them.
+
+    BINDING is held while a network packs its parameters, and while several are written together.
+    """
 
     TRACING = 0
     BINDING = 1

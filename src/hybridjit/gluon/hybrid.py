@@ -54,6 +54,7 @@ else:
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
+_LOOKS = 3  # at parameters which somebody writes without the lock, one after the other
 _MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
@@ -180,21 +181,28 @@ class CachedGraph:
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
         """The compiled graph for these inputs, with the parameters as they are now."""
         params = self._parameter_arrays(arrays)
-        seen = self._notice_writes(params)
         types = [type_of(array._data) for array in arrays]
-        entry = self.cache.find(types)
-        if entry is None:
-            entry = self._new_entry(types, params)
-        if not entry.is_bound:
-            if entry.variant is None:
-                entry.executable.bind(_Arrays(params), self._packed)
-            else:
-                entry.variant.bind(entry.executable, _Arrays(params), self._packed)
-            entry.is_bound = True
+        for _ in range(_LOOKS):
+            seen = self._notice_writes(params)
+            entry = self.cache.find(types) or self._new_entry(types, params)
+            if entry.is_bound:
+                break
+            self._bind(entry, params)
+            if seen in (NEVER, WRITES.count):
+                break
         # Last of all: calls that find these two as they are look no further.
         self._latest = entry
         self.seen_writes = seen
         return entry
+
+    def _bind(self, entry: Entry, params: Mapping[str, NDArray]) -> None:
+        """Pack the parameters as they are now: what writes several of them waits for the lock."""
+        if entry.variant is None:
+            entry.executable.bind(_Arrays(params), self._packed)
+        else:
+            entry.variant.bind(entry.executable, _Arrays(params), self._packed)
+        entry.executable.pack()
+        entry.is_bound = True
 
     def _new_entry(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Entry:
         """Of a variant that serves these sizes, or compiled: for all sizes where some vary."""

@@ -14,6 +14,7 @@ from ..formats.atomic import together
 from ..formats.mxnet import params as params_file
 from ..formats.mxnet import symbol_json
 from ..ir.signature import in_order
+from ..nd.storage import together_written
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays
 from .parameter.loading import load_value
@@ -68,6 +69,17 @@ def load_parameters(
         _check_missing(params, arrays, filename)
     if not ignore_extra:
         _check_extra(params, arrays, filename)
+    _load_values(params, arrays, ctx, cast_dtype, dtype_source)
+
+
+@together_written
+def _load_values(
+    params: Mapping[str, Parameter],
+    arrays: Mapping[str, object],
+    ctx: Context | Sequence[Context] | None,
+    cast_dtype: bool,
+    dtype_source: str,
+) -> None:
     for path, array in arrays.items():
         if path in params:
             load_value(params[path], array, ctx, cast_dtype, dtype_source)

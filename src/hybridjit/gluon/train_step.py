@@ -19,7 +19,7 @@ from ..errors import MXNetError
 from ..frames import shortened
 from ..nd import NDArray
 from ..nd.places import Places
-from ..nd.storage import Storage
+from ..nd.storage import Storage, together_written
 from ..nd.tape import Leaf
 from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
@@ -163,14 +163,20 @@ class TrainStep:
             size = args[0].shape[0] if batch_size is None else batch_size
             ready = self._ready_for(args)
             losses = ready.run([array._data for array in args])
-            if self._bound is not None:
-                clip_together(self._gradients(), self._bound)
-            self._trainer.step(size, self._ignore_stale_grad)
+            self._update(ready, size)
             self._keep(ready)
             kind = args[0]._plain
             return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
         except Exception as error:
             raise shortened(error)  # noqa: B904 - the same one
+
+    @together_written
+    def _update(self, ready: _Ready, size: float) -> None:
+        """Write the new states of layers, and update the parameters."""
+        ready.put_states()
+        if self._bound is not None:
+            clip_together(self._gradients(), self._bound)
+        self._trainer.step(size, self._ignore_stale_grad)
 
     def export_library(
         self,
@@ -334,7 +340,7 @@ class _Ready:
         return same and self._places.unmoved() is not None
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses; every gradient is written, and states are what the batch makes of them."""
+        """The losses; every gradient is written. :meth:`put_states` comes after it."""
         put_ones(self._fixed)
         held = self._places.memory()
         losses = [np.empty(*kind) for kind in self._types]
@@ -352,7 +358,7 @@ class _Ready:
         return losses
 
     def _store(self, written: Iterable[Storage]) -> None:
-        """What a tape does in the end: gradients are there, and fresh; states move."""
+        """What a tape does in the end: gradients are there, and fresh."""
         for leaf, d in self._added:
             leaf.grad._write(leaf.grad._data + d)
         for leaf in self._unreached:
@@ -362,6 +368,9 @@ class _Ready:
             storage.bump()
         for leaf in self._leaves.values():
             leaf.fresh = True
+
+    def put_states(self) -> None:
+        """Write the states of layers after the latest run, such as moving statistics."""
         for state, new in zip(self._states, self._new_states):
             state._write(new)
 

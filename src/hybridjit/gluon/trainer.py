@@ -20,6 +20,7 @@ from ..kvstore.base import KVStoreBase
 from ..kvstore.dist import DistKVStore
 from ..kvstore.kvstore import KVStore, choose, create, updates_too
 from ..nd import NDArray
+from ..nd.storage import together_written
 from ..nd.tape import Leaf
 from ..nd.undo import whole
 from ..opening import open_file
@@ -373,9 +374,13 @@ class Trainer:
         if self._kvstore is None or self._exchanged():
             return
         if self._update_on_kvstore:
-            whole(self._push_and_pull, [], self._kvstore)
+            self._update_there()
         else:
             self._push_and_pull()
+
+    @together_written
+    def _update_there(self) -> None:
+        whole(self._push_and_pull, [], self._kvstore)
 
     def _push_and_pull(self) -> None:
         assert self._kvstore is not None
@@ -437,6 +442,7 @@ class Trainer:
         leaves = [w._leaf for found in updates for _, _, w in found if w._leaf is not None]
         self._run_updaters([tuple(map(list, zip(*found))) for found in updates], leaves)
 
+    @together_written
     def _run_updaters(self, given: Sequence[Any], leaves: Iterable[Leaf]) -> None:
         """Update by indices, gradients and weights of each context, which ``leaves`` are of.
 

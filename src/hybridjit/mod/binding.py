@@ -24,6 +24,7 @@ from ..ir.node import topological
 from ..ir.roles import sort_variables
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
+from ..nd.storage import together_written
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym import Symbol
 from ..sym.creation import declared_stypes
@@ -302,6 +303,7 @@ class BoundModule(BaseModule):
         )
         return args, auxs
 
+    @together_written
     def init_params(
         self,
         initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
@@ -369,6 +371,7 @@ class BoundModule(BaseModule):
         self._unset.clear()
         self.params_initialized = True
 
+    @together_written
     def _take(
         self,
         arg_params: Mapping[str, NDArray],

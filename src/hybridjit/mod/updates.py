@@ -15,6 +15,7 @@ from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..kvstore.dist import DistKVStore
 from ..kvstore.local import KVStore
+from ..nd.storage import together_written
 from ..nd.undo import whole
 from ..opening import open_file
 from ..sym import Symbol
@@ -61,9 +62,13 @@ class Updates:
         """One step of every parameter that has a gradient: of all of them, or of none."""
         are_exchanged = self._exchanged(params)
         if self.updater is None and not are_exchanged:
-            whole(partial(self._update, params, False), [], self.store)
+            self._update_there(params)
         else:
             self._update(params, are_exchanged)
+
+    @together_written
+    def _update_there(self, params: Mapping[str, Parameter]) -> None:
+        whole(partial(self._update, params, False), [], self.store)
 
     def _update(self, params: Mapping[str, Parameter], are_exchanged: bool) -> None:
         found = []

@@ -8,6 +8,13 @@ call that none of its parameters changed.
 
 from __future__ import annotations
 
+from ..forks import Rank, held_at_fork
+from ..unwinding import holding
+
+# A function that writes several parameters, of which a compiled network in another thread sees the
+# old values or the new ones: networks hold this lock while they pack their parameters.
+together_written = holding(held_at_fork(Rank.BINDING))
+
 
 class Writes:
     """How many writes to watched storages there have been."""

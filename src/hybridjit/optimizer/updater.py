@@ -15,6 +15,7 @@ import numpy as np
 from ..config import config
 from ..context import Context
 from ..nd import NDArray
+from ..nd.storage import together_written
 from ..nd.undo import whole
 from ..runtime.holders import STATES
 from .base import Index, Indices, Optimizer, State, Weights
@@ -46,6 +47,7 @@ class Updater:
         """Update one weight, or those of a list of indices, as a whole: all of them, or none."""
         self.update(index, grad, weight, [])
 
+    @together_written
     def update(self, index: Indices, grad: Weights, weight: Weights, done: list[Any]) -> None:
         """The same; ``done`` is not empty where the weights are new, whatever is raised.
 

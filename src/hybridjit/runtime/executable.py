@@ -189,6 +189,11 @@ class Executable:
         return sum(libraries.values()) + _STEP_BYTES * len(self.code.image.counts) + room
 
     @property
+    def bound(self) -> Bound | None:
+        """The binding, and the instances that no call uses."""
+        return self._bound
+
+    @property
     def binding(self) -> Binding | None:
         """The parameters that the next call takes; None before :meth:`bind`."""
         return None if self._bound is None else self._bound.binding
@@ -209,6 +214,16 @@ class Executable:
     def bind_as(self, binding: Binding) -> None:
         """Take the parameters of a binding that another executable of the same graph has."""
         self._bound = Bound(binding, [])
+
+    def pack(self) -> None:
+        """Pack all parameters now, so that calls read what they are at this moment."""
+        assert self.binding is not None
+        self.binding.prepare(self.code.image.packed)
+        raw = {number for base, number in self.tables.bases if base is Base.WEIGHT}
+        hosts = [step for s in self.segments if (step := s.host or s.flagged) is not None]
+        used = [self.plan.buffers[view.buffer] for step in hosts for view in step.reads]
+        for number in raw | {buffer.index for buffer in used if buffer.kind == "weight"}:
+            self.binding.value(number)
 
     def __call__(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
         """The outputs. ``inputs`` are contiguous, of the compiled types, and are not written.
@@ -257,13 +272,14 @@ class Executable:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
         stages: Sequence[Stage] = (),
+        bound: Bound | None = None,
     ) -> None:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs.
 
         One that updates an input is that input's array. ``stages``, in their order, are called on
-        the way, or in the end.
+        the way, or in the end. ``bound`` are the parameters, those of now unless given.
         """
-        bound = self._bound
+        bound = bound or self._bound
         assert bound is not None, "bind() comes before the first call"
         workspace = self._turns[0].take(self.thread_count) if self._turns else None
         instance = self._at(workspace, bound) if workspace else self._taken(bound)

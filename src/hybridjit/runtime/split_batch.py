@@ -47,6 +47,10 @@ class SplitBatch:
         """As :meth:`Executable.bind`."""
         self.one.bind(params, store)
 
+    def pack(self) -> None:
+        """As :meth:`Executable.pack`."""
+        self.one.pack()
+
     def __call__(self, inputs: Arrays) -> list[np.ndarray]:
         """The outputs, freshly allocated. ``inputs`` are contiguous, of the compiled types."""
         outputs = [np.empty(shape, dtype) for shape, dtype in self.output_types]
@@ -59,8 +63,10 @@ class SplitBatch:
 
     def run_into(self, inputs: Arrays, outputs: Arrays) -> None:
         """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
+        bound = self.one.bound  # of all samples, whatever is bound meanwhile
         for sample in range(self.samples):
-            self.one.run_into(take_sample(inputs, sample), take_sample(outputs, sample))
+            arrays = take_sample(inputs, sample), take_sample(outputs, sample)
+            self.one.run_into(*arrays, bound=bound)
 
     def connected(self, inputs: Arrays, outputs: Arrays) -> Callable[[], None]:
         """A function that runs on these arrays, with an instance of its own."""

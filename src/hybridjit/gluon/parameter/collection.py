@@ -16,6 +16,7 @@ from ...context import Context
 from ...errors import ModelFormatError
 from ...formats.mxnet import params as params_file
 from ...nd import NDArray
+from ...nd.storage import together_written
 from ..types import Init
 from .constant import Constant
 from .loading import load_value
@@ -154,6 +155,7 @@ class ParameterDict:
 
     # ---- acting on all of them ----------------------------------------------------------------
 
+    @together_written
     def initialize(
         self,
         init: Init = None,
@@ -229,6 +231,7 @@ class ParameterDict:
             dtype_source,
         )
 
+    @together_written
     def load_dict(
         self,
         param_dict: Mapping[str, object],
