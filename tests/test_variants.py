@@ -295,3 +295,25 @@ def test_choices_that_change_bits_are_made_for_each_size():
     for x, wanted in zip(inputs, expected):
         np.testing.assert_array_equal(net(x).asnumpy(), wanted)
     assert compiled_of(net) == 1
+
+
+def test_compilations_and_sizes_are_counted():
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    before = mx.compile_stats()
+    for n in (9, 12, 30, 12, 40):
+        net(arrays((n, 20), 0))
+    after = mx.compile_stats()
+    counts = {name: after[name] - before[name] for name in after}
+    assert (counts["compilations"], counts["variants"], counts["new_sizes"]) == (2, 1, 2)
+    assert counts["evictions"] == 0 and counts["seconds"] > 0
+
+
+def test_a_fourth_class_of_sizes_is_said_once(caplog):
+    net = applied(lambda F, x: F.sort(x, axis=-1))()
+    net.hybridize()
+    for n in range(3, 12):
+        net(nd.array(np.arange(2 * n).reshape(2, n)))
+    said = [record.message for record in caplog.records if "classes of sizes" in record.message]
+    assert len(said) == 1 and "axis 1 of 'data'" in said[0] and "does not hold" in said[0]

@@ -36,6 +36,7 @@ from .late import names_of as _names_of
 from .late import same_module as _same_module
 from .loading import load
 from .nd import NDArray
+from .runtime.compile_stats import compile_stats
 from .runtime.memory import memory_stats
 from .runtime.threads import get_num_threads, set_num_threads, threads
 from .sym import Symbol
@@ -120,6 +121,7 @@ __all__ = [
     "base",
     "batch",
     "callback",
+    "compile_stats",
     "context",
     "contrib",
     "cpu",

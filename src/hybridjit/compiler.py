@@ -53,6 +53,7 @@ from .passes.tables import make_tables
 from .passes.verify_plan import verify_plan
 from .passes.views import merge_views
 from .records import dataclass
+from .runtime.compile_stats import counted
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
 from .runtime.split_batch import SplitBatch
@@ -206,6 +207,7 @@ _LARGE = 1 << 25
 
 
 @holding(_LOCK)
+@counted("compilations")
 def compile_graph(
     outputs: Iterable[Output],
     input_types: Mapping[str, TensorType],
@@ -235,6 +237,7 @@ def compile_graph(
 
 
 @holding(_LOCK)
+@counted("compilations", "variants")
 def compile_variant(
     outputs: Iterable[Output],
     input_types: Mapping[str, TensorType],
@@ -299,6 +302,7 @@ class TrainingLogs:
 
 
 @holding(_LOCK)
+@counted("compilations")
 def compile_training(
     outputs: Iterable[Output],
     types: Mapping[str, TensorType],

@@ -48,6 +48,13 @@ class Guard(NamedTuple):
     def __str__(self) -> str:
         return f"{self.left} {self.test} {self.right}"
 
+    def is_satisfied(self, values: Mapping[str, int]) -> bool:
+        """Whether it holds for these values of the symbols, by name."""
+        try:
+            return _TESTS[self.test](value_of(self.left, values), self.right)
+        except ZeroDivisionError:
+            return False
+
 
 class Decision(NamedTuple):
     """That a function of sizes, which takes them as integers, goes on to have the same result.
@@ -63,6 +70,10 @@ class Decision(NamedTuple):
     def holds(self, values: Sequence[int]) -> bool:
         """Whether the function has that result for these values of ``sizes``."""
         return bool(self.function(values) == self.result)
+
+    def is_satisfied(self, values: Mapping[str, int]) -> bool:
+        """Whether it holds for these values of the symbols, by name."""
+        return self.holds([value_of(size, values) for size in self.sizes])
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.sizes))}) == {self.result}"

@@ -21,7 +21,7 @@ import numpy as np
 from ..compiler import compile_graph, compile_variant
 from ..config import config
 from ..context import Context
-from ..errors import MXNetError
+from ..errors import InternalError, MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output, topological, with_live_operands
 from ..late import Late
@@ -55,6 +55,7 @@ else:
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
 _LOOKS = 3  # at parameters which somebody writes without the lock, one after the other
+_BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 _MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
@@ -228,23 +229,29 @@ class CachedGraph:
 
         What is wrong with the sizes of this call is then said of them as they are.
         """
+        reason = variants.reason(types)
         symbolic = variants.symbolic(types)
         if symbolic is None:
             return None
+        if reason:
+            logging.getLogger("hybridjit").warning(
+                "%s is compiled for more than %d classes of sizes: %s. See docs/howto/"
+                "varying-sizes.md.", self.name, variants.most_unnoticed, reason,
+            )  # fmt: skip
         scope, sized = symbolic
         inputs = dict(zip(self.input_names, sized))
         try:
             variant = compile_variant(
                 self.outputs, inputs, known, scope, self.options, name=self.name
             )
-        except MXNetError:
-            return None
-        except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+        except _BUGS as error:
             logging.getLogger("hybridjit").warning(
                 "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
                 self.name, error, exc_info=True,
             )  # fmt: skip
             variants.give_up()
+            return None
+        except MXNetError:
             return None
         variants.add(variant)
         return variant

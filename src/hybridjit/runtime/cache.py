@@ -12,6 +12,7 @@ import numpy as np
 from ..config import config
 from ..late import Late
 from ..types import TensorType
+from .compile_stats import count as count_one
 
 if TYPE_CHECKING:
     import logging
@@ -124,9 +125,12 @@ class SignatureCache:
         entry.used = next(self._uses)
         self._entries[self._key(types)] = entry
         self._compiled += is_compiled
+        if not is_compiled:
+            count_one("new_sizes")
         if config.explain and is_compiled:
             print(self._explanation(tuple(types)), file=sys.stderr)
         while self.limit.is_exceeded([entry.nbytes for entry in self._entries.values()]):
+            count_one("evictions")
             del self._entries[min(self._entries, key=lambda key: self._entries[key].used)]
             if config.explain:
                 print(

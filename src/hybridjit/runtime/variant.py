@@ -18,7 +18,7 @@ import numpy as np
 from ..ir.plan import Plan
 from ..ir.sized import SizedImage, has_symbolic_bind
 from ..records import dataclass
-from ..symbolic import Scope, Size, guard_function, hint_of
+from ..symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
 from ..types import TensorType
 from .binding import Binding, PackedStore
 from .executable import Code, Executable
@@ -86,7 +86,10 @@ class Variant:
     ) -> None:
         self.signature = signature
         self.scope = scope
-        self.guards = (*scope.guards.values(), *scope.decisions.values())
+        self.guards: tuple[Guard | Decision, ...] = (
+            *scope.guards.values(),
+            *scope.decisions.values(),
+        )
         self.holds = guard_function(scope)
         self._templates = templates
         self._samples = samples
@@ -128,6 +131,20 @@ class Variant:
         count = sizes[names.index(str(samples))] if isinstance(samples, Size) else samples
         return SplitBatch(executable, count)
 
+    def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
+        """The first guard that these types do not satisfy, with the axis of each symbol."""
+        found = self.signature.sizes_of(types)
+        if found is None:
+            return "an axis or an element type differs that was the same before"
+        failed = next((g for g in self.guards if not g.is_satisfied(found)), "a choice of kernels")
+        axes = [
+            f"{size} is axis {axis} of '{name}', {found[str(size)]} now"
+            for name, mine in zip(names, self.signature.types)
+            for axis, size in enumerate(mine.dims)
+            if isinstance(size, Size)
+        ]
+        return f"{failed} does not hold ({', '.join(axes)})"
+
     @property
     def pinned(self) -> frozenset[str]:
         """The symbols that a guard holds at one value: others are compiled for nothing."""
@@ -165,12 +182,15 @@ class Variants:
     share a symbol.
     """
 
+    most_unnoticed = 3
+
     def __init__(self, names: Sequence[str], dynamic: Dynamic = None) -> None:
         self._names = list(names)
         self._dynamic = dynamic
         self._seen: list[Shapes] = []
         self._dtypes: list[np.dtype | None] = []
         self._uses = count()
+        self._has_said = False
         self._pins: Counter[tuple[int, int]] = Counter()
         self.variants: list[Variant] = []
 
@@ -182,6 +202,15 @@ class Variants:
                 variant.used = next(self._uses)
                 return variant, sizes
         return None
+
+    def reason(self, types: Sequence[TensorType]) -> str:
+        """Why the newest variant does not serve these types, where one is compiled beyond
+        ``most_unnoticed``; said once, and empty before and afterwards.
+        """
+        if len(self.variants) < self.most_unnoticed or self._has_said:
+            return ""
+        self._has_said = True
+        return self.variants[-1].reason(types, self._names)
 
     def symbolic(self, types: Sequence[TensorType]) -> tuple[Scope, list[TensorType]] | None:
         """The types with symbols for sizes that vary; None where none does. The types are noted."""

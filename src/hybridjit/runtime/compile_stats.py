@@ -1,0 +1,46 @@
+"""Counts of compilations of this process, for users who look for the reason of slow calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_COUNTS: dict[str, float] = dict.fromkeys(
+    ("compilations", "variants", "new_sizes", "evictions", "seconds"), 0
+)
+
+
+def compile_stats() -> dict[str, float]:
+    """Counts of compilations of this process, since it began.
+
+    Returns
+    -------
+    dict of str to float
+        - ``compilations``: graphs compiled, for inference and for training
+        - ``variants``: those of them that serve all sizes which satisfy their guards
+        - ``new_sizes``: signatures that a variant served without a compilation
+        - ``evictions``: signatures that were released because too many were kept
+        - ``seconds``: time of all compilations
+
+    Examples
+    --------
+    >>> sorted(mx.compile_stats())
+    ['compilations', 'evictions', 'new_sizes', 'seconds', 'variants']
+    """
+    return dict(_COUNTS)
+
+
+def count(name: str) -> None:
+    """One more of these."""
+    _COUNTS[name] += 1
+
+
+@contextmanager
+def counted(*names: str) -> Iterator[None]:
+    """A compilation, which is counted under these names when it has succeeded."""
+    start = time.perf_counter()
+    yield
+    _COUNTS["seconds"] += time.perf_counter() - start
+    for name in names:
+        count(name)
