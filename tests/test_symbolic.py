@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from hybridjit.symbolic import (
+    INFINITE,
+    NewGuard,
     Scope,
     Size,
     count_of,
     guard_function,
     hint_of,
     indices,
+    is_surely_less,
     largest,
+    range_of,
     value_of,
     values_function,
 )
@@ -162,3 +166,36 @@ def test_numpys_numbers_mix_with_sizes():
     n = scope.symbol("N", 3)
     assert str(np.int64(4) * n) == "4*N" and str(n + np.int64(1)) == "N+1"
     assert math.ceil(n / 2).hint == 2
+
+
+def test_what_follows_from_rounding_needs_no_guard():
+    scope = Scope()
+    h = scope.symbol("h", 37)
+    assert str((h // 2) // 3) == str(h // 6) and str((h // 2 + 1) // 2) == str((h + 2) // 4)
+    assert 2 * (h // 2) <= h < 2 * (h // 2) + 2
+    assert 2 * (h // 4) <= h // 2 <= 2 * (h // 4) + 1
+    assert range_of(2 * -(-h // 4) - -(-h // 2)) == (0, 1)
+    assert is_surely_less(h // 3 * 3, h + 1) and not is_surely_less(h, h // 2 * 2 + 1)
+    assert not scope.guards
+
+
+def test_a_product_of_sums_is_divided_by_each():
+    scope = Scope()
+    h, w = scope.symbol("h", 5), scope.symbol("w", 7)
+    area = (h + 4) * (w + 3)
+    assert str(area // (w + 3)) == str(h + 4) and str(area // (h + 4)) == str(w + 3)
+    assert area % (h + 4) == 0
+    assert not scope.guards
+
+
+def test_questions_after_the_compilation_are_those_of_it_or_an_error():
+    scope = Scope()
+    h = scope.symbol("h", 5)
+    assert h > 3
+    scope.close()
+    with scope.reopened():
+        assert h > 3
+    with pytest.raises(NewGuard, match="h < 10"), scope.reopened():
+        assert h < 10
+    assert [str(guard) for guard in scope.guards.values()] == ["h > 3"]
+    assert h.bounds() == (4, INFINITE)

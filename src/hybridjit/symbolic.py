@@ -617,6 +617,9 @@ def _quotient_by(a: Size, divisor: int) -> Any:
     """``a // divisor``: terms that are multiples of the divisor are divided one by one."""
     if not _is_whole(a):
         return a._as_number() // divisor
+    nested = _of_quotient(a)
+    if nested is not None:
+        return _quotient_by(nested[0], nested[1] * divisor)
     whole = {m: f // divisor for m, f in a.terms.items() if f % divisor == 0}
     rest = {m: f for m, f in a.terms.items() if f % divisor}
     if not rest:
@@ -625,6 +628,18 @@ def _quotient_by(a: Size, divisor: int) -> Any:
     divided = _rest_by(a.scope, left, divisor)
     hint = sum(_value(a.scope, m) * f for m, f in whole.items())
     return _sized(a.scope, whole, hint) + divided if whole else divided
+
+
+def _of_quotient(a: Size) -> tuple[Size, int] | None:
+    """The x and d of ``x // d``, which is a quotient and a constant; None for others."""
+    others = [monomial for monomial in a.terms if monomial]
+    if len(others) != 1 or len(others[0]) != 1 or a.terms[others[0]] != 1:
+        return None
+    atom = a.scope.atoms[others[0][0]]
+    if atom.kind != "//" or not isinstance(atom.args[1], int):
+        return None
+    dividend = atom.args[0] + a.terms.get((), 0) * atom.args[1]
+    return (dividend, atom.args[1]) if isinstance(dividend, Size) else None
 
 
 def _value(scope: Scope, monomial: Monomial) -> Number:
@@ -725,31 +740,50 @@ def _divided(a: Any, b: Size) -> Any:
 
 def _tight_bounds(size: Size) -> tuple[Number, Number]:
     """Bounds of a polynomial in which multiples of rounded quotients are what was divided, but for
-    a remainder: ``2 * (x // 2)`` is not above ``x``.
+    a remainder: ``2 * (x // 2)`` is not above ``x``, and ``2 * (x // 4)`` not above ``x // 2``.
     """
-    terms: dict[Monomial, Number] = {}
     low: Number = 0
     high: Number = 0
+    left: Any = 0
     is_same = True
     for monomial, factor in size.terms.items():
-        atom = size.scope.atoms[monomial[0]] if len(monomial) == 1 else None
-        divisor = atom.args[1] if atom is not None and atom.kind in ("//", "ceildiv") else 0
-        if not isinstance(divisor, int) or divisor < 2 or factor % divisor:
-            terms[monomial] = terms.get(monomial, 0) + factor
+        made = _multiple(size.scope, monomial, factor)
+        if made is None:
+            value = _value(size.scope, monomial) * factor
+            left = left + _sized(size.scope, {monomial: factor}, value)
             continue
-        assert atom is not None
-        is_same, times = False, factor // divisor
-        dividend = atom.args[0]
-        parts = dividend.terms if isinstance(dividend, Size) else {(): dividend}
-        for part, count in parts.items():
-            terms[part] = terms.get(part, 0) + times * count
-        left = times * (divisor - 1) * (-1 if atom.kind == "//" else 1)
-        low, high = low + min(left, 0), high + max(left, 0)
+        is_same = False
+        left = left + made[0]
+        low, high = low + made[1][0], high + made[1][1]
     if is_same:
         return size.bounds()
-    inner = _sized(size.scope, terms, 0)
-    ends = _tight_bounds(inner) if isinstance(inner, Size) else (inner, inner)
+    ends = _tight_bounds(left) if isinstance(left, Size) else (left, left)
     return ends[0] + low, ends[1] + high
+
+
+def _multiple(
+    scope: Scope, monomial: Monomial, factor: Number
+) -> tuple[Any, tuple[Number, Number]] | None:
+    """A multiple of a rounded quotient, as what is in it without the last rounding, and the bounds
+    of the difference; None for other terms.
+    """
+    atom = scope.atoms[monomial[0]] if len(monomial) == 1 else None
+    if atom is None or atom.kind not in ("//", "ceildiv"):
+        return None
+    dividend, divisor = atom.args
+    if not isinstance(factor, int) or not isinstance(divisor, int) or divisor < 2:
+        return None
+    inner: Any
+    if factor % divisor == 0:
+        times, parts, inner = factor // divisor, divisor, dividend
+    elif abs(factor) > 1 and divisor % abs(factor) == 0:
+        parts = abs(factor)
+        times, by = factor // parts, divisor // parts
+        inner = dividend // by if atom.kind == "//" else -(-dividend // by)
+    else:
+        return None
+    most = times * (parts - 1) * (-1 if atom.kind == "//" else 1)
+    return inner * times, (min(most, 0), max(most, 0))
 
 
 def range_of(value: Any) -> tuple[Number, Number]:

@@ -14,6 +14,7 @@ from ..ir.sized import Values, is_symbolic, sized
 from ..records import dataclass, replace
 
 Record = TypeVar("Record")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,19 @@ class Note:
 
 
 class Choices:
-    """The sizes for which a step's kernels are chosen, and what these choices depend on."""
+    """The sizes for which a plan's kernels are chosen, and what these choices depend on.
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    memory  what was chosen for other sizes: where the bits are to be the same, so is the kernel
+    """
+
+    def __init__(self, values: Values, memory: dict[Hashable, Any]) -> None:
+        self._values, self._memory = values, memory
         self.notes: list[Note] = []
+
+    def as_before(self, key: Hashable, found: Found) -> Found:
+        """What was found first with this key in this place among the notes."""
+        kept: Found = self._memory.setdefault((len(self.notes), key), found)
+        return kept
 
     def settled(
         self, record: Record, names: Sequence[str], key: Callable[[Record], Hashable]

@@ -142,6 +142,7 @@ class Templates:
         self.plan = plan
         self._scope, self._winograd, self._processes = scope, winograd, processes
         self._target = find_target(config.target)
+        self._memory: dict[Hashable, Any] = {}
         sizes = tuple(int(hint_of(symbol)) for symbol in scope.symbols.values())
         chosen, notes = self._choose(sizes, log)
         self._numbers = values_function(
@@ -183,7 +184,7 @@ class Templates:
             return None
 
     def _choose(self, sizes: tuple[int, ...], log: CompileLog) -> tuple[_Chosen, list[Note]]:
-        choices = Choices(dict(zip(self._scope.symbols, sizes)))
+        choices = Choices(dict(zip(self._scope.symbols, sizes)), self._memory)
         return _choose(self.plan, log, self._target, self._winograd, None, choices), choices.notes
 
     def _made(self, chosen: _Chosen, log: CompileLog) -> _Entry:

@@ -115,7 +115,10 @@ def calls_of(
     if setting.choices is not None:
         key = partial(_bits_of, finding, setting)
         fixed = setting.choices.settled(layer, EXTENTS, key)
-    columns, candidates, taken = finding.of(fixed, setting)
+    found = finding.of(fixed, setting)
+    if setting.choices is not None and fixed is not layer:
+        found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
+    columns, candidates, taken = found
     step_of_column = layer.stride[2]
     if columns > 1:
         layer, fixed = abreast(layer, columns), abreast(fixed, columns)
@@ -184,6 +187,10 @@ class _Finding:
         candidates = algorithms(layer, target, winograd, self.is_plain)
         others = partial(_other_tiles, layer, candidates, target)
         return _Found(columns, candidates, setting.decided(candidates, others))
+
+
+def _without_sizes(layer: Layer) -> Layer:
+    return replace(layer, **dict.fromkeys(EXTENTS, ()))
 
 
 def _bits_of(finding: _Finding, setting: Setting, layer: Layer) -> tuple[object, ...]:
