@@ -14,7 +14,7 @@ from .np.files import load, save
 from .np.front import EXTENSIONS, FRONT
 from .ops.namespace import attach
 from .ops.numpy_api.draws import Batches
-from .random import seed
+from .random import seed as _seed
 from .util import (
     get_cuda_compute_capability,
     is_np_array,
@@ -47,6 +47,11 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
     """The same elements in another shape; codes -1 to -6."""
     sizes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
+
+
+def seed(seed: int, ctx: Any = "all") -> None:
+    """Restart the generator of all draws. Raises ValueError unless ``seed`` is an integer."""
+    _seed(seed, ctx)
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:

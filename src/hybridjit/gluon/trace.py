@@ -71,7 +71,8 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     flat, in_format = flatten(args, "input")
     count = sum(item is not None for item in flat)
     names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
-    inputs = tuple(map(as_mode, map(sym.var, names)))
+    arrays = [item for item in flat if item is not None]
+    inputs = tuple(_variable(*pair) for pair in zip(names, arrays))
     result = block.forward_symbols(*regroup(inputs, in_format))
     flat_result, out_format = flatten(result, "output")
     if not flat_result or any(item is None for item in flat_result):
@@ -80,6 +81,13 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
         raise TypeError(f"Expected a list of symbols as input{way}")
     outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
     return Trace(inputs, outputs, in_format, out_format, mode_of(flat_result))
+
+
+def _variable(name: str, argument: object) -> Symbol:
+    """The variable for an argument: of NumPy mode where the array or the thread is."""
+    is_classic = isinstance(argument, NDArray) and argument._plain is NDArray
+    found = sym.var(name)
+    return found.as_np_ndarray() if is_np_array() or not is_classic else found
 
 
 def mode_of(results: Sequence[object]) -> str:

@@ -181,6 +181,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     def transpose(self, *axes: Any) -> ndarray:
         """The axes in another order, by default reversed, as a copy."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        if order is not None and len(set(order)) != len(order):
+            raise ValueError(f"repeated axis in transpose: {tuple(order)}")
         return invoke(lookup("_np_transpose"), (self,), {"axes": order})
 
     @property
@@ -199,6 +201,14 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     def expand_dims(self, axis: Any, inplace: bool = False) -> ndarray:
         """A new axis of size 1, as a copy."""
         return invoke(lookup("expand_dims"), (self,), {"axis": axis})
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> ndarray:
+        """Between two bounds, one of which may be left out."""
+        if min is None and max is None:
+            raise ValueError("array_clip: must set either max or min")
+        low = -onp.inf if min is None else float(min)
+        high = onp.inf if max is None else float(max)
+        return invoke(lookup("clip"), (self,), {"a_min": low, "a_max": high}, out)
 
     def broadcast_to(self, shape: Sizes) -> ndarray:
         """Repeated along axes of size 1 and along new leading axes."""
@@ -407,7 +417,7 @@ class _Absent:
 
 
 # Methods that are functions of mx.np with the array as the first argument.
-METHODS = """all any argmax argmin argsort clip cumsum dot max mean min nonzero prod repeat round
+METHODS = """all any argmax argmin argsort cumsum dot max mean min nonzero prod repeat round
 std sum swapaxes take var"""
 
 

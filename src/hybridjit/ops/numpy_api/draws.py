@@ -125,7 +125,8 @@ class Draws(Group):
 
     def beta(self, a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
         """Beta, from two gamma draws."""
-        if size is None and not all(isinstance(v, NUMBERS) for v in (a, b)):
+        is_open = size is None and not all(isinstance(v, NUMBERS) for v in (a, b))
+        if is_open and not self._front.is_symbolic:
             tensors = [v for v in (a, b) if not isinstance(v, NUMBERS)]
             size = onp.broadcast_shapes(*(self._front.shape(v) for v in tensors))
         x, y = (self.gamma(v, 1.0, size, "float64", ctx) for v in (a, b))
@@ -222,14 +223,15 @@ class Draws(Group):
         """Normal vectors with a mean and a covariance."""
         if check_valid is not None or tol is not None:
             raise NotImplementedError("Parameter `check_valid` and `tol` are not supported")
-        shapes = self._front.shape(mean), self._front.shape(cov)
-        lead = onp.broadcast_shapes(shapes[0][:-1], shapes[1][:-2])
-        batch = () if size is None else sizes_of(size)
-        factor = self._op("_npi_cholesky", cov)
-        noise = self.normal(0.0, 1.0, (*batch, *lead, shapes[0][-1], 1), dtype=mean.dtype)
-        spread = self._op("_npi_matmul", factor, noise)
-        moved = self._op("_np_reshape", spread, newshape=self._front.shape(spread)[:-1])
-        return self._op("_npi_add", moved, mean)
+        rows = self._op("_np_sum", cov, axis=(-1,), dtype=None, keepdims=False)
+        zeros = [self._op("_npi_full_like", x, fill_value=0.0, dtype=None) for x in (rows, mean)]
+        base = self._op("_npi_add", *zeros)
+        noise = self._draw("_npi_normal_n", {"loc": base, "scale": 1.0}, size or (), "float32")
+        column = self._op("expand_dims", noise, axis=-1)
+        wide = self._op("Cast", cov, dtype="float32")
+        spread = self._op("_npi_matmul", self._op("_npi_cholesky", wide), column)
+        moved = self._op("_np_squeeze", spread, axis=(-1,))
+        return self._op("Cast", self._op("_npi_add", moved, mean), dtype="float32")
 
     def shuffle(self, x: Any) -> None:
         """Put the rows of the first axis in random order, in place."""

@@ -50,13 +50,17 @@ UNARY_NAMES, BINARY_NAMES = tuple(_UNARY), tuple(_BINARY)
 
 def _unary(name: str, op: str) -> Callable[..., Any]:
     official = getattr(onp, name)
+    is_question = name.startswith("is") or name == "logical_not"
     is_float = name in ("floor", "ceil", "trunc")  # newer versions of NumPy keep bools
 
     def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
             check_keywords(name, kwargs)
         if isinstance(x, self._front.tensor):
-            return self._op(op, x, out=_out_of(self, out))
+            out = _out_of(self, out)
+            if is_question and out is not None and out.dtype != onp.bool_:
+                raise TypeError(f"{name} gives bool, out is {onp.dtype(out.dtype).name}")
+            return self._op(op, x, out=out)
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
         if isinstance(x, self._front.other):
@@ -127,6 +131,8 @@ class Elementwise(Group):
         """Between two bounds, one of which may be None."""
         if a_min is None and a_max is None:
             raise ValueError("array_clip: must set either max or min")
+        if isinstance(a, NUMBERS):
+            return onp.clip(a, a_min, a_max)
         low = -float("inf") if a_min is None else a_min
         high = float("inf") if a_max is None else a_max
         return self._op("clip", a, a_min=float(low), a_max=float(high), out=out)

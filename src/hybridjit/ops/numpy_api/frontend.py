@@ -103,6 +103,10 @@ def check_keywords(name: str, given: dict[str, Any]) -> None:
             if not value:
                 raise NotImplementedError(f"where={value} is not implemented for operator {name}")
         elif key in _ACCEPTED:
+            if key == "dtype":
+                onp.dtype(value)  # raises TypeError for an object that names no element type
+            if key in _OFFICIAL and value not in _OFFICIAL[key]:
+                raise TypeError(f"{key} is one of {', '.join(_OFFICIAL[key])}, got {value!r}")
             if value not in _ACCEPTED[key]:
                 raise NotImplementedError(
                     f"{key}={value} is not implemented yet for operator {name}"
@@ -111,8 +115,11 @@ def check_keywords(name: str, given: dict[str, Any]) -> None:
             raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
 
 
+_OFFICIAL = {
+    "casting": ("no", "equiv", "safe", "same_kind", "unsafe"),
+}
 _ACCEPTED: dict[str, tuple[Any, ...]] = {
-    "order": ("K", "C"),
+    "order": ("K",),
     "casting": ("same_kind",),
     "subok": (True,),
     "dtype": (None,),

@@ -70,9 +70,7 @@ class Shapes(Group):
         """Axes backwards, by default all."""
         if isinstance(m, NUMBERS):
             return onp.flip(m, axis)
-        if axis is None:
-            axis = tuple(range(len(self._front.shape(m))))
-        return self._op("_npi_flip", m, axis=_tuple(axis), out=out)
+        return self._op("_npi_flip", m, axis=None if axis is None else _tuple(axis), out=out)
 
     def flipud(self, m: Any) -> Any:
         """The first axis backwards."""
@@ -339,9 +337,8 @@ class Shapes(Group):
         if isinstance(obj, (int, onp.integer)) and not isinstance(obj, bool):
             given["int_ind"], form = int(obj), 0
         elif isinstance(obj, slice):
-            size = self._line_size(operands[0], given["axis"])
-            start, stop, step = obj.indices(size)
-            given.update(start=start, stop=stop, step=step)
+            step = 1 if obj.step is None else obj.step
+            given.update(start=obj.start, stop=obj.stop, step=step)
             form = 1
         elif isinstance(obj, self._front.tensor):
             operands.append(obj)
@@ -350,10 +347,6 @@ class Shapes(Group):
             raise TypeError(f"'obj' can not support type {type(obj)}")
         op = "_npi_delete" if name == "delete" else f"_npi_insert_{forms[form]}"
         return (op, *operands)
-
-    def _line_size(self, x: Any, axis: Any) -> int:
-        shape = self._front.shape(x)
-        return int(onp.prod(shape, dtype=int)) if axis is None else shape[axis]
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "maximum", "minimum")

@@ -96,12 +96,28 @@ def _stacking(name: str, shape_of: ShapeOf, axis_of: Callable[[int], int], doc: 
             return shaped[0]
         return g.op(lookup("Concat"), *shaped, num_args=len(shaped), dim=axis)
 
+    def grad(
+        g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
+    ) -> tuple[Reached[X], ...]:
+        """Each operand gets its part."""
+        axis = axis_of(g.type(outs[0]).ndim)
+        found: list[Any] = []
+        start = 0
+        for i, x in enumerate(ins):
+            t = g.type(x)
+            size = shape_of(t.dims)[axis]
+            part = narrow(g, douts[0], axis, start, size, at=f"from{start}") if t.size else None
+            found.append(None if part is None else reshape(g, part, t.dims, at=f"part{i}"))
+            start += size
+        return tuple(found)
+
     has_dim = name in ("hstack", "dstack")
     register(
         f"_npi_{name}",
         "data...",
         "num_args:int[1,16384]!" + (" dim:int=1 axis:int=0" if has_dim else ""),
         expand=expand,
+        grad=grad,
         doc=doc,
     )
 

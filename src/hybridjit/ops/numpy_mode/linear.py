@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOATS, Shape, TensorType, product, shape_text
+from ...types import FLOAT64, FLOATS, Shape, TensorType, product, shape_text
 from ..algebra import as_shape, mul, total
 from ..building import Builder, X
 from ..casting import convert
+from ..elementwise.element_type import cast
 from ..nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
-from ..record import Traits
 from ..registry import lookup, register
 from ..rules import ForwardRule, Types, forward, normalized_axis, same_dtype
 from ..tensor.primitives import broadcast, reshape, transpose
@@ -274,12 +274,13 @@ def _einsum(*operands: np.ndarray, num_args: int, subscripts: str, optimize: int
     return convert(np.asarray(found), operands[0].dtype)
 
 
-def _einsum_parts(
-    g: Builder[X], *operands: X, num_args: int, subscripts: str, optimize: int
-) -> X | None:
+def _einsum_parts(g: Builder[X], *operands: X, num_args: int, subscripts: str, optimize: int) -> X:
     """einsum(a, b, ...)  =>  products of two at a time, then a sum and a transpose"""
-    if g.type(operands[0]).dtype not in FLOATS:
-        return None
+    dtype = g.type(operands[0]).dtype
+    if dtype not in FLOATS:
+        wide = [cast(g, x, FLOAT64, at=f"float{i}") for i, x in enumerate(operands)]
+        given = {"num_args": num_args, "subscripts": subscripts, "optimize": optimize}
+        return cast(g, _einsum_parts(g, *wide, **given), dtype)  # type: ignore[arg-type]
     terms, result = parsed(subscripts, [g.type(x).ndim for x in operands])
     sizes = _letter_sizes(terms, [g.type(x).dims for x in operands])
     made, letters = _single(g, operands[0], terms[0], sizes, "0")
@@ -354,6 +355,5 @@ register(
     infer=forward(_einsum_rule),
     ref=_einsum,
     expand=_einsum_parts,
-    traits=Traits(flat_in_integers=True),
     doc="A sum of products that subscripts describe.",
 )

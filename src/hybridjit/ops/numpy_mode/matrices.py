@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...types import Shape, TensorType, product, shape_text
+from ...types import FLOAT32, Shape, TensorType, product, shape_text
 from ..algebra import add, as_shape, div, mul, negated, scaled, sub
 from ..building import Builder, Many, Reached, X
+from ..elementwise.element_type import cast
 from ..gradient import given, none_at_all
 from ..linalg.matrices import reported, square
 from ..registry import lookup, register
@@ -295,8 +296,15 @@ register(
 
 
 def _eigen_rule(A: TensorType, **attrs: Any) -> tuple[TensorType, ...]:  # noqa: N803
+    assert A.dtype is not None
+    A = A.with_dtype(_in_float(A.dtype))
     square("the operator", A)
     return A.with_shape(A.dims[:-1]), A
+
+
+def _in_float(dtype: np.dtype) -> np.dtype:
+    """float32 for integers."""
+    return dtype if dtype.kind == "f" else FLOAT32
 
 
 def _values_rule(A: TensorType, **attrs: Any) -> TensorType:  # noqa: N803
@@ -305,6 +313,9 @@ def _values_rule(A: TensorType, **attrs: Any) -> TensorType:  # noqa: N803
 
 def _read(g: Builder[X], a: X, uplo: str) -> X:
     """The matrices whose lower triangle is the one that is read."""
+    dtype = g.type(a).dtype
+    assert dtype is not None
+    a = cast(g, a, _in_float(dtype), at="float")
     return a if uplo == "L" else _turned(g, a, at="upper")
 
 
@@ -346,12 +357,14 @@ def _real(found: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _eig(A: np.ndarray) -> Arrays:  # noqa: N803
-    values, vectors = np.linalg.eig(A)
-    return _real(values, A.dtype), _real(vectors, A.dtype)
+    dtype = _in_float(A.dtype)
+    values, vectors = np.linalg.eig(A.astype(dtype))
+    return _real(values, dtype), _real(vectors, dtype)
 
 
 def _eigvals(A: np.ndarray) -> np.ndarray:  # noqa: N803
-    return _real(np.linalg.eigvals(A), A.dtype)
+    dtype = _in_float(A.dtype)
+    return _real(np.linalg.eigvals(A.astype(dtype)), dtype)
 
 
 Rule = Callable[..., Any]

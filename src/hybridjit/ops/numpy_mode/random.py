@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import AttributeValueError, DTypeError, ShapeError
+from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ...types import FLOAT32, FLOAT64, INT64, Shape, TensorType, shape_text
 from ..algebra import div, mul, negated, shifted, sub
 from ..attrs import AttrValue
@@ -18,6 +18,11 @@ from ..random.draws import generator
 from ..record import Traits
 from ..registry import lookup, register
 from ..rules import forward
+
+
+class DrawError(MXNetError, ValueError):
+    """A parameter of a distribution is out of its range."""
+
 
 _DRAWN = Traits(random=True)
 Draw = Callable[..., np.ndarray]
@@ -103,10 +108,17 @@ def _distribution(
 
 
 def _positive(**values: Any) -> None:
-    """Raises ValueError for a parameter below 0."""
+    """Raises DrawError for a parameter below 0."""
     for value in values.values():
         if np.any(np.asarray(value) < 0):
-            raise ValueError("the parameters of this distribution are not negative")
+            raise DrawError("the parameters of this distribution are not negative")
+
+
+def _above(**values: Any) -> None:
+    """Raises DrawError for a parameter that is not above 0."""
+    for value in values.values():
+        if np.any(np.asarray(value) <= 0):
+            raise DrawError("the parameters of this distribution are above 0")
 
 
 def _scale_positive(scale: Any = 0.0, **others: Any) -> None:
@@ -195,7 +207,7 @@ _distribution(
     lambda shape, scale, size: np.asarray(generator().gamma(shape, scale, size)),
     None,
     "Draws of the gamma distribution.",
-    check=_positive,
+    check=_above,
     dtype=_FLOATS,
 )
 _distribution(
@@ -236,7 +248,7 @@ _distribution(
     lambda a, size: _standard_exponential(size) ** (1.0 / np.asarray(a)),
     _by_weibull,
     "Draws of the Weibull distribution.",
-    check=_positive,
+    check=_above,
 )
 _distribution(
     "_npi_pareto",
@@ -244,7 +256,7 @@ _distribution(
     lambda a, size: np.expm1(_standard_exponential(size) / np.asarray(a)),
     _by_pareto,
     "Draws of the Pareto distribution that begins at 0.",
-    check=_positive,
+    check=_above,
 )
 _distribution(
     "_npi_powerd",
@@ -252,7 +264,7 @@ _distribution(
     lambda a, size: (1 - generator().random(size)) ** (1.0 / np.asarray(a)),
     None,
     "Draws with density a x^(a - 1) on (0, 1].",
-    check=_positive,
+    check=_above,
 )
 
 
@@ -274,7 +286,7 @@ def _bernoulli(
     value: Any = input1[0].astype(FLOAT64) if input1 else logit if is_logit else prob
     odds = 1 / (1 + np.exp(-value)) if is_logit else value
     if not is_logit and not ((np.asarray(odds) >= 0) & (np.asarray(odds) <= 1)).all():
-        raise ValueError("a probability lies between 0 and 1")
+        raise DrawError("a probability lies between 0 and 1")
     return convert((generator().random(shape) < odds), dtype)
 
 
@@ -348,7 +360,7 @@ def _multinomial(
     if not odds.size:
         return np.zeros((*(size or ()), 0), INT64)
     if (odds < 0).any() or odds[:-1].sum() > 1 + 1e-6:
-        raise ValueError("pvals are probabilities whose sum is 1")
+        raise DrawError("pvals are probabilities whose sum is 1")
     whole = np.append(odds[:-1], max(1 - odds[:-1].sum(), 0.0))
     return convert(generator().multinomial(n, whole / whole.sum(), size), INT64)
 

@@ -26,6 +26,8 @@ _AXES = "axis:shape?=None keepdims:bool=False"
 
 def axes_of(ndim: int, axis: Shape | None) -> Shape:
     """The axes that are reduced; () are none."""
+    if not ndim and axis and set(axis) <= {0, -1}:  # as official NumPy has it
+        return ()
     return () if axis == () else reduced_axes(ndim, axis)
 
 
@@ -63,6 +65,16 @@ def _mean_type(own: np.dtype, dtype: np.dtype | None) -> np.dtype:
     return dtype or (own if own.kind == "f" else FLOAT32)
 
 
+def _taken(own: np.dtype, wanted: np.dtype, is_mean: bool) -> np.dtype:
+    """The element type that is computed in: the wider of two floating types.
+
+    A mean of floats is one of floats, whatever its result is stored as.
+    """
+    if own.kind == wanted.kind == "f":
+        return max(own, wanted, key=lambda t: t.itemsize)
+    return own if is_mean and own.kind == "f" else wanted
+
+
 def _with_dtype(
     name: str, classic: str, compute: Compute, type_of: TypeOf, doc: str, aliases: str = ""
 ) -> None:
@@ -92,7 +104,7 @@ def _with_dtype(
     ) -> np.ndarray:
         wanted = type_of(a.dtype, dtype)
         axes = axes_of(a.ndim, axis)
-        data = convert(a, wanted)
+        data = convert(a, _taken(a.dtype, wanted, classic == "mean"))
         found = np.asarray(compute(data, axes)) if axes else data.copy()
         return convert(found, wanted).reshape(kept_shape(a.shape, axes, keepdims))
 
@@ -108,7 +120,9 @@ def _with_dtype(
         """a reduction of NumPy mode  =>  the classic one of the operand cast to its type"""
         own = g.type(a).dtype
         assert own is not None
-        return reduced(g, classic, cast(g, a, type_of(own, dtype), at="cast"), axis, keepdims)
+        wanted = type_of(own, dtype)
+        x = cast(g, a, _taken(own, wanted, classic == "mean"), at="cast")
+        return cast(g, reduced(g, classic, x, axis, keepdims, at="wide"), wanted)
 
     register(
         name,
@@ -239,10 +253,16 @@ def _variance(
     wide = a.astype(FLOAT64)
     shape = kept_shape(a.shape, axes, keepdims)
     count = product(tuple(a.shape[i] for i in axes))
-    if not axes or not count:
-        return np.full(shape, 0.0 if count else np.nan)
+    if not count:
+        return np.full(shape, np.nan)
     squares = np.square(wide - wide.mean(axis=axes, keepdims=True)).sum(axis=axes)
     return np.asarray(squares / np.float64(count - ddof)).reshape(shape)
+
+
+def _factor(sizes: Shape, ddof: int) -> float:
+    """By what a mean over these sizes is scaled."""
+    count = product(sizes)
+    return count / (count - ddof) if count != ddof else float("inf")
 
 
 def _spread_parts(
@@ -261,12 +281,11 @@ def _spread_parts(
     wanted = dtype or t.dtype
     assert wanted is not None
     x = cast(g, a, wanted if wanted.kind == "f" else FLOAT64, at="cast")
+    factor = _factor(tuple(t.dims[i] for i in axes), ddof)
     if not axes:
-        return cast(g, sub(g, x, x), wanted)
+        return cast(g, scaled(g, sub(g, x, x), factor), wanted)
     about = g.op(lookup("mean"), x, at="mean", axis=axes, keepdims=True)
     squares = g.op(MEAN_SQUARE_ABOUT, x, about, at="squares", axis=axes, keepdims=keepdims)
-    count = product(tuple(t.dims[i] for i in axes))
-    factor = count / (count - ddof) if count != ddof else float("inf")
     made = scaled(g, squares, factor)
     made = g.op(lookup("sqrt"), made, at="root") if root else made
     return as_shape(g, cast(g, made, wanted), kept_shape(t.dims, axes, keepdims))
@@ -326,7 +345,7 @@ def _place(name: str, classic: str, find: Callable[..., Any], doc: str) -> None:
         shape = kept_shape(data.shape, axes, keepdims)
         if not data.size:
             return np.zeros(shape, INT64)
-        return np.asarray(find(data, axis=axis), INT64).reshape(shape)
+        return np.asarray(find(data, axis=axis if axes else None), INT64).reshape(shape)
 
     def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
         """argmax(x), argmin(x)  =>  the classic one cast to int64, where its type holds it"""
@@ -416,6 +435,12 @@ register(
 )
 
 
+def _ordered_axes(ndim: int, axis: Shape | None) -> Shape:
+    """The axes in their order: of a matrix those of the rows and of the columns."""
+    axes_of(ndim, axis)
+    return tuple(range(ndim)) if axis is None else tuple(a % ndim for a in axis if ndim)
+
+
 def _norm_rule(
     data: TensorType,
     *,
@@ -424,7 +449,7 @@ def _norm_rule(
     ord: float,
     flag: int,
 ) -> TensorType:
-    return data.with_shape(kept_shape(data.dims, axes_of(data.ndim, axis), keepdims))
+    return data.with_shape(kept_shape(data.dims, _ordered_axes(data.ndim, axis), keepdims))
 
 
 def _norm_ref(
@@ -432,7 +457,7 @@ def _norm_ref(
 ) -> np.ndarray:
     """flag -2: the root of the sum of squares; -1: the order ``ord``; 1: 'fro'; 2: 'nuc'."""
     wide = data.astype(FLOAT64)
-    axes = axes_of(data.ndim, axis)
+    axes = _ordered_axes(data.ndim, axis)
     shape = kept_shape(data.shape, axes, keepdims)
     if flag == -2:
         found = np.sqrt(np.sum(wide * wide, axis=axes))
@@ -447,7 +472,7 @@ def _norm_parts(
 ) -> X | None:
     """norm(x)  =>  the classic norm, a power sum, or an extreme of the sizes"""
     t = g.type(data)
-    axes = axes_of(t.ndim, axis)
+    axes = _ordered_axes(t.ndim, axis)
     if t.dtype is None or t.dtype.kind != "f" or not axes:
         return None
     if flag in (-2, 1) or (flag == -1 and ord == 2 and len(axes) == 1):

@@ -126,6 +126,8 @@ def _reshaping(
 def _squeezed(data: Shape, axis: Shape | None) -> Shape:
     if axis is None:
         return tuple(size for size in data if size != 1)
+    if not data and all(a in (0, -1) for a in axis):
+        return ()
     gone = [normalized_axis(a, len(data)) for a in axis]
     if len(set(gone)) != len(gone):
         raise ShapeError(f"squeeze names an axis twice in {shape_text(axis)}")
@@ -230,22 +232,23 @@ def _moved(g: Builder[X], data: X, **attrs: Any) -> X:
 reordering("_np_moveaxis", "source:shape! destination:shape!", moved, "Axes moved.", expand=_moved)
 
 
-def _flip_steps(ndim: int, axis: Shape) -> Shape:
+def _flip_steps(ndim: int, axis: Shape | None) -> Shape:
+    axis = tuple(range(ndim)) if axis is None else axis
     chosen = {normalized_axis(a, ndim) for a in axis}
     return tuple(-1 if i in chosen else 1 for i in range(ndim))
 
 
-def _flipped(g: Builder[X], data: X, *, axis: Shape) -> X:
+def _flipped(g: Builder[X], data: X, *, axis: Shape | None) -> X:
     """flip(x)  =>  slice(x) with step -1"""
     ndim = g.type(data).ndim
-    if not axis:
+    if axis == () or not ndim:
         return data
     steps = _flip_steps(ndim, axis)
     none = (None,) * ndim
     return g.op(lookup("slice"), data, begin=none, end=none, step=steps)
 
 
-def _same_shape(data: Shape, axis: Shape) -> Shape:
+def _same_shape(data: Shape, axis: Shape | None) -> Shape:
     _flip_steps(len(data), axis)
     return data
 
@@ -253,9 +256,9 @@ def _same_shape(data: Shape, axis: Shape) -> Shape:
 moving(
     "_npi_flip",
     "data",
-    "axis:shape!",
+    "axis:shape?=None",
     _same_shape,
-    lambda data, axis: np.flip(data, axis) if axis else data,
+    lambda data, axis: np.flip(data, axis) if axis != () else data,
     "Axes backwards.",
     expand=_flipped,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import AttributeValueError, ShapeError
+from ...shapes import is_np_shape
 from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
@@ -318,6 +319,8 @@ def _bounds(size: int, indices: Shape, sections: int) -> list[int]:
     if sections > 0:
         part, longer = divmod(size, sections)
         return [i * part + min(i, longer) for i in range(sections + 1)]
+    if is_np_shape():  # an empty part where an index is beyond the end
+        indices = tuple(min(i, size) for i in indices)
     bounds = [*indices, size]
     if bounds[0] != 0 or any(a > b for a, b in zip(bounds, bounds[1:])):
         raise ShapeError(
