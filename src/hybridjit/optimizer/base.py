@@ -113,7 +113,8 @@ class Optimizer:
         if lr_scheduler is None and learning_rate is None:
             learning_rate = 0.01
         self.lr = learning_rate
-        if lr_scheduler is not None and learning_rate not in (None, lr_scheduler.base_lr):
+        base = getattr(lr_scheduler, "base_lr", None)  # a plain function has none
+        if lr_scheduler is not None and learning_rate not in (None, base):
             print(_OVERWRITTEN)
             lr_scheduler.base_lr = learning_rate
         self.wd = wd
