@@ -5,6 +5,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import nd, sym
+from hybridjit.gluon import hybrid, training
 
 
 @pytest.fixture
@@ -345,3 +346,91 @@ def test_resizing_may_be_bound_with_gradients_and_says_that_it_has_none():
     assert executor.forward(is_train=True)[0].shape == (2, 2, 3)
     with pytest.raises(mx.MXNetError, match="image.resize has no gradient here"):
         executor.backward(nd.ones((2, 2, 3)))
+
+
+@pytest.fixture
+def compilations(monkeypatch) -> list[str]:
+    """What is compiled from here on."""
+    seen: list[str] = []
+    for module, name in (
+        (hybrid, "compile_graph"),
+        (hybrid, "compile_variant"),
+        (training, "compile_training"),
+    ):
+        original = getattr(module, name)
+
+        def noted(*args, original=original, what=name, **kwargs):
+            seen.append(what)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, noted)
+    return seen
+
+
+def dense_arrays(count: int) -> dict[str, nd.NDArray]:
+    return {"x": nd.ones((count, 4)), "w": nd.ones((3, 4)), "b": nd.zeros((3,))}
+
+
+def dense_symbol() -> sym.Symbol:
+    return sym.FullyConnected(sym.var("x"), sym.var("w"), sym.var("b"), num_hidden=3)
+
+
+def test_reshaped_executors_share_what_is_compiled(compilations):
+    executor = dense_symbol().bind(mx.cpu(), dense_arrays(8))
+    for turn in range(3):
+        for count in (8, 3):
+            executor = executor.reshape(x=(count, 4), allow_up_sizing=True)
+            executor.arg_dict["x"][:] = turn + count
+            found = executor.forward()[0].asnumpy()
+            assert found.shape == (count, 3) and (found == 4 * (turn + count)).all()
+        if turn == 0:
+            compilations.clear()
+    assert not compilations
+    executor.arg_dict["w"][:] = 2
+    assert (executor.forward()[0].asnumpy() == 8 * (turn + 3)).all()
+
+
+def test_executors_over_the_same_parameters_share_what_is_compiled(compilations):
+    symbol, arrays = dense_symbol(), dense_arrays(1)
+    for turn in range(3):
+        for count in (8, 3):
+            executor = symbol.bind(mx.cpu(), {**arrays, "x": nd.ones((count, 4))})
+            assert executor.forward()[0].shape == (count, 3)
+        if turn == 0:
+            compilations.clear()
+    assert not compilations
+    other = symbol.bind(mx.cpu(), {**arrays, "w": nd.zeros((3, 4))})
+    assert (other.forward()[0].asnumpy() == 0).all()
+    assert (executor.forward()[0].asnumpy() == 4).all()
+
+
+def test_a_monitor_watches_its_own_executor():
+    executor = dense_symbol().bind(mx.cpu(), dense_arrays(8))
+    other, seen = executor.reshape(x=(3, 4)), []
+    other.set_monitor_callback(lambda name, array: seen.append(name))
+    executor.forward()
+    assert not seen
+    other.forward()
+    assert seen
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_a_module_whose_batch_size_alternates_compiles_each_once(compilations, is_training):
+    dense = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    net = sym.LinearRegressionOutput(dense, sym.var("label"), name="out")
+    module = mx.mod.Module(net, ["x"], ["label"])
+    module.bind([("x", (8, 4))], [("label", (8, 3))], for_training=is_training)
+    module.init_params()
+    if is_training:
+        module.init_optimizer(optimizer="sgd")
+    for turn in range(3):
+        for count in (8, 3):
+            batch = mx.io.DataBatch([nd.ones((count, 4))], [nd.ones((count, 3))])
+            module.forward(batch)
+            assert module.get_outputs()[0].shape == (count, 3)
+            if is_training:
+                module.backward()
+                module.update()
+        if turn == 0:
+            compilations.clear()
+    assert not compilations

@@ -10,6 +10,7 @@ gradient alone its training does.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from .gluon.fixed_gamma import put_ones
 from .gluon.hybrid import CachedGraph
 from .gluon.parameter import Parameter
 from .gluon.training import Heads, head_gradients, require_gradients
-from .ir.node import Output, topological
+from .ir.node import Node, Output, topological
 from .ir.roles import sort_variables
 from .late import arrived
 from .nd import NDArray, array, empty, zeros
@@ -43,6 +44,10 @@ Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]
 
 
+# By the node of a symbol's first output. Programs bind one symbol again and again.
+_LATEST: weakref.WeakKeyDictionary[Node, weakref.ref[Executor]] = weakref.WeakKeyDictionary()
+
+
 class Executor:
     """A Symbol and the arrays that it reads. ``forward`` reads what they hold at that moment.
 
@@ -58,6 +63,7 @@ class Executor:
         aux: dict[str, NDArray],
         grads: Mapping[str, NDArray] | None = None,
         requests: Mapping[str, str] | None = None,
+        like: Executor | None = None,
     ) -> None:
         self._symbol = symbol
         self._ctx = ctx
@@ -77,14 +83,33 @@ class Executor:
         self.outputs = self._empty_outputs()
         learned = set(sort_variables(symbol.outputs, ()).missing)
         self._inputs = [name for name in self._arrays if name not in learned]
-        self._graph = CachedGraph(
-            symbol.outputs,
-            self._inputs,
-            {n: holding(n, _on(ctx, a)) for n, a in self._arrays.items() if n in learned},
-            {},
-            "executor",
+        self._monitor: Monitor | None = None
+        self._learned = {n: a for n, a in self._arrays.items() if n in learned}
+        self._graph = (
+            self._graph_of(like)
+            or self._graph_of(_latest(symbol))
+            or CachedGraph(
+                symbol.outputs,
+                self._inputs,
+                {n: holding(n, _on(ctx, a)) for n, a in self._learned.items()},
+                {},
+                "executor",
+            )
         )
+        _LATEST[symbol.outputs[0].node] = weakref.ref(self)
         GRADIENTS.add(self)
+
+    def _graph_of(self, other: Executor | None) -> CachedGraph | None:
+        """The graph of another executor, with all that was compiled for it.
+
+        None where it is of another symbol or reads other parameters.
+        """
+        if other is None or other._symbol.outputs != self._symbol.outputs:
+            return None
+        same = other._ctx == self._ctx and other._learned.keys() == self._learned.keys()
+        if same and all(other._learned[n] is a for n, a in self._learned.items()):
+            return other._graph
+        return None
 
     def _held(self) -> Iterator[np.ndarray]:
         """The memory of its gradients."""
@@ -171,7 +196,7 @@ class Executor:
         for name, grad in self._wanted().items():
             autograd.mark_variables(named[name], grad, self._requests[name])
         with autograd.record(is_train):
-            if self._graph.monitor is not None or self._sparse or self._gives_rows:
+            if self._monitor is not None or self._sparse or self._gives_rows:
                 self._recorded = self._interpret(named)
             else:
                 self._recorded = self._graph.training(named, self._ctx)
@@ -198,7 +223,7 @@ class Executor:
         target[:] = given
 
     def _evaluate(self) -> list[NDArray]:
-        if self._inputs and not self._sparse:
+        if self._inputs and not self._sparse and self._monitor is None:
             return self._graph([_on(self._ctx, self._arrays[name]) for name in self._inputs])
         return self.interpreted()
 
@@ -208,7 +233,7 @@ class Executor:
 
     def _interpret(self, named: Mapping[str, NDArray]) -> list[NDArray]:
         outputs = self._symbol.outputs
-        return interpret_nodes(outputs, named, self._types, self._ctx, self._graph.monitor)
+        return interpret_nodes(outputs, named, self._types, self._ctx, self._monitor)
 
     @restoring(autograd.FLAGS)
     def backward(self, out_grads: Heads = None, is_train: bool = True) -> None:
@@ -242,7 +267,7 @@ class Executor:
         def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
             callback(tensor_name, tensor)
 
-        self._graph.monitor = Monitor(report, monitor_all, variables=True)
+        self._monitor = Monitor(report, monitor_all, variables=True)
 
     # ---- other shapes ---------------------------------------------------------------------------
 
@@ -251,6 +276,7 @@ class Executor:
     ) -> Executor:
         """An Executor for other input shapes, over the same memory as far as it reaches.
 
+        Both have the code that either compiles, as long as their parameters are the same arrays.
         Raises MXNetError when an argument that is not in ``kwargs`` changes its shape, unless
         ``partial_shaping``, and when one grows, unless ``allow_up_sizing``.
         """
@@ -272,7 +298,7 @@ class Executor:
             for name, grad in self.grad_dict.items()
             if grad is not None
         }
-        made = Executor(self._symbol, self._ctx, args, aux, grads, self._requests)
+        made = Executor(self._symbol, self._ctx, args, aux, grads, self._requests, self)
         made.outputs = [
             _beginning(old, new) for old, new in zip(self.outputs, made.outputs, strict=True)
         ]
@@ -287,6 +313,12 @@ class Executor:
     def get_optimized_symbol(self) -> Symbol:
         """The Symbol itself: what the compiler makes of it is shown by ``hybridjit dump``."""
         return self._symbol
+
+
+def _latest(symbol: Symbol) -> Executor | None:
+    """The executor that was made last of a symbol that begins with the same output."""
+    found = _LATEST.get(symbol.outputs[0].node)
+    return None if found is None else found()
 
 
 def _draws(symbol: Symbol) -> bool:

@@ -207,9 +207,16 @@ class BoundModule(BaseModule):
             else:
                 stype = self._stypes.get(name)
                 inputs[name] = nd.empty(found.dims, self._context[0], found.dtype, stype)
-        graph = CachedGraph(self._symbol.outputs, list(inputs), params, {}, "module")
+        graph = self._graph_of(list(inputs), params)
         graph.monitor = self._monitor
         self._take_shapes(data, label or None, params, inputs, graph)
+
+    def _graph_of(self, names: list[str], params: dict[str, Parameter]) -> CachedGraph:
+        """The graph for these parameters: the one that is there, with all that was compiled."""
+        is_known = self._params.keys() == params.keys() and [*self._inputs] == names
+        if is_known and all(self._params[name] is param for name, param in params.items()):
+            return self._graph
+        return CachedGraph(self._symbol.outputs, names, params, {}, "module")
 
     @finished
     def _take_shapes(
