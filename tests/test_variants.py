@@ -73,6 +73,10 @@ NETS = {
     ),
     "attention": (Attention, lambda n, t: (2, t, 64)),
     "attention, batch": (Attention, lambda n, t: (n, t, 64)),
+    "suppression": (
+        applied(lambda F, x: F.contrib.box_nms(x, overlap_thresh=0.3, topk=20, id_index=0)),
+        lambda n, t: (n, t, 6),
+    ),
     "softmax": (applied(lambda F, x: F.softmax(x)), lambda n, t: (n, 3, t)),
     "softmax across": (applied(lambda F, x: F.log_softmax(x, axis=1)), lambda n, t: (n, t, 5)),
     "softmax of many columns": (applied(lambda F, x: F.softmax(x, axis=0)), lambda n, t: (3, t)),

@@ -33,7 +33,8 @@ Size: TypeAlias = int | Given
 Sizes = tuple[Size, ...]
 # Sizes and strides of a spec that a call may give: integers or :class:`Given`; symbolic sizes while
 # a kernel is chosen, and indices while its code is emitted.
-Extents: TypeAlias = tuple[Any, ...]
+Extent: TypeAlias = Any
+Extents: TypeAlias = tuple[Extent, ...]
 
 # Independent sums along an axis: an addition takes four cycles.
 CHAINS = 4

@@ -65,15 +65,15 @@ class _Detection(Suppression):
     def emit(self, x: Value, y: Value) -> None:
         b, spec = self.b, self.spec
         found = self._valid_rows(x)
-        fill_run(b, y, spec.count * spec.width, b.element, -1)
+        fill_run(b, y, b.mul(spec.count, spec.width), b.element, -1)
         self._copy_all(x, y, found)
         if not spec.suppresses:
             return
         order = self._sorted(x, found)
-        fill_run(b, self.boxes, 6 * spec.capacity(b.lanes), b.element, 0)
+        fill_run(b, self.boxes, b.mul(6, self.capacity), b.element, 0)
         kept = b.scratch(I64)
         b.b.store(b.i64(0), kept, align=8)
-        with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
+        with b.loop("best", 0, b.min(found, spec.most), most=self.most) as best:
             row = b.at(x, b.mul(load_place(b, order, best.index), spec.width))
             target = b.at(y, b.mul(best.index, spec.width))
             copy_run(b, row, target, spec.width, b.element)
@@ -82,7 +82,8 @@ class _Detection(Suppression):
     def _copy_all(self, x: Value, y: Value, found: Value) -> None:
         """The rows in their order; those that are not looked at have no id."""
         b, spec = self.b, self.spec
-        with b.loop("row", 0, found, most=spec.count) as row:
+        most = spec.count if isinstance(spec.count, int) else None
+        with b.loop("row", 0, found, most=most) as row:
             source = b.at(x, b.mul(load_place(b, self.orders[0], row.index), spec.width))
             target = b.at(y, b.mul(row.index, spec.width))
             copy_run(b, source, target, spec.width, b.element)

@@ -14,9 +14,10 @@ from ...target import SINGLE, ElementTypes, Target
 from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import I8, I64, Value
 from ..math.numbers import float_math, float_numbers_of
-from ..spec import KernelSpec
+from ..spec import Extent, KernelSpec
 from .gather.emit import copy_run, fill_run
 from .parts.arguments import Arguments
 from .parts.merging import load_place, merge_sort
@@ -39,11 +40,11 @@ class SuppressSpec(KernelSpec):
     centred         whether boxes come as centre and size; ``turned`` whether they leave otherwise
     """
 
-    count: int
+    count: Extent
     width: int
     overlap: float
     valid: float
-    most: int
+    most: Extent
     coords: int
     score: int
     ids: int
@@ -53,15 +54,18 @@ class SuppressSpec(KernelSpec):
     turned: bool
     element: ElementTypes = SINGLE
     kind = "suppress"
+    extents = ("count", "most")
 
-    def capacity(self, lanes: int) -> int:
-        """Boxes that may be kept, as whole vectors."""
-        return -(-self.most // lanes) * lanes
-
-    def scratch_bytes(self, lanes: int, element_bytes: int) -> int:
+    def scratch_bytes(self, lanes: int, element_bytes: int) -> Extent:
         """Two orders of the rows, and what is known of the boxes that were kept."""
-        nbytes = 16 * self.count + 6 * element_bytes * self.capacity(lanes)
+        capacity = -(-self.most // lanes) * lanes
+        nbytes = 16 * self.count + 6 * element_bytes * capacity
         return -(-nbytes // _LINE) * _LINE
+
+
+def _capacity(b: LoopBuilder, spec: SuppressSpec) -> Index:
+    """Boxes that may be kept, as whole vectors."""
+    return b.mul(b.divided_up(spec.most, b.lanes), b.lanes)
 
 
 def choose_suppress(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -105,11 +109,14 @@ def emit_batches(
     """The rows of one batch after the other, each thread in scratch of its own."""
     x, y = args.pointer("x"), args.pointer("y")
     scratch, batches = args.pointer("scratch"), args.integer("batches")
-    nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
+    spec = args.sized(spec)
+    of_box = 6 * b.target.element_bytes
+    nbytes = b.add(b.mul(16, spec.count), b.mul(of_box, _capacity(b, spec)))
+    nbytes = b.mul(b.divided_up(nbytes, _LINE), _LINE)
     scratch = b.at(scratch, b.mul(args.tid, nbytes), I8)
     of_batch = code(b, spec, scratch)
     with b.each_unit(batches, args.share, args.shares) as unit:
-        first = b.mul(unit.index, spec.count * spec.width)
+        first = b.mul(unit.index, b.mul(spec.count, spec.width))
         of_batch.emit(b.at(x, first), b.at(y, first))
 
 
@@ -119,7 +126,9 @@ class Suppression:
     def __init__(self, b: LoopBuilder, spec: SuppressSpec, scratch: Value) -> None:
         self.b, self.spec = b, spec
         self.orders = scratch, b.at(scratch, spec.count, I64)
-        self.boxes = b.at(scratch, 16 * spec.count, I8)
+        self.boxes = b.at(scratch, b.mul(16, spec.count), I8)
+        self.capacity = _capacity(b, spec)
+        self.most = spec.most if isinstance(spec.most, int) else None
         self.vectors = float_math(b)
         self.numbers = float_numbers_of(b, b.number(0), spec.element.computed)
 
@@ -127,11 +136,11 @@ class Suppression:
         b, spec = self.b, self.spec
         found = self._valid_rows(x)
         order = self._sorted(x, found)
-        fill_run(b, self.boxes, 6 * spec.capacity(b.lanes), b.element, 0)
-        fill_run(b, y, spec.count * spec.width, b.element, -1)
+        fill_run(b, self.boxes, b.mul(6, self.capacity), b.element, 0)
+        fill_run(b, y, b.mul(spec.count, spec.width), b.element, -1)
         kept = b.scratch(I64)
         b.b.store(b.i64(0), kept, align=8)
-        with b.loop("best", 0, b.min(found, spec.most), most=spec.most) as best:
+        with b.loop("best", 0, b.min(found, spec.most), most=self.most) as best:
             row = b.at(x, b.mul(load_place(b, order, best.index), spec.width))
             self._keep(row, y, kept)
 
@@ -197,7 +206,7 @@ class Suppression:
 
     def _known(self, place: int) -> Value:
         """What is known of all boxes that were kept: a corner, the area, the id."""
-        return self.b.at(self.boxes, place * self.spec.capacity(self.b.lanes))
+        return self.b.at(self.boxes, self.b.mul(place, self.capacity))
 
     def _corners(self, row: Value) -> list[Value]:
         b, spec, numbers = self.b, self.spec, self.numbers
@@ -217,8 +226,8 @@ class Suppression:
         """The most that the box shares with one of those that were kept, of its id."""
         b, spec, n = self.b, self.spec, self.vectors
         zero, wide = b.splat(0.0), [b.splat(value) for value in box]
-        capacity = spec.capacity(b.lanes)
-        with b.loop("kept", 0, count, b.lanes, carry=[zero], most=capacity // b.lanes) as kept:
+        most = self.capacity // b.lanes if isinstance(self.capacity, int) else None
+        with b.loop("kept", 0, count, b.lanes, carry=[zero], most=most) as kept:
             other = [b.load(self._known(place), kept.index) for place in range(6)]
             sizes = []
             for i in range(2):

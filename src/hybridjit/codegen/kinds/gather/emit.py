@@ -14,6 +14,7 @@ from ...llvm.elements import ELEMENTS, converted, held
 from ...llvm.indices import Index
 from ...llvm.types import Type, Value, constant_of
 from ..parts.arguments import Arguments
+from ..parts.partial import each_vector
 from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
 
 
@@ -195,7 +196,7 @@ def add_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Typ
     _each_vector(b, run, one)
 
 
-def fill_run(b: LoopBuilder, target: Value, run: int, element: Type, value: float) -> None:
+def fill_run(b: LoopBuilder, target: Value, run: Index, element: Type, value: float) -> None:
     """target[0:run] = value."""
     vector = constant_of(b.vector_type(element=element), value)
 
@@ -205,7 +206,10 @@ def fill_run(b: LoopBuilder, target: Value, run: int, element: Type, value: floa
     _each_vector(b, run, one)
 
 
-def _each_vector(b: LoopBuilder, run: int, body: Callable[[Index, int], None]) -> None:
+def _each_vector(b: LoopBuilder, run: Index, body: Callable[[Index, int], None]) -> None:
+    if not isinstance(run, int):
+        each_vector(b, run, body)
+        return
     whole = run - run % b.lanes
     if whole == b.lanes:
         body(0, b.lanes)

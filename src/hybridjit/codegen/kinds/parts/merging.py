@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...llvm.builder import LoopBuilder
-from ...llvm.types import I64, Value
+from ...llvm.indices import Index
+from ...llvm.types import I1, I64, Value
 
+# Levels of merging, at most, where the call gives how many places there are.
+_MOST_LEVELS = 32
 Key = Callable[[Value], Value]  # what stands at a place of those that are sorted
 Precedes = Callable[[Value, Value], Value]  # whether one key comes before another
 
@@ -20,7 +23,7 @@ def merge_sort(
     b: LoopBuilder,
     orders: tuple[Value, Value],
     found: Value,
-    most: int,
+    most: Index,
     key: Key,
     precedes: Precedes,
 ) -> Value:
@@ -28,8 +31,11 @@ def merge_sort(
 
     orders  room for ``most`` places each; the result is one of them
     """
-    levels = max(0, (most - 1).bit_length())
-    with b.loop("level", 0, levels, carry=[*orders]) as level:
+    if isinstance(most, int):
+        levels: Index = max(0, (most - 1).bit_length())
+    else:
+        levels = b.sub(64, _leading_zeros(b, b.sub(most, 1)))
+    with b.loop("level", 0, levels, carry=[*orders], most=_MOST_LEVELS) as level:
         source, target = level.carried
         run = b.b.shl(b.i64(1), level.index)
         _merge(b, found, (source, target), run, most, key, precedes)
@@ -37,12 +43,18 @@ def merge_sort(
     return level.results[0]
 
 
+def _leading_zeros(b: LoopBuilder, value: Value) -> Value:
+    """How many of the 64 bits are 0 before the first that is not."""
+    count = b.declare("llvm.ctlz.i64", I64, [I64, I1])
+    return b.b.call(count, [value, b.bit(False)])
+
+
 def _merge(
     b: LoopBuilder,
     found: Value,
     orders: tuple[Value, Value],
     run: Value,
-    most: int,
+    most: Index,
     key: Key,
     precedes: Precedes,
 ) -> None:
@@ -52,11 +64,12 @@ def _merge(
     """
     source, target = orders
     last = b.sub(found, 1)
+    rounds = most if isinstance(most, int) else None
 
     def key_at(place: Value) -> Value:
         return key(load_place(b, source, b.min(place, last)))
 
-    with b.loop("place", 0, found, carry=[b.i64(0), b.i64(0)], most=most) as place:
+    with b.loop("place", 0, found, carry=[b.i64(0), b.i64(0)], most=rounds) as place:
         inside = b.b.and_(place.index, b.sub(b.add(run, run), 1))
         starts = b.b.icmp_signed("==", inside, b.i64(0))
         begin = b.sub(place.index, inside)
