@@ -64,11 +64,13 @@ def may_stay(op: OpDef) -> bool:
 
 RULES = all_rules()
 EXPANDED = expanded_operators()
+# Kernels of symbolic sizes, which no case has: ``test_variants.py`` compares their bits.
+OF_SYMBOLIC_SIZES = {"sized_matmul"}
 # Every subject, and in words when it is at work.
 SUBJECTS = {
     **{
         f"kernel {kind}": f"a step's kernel is of the kind {kind}"
-        for kind in sorted(all_emitters())
+        for kind in sorted(set(all_emitters()) - OF_SYMBOLIC_SIZES)
     },
     **{
         f"group {kind.name}": f"a group or a step is of the kind {kind.name}"
