@@ -141,7 +141,7 @@ TOYS: dict[str, Toy] = {
     "a pass": {
         "passes/twice.py": ("", PASS),
         "compiler.py": (
-            '    Pass("views", merge_views',
+            '    Pass("cse", share_equal',
             '    Pass("twice", double, "sums of equals are products", "canonical"),\n',
         ),
         "tests/golden/twice/twice.txt": ("", TWICE),
