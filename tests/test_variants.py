@@ -10,6 +10,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
+from hybridjit.codegen.build import generate
 from hybridjit.gluon import nn, rnn
 
 
@@ -321,3 +322,17 @@ def test_a_fourth_class_of_sizes_is_said_once(caplog):
         net(nd.array(np.arange(2 * n).reshape(2, n)))
     said = [record.message for record in caplog.records if "classes of sizes" in record.message]
     assert len(said) == 1 and "axis 1 of 'data'" in said[0] and "does not hold" in said[0]
+
+
+def test_templates_of_one_variant_are_bounded(monkeypatch):
+    """What was released is made again, with the same bits."""
+    monkeypatch.setattr(generate, "_MOST_TEMPLATES", 1)
+    net = layer(128, 3, padding=1, in_channels=128)()
+    net.initialize(mx.init.Normal(0.3))
+    net.hybridize(dynamic={"data": [2, 3]}, cache_size=1)
+    inputs = [arrays((1, 128, n, n), n) / 50 for n in (7, 16, 33)]
+    first = [net(x).asnumpy() for x in inputs]
+    for x, wanted in zip(inputs, first):
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+    (variants,) = net._cached.graph._variants.values()
+    assert [len(each._templates._known) for each in variants.variants] == [1]
