@@ -263,6 +263,9 @@ def networks() -> Iterator[tuple[str, Network]]:
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
+    for sizes in ((17, 33, 5), (1, 50, 17), (9, 3, 40), (40, 70, 50)):
+        for turned in ((False, False), (False, True), (True, False)):
+            yield f"products of any size {sizes} {turned}", products_of_any_size(*sizes, *turned)
 
 
 def in_16_bits() -> Iterator[tuple[str, Network]]:
@@ -297,6 +300,18 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
             yield f"turned {k} {size} bfloat16", in_bfloat16(network(turned, (2, 3, k)))
         for kind in ("max", "avg"):
             yield f"windows {kind} {size} bfloat16", in_bfloat16(behind_a_product(size, kind))
+
+
+def products_of_any_size(m: int, n: int, k: int, *turned: bool) -> Network:
+    """Products of activations whose sizes the call gives; ``turned`` are the transposed ones."""
+    shapes = [(3, *(size[::-1] if is_turned else size)) for size, is_turned in zip(
+        ((m, k), (k, n)), turned or (False, False)
+    )]  # fmt: skip
+    random, names = np.random.default_rng(m + n + k), ("x", "y")
+    arrays = {x: random.normal(size=s).astype(np.float32) for x, s in zip(names, shapes)}
+    transposed = dict(zip(("transpose_a", "transpose_b"), turned))
+    product = call("batch_dot", var("x"), var("y"), **transposed)
+    return Network([call("relu", product)], arrays, [], Options(dynamic=True))
 
 
 def behind_a_product(size: int, kind: str) -> Network:
@@ -506,8 +521,13 @@ def main(place: str, too_far: bool) -> None:
         print(name, flush=True)
         executable = compiled(net.outputs, net.arrays, net.params, options=net.options)
         specs = {kernel_call.spec for row in executable.code.calls for kernel_call in row}
+        at_end = place == "end"
         kinds |= {s.kind if str(s.element) == "float32" else f"{s.kind}:{s.element}" for s in specs}
-        found = GuardedRun(executable, place == "end")(net.inputs)
+        run = GuardedRun(executable, at_end)
+        if net.options.dynamic:
+            sizes = [size for array in net.inputs for size in array.shape]
+            run = SizedRun(executable, at_end, {f"s{i}": size for i, size in enumerate(sizes)})
+        found = run(net.inputs)
         tolerance = 1e-4 if net.options.precision == "float32" else 2e-2
         assert_near(found, run_reference(net.outputs, net.arrays), tolerance)
     print(*sorted(kinds))

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiling import call, compiled, var
-from guarded import KERNEL, at_places, by_index, of_type, strided
+from compiling import compiled, var
+from guarded import KERNEL, at_places, by_index, of_type, products_of_any_size, strided
 from hybridjit.codegen.build import generate
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
 from hybridjit.config import override
 from hybridjit.ir.node import Output
-from hybridjit.options import Options
 from hybridjit.runtime.executable import Instance
 from neighbours import LAYERS, LIVE, Network, inside, layer, live, network
 from patience import PATIENCE
@@ -237,7 +236,7 @@ def some_networks() -> Iterator[Network]:
     yield strided(17)
     for name in ("conv3x3", "conv-winograd", "conv-few", "lstm", "deconv"):
         yield live(network(*LIVE[name]))
-    yield products_of_any_size()
+    yield products_of_any_size(40, 70, 50)
     yield of_type("float16", 17)
     yield from at_places(17)
     yield from by_index(17)
@@ -251,14 +250,6 @@ def some_networks() -> Iterator[Network]:
     yield network(layer("_moments", axis=2), (2, 17, 150))
     yield network(layer("sort"), (2, 40))
     yield network(layer("sort"), (2, 60))
-
-
-def products_of_any_size() -> Network:
-    """Products of activations whose sizes the call gives."""
-    random, sizes = np.random.default_rng(0), {"x": (3, 40, 50), "y": (3, 50, 70)}
-    arrays = {name: random.normal(size=size).astype(np.float32) for name, size in sizes.items()}
-    outputs = [call("batch_dot", var("x"), var("y"))]
-    return Network(outputs, arrays, [], Options(dynamic=True))
 
 
 @pytest.fixture
