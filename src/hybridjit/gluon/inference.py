@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..ir.node import Output
 from ..passes.infer import infer_node_types
-from ..shapes import is_np_shape
+from ..shapes import is_np_array, is_np_shape
 from ..types import Shape, TensorType, is_known_shape
 from .parameter import Parameter
 from .parameter.single import is_known
@@ -29,7 +29,8 @@ def deferred_failures() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if str(error).startswith(_FAILED):
+        is_type_error = isinstance(error, DTypeError) and is_np_array()  # found when it runs
+        if str(error).startswith(_FAILED) or is_type_error:
             raise
         raise ValueError(f"{_FAILED} {type(error).__name__}: {error}") from error
 

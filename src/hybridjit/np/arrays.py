@@ -239,7 +239,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return _pair("_npi_subtract", self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _pair("_npi_rsubtract", self, other)
+        return _pair("_npi_rsubtract", self, _number(other))
 
     def __isub__(self, other: Any) -> Any:
         return _pair("_npi_subtract", self, other, self)
@@ -256,7 +256,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return _pair("_npi_true_divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _pair("_npi_rtrue_divide", self, other)
+        return _pair("_npi_rtrue_divide", self, _number(other))
 
     def __itruediv__(self, other: Any) -> Any:
         return _pair("_npi_true_divide", self, other, self)
@@ -265,7 +265,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return _pair("_npi_mod", self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return _pair("_npi_rmod", self, other)
+        return _pair("_npi_rmod", self, _number(other))
 
     def __imod__(self, other: Any) -> Any:
         return _pair("_npi_mod", self, other, self)
@@ -274,7 +274,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return _pair("_npi_power", self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _pair("_npi_rpower", self, other)
+        return _pair("_npi_rpower", self, _number(other))
 
     def __matmul__(self, other: Any) -> Any:
         return invoke(lookup("_npi_matmul"), (self, _operand(other)), {})
@@ -334,19 +334,22 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
 
 ndarray._plain = ndarray
 DENSE_KINDS.add(ndarray)
-_INVERSE = {"_npi_rsubtract": "_npi_subtract", "_npi_rtrue_divide": "_npi_true_divide"}
-_INVERSE.update(_npi_rmod="_npi_mod", _npi_rpower="_npi_power")
 
 
 def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
     """The result of Python's operator: ``rhs`` is an array or a number, which is an attribute."""
     if isinstance(rhs, ndarray):
-        if name in _INVERSE:
-            return invoke(lookup(_INVERSE[name]), (rhs, lhs), {}, out)
         return invoke(lookup(name), (lhs, rhs), {}, out)
     if isinstance(rhs, _NUMBERS):
         return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
     raise TypeError(f"type {type(rhs)} not supported")
+
+
+def _number(x: Any) -> Any:
+    """The first operand of an operator whose second one is an array: it is not an array itself."""
+    if isinstance(x, NDArray):
+        raise TypeError(f"type {type(x)} not supported")
+    return x
 
 
 def _operand(x: Any) -> ndarray:

@@ -12,9 +12,8 @@ class Reductions(Group):
     """Sums, means, extremes, order statistics."""
 
     def _reduce(self, op: str, a: Any, axis: Any, dtype: Any, keepdims: bool, out: Any) -> Any:
-        return self._op(
-            op, a, axis=axes_of(axis), dtype=dtype_name(dtype, None), keepdims=keepdims, out=out
-        )
+        given: dict[str, Any] = {} if dtype is None else {"dtype": dtype_name(dtype)}
+        return self._op(op, a, axis=axes_of(axis), keepdims=keepdims, out=out, **given)
 
     def sum(
         self,

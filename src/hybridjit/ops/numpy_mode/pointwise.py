@@ -244,7 +244,9 @@ def _pair(
 
     expand.__doc__ = f"_npi_{word}(x, y)  =>  {classic} of both cast to the common type"
 
-    def computed(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    def computed(lhs: np.ndarray, rhs: np.ndarray) -> Any:
+        if lhs.dtype == rhs.dtype and lhs.dtype.kind == "f":  # the usual case: nothing to convert
+            return op.ref(lhs, rhs)
         common = result(lhs.dtype, rhs.dtype)
         taken = UINT8 if common == BOOL else common
         made = op.ref(convert(lhs, taken), convert(rhs, taken))
