@@ -170,9 +170,22 @@ class TrainStep:
         except Exception as error:
             raise shortened(error)  # noqa: B904 - the same one
 
-    @together_written
     def _update(self, ready: _Ready, size: float) -> None:
-        """Write the new states of layers, and update the parameters."""
+        """Write the new states of layers, and update the parameters.
+
+        As a whole, but where the store waits for other processes: no lock is held meanwhile.
+        """
+        self._trainer._prepare()
+        if self._trainer._is_distributed:
+            self._write(ready, size)
+        else:
+            self._write_together(ready, size)
+
+    @together_written
+    def _write_together(self, ready: _Ready, size: float) -> None:
+        self._write(ready, size)
+
+    def _write(self, ready: _Ready, size: float) -> None:
         ready.put_states()
         if self._bound is not None:
             clip_together(self._gradients(), self._bound)

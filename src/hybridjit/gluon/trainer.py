@@ -373,12 +373,22 @@ class Trainer:
     def _allreduce_grads(self) -> None:
         if self._kvstore is None or self._exchanged():
             return
-        if self._update_on_kvstore:
+        if not self._update_on_kvstore:
+            self._push_and_pull()
+        elif self._is_distributed:
             self._update_there()
         else:
-            self._push_and_pull()
+            self._update_there_together()
+
+    @property
+    def _is_distributed(self) -> bool:
+        """Whether the store waits for other processes: no lock is held meanwhile."""
+        return isinstance(self._kvstore, DistKVStore)
 
     @together_written
+    def _update_there_together(self) -> None:
+        self._update_there()
+
     def _update_there(self) -> None:
         whole(self._push_and_pull, [], self._kvstore)
 
