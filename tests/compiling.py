@@ -92,6 +92,15 @@ def compiled(
     return executable
 
 
+def symbolic_types(given: dict[str, TensorType]) -> tuple[Scope, dict[str, TensorType]]:
+    """The types with a symbol for each size, which is its hint."""
+    scope, sizes = Scope(), {}
+    for name, t in given.items():
+        dims = tuple(scope.symbol(f"s{len(scope.symbols)}", size) for size in t.dims)
+        sizes[name] = t.with_shape(dims)
+    return scope, sizes
+
+
 def _compiled_for_all(
     outputs: Sequence[Output],
     given: dict[str, TensorType],
@@ -99,10 +108,7 @@ def _compiled_for_all(
     options: Options,
 ) -> Executable:
     """That of a variant for all sizes of the inputs, for the sizes that these have."""
-    scope, sizes = Scope(), {}
-    for name, t in given.items():
-        dims = tuple(scope.symbol(f"s{len(scope.symbols)}", size) for size in t.dims)
-        sizes[name] = t.with_shape(dims)
+    scope, sizes = symbolic_types(given)
     fixed = {name: type_of(array) for name, array in params.items()}
     variant = compile_variant(outputs, sizes, fixed, scope, options, new_log())
     own = variant.sizes_for([*given.values()])
