@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _COUNTS: dict[str, float] = dict.fromkeys(
     ("compilations", "variants", "new_sizes", "evictions", "seconds"), 0
@@ -36,11 +40,19 @@ def count(name: str) -> None:
     _COUNTS[name] += 1
 
 
-@contextmanager
-def counted(*names: str) -> Iterator[None]:
-    """A compilation, which is counted under these names when it has succeeded."""
-    start = time.perf_counter()
-    yield
-    _COUNTS["seconds"] += time.perf_counter() - start
-    for name in names:
-        count(name)
+def counted(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The function is a compilation, which is counted under these names when it has succeeded."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            start = time.perf_counter()
+            result = function(*args, **kwargs)
+            _COUNTS["seconds"] += time.perf_counter() - start
+            for name in names:
+                count(name)
+            return result
+
+        return run
+
+    return decorate
