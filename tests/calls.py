@@ -41,6 +41,7 @@ DOCUMENTED = (
     IndexError,
     KeyError,
     AttributeError,
+    FileNotFoundError,  # of functions that read a file
     NotImplementedError,
     DeprecationWarning,  # MXNet raises it for what it gave up long ago
 )

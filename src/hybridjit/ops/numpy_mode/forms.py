@@ -152,3 +152,10 @@ def truth(g: Builder[X], x: X, at: str = "") -> X:
 def as_number(g: Builder[X], x: X, at: str) -> X:
     """A bool as uint8; numbers as they are."""
     return cast(g, x, UINT8, at=at) if g.type(x).dtype == BOOL else x
+
+
+def near(offset: int, data: np.ndarray) -> int:
+    """A diagonal's offset, one beyond the array where it is further away: NumPy 2.4 ends the
+    process for offsets of -2**31.
+    """
+    return max(-data.size - 1, min(offset, data.size + 1))

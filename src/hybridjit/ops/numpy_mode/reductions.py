@@ -19,7 +19,7 @@ from ..registry import lookup, register
 from ..rules import forward, normalized_axis, reduced_axes, same_dtype
 from ..tensor.primitives import broadcast, transpose
 from ..tensor.reductions import MEAN_SQUARE_ABOUT, accumulator
-from .forms import BOOL, UINT8, as_number, equal_type, total_type, truth
+from .forms import BOOL, UINT8, as_number, equal_type, near, total_type, truth
 
 _AXES = "axis:shape?=None keepdims:bool=False"
 
@@ -548,7 +548,7 @@ def _trace_rule(data: TensorType, *, offset: int, axis1: int, axis2: int) -> Ten
 
 def _trace(data: np.ndarray, *, offset: int, axis1: int, axis2: int) -> np.ndarray:
     wide = working_dtype(data.dtype) if data.dtype.kind == "f" else data.dtype
-    found = np.trace(data, offset, axis1, axis2, dtype=wide)
+    found = np.trace(data, near(offset, data), axis1, axis2, dtype=wide)
     return convert(np.asarray(found), data.dtype)
 
 

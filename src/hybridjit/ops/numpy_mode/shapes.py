@@ -25,7 +25,7 @@ from ..tensor.primitives import (
     reshape,
     transpose,
 )
-from .forms import twin
+from .forms import near, twin
 
 twin("_np_copy", "_copy", "a")
 
@@ -389,7 +389,7 @@ moving(
     "data",
     "offset:int=0 axis1:int=0 axis2:int=1",
     _diagonal_shape,
-    lambda data, offset, axis1, axis2: np.diagonal(data, offset, axis1, axis2),
+    lambda data, offset, axis1, axis2: np.diagonal(data, near(offset, data), axis1, axis2),
     "A diagonal of two axes, as the last axis.",
     expand=_diagonal,
 )
@@ -414,7 +414,7 @@ moving(
     "data",
     "k:int=0",
     _diag_shape,
-    lambda data, k: np.diag(data, k),
+    lambda data, k: np.diag(data, near(k, data) if data.ndim > 1 else k),
     "The diagonal of a matrix, or a matrix with a diagonal.",
     expand=_diag,
 )
