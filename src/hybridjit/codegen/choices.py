@@ -36,7 +36,7 @@ class Choices:
         self.notes: list[Note] = []
 
     def as_before(self, key: Hashable, found: Found) -> Found:
-        """What was found first with this key in this place among the notes."""
+        """The record that was found first for this key at this position of the notes."""
         kept: Found = self._memory.setdefault((len(self.notes), key), found)
         return kept
 

@@ -1,7 +1,7 @@
 """A variant: code for all sizes that satisfy the guards of one compilation.
 
-In: a template, and code without an image. Out: executables for given sizes, which share code,
-packed parameters and working memory.
+In: the templates of one compilation. Out: executables for given sizes, which share code, packed
+parameters and working memory.
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
 
 
 def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
-    """The spec of a product whose symbolic sizes the call gives, and what it gives."""
+    """The spec of a product whose symbolic sizes are given, and the numbers of its call."""
     numbers = GivenNumbers()
     m, n, k = numbers.symbolic((spec.m, spec.n, spec.k))
     a, b = numbers.symbolic(spec.a), numbers.symbolic(spec.b)
