@@ -63,9 +63,19 @@ def _traced(function: Any, work: Work) -> None:
     sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks this when tracing begins
     sys.settrace(function)
     try:
-        work()
+        next(_in_a_generator(work))
     finally:
         sys.settrace(before)
+
+
+def _in_a_generator(work: Work) -> Iterator[object]:
+    """Run ``work`` with an exception state that ends with it.
+
+    An exception between the first bytecodes of a handler leaves the handled exception on CPython's
+    stack of handled exceptions; every later exception of the thread would have it as its context.
+    A generator has a stack of its own.
+    """
+    yield work()
 
 
 def _by_opcodes(frame: FrameType, local: Any) -> Any:
