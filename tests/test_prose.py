@@ -1,0 +1,33 @@
+"""Comments, docstrings and error messages of these files and folders are in plain English."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import prose  # noqa: E402
+
+COMPILER = (  # codegen, passes, ir, runtime, the package's root
+    "src/hybridjit/passes",
+)
+OPERATORS: tuple[str, ...] = ()  # ops, nd, sym, np, onnx, formats, image, io, metric
+FRONTENDS: tuple[str, ...] = ()  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
+HELD = (*COMPILER, *OPERATORS, *FRONTENDS)
+
+
+@pytest.mark.parametrize("place", HELD)
+def test_prose_has_no_banned_phrases_and_names_its_nouns(place):
+    found = prose.found_in(ROOT / place)
+    assert found, f"{place} has no prose: renamed?"
+    assert prose.count(found).within, "\n".join(prose.offences(found))
+
+
+def test_banned_phrases_and_headless_clauses_are_counted(tmp_path):
+    file = tmp_path / "sample.py"
+    file.write_text(
+        '"""What reaches the weight."""\n\n# is no number\nraise ValueError("of its own")\n'
+    )
+    assert prose.count(prose.found_in(file)) == (10, 1, 3)
