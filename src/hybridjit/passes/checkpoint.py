@@ -1,8 +1,9 @@
-"""Checkpoint: which values to save where memory counts more than time.
+"""Checkpoint: select the values to save when memory matters more than time.
 
-In: a forward graph in order, and what is saved of it for the way back by default. Out: fewer of
-them: checkpoints, from which the way back computes the others again, convolutions and products
-too, a segment at a time. Values keep their bits: it is the same operators on the same operands.
+In: a forward graph in execution order, and the values that are saved for the backward pass by
+default. Out: a smaller set of saved values, the checkpoints, from which the backward pass
+recomputes the others, convolutions and products included, one segment at a time. Results keep their
+bits: recomputation applies the same operators to the same operands.
 """
 
 from __future__ import annotations
@@ -13,22 +14,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..ir.graph import Use, Value, uses_of
 from ..records import dataclass
 
-# What is not worth a thought: values of fewer bytes than this part of all that is saved.
+# Values smaller than the total of saved bytes divided by this stay saved.
 _SMALL = 1000
-# Bounds on what one segment computes again that are tried, each half as much again as the last.
+# Bounds on the bytes recomputed per segment that are tried; each is 1.5 times the next.
 _BOUNDS = 24
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What is saved, of that what would not be by default, and what is computed again instead."""
+    """The saved values, the values that are recomputed, and the saved ones that the default
+    omits."""
 
     saved: tuple[Use, ...]
     again: tuple[Use, ...]
     added: frozenset[Use] = frozenset()
 
     def reasons(self) -> Iterator[str]:
-        """What is computed again instead, a line for each, and in all."""
+        """One line for each recomputed value, and one with the totals."""
         for use in self.again:
             yield f"computed again {use.value.describe()}, {use.type.nbytes} B, from checkpoints"
         if self.again:
@@ -39,12 +41,12 @@ class Checkpoints:
 
 
 def checkpoint(order: Sequence[Value], saved: Sequence[Use]) -> Checkpoints:
-    """Fewer of the ``saved`` uses of a graph whose values are ``order``, operands first.
+    """A smaller set of saved uses for a graph whose values are ``order``, operands first.
 
-    Chosen are borders such that what lives across them, and what the largest segment between two
-    of them computes again, are together as few bytes as can be. What is small stays saved, and what
-    chance made; and all of the last segment: it would be computed again at once, in the memory that
-    it takes now.
+    Borders divide the order into segments. They are chosen so that the bytes alive across borders
+    plus the bytes that the largest segment recomputes are minimal. Small values and random draws
+    stay saved, and so does all of the last segment: the backward pass would recompute it at once,
+    in the memory that it occupies already.
     """
     free = _free(saved)
     crossing = _Crossing(order, frozenset(saved))
@@ -60,7 +62,7 @@ def checkpoint(order: Sequence[Value], saved: Sequence[Use]) -> Checkpoints:
 
 
 def _free(saved: Sequence[Use]) -> frozenset[Use]:
-    """The saved uses that may be computed again."""
+    """The saved uses that may be recomputed."""
     least = sum(use.type.nbytes for use in saved) // _SMALL
     return frozenset(use for use in saved if use.type.nbytes > least and _is_repeatable(use.value))
 
@@ -71,7 +73,8 @@ def _is_repeatable(value: Value) -> bool:
 
 
 class _Crossing:
-    """What lives across each place of an order: made at it or before, read behind it."""
+    """The uses that are alive across each position of an order: made there or earlier, read
+    later."""
 
     def __init__(self, order: Sequence[Value], saved: frozenset[Use]) -> None:
         given = _given(order)
@@ -81,7 +84,7 @@ class _Crossing:
             for use in value.inputs:
                 if use.value not in given:
                     self._ends[use] = self._places[value]
-        # Twice the bytes, and one for those that are not saved anyway: of equal ones the others.
+        # Twice the bytes, plus 1 for a use that is not saved by default: ties go to saved uses.
         changes = [0] * (len(order) + 1)
         for use, end in self._ends.items():
             weight = 2 * use.type.nbytes + (use not in saved)
@@ -92,12 +95,13 @@ class _Crossing:
             self.bytes_at.append((self.bytes_at[-1] if self.bytes_at else 0) + change)
 
     def uses_at(self, place: int) -> list[Use]:
-        """What lives across one place."""
+        """The uses that are alive across one position."""
         return [u for u, end in self._ends.items() if self._places[u.value] <= place < end]
 
 
 def _given(order: Iterable[Value]) -> set[Value]:
-    """The inputs, and what moves or scales them without another operand: there or cheap to make."""
+    """The inputs, and views and unary pointwise results of inputs: available or cheap to
+    compute."""
     found: set[Value] = set()
     for value in order:
         cheap = value.op is not None and (value.op.kernel == "view" or value.op.is_pointwise)
@@ -107,7 +111,7 @@ def _given(order: Iterable[Value]) -> set[Value]:
 
 
 def _inside(order: Sequence[Value], free: frozenset[Use]) -> list[int]:
-    """Up to each place, twice the bytes of what may be computed again."""
+    """For each position, twice the bytes of the uses up to it that may be recomputed."""
     total, found = 0, []
     for value in order:
         total += sum(2 * use.type.nbytes for use in uses_of(value) if use in free)
@@ -116,7 +120,8 @@ def _inside(order: Sequence[Value], free: frozenset[Use]) -> list[int]:
 
 
 def _best_borders(cut: Sequence[int], inside: Sequence[int]) -> list[int]:
-    """Where to cut: what lives across and what the largest segment has inside are least bytes."""
+    """The borders with the smallest sum of bytes alive across them and bytes in the largest
+    segment."""
     whole = inside[-1] if inside else 0
     tried = (_borders(cut, inside, int(whole / 1.5**i)) for i in range(_BOUNDS))
     found = [(cost, borders) for cost, borders in tried if borders is not None]
@@ -124,9 +129,9 @@ def _best_borders(cut: Sequence[int], inside: Sequence[int]) -> list[int]:
 
 
 def _borders(cut: Sequence[int], inside: Sequence[int], most: int) -> tuple[int, list[int] | None]:
-    """The cheapest borders with at most ``most`` inside each segment, and the cost of both.
+    """The cheapest borders with at most ``most`` bytes inside each segment, and their cost.
 
-    One walk: ``ready`` holds places that may be the last border before, the cheapest first.
+    One pass: ``ready`` holds the candidates for the previous border, the cheapest first.
     """
     best: list[int] = []
     before: list[int] = []
@@ -149,7 +154,7 @@ def _borders(cut: Sequence[int], inside: Sequence[int], most: int) -> tuple[int,
             ready.pop()
         ready.append(place)
     borders: list[int] = []
-    place = before[-1] if before else -1  # behind the last value nothing is cut
+    place = before[-1] if before else -1  # after the last value no border is needed
     while place >= 0:
         borders.append(place)
         place = before[place]

@@ -1,7 +1,7 @@
-"""Share: what is computed twice from the same operands is computed once.
+"""Share: equal operators on equal operands -> one value.
 
-NASNet's cells apply ``relu`` to what their neighbours have applied it to; gluon's own blocks repeat
-shape arithmetic. Random operators are no two of them equal.
+NASNet's cells apply ``relu`` to the same value several times; Gluon's own blocks repeat shape
+arithmetic. Two random draws are never equal.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..ir.rewrite import rebuild
 
 
 def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph without values that an earlier one equals: operator, attributes and operands.
+    """Replace each value by an earlier one with equal operator, attributes and operands.
 
-    What its purpose repeats is not what it computes besides.
+    Values that the graph's purpose repeats are shared among themselves only.
     """
     known: dict[object, Value] = {}
     replaced: dict[Use, Use] = {}
@@ -28,7 +28,7 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
         if value.op is not None and not value.op.is_random:
             place = (value.name in repeats, value.op.name, new.inputs)
             first = known.setdefault(place, new)
-            if first is not new:  # most are alone there, and their attributes need no text
+            if first is not new:  # most keys are unique: only equal keys compare attributes
                 known.setdefault((place, _rest(first)), first)
                 first = known.setdefault((place, _rest(new)), new)
             if first is not new and fired is not None:
@@ -42,5 +42,5 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def _rest(value: Value) -> Hashable:
-    """What makes a value besides its operator and its operands."""
+    """The part of a value's key beyond operator and operands: attributes and types."""
     return tuple(sorted((key, repr(item)) for key, item in value.attrs.items())), value.types

@@ -1,9 +1,9 @@
-"""Differentiate: a graph that computes its outputs, and what reaches its inputs from them.
+"""Differentiate: graph -> graph of its outputs and its gradients.
 
 In: a typed graph of operators as the user wrote them, in the mode in which it runs. Out: the joint
-graph of forward and backward. Each operator's own rule says what reaches its operands
-(:mod:`..ops.gradient`); what reaches a value along several ways is added in the order of the graph,
-last reader first.
+graph of forward and backward. Each operator's rule gives the gradients with respect to its operands
+(:mod:`..ops.gradient`). Gradients of a value with several readers are added in the order of the
+graph, last reader first.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..records import dataclass
 class Joint:
     """Forward and backward as one graph.
 
-    Its inputs are the forward graph's and a head gradient for each output, of whole numbers too,
-    for rules pass those on; its outputs are the forward graph's, then the gradients, then what
-    auxiliary states become.
+    Its inputs are the forward graph's inputs and one head gradient for each output, integer outputs
+    included, because rules pass those on. Its outputs are the forward graph's outputs, then the
+    gradients, then the new values of auxiliary states.
 
     origin     the graph that was differentiated, which passes leave as it is
-    wanted     the inputs whose gradients are asked for
-    heads      the number of the output that each head gradient is of
-    gradients  the input that each gradient is of; inputs that nothing reaches are not there
+    wanted     the inputs whose gradients are requested
+    heads      for each head gradient, the number of its output
+    gradients  for each gradient, its input; inputs without a gradient are omitted
     updates    the input that each new auxiliary state replaces, in the backward pass
     """
 
@@ -43,12 +43,12 @@ class Joint:
     updates: tuple[str, ...]
 
     def with_graph(self, graph: Graph) -> Joint:
-        """The same after a pass over the joint graph, which keeps the outputs' order."""
+        """This joint graph after a pass over ``graph``, which keeps the order of the outputs."""
         outputs = graph.outputs[: len(self.forward.outputs)]
         return replace(self, graph=graph, forward=replace(self.forward, outputs=outputs))
 
     def moving(self, wanted: Collection[str]) -> Collection[str]:
-        """The states that a backward pass for some of the wanted inputs alone moves."""
+        """The auxiliary states that a backward pass for only the ``wanted`` inputs updates."""
         if self.wanted.issubset(wanted):
             return self.updates
         roots = [value for value in self.origin.inputs if value.name in wanted]
@@ -61,9 +61,9 @@ class Joint:
 
 
 def differentiate(graph: Graph, wanted: Collection[str]) -> Joint:
-    """The joint graph, with gradients of the inputs that are ``wanted`` by name.
+    """The joint graph, with gradients with respect to the inputs that ``wanted`` names.
 
-    Raises NoGradientError for an operator on the way that has none.
+    Raises NoGradientError if an operator between those inputs and the outputs has no gradient.
     """
     heads = {
         number: Value(None, f"head{number}", {}, (), (use.type,))
@@ -86,7 +86,7 @@ def differentiate(graph: Graph, wanted: Collection[str]) -> Joint:
 
 
 def _run_back(graph: Graph, needed: Set[Use], heads: Mapping[int, Value]) -> dict[Use, Use]:
-    """The gradients of the needed uses, from those of the outputs."""
+    """The gradients with respect to the needed uses, from the head gradients."""
     reached: dict[Use, Use] = {}
     for number, head in heads.items():
         _collect(reached, graph.outputs[number], Use(head), _builder(graph.outputs[number].value))
@@ -108,7 +108,7 @@ def _collect(reached: dict[Use, Use], use: Use, d: Use, g: ValueBuilder) -> None
 
 
 def _leading_to(graph: Graph, roots: list[Value]) -> set[Use]:
-    """The roots, and what depends on them by operators that pass gradients on."""
+    """The roots, and the values that depend on them through operators that pass gradients on."""
     needed = set(map(Use, roots))
     for value in graph.values:
         wanted = [use in needed for use in value.inputs]
@@ -124,9 +124,9 @@ def _builder(value: Value, what: str = "grad") -> ValueBuilder:
 def _new_states(graph: Graph, needed: Set[Use]) -> dict[str, Use]:
     """The new auxiliary states of the operators whose backward pass is needed, by name.
 
-    An operator none of whose operands is ``needed`` leaves its states alone, as in MXNet: those of
-    a frozen network stay. Of operators that share a state each moves the state that the one
-    downstream of it made, in the order of the eager backward pass.
+    An operator without a ``needed`` operand leaves its states unchanged, as in MXNet: a frozen
+    network keeps its statistics. Operators that share a state update it one after the other, in the
+    order of the eager backward pass: the most downstream one first.
     """
     found: dict[str, Use] = {}
     for value in reversed(graph.values):

@@ -1,7 +1,7 @@
-"""Enter training: each operator replaced by the one that stands for it in training mode.
+"""Enter training: operator -> its training-mode operator.
 
-BatchNorm takes the batch's own statistics, Dropout drops. What that operator gives besides (the
-statistics, the mask) is there for the way back. Nothing behind this pass knows of modes.
+BatchNorm uses the batch's own statistics, Dropout drops elements. Further outputs of these
+operators (statistics, masks) are for the backward pass. Later passes do not depend on the mode.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def as_purposed(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def as_differentiated(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The same for a graph whose gradients are wanted: what they read is kept in every mode."""
+    """The graph in its own mode, with the outputs that gradients read, for differentiation."""
     return _in_mode(graph, graph.purpose.training, fired)
 
 
 def enter_training(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The same graph as training mode computes it."""
+    """The graph in training mode."""
     return _in_mode(graph, True, fired)
 
 

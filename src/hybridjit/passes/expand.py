@@ -1,11 +1,11 @@
-"""Expand: every operator in terms of those that have kernels, as its own record says.
+"""Expand: operator -> its expansion into operators with kernels.
 
-Compounds are taken apart, and the many spellings of one idea become one. After this pass the only
+Compound operators are divided, and equivalent operators become one. After this pass the only
 shape-changing operators are ``_reshape_to`` (literal sizes), ``transpose``, ``slice`` (explicit
 bounds) and ``broadcast_to``; the only softmax is ``softmax`` or ``log_softmax``; the only matrix
-products are ``FullyConnected`` on two dimensions and ``batch_dot`` on three without
-transposition; BatchNorm has one output and no activation. What an operator expands to is expanded
-too. What has no elements stays as it is.
+products are ``FullyConnected`` on two dimensions and ``batch_dot`` on three without transposition;
+BatchNorm has one output and no activation. Expansions are expanded recursively. Values with zero
+elements stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from ..ops.record import OpDef
 def expand(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The same graph in canonical operators.
 
-    Parts are called after what they are parts of, and a node of the graph may be called so too.
+    Values of an expansion take names from their operator's, which a node of the graph may have as
+    well; such names are made unique.
     """
     return uniquely_named(replace_values(graph, _expanded, fired))
 
 
 def title(op: OpDef) -> str:
-    """What the expansion of ``op`` says: its text's first line."""
+    """The title of the expansion of ``op``: the first line of its docstring."""
     return (op.expand.__doc__ or f"{op.name}  =>  its parts").splitlines()[0]
 
 
@@ -48,7 +49,7 @@ def _expanded(value: Value, match: Match) -> tuple[str, Replacement]:
 
 
 class _Expander(ValueBuilder):
-    """Makes values that are expanded themselves."""
+    """A builder that expands each operator it makes."""
 
     def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> tuple[Use, ...]:
         name, full = self.named(at), op.with_defaults(attrs)

@@ -1,9 +1,9 @@
-"""BatchNorm folds into the convolution or dense layer before it; elsewhere it is scale and shift.
+"""BatchNorm(conv(x, w)) -> conv(x, w'); elsewhere BatchNorm(x) -> x * scale + shift.
 
-The folded weights are ordinary graph values that depend on parameters alone, so ``hoist`` moves
-them into the bind graph and they are computed again when a parameter changes. Large weights that
-packing only moves stay as they are, for those need not be kept twice; so do weights that are no
-parameters, which would be scaled at every call.
+The folded weights are ordinary graph values that depend on parameters only, so ``hoist`` moves them
+into the bind graph, and a changed parameter recomputes them. Two kinds of weights are not folded:
+large weights that packing only copies, because the folded copy would be kept beside the parameter,
+and weights that are not parameters, because every call would scale them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..types import FLOATS
 
 
 def fold_batchnorm(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """No BatchNorm is left afterwards, but those whose element types differ."""
+    """Remove every BatchNorm, except those with mixed element types."""
     return rewrite(graph, (fold_into_producer, to_scale_and_shift), fired)
 
 
@@ -65,9 +65,9 @@ def to_scale_and_shift(value: Value, match: Match) -> Replacement:
 
 
 def _may_be_evicted(layer: Value) -> bool:
-    """Whether the weights are large, and packing only moves them: scaled, they are kept twice.
+    """Whether the weights are large and packing only copies them: a scaled copy doubles the memory.
 
-    Then the outputs are scaled: not measurable beside hundreds of multiplications for each.
+    Their outputs are scaled instead: not measurable beside hundreds of multiplications per output.
     """
     weight = layer.inputs[1]
     is_large = weight.type.nbytes >= WORTH_EVICTING and weight.value.op is None

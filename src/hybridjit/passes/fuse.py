@@ -1,10 +1,11 @@
 """Fuse: group the values that become one kernel.
 
-An anchor (convolution, dense layer, pooling, softmax, ...) takes with it the pointwise values that
-follow on its result's shape; pointwise values without an anchor form groups among themselves, and
-groups of which one reads all that the other makes are one.
-Views (reshape, transpose, slice, broadcast) move no element and get no kernel here; the memory
-plan turns them into addresses, or into copies where an address will not do.
+An anchor (convolution, dense layer, pooling, softmax, ...) is joined by the downstream pointwise
+values of its result's shape. Pointwise values without an anchor form groups, and two such groups
+merge if one is the only reader of the other.
+
+Views (reshape, transpose, slice, broadcast) move no elements and get no kernel here; the memory
+plan turns them into addresses, or into copies where strides cannot express them.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from ..types import FLOAT32
 
 @dataclass
 class _Building:
-    """A group while it grows.
+    """A group under construction.
 
-    needs    the groups that must run before, as bits
-    sources  the numbers of those whose values it reads, or that it comes after for another reason
+    needs    the groups that must run earlier, as bits
+    sources  the numbers of the groups whose values it reads, or that must run earlier for another
+             reason
     """
 
     number: int
@@ -47,7 +49,7 @@ class _Fusion:
         self.log = log
         self.groups: list[_Building] = []
         self.owner: dict[Value, _Building] = {}
-        self.needed = 0  # the groups that some other needs, as bits
+        self.needed = 0  # the groups that some other group needs, as bits
 
     def run(self) -> tuple[Group, ...]:
         for value in self.graph.values:
@@ -74,9 +76,9 @@ class _Fusion:
         self._put_behind(group, self._sources(value, group))
 
     def _take_in(self, value: Value, host: _Building) -> None:
-        """Pointwise groups that ``value`` reads, and nobody outside of its group: one kernel.
+        """Merge the pointwise groups that only ``value`` and its group read into that group.
 
-        None of them needs the host, or ``value`` could not have joined it.
+        None of them needs the host group; otherwise ``value`` could not have joined it.
         """
         for other in list(self._sources(value, host)):
             if other.kind is POINTWISE and other.members and self._is_private(other, host):
@@ -87,7 +89,7 @@ class _Fusion:
                 other.members, other.sources = [], set()
 
     def _is_private(self, group: _Building, host: _Building) -> bool:
-        """Whether the host computes on the same shape, and alone reads what the group makes."""
+        """Whether the host has the same shape and is the only reader of the group's values."""
         repeats = self.graph.purpose.repeats
         one, other = group.members[0], host.members[0]
         if one.shape != other.shape or (one.name in repeats) != (other.name in repeats):
@@ -97,7 +99,7 @@ class _Fusion:
         return not is_read and not any(m in self.graph.output_values for m in group.members)
 
     def _put_behind(self, group: _Building, others: Iterable[_Building]) -> None:
-        """The group comes after the others, and after all that they need."""
+        """Order the group after the others, and after all groups that they need."""
         before = group.needs
         for other in others:
             group.needs |= other.needs | 1 << other.number
@@ -111,9 +113,9 @@ class _Fusion:
                     later.needs |= group.needs
 
     def _delay_updates(self) -> None:
-        """What updates an input comes after what reads the old value, wherever it can.
+        """Order the update of an input after the readers of its old value, if possible.
 
-        Then it is written over the old value, and no copy is made at the end.
+        The update is then written over the old value, without a copy at the end.
         """
         for output, number in self.graph.updated.items():
             value = self.graph.outputs[output].value
@@ -127,7 +129,7 @@ class _Fusion:
                     self._put_behind(writer, (reader,))
 
     def _readers(self, value: Value) -> Iterator[_Building]:
-        """The groups that read a value, through views too."""
+        """The groups that read a value, directly or through views."""
         for user in self.graph.uses[value]:
             group = self.owner[user]
             yield group
@@ -171,7 +173,7 @@ class _Fusion:
         return ""
 
     def _ordered(self) -> list[_Building]:
-        """Groups so that each comes after all that it needs; ties by number."""
+        """Groups in an order in which each comes after those it needs; ties by number."""
         waits = {group.number: len(group.sources) for group in self.groups}
         users: dict[int, list[int]] = {number: [] for number in waits}
         for group in self.groups:
@@ -189,12 +191,12 @@ class _Fusion:
         return order
 
     def _demanded(self) -> list[_Building]:
-        """Each group just before the first that needs it: what is made late lives shortly.
+        """Each group just before the first group that needs it, so that its values live shortly.
 
-        Of those that nothing needs, the gradients, first what follows from the least: from the end
-        of the way forward to its begin, a gradient by weights before the step to the layer below,
-        and what is computed again where it is read. Of several that one needs, first what follows
-        from the most: the others wait for it otherwise.
+        Groups that no group needs (gradients and updates) come in order of increasing depth: from
+        the end of the forward pass to its beginning, a weight's gradient before the step to the
+        layer below, and recomputed values just before their readers. Among the groups that one
+        group needs, the deepest comes first: the others would wait for it.
         """
         order: dict[int, None] = {}
         depths = self._depths()
@@ -211,7 +213,7 @@ class _Fusion:
         return [self.groups[number] for number in order]
 
     def _depths(self) -> dict[int, int]:
-        """For each group how many of them, one reading the other, it follows from."""
+        """For each group, the length of the longest chain of groups that it depends on."""
         depths: dict[int, int] = {}
         for group in self._ordered():
             depths[group.number] = 1 + max((depths[n] for n in group.sources), default=0)

@@ -1,6 +1,6 @@
-"""Half: operators that compute float16 in single precision do so, between casts.
+"""Half: op(float16 x) -> Cast(op(Cast(x, float32)), float16) for operators that compute in float32.
 
-Their references widen the operands, and round the result once; their kernels take float32.
+Their references widen the operands and round the result once; their kernels take float32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HALF = np.dtype("float16")
 
 
 def widen_half(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with float32 inside of such operators."""
+    """The graph with float32 inside these operators."""
     if not any(t.dtype == _HALF for value in graph.values for t in value.types):
         return graph
     return rewrite(graph, (half_in_single,), fired)

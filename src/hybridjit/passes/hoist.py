@@ -1,7 +1,7 @@
-"""Hoist: what depends on parameters alone moves into the bind graph.
+"""Hoist: values that depend on parameters only move into the bind graph.
 
-The bind graph is run by NumPy once, and again when a parameter changes; the run graph reads its
-results as parameters. Machine code therefore knows no weights.
+NumPy runs the bind graph once, and again when a parameter changes; the run graph reads its results
+as parameters. Machine code therefore contains no weights.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ir.rewrite import rebuild
 
 
 def hoist(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The run graph, with ``bind`` the graph that computes its parameters, in order."""
+    """The run graph, with ``bind``: the graph that computes its parameters, in order."""
     fixed = _fixed_values(graph)
     frontier = _frontier(graph, fixed)
     stand_in = {use: _parameter(use) for use in frontier}
@@ -38,7 +38,7 @@ def hoist(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def _fixed_values(graph: Graph) -> set[Value]:
-    """Parameters, and what is computed from them and from nothing else."""
+    """Parameters, and the values computed from parameters only."""
     fixed: set[Value] = set(graph.params)
     for value in graph.values:
         if value.op is None or value.op.is_random:
@@ -49,7 +49,7 @@ def _fixed_values(graph: Graph) -> set[Value]:
 
 
 def _frontier(graph: Graph, fixed: set[Value]) -> list[Use]:
-    """The fixed outputs that something not fixed reads, or that the graph returns."""
+    """The fixed values that another value reads or the graph returns."""
     found: dict[Use, None] = {}
     for value in graph.values:
         if value not in fixed:

@@ -1,8 +1,8 @@
 """Shape and type inference: give every node's outputs a shape and dtype, in both directions.
 
-In: nodes and what is known of the variables. Out: a type per output. Weights take theirs from the
-data, begin states from their consumers, so rules are applied forwards and backwards until nothing
-more follows. It never guesses: what stays unknown is reported as unknown.
+In: nodes and the known types of variables. Out: a type per output. Weights take their types from
+the data, and begin states from their consumers, so rules are applied forwards and backwards until
+nothing changes. Inference never guesses: an unknown type is reported as unknown.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ NodeTypes = dict[Node, tuple[TensorType, ...]]
 
 
 def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType]) -> NodeTypes:
-    """Types of all nodes, given what is known of some variables by name.
+    """Types of all nodes, from the known types of some variables by name.
 
-    Variables of which nothing is given bring their own ``__shape__`` and ``__dtype__`` (0 and -1
-    there: unknown).
-    Raises ShapeError or DTypeError naming the node, its operands and the user's line.
+    Variables without a given type use their ``__shape__`` and ``__dtype__`` (0 and -1 there:
+    unknown). Raises ShapeError or DTypeError naming the node, its operands and the user's line.
     """
     order = topological(outputs)
     types: NodeTypes = {
@@ -54,7 +53,7 @@ def infer_node_types(outputs: Iterable[Output], known: Mapping[str, TensorType])
 
 
 def require_known(types: NodeTypes) -> None:
-    """Raises ShapeError, located, for the first node whose type does not follow from the inputs."""
+    """Raise ShapeError, located, for the first node whose type does not follow from the inputs."""
     for node, found in types.items():
         if all(t.is_known for t in found):
             continue
@@ -68,10 +67,10 @@ def require_known(types: NodeTypes) -> None:
 
 
 def settle(nodes: Sequence[Node], types: NodeTypes) -> None:
-    """Apply the rules of ``nodes``, inputs before users, until nothing more follows.
+    """Apply the rules of ``nodes``, inputs before users, until nothing changes.
 
-    A node is looked at again when a type beside it was learned, and at no other time: types are
-    learned once, so that the work grows with the edges however far they travel, and which way.
+    A node is visited again only when the type of one of its inputs or outputs was learned. Each
+    type is learned once, so that the work is proportional to the number of edges.
     """
     readers: dict[Output, list[Node]] = {}
     for node in nodes:
@@ -84,7 +83,7 @@ def settle(nodes: Sequence[Node], types: NodeTypes) -> None:
         beside = dict.fromkeys(n for e in learned for n in (e.node, *readers.get(e, ())) if n.op)
         if node in beside and _is_settled(node, types):
             del beside[node]
-        pending.update(beside)  # those that are there keep their places
+        pending.update(beside)  # nodes that are pending already keep their positions
 
 
 def _is_settled(node: Node, types: NodeTypes) -> bool:
@@ -94,7 +93,7 @@ def _is_settled(node: Node, types: NodeTypes) -> bool:
 
 
 def apply_rule(node: Node, types: NodeTypes) -> list[Output]:
-    """Run one node's rule and write back what it learned: of which outputs, its own and others."""
+    """Run one node's rule and store its results; return the outputs whose types it learned."""
     assert node.op is not None
     ins = tuple(types[i.node][i.index] for i in node.inputs)
     outs = types[node]
@@ -119,9 +118,9 @@ def apply_rule(node: Node, types: NodeTypes) -> list[Output]:
 
 
 def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
-    """What is given of a variable; what is not, its own ``__shape__`` and ``__dtype__`` say.
+    """The given type of a variable, completed from its ``__shape__`` and ``__dtype__``.
 
-    Raises ShapeError where what is given contradicts sizes that the graph is fixed to.
+    Raises ShapeError if the given shape contradicts the sizes that the graph is fixed to.
     """
     given = known.get(node.name, UNKNOWN)
     fixed = fixed_shape(node)
@@ -132,12 +131,12 @@ def variable_type(node: Node, known: Mapping[str, TensorType]) -> TensorType:
 
 
 def hinted_dtype(node: Node) -> np.dtype | None:
-    """``__dtype__``: the code of an element type. Any other text says nothing."""
+    """The element type that ``__dtype__`` encodes; None for any other string."""
     return _DTYPE_HINTS.get(node.text.get("__dtype__", ""))
 
 
 def _hinted_shape(node: Node) -> PartialShape | None:
-    """``__shape__``: what is negative or unknown is unknown. Malformed hints say nothing."""
+    """The shape that ``__shape__`` encodes, negative sizes as unknown; None if it is malformed."""
     sizes = shape_of(node, "__shape__")
     return None if sizes is None else partial_shape([max(size, -1) for size in sizes])
 
@@ -155,9 +154,9 @@ def _require_sizes(node: Node, given: PartialShape, fixed: PartialShape) -> None
 
 
 def _default_dtypes(order: list[Node], types: NodeTypes) -> bool:
-    """Variables whose dtype nothing decides are float32, as in MXNet. True if there was one.
+    """Give float32, as in MXNet, to variables whose dtype nothing decides. True if any was found.
 
-    Lengths of a softmax are int32: it takes no others.
+    Lengths of a softmax get int32, the only type they may have.
     """
     open_variables = [n for n in order if n.op is None and types[n][0].dtype is None]
     lengths = {

@@ -1,9 +1,9 @@
-"""Channels last inside convolution regions; transposes only at their borders.
+"""Layout: NCHW regions of convolutions -> channels-last regions, transposes only at their borders.
 
 Users see MXNet's NCHW. A convolution or pooling is rewritten to its channels-last form, and
-operators that do not care about the order of axes follow their inputs, so that a transpose stays
-only where a region begins or ends. A dense layer behind a flattened region takes its weight's
-columns in the new order instead of the activation in the old one.
+operators that do not depend on the order of axes follow their inputs, so that a transpose stays
+only where a region begins or ends. A dense layer downstream of a flattened region gets the columns
+of its weight reordered, so that the activation need not be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ..types import product
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 _RESIZED = {UPSAMPLING: "nearest", BILINEAR_RESIZE: "bilinear", ADAPTIVE_POOLING: "average"}
-# The operator that does the same with channels last.
+# Operators and their channels-last equivalents.
 _TWINS = {
     BILINEAR_SAMPLER: SAMPLE_LAST,
     ROI_ALIGN: ROI_ALIGN_LAST,
@@ -66,17 +66,17 @@ def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def move_columns(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """Dense layers behind flattened regions take their weights' columns in the new order."""
+    """Reorder the weight's columns of dense layers that read flattened regions."""
     return rewrite(graph, (dense_after_flatten,), fired)
 
 
 def kernel_of(op: OpDef) -> str:
-    """The kind of kernel that computes an operator, channels last if it has to be."""
+    """The kernel kind of an operator, in its channels-last form if it has one."""
     return RESIZE_LAST.kernel if op in _RESIZED else _TWINS.get(op, op).kernel
 
 
 def _is_last(value: Value) -> bool:
-    """Whether the value has its channels last already, so that no region begins there."""
+    """Whether the value has channels last already, so that it does not begin a region."""
     layout = value.attrs.get("layout")
     return layout is not None and layout[1] != "C"
 
@@ -90,7 +90,7 @@ def to_first(rank: int) -> tuple[int, ...]:
 
 
 class _Relayout:
-    """One walk that keeps, for each value, the forms in which it exists so far."""
+    """One pass over the graph that records, for each value, the forms in which it exists so far."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -108,14 +108,15 @@ class _Relayout:
         outputs = tuple(self.as_first(u) for u in self.graph.outputs)
         if outputs == self.graph.outputs:
             return self.graph
-        # An operator's own parts may be called as the forms are: a deformable convolution's are.
+        # Values of an expansion may have the names of these forms: a deformable convolution's do.
         return uniquely_named(self.graph.with_outputs(outputs))
 
     def _in_first_order(self, value: Value) -> Value:
         return rebuild(value, tuple(self.as_first(u) for u in value.inputs))
 
     def _reduced(self, value: Value) -> Value | None:
-        """A reduction of what has its channels last, to axes that stand in the same order."""
+        """A reduction of a channels-last operand whose kept axes have the same order in both
+        layouts."""
         if value.op not in _REDUCTIONS or not self._is_in_region(value):
             return None
         ndim = value.inputs[0].type.ndim
@@ -125,7 +126,7 @@ class _Relayout:
         return _reduction(self, value).value
 
     def _is_in_region(self, value: Value) -> bool:
-        """Whether an operand is there with its channels last, and not in MXNet's order too."""
+        """Whether an operand exists with channels last and not in MXNet's order."""
         return any(u in self.last and u not in self.first for u in value.inputs)
 
     def as_first(self, use: Use) -> Use:
@@ -163,7 +164,7 @@ class _Relayout:
         return rule(self, value) if rule else None
 
     def _before_transpose(self, value: Value) -> Use | None:
-        """What a network of its own puts in MXNet's order had its channels last."""
+        """The operand, with channels last, of a transpose to MXNet's order that the user wrote."""
         ndim = len(value.shape)
         if permutation(ndim, value.attrs["axes"]) != to_first(ndim):
             return None
@@ -174,7 +175,7 @@ Rule = Callable[[_Relayout, Value], "Use | None"]
 
 
 def _again(value: Value, inputs: list[Use], **changed: object) -> Use:
-    """The same operator on operands in another order of axes, with some attributes changed."""
+    """The same operator on operands with another order of axes, with some attributes changed."""
     assert value.op is not None
     return building(value).op(value.op, *inputs, **{**value.attrs, **changed})
 
@@ -193,7 +194,7 @@ def _windowed(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _by_weight(forms: _Relayout, value: Value) -> Use | None:
-    """Data and gradient with channels last; so is the weight that comes of them."""
+    """Data and output gradient with channels last; the weight's gradient has them last as well."""
     if is_channel_last(value.attrs["layout"], len(value.attrs["kernel"])):
         return None
     inputs = [forms.as_last(use) for use in value.inputs]
@@ -201,7 +202,7 @@ def _by_weight(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _unpooled(forms: _Relayout, value: Value) -> Use | None:
-    """What reaches the data of pooling; one of the operators names the data's shape."""
+    """The gradient of pooling with respect to its input; one of the operators names its shape."""
     ndim = len(value.shape)
     if is_channel_last(value.attrs["layout"], ndim - 2):
         return None
@@ -212,7 +213,7 @@ def _unpooled(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _resized(forms: _Relayout, value: Value) -> Use | None:
-    """Each input at the size of the result; several are joined or added."""
+    """Each input resized to the result; several inputs are joined or added."""
     assert value.op is not None
     how, attrs, g = _RESIZED[value.op], value.attrs, building(value)
     if attrs.get("sample_type") == "bilinear" or value.type.size == 0:
@@ -234,7 +235,7 @@ def _resized(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _at_places(forms: _Relayout, value: Value) -> Use | None:
-    """Sampling at places that the second input names."""
+    """Sampling at the positions that the second input gives."""
     attrs = dict(value.attrs)
     if attrs.pop("position_sensitive", False):
         return None
@@ -242,7 +243,7 @@ def _at_places(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _by_twin(forms: _Relayout, value: Value, **attrs: Any) -> Use:
-    """By the operator that takes the first operand with channels last."""
+    """The equivalent operator that takes its first operand with channels last."""
     assert value.op is not None
     inputs = [forms.as_last(value.inputs[0]), *map(forms.as_first, value.inputs[1:])]
     return building(value).op(_TWINS[value.op], *inputs, **attrs)
@@ -266,7 +267,8 @@ def _pointwise(forms: _Relayout, value: Value) -> Use:
 
 
 def _aligned(forms: _Relayout, use: Use, value: Value) -> Use:
-    """An operand of fewer axes, which are the last of the result's, with channels last."""
+    """An operand with fewer axes than the result, which are the result's last, in channels-last
+    order."""
     g, ndim = building(value), len(value.shape)
     ones = (1,) * (ndim - use.type.ndim)
     full = reshape(g, forms.as_first(use), (*ones, *use.type.dims), at="all_axes")
@@ -274,7 +276,7 @@ def _aligned(forms: _Relayout, use: Use, value: Value) -> Use:
 
 
 def _along(key: str) -> Rule:
-    """The same operator along the same axis, which now stands elsewhere."""
+    """A rule for the same operator along the same axis, at its new position."""
 
     def rule(forms: _Relayout, value: Value) -> Use | None:
         ndim = len(value.shape)
@@ -295,7 +297,7 @@ def _padded(forms: _Relayout, value: Value) -> Use:
 
 
 def _cut(forms: _Relayout, value: Value) -> Use:
-    """The same part of each axis, which now stands elsewhere."""
+    """The same slice of each axis, at its new position."""
     attrs, axes = value.attrs, to_last(len(value.shape))
     sizes = value.inputs[0].type.dims
     parts = slices(sizes, *(attrs[key] for key in ("begin", "end", "step")))
@@ -312,7 +314,7 @@ def _axes_of(value: Value) -> tuple[int, ...]:
 
 
 def _reduction(forms: _Relayout, value: Value) -> Use:
-    """The same reduction of operands with channels last."""
+    """The same reduction of channels-last operands."""
     axes = to_last(value.inputs[0].type.ndim)
     over = tuple(sorted(axes.index(axis) for axis in _axes_of(value)))
     changed = {"axis": over} | ({"exclude": False} if "exclude" in value.attrs else {})
@@ -324,7 +326,7 @@ def _reduced_in_place(forms: _Relayout, value: Value) -> Use | None:
 
 
 def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
-    """Each place, or each sample, is a row of its own, in whatever order its elements are."""
+    """Normalize each position, or each sample, as one row; the order within a row is irrelevant."""
     if value.attrs["mode"] == "spatial":
         return None
     g, last = building(value), forms.as_last(value.inputs[0])
@@ -337,7 +339,7 @@ def _l2_norm(forms: _Relayout, value: Value) -> Use | None:
 
 _PAIRS = (MOMENTS, SUMS_ABOUT)
 _REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, *_PAIRS)
-# Where a region begins, and what follows its operands into one.
+# Operators that begin a region, and operators that join the region of their operands.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
     **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
     CONVOLUTION_BY_WEIGHT: _by_weight,

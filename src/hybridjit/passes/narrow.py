@@ -1,11 +1,11 @@
-"""Narrow: what products read is stored in bfloat16, where the graph's precision says so.
+"""Narrow: op(x) -> op(round(x)): operands of products are stored in bfloat16 at that precision.
 
-Dense layers, convolutions and products of activations multiply numbers of 16 bits and add in
-float32. A value that one of them reads is rounded where it is computed, once for all of its
-readers, and so is what other convolutions and pooling read; graph inputs and values that the graph
-returns stay as they are, and are rounded for the products alone. Weights are rounded when they are
-bound. Steps of recurrent layers round the state that they multiply, and give it in float32. All
-else computes in float32: what it reads in 16 bits is widened as it is loaded.
+Dense layers, convolutions and products of activations multiply 16-bit operands and accumulate in
+float32. An operand of one of them is rounded by its producer, once for all readers, and so are the
+operands of other convolutions and of pooling. Graph inputs and outputs keep float32; a rounded copy
+serves the products. Weights are rounded at bind time. Steps of recurrent layers round the state
+that they multiply, and return it in float32. All other operators compute in float32, and widen
+16-bit operands as they load them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 
 
 def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with the operands of products in bfloat16, if that is its precision."""
+    """The graph with bfloat16 operands of products, if that is its precision."""
     if graph.purpose.precision != "bfloat16":
         return graph
     products = {value for value in graph.values if _is_product(value, graph, _PRODUCTS)}
@@ -43,10 +43,10 @@ def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def narrow_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The same of forward and backward together: gradients are products of 16 bits, too.
+    """As :func:`narrow`, for forward and backward together: gradients are 16-bit products as well.
 
-    What a maximum is picked from is not rounded, nor is the maximum: its gradient reaches the first
-    number that equals it.
+    The input and the result of max pooling are not rounded: the gradient goes to the first element
+    that equals the maximum.
     """
     if graph.purpose.precision != "bfloat16":
         return graph
@@ -54,13 +54,15 @@ def narrow_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
     pooled = [value for value in graph.values if value.op is POOLING]
     kept = {*pooled, *(_before_moves(value.inputs[0]).value for value in pooled)}
     after = replace_values(graph, _Narrowing(graph, products, (), kept).change, fired)
-    return after if after is graph else uniquely_named(after)  # one value may be read in two ways
+    return after if after is graph else uniquely_named(after)  # a value may be rounded in two ways
 
 
 class _Narrowing:
-    """stored  the values whose results are rounded for all readers
-    joined  the concatenations of such values
-    kept    values that are not rounded but for products
+    """The values to round.
+
+    stored  values whose results are rounded for all readers
+    joined  concatenations of such values
+    kept    values that are rounded for products only
     """
 
     def __init__(
@@ -70,7 +72,8 @@ class _Narrowing:
         others: Iterable[Use],
         kept: Collection[Value] = (),
     ) -> None:
-        """``others`` are stored as what ``products`` multiply is."""
+        """Collect the operands of ``products`` and the ``others``, which are stored in the same
+        way."""
         self._products = products
         self._kept = {*kept, *(_before_moves(use).value for use in graph.outputs)}
         self._stored: set[Value] = set()
@@ -80,7 +83,7 @@ class _Narrowing:
         self._collect(others)
 
     def _collect(self, uses: Iterable[Use]) -> None:
-        """Note where what is read was computed, before it was moved and joined."""
+        """Record the values that computed the operands, upstream of views and concatenations."""
         waiting = list(uses)
         while waiting:
             value = _before_moves(waiting.pop()).value
@@ -95,7 +98,7 @@ class _Narrowing:
                 self._stored.add(value)
 
     def change(self, value: Value, match: Match) -> tuple[str, Replacement]:
-        """What stands for a value, of which the operands are changed already."""
+        """The replacement of a value whose operands are changed already."""
         title, new = "", value
         if _is_recurrent(value, match):
             title, new = "h w, step by step  =>  rounded(h) rounded(w)", self._steps(value)
@@ -109,7 +112,7 @@ class _Narrowing:
         return title, uses_of(new) if title else None
 
     def _with_rounded(self, value: Value, match: Match) -> Value:
-        """A product of rounded operands."""
+        """A product with rounded operands."""
         first, second, *rest = value.inputs
         old = match.old.inputs
         both = [self._operand(u, match.is_fixed(o)) for u, o in zip((first, second), old)]
@@ -121,7 +124,7 @@ class _Narrowing:
         return building(value).op(value.op, *both, *rest, **value.attrs).value
 
     def _steps(self, value: Value) -> Value:
-        """A recurrent layer's steps with rounded weights."""
+        """The steps of a recurrent layer with rounded weights."""
         projected, weight, *rest = value.inputs
         fixed = self._operand(weight, is_fixed=True)
         made = building(value).outputs(RNN_ROUNDED_STEPS, projected, fixed, *rest, **value.attrs)
@@ -143,16 +146,17 @@ class _Narrowing:
         return _long(g, g.op(value.op, *parts, at="short", **value.attrs))
 
     def _short(self, use: Use) -> Use:
-        """A value's bits in bfloat16."""
+        """The value in bfloat16."""
         if use.value.op is FROM_BFLOAT16:
             return use.value.inputs[0]
         return ValueBuilder(use.value.name, use.value.source).op(TO_BFLOAT16, use, at="short")
 
 
 def _in_a_row(use: Use, axis: int) -> Use:
-    """An operand whose numbers along ``axis``, which meet in a sum, follow each other in memory.
+    """An operand whose elements along ``axis``, the axis of the sum, are adjacent in memory.
 
-    Pairs of them are multiplied together. One that lies otherwise is moved, in 16 bits.
+    The kernels multiply pairs of adjacent elements. An operand in another layout is transposed in
+    16 bits.
     """
     axes = tuple(i for i in range(use.type.ndim) if i != axis) + (axis,)
     before = use.value
@@ -173,20 +177,20 @@ def _long(g: ValueBuilder, short: Use) -> Use:
 
 
 def _before_moves(use: Use) -> Use:
-    """What is moved about, and cut, to give this value."""
+    """The use upstream of transposes, reshapes, slices and broadcasts."""
     while use.value.op in _MOVES:
         use = use.value.inputs[0]
     return use
 
 
 def _reads_windows(value: Value, graph: Graph) -> bool:
-    """Whether a kernel reads each of many numbers several times, for little arithmetic."""
+    """Whether the kernel reads each of many elements several times, with little arithmetic."""
     is_one = value.op in (CONVOLUTION, POOLING) and is_in(FLOAT32, value)
     return is_one and kind_of(value, graph).reads_narrow
 
 
 def _is_recurrent(value: Value, match: Match) -> bool:
-    """Whether a kernel multiplies the states of a recurrent layer, float32, by parameters."""
+    """Whether a kernel multiplies float32 states of a recurrent layer by parameters."""
     is_fixed = value.op is RNN_STEPS and match.is_fixed(match.old.inputs[1])
     return is_fixed and is_in(FLOAT32, value)
 

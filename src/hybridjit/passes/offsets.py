@@ -1,7 +1,7 @@
-"""Offsets: where the buffers of a plan lie in one arena, which those share that live apart.
+"""Offsets: assign the buffers of a plan to an arena; buffers with disjoint lifetimes share bytes.
 
-In: buffers, with the first and the last step that touches each. Out: the same with offsets in
-bytes, and how large the arena is.
+In: buffers, with the first and the last step that touches each. Out: the same buffers with offsets
+in bytes, and the size of the arena.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ALIGNMENT = 64
 
 
 def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """Offsets for the arena's buffers, the largest first, each at the lowest place that is free.
+    """Offsets for the arena's buffers, the largest first, each at the lowest free offset.
 
     Returns the buffers and the arena's size in bytes.
     """
@@ -34,10 +34,11 @@ def assign_offsets(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
 
 
 def _assign_rooms(buffers: list[Buffer], wanted: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """The same for symbolic sizes: buffers that live apart share a room as large as the largest.
+    """As :func:`assign_offsets`, for symbolic sizes: buffers with disjoint lifetimes share a room,
+    which is as large as its largest buffer.
 
-    Which buffers share one depends on the hints, and is right for all sizes; rooms follow each
-    other, so that no two sizes have to be compared.
+    The hints decide which buffers share a room, and any such choice is valid for all sizes. Rooms
+    are adjacent, so that no two sizes have to be compared.
     """
     rooms: list[list[Buffer]] = []
     for buffer in sorted(wanted, key=lambda b: (-hint_of(b.nbytes), b.first, b.number)):
@@ -55,20 +56,20 @@ def _assign_rooms(buffers: list[Buffer], wanted: list[Buffer]) -> tuple[tuple[Bu
 
 
 class _Places:
-    """The buffers that have a place, by their offsets: 20 us for one among 16,384."""
+    """The buffers placed so far, sorted by offset: placing one among 16,384 takes 20 us."""
 
     def __init__(self, count: int) -> None:
         self.arena = 0
         self._count = 0
-        # offset, end, first and last step of each
+        # offset, end, first and last step of each buffer
         self._columns = np.empty((4, count), np.int64)
 
     def take(self, buffer: Buffer) -> int:
-        """The lowest offset that is free while the buffer is alive; now it is the buffer's."""
+        """Reserve the lowest offset that is free during the buffer's lifetime."""
         offsets, ends, first, last = self._columns[:, : self._count]
         alive = (first <= buffer.last) & (last >= buffer.first)
         begins = offsets[alive]
-        free = np.zeros(len(begins) + 1, np.int64)  # from where on, below each and above all
+        free = np.zeros(len(begins) + 1, np.int64)  # free from here on: below each, above all
         np.maximum.accumulate(ends[alive], out=free[1:])
         gaps = np.flatnonzero(free[:-1] + buffer.nbytes <= begins)
         offset = int(free[gaps[0] if len(gaps) else -1])
@@ -85,8 +86,8 @@ class _Places:
 
 
 def side_by_side(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """The same for a plan in which no two buffers share a place: to find out whether sharing is
-    what makes a result wrong."""
+    """Offsets without sharing, for HYBRIDJIT_SKIP=plan: shows whether sharing causes a wrong
+    result."""
     laid, arena = [], 0
     for buffer in buffers:
         laid.append(replace(buffer, offset=arena if buffer.kind == "arena" else 0))
@@ -95,7 +96,7 @@ def side_by_side(buffers: list[Buffer]) -> tuple[tuple[Buffer, ...], int]:
 
 
 def largest_live_set(buffers: tuple[Buffer, ...]) -> int:
-    """The most arena bytes that hold something at one step: no plan can do with less."""
+    """The most arena bytes alive at one step: a lower bound for every plan."""
     changes: Counter[int] = Counter()
     for buffer in buffers:
         if buffer.kind == "arena":

@@ -1,9 +1,8 @@
-"""On rows: pointwise operators move in front of the reshape behind a product, and what moves rows
-moves to where they are short.
+"""On rows: f(reshape(product)) -> reshape(f(product)), and transposes of rows to shorter rows.
 
-A product's kernel ends in a store that can compute more first, but only on the product's own
-shape: two axes of a dense layer, three of ``batch_dot``. A dense layer and a look-up take rows in
-any order: a recurrent layer's batch and steps are exchanged behind the one and before the other.
+The kernel of a product can apply an epilogue before it stores, but only on the product's own shape:
+two axes of a dense layer, three of ``batch_dot``. Dense layers and look-ups take rows in any order:
+the batch and the steps of a recurrent layer are exchanged after a dense layer and before a look-up.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ..types import Shape
 
 
 def move_to_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with pointwise operators on the rows of products, and rows that move late."""
+    """Move pointwise operators to the rows of products, and transposes to shorter rows."""
     return rewrite(graph, (pointwise_on_rows, rows_behind_dense, rows_before_look_up), fired)
 
 
 @rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
 def pointwise_on_rows(value: Value, match: Match) -> Replacement:
-    """For operands of the result's shape, which are reshaped as x is."""
+    """For operands with the result's shape, which are reshaped as x is."""
     if value.op is None or not value.op.is_pointwise or len(value.types) > 1:
         return None
     shape = next((shape for use in value.inputs if (shape := _shape_of_product(use))), None)
@@ -47,7 +46,7 @@ def pointwise_on_rows(value: Value, match: Match) -> Replacement:
     FULLY_CONNECTED,
 )
 def rows_behind_dense(value: Value, match: Match) -> Replacement:
-    """For a transpose of rows of more elements than the layer makes of them."""
+    """For a transpose whose rows have more elements than the layer has units."""
     if not match.is_sole_use(0):
         return None
     rows, *weights = value.inputs
@@ -83,7 +82,7 @@ def rows_before_look_up(value: Value, match: Match) -> Replacement:
 
 
 def _moved_rows(value: Value) -> Value | None:
-    """The transpose that the value is a reshape of, if that keeps the last axis in its place."""
+    """The transpose that the value reshapes, if it keeps the last axis last."""
     if value.op is not RESHAPE_TO or value.inputs[0].value.op is not TRANSPOSE:
         return None
     moved = value.inputs[0].value
@@ -92,7 +91,7 @@ def _moved_rows(value: Value) -> Value | None:
 
 
 def _shape_of_product(use: Use) -> Shape | None:
-    """The shape of the product, or of what follows from one, that ``use`` is a reshape of."""
+    """The shape of the product that ``use`` reshapes, directly or after pointwise operators."""
     if use.value.op is not RESHAPE_TO:
         return None
     source = use.value.inputs[0]

@@ -1,8 +1,8 @@
-"""Partition: a joint graph cut into a forward and a backward graph.
+"""Partition: a joint graph -> a forward graph and a backward graph.
 
-The forward graph gives its outputs and, behind them, what the backward graph will read of it: the
-saved values. Saved is what is expensive, what chance made, and what the forward graph writes for
-others anyway; what else is cheap is computed again from what is there.
+The forward graph returns its outputs and then the saved values, which the backward graph reads.
+Saved are expensive values, random draws, and values that the forward graph writes to memory for
+other kernels; other cheap values are recomputed from available ones.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..records import dataclass
 from .checkpoint import Checkpoints, checkpoint
 from .differentiate import Joint
 
-# Pointwise operations that are done again rather than saved: each costs less than the bytes that
-# reading its result back would move, up to about here.
+# Up to this number, pointwise operations are recomputed rather than saved: each costs less than
+# reading its stored result.
 _MAX_AGAIN = 16
 
 
@@ -26,11 +26,12 @@ _MAX_AGAIN = 16
 class Parts:
     """A forward and a backward graph.
 
-    saved    what of the forward graph the backward graph reads, in the order of both
+    saved    values of the forward graph that the backward graph reads, in the order of both
     reads    the inputs of the forward graph that the backward graph reads too, in its order
-    sources  the inputs of the forward graph that the gradients follow from, were nothing saved
+    sources  the inputs of the forward graph on which the gradients would depend without saved
+             values
     heads    the numbers of the outputs whose gradients it reads, in its order
-    reasons  one line for each saved value: what it is and who reads it
+    reasons  one line for each saved value, with its readers
     """
 
     forward: Graph
@@ -43,14 +44,14 @@ class Parts:
 
     @property
     def saved_bytes(self) -> int:
-        """What lives from forward to backward."""
+        """Bytes kept from forward to backward."""
         return _bytes(self.saved)
 
 
 def partition(joint: Joint, is_small: bool = False) -> Parts:
-    """The two graphs: the backward one reads inputs, then saved values, then head gradients.
+    """The two graphs; the backward graph reads inputs, then saved values, then head gradients.
 
-    With ``is_small`` checkpoints are saved, from which the backward one computes the rest again.
+    With ``is_small``, checkpoints are saved and the backward graph recomputes the other values.
     """
     forward = set(walk(joint.forward.outputs))
     wanted = joint.backward_outputs
@@ -62,7 +63,7 @@ def partition(joint: Joint, is_small: bool = False) -> Parts:
     stand_ins = {
         use: Use(Value(None, f"saved{i}", {}, (), (use.type,))) for i, use in enumerate(saved)
     }
-    # By copies of their own: what is cheap is computed once more where gradients read it.
+    # Separate copies: a cheap value is recomputed where gradients read it.
     repeated: set[str] = set()
     again = dict(zip(chosen.again, _cut(chosen.again, stand_ins, repeated)))
     outputs = _cut(wanted, {use: v for use, v in stand_ins.items() if use in usual} | again)
@@ -94,7 +95,7 @@ def _heads(joint: Joint) -> Sequence[Value]:
 
 
 def _frontier(wanted: Iterable[Use], forward: set[Value]) -> list[Use]:
-    """The forward graph's uses that the way back reads, in order of first use."""
+    """The uses of the forward graph that the backward pass reads, in order of first use."""
     found = {use: None for use in wanted if use.value in forward}
     for value in walk(wanted):
         if value not in forward:
@@ -103,21 +104,20 @@ def _frontier(wanted: Iterable[Use], forward: set[Value]) -> list[Use]:
 
 
 def _as_stored(use: Use) -> Use:
-    """What is saved for a value: of one that stands for numbers of 16 bits these."""
+    """The use to save for a use: for a widened bfloat16 value, its 16-bit operand."""
     return use.value.inputs[0] if use.value.op is FROM_BFLOAT16 else use
 
 
 def _written(forward: Graph) -> frozenset[Use]:
-    """What a forward graph writes for kernels, cheap or not: they read it from memory."""
+    """Uses that the forward graph writes to memory because kernels, not epilogues, read them."""
     readers = (value for value in forward.values if not is_cheap(value))
     return frozenset(_as_stored(use) for value in readers for use in value.inputs)
 
 
 def _choose(frontier: list[Use], written: frozenset[Use]) -> tuple[Use, ...]:
-    """What to save: of the frontier, or of what it can be computed from again.
+    """The uses to save: those of the frontier, or the ones they can be recomputed from.
 
-    Of what is ``written`` anyway nothing is computed again that would have to read as many bytes:
-    keeping it saves that pass, and its readers wait for none.
+    A ``written`` use is not recomputed from sources of as many bytes: saving it avoids that work.
     """
     order = {value: i for i, value in enumerate(walk(frontier))}
     saved = dict.fromkeys(sorted(frontier, key=lambda use: (order[use.value], use.index)))
@@ -142,16 +142,16 @@ def _bytes(uses: Iterable[Use]) -> int:
 def _with_chance(
     saved: tuple[Use, ...], wanted: Sequence[Use], forward: set[Value]
 ) -> tuple[Use, ...]:
-    """What is saved, and all that gradients follow from and nobody can compute again."""
+    """The saved uses, and all random draws on which gradients depend."""
     drawn = [v for v in walk(wanted) if v in forward and v.op is not None and v.op.is_random]
     return tuple(dict.fromkeys([*saved, *(use for value in drawn for use in uses_of(value))]))
 
 
 def _sources(use: Use, kept: Collection[Use] = ()) -> list[Use] | None:
-    """What a cheap value is computed from: nothing cheap but what is ``kept``, no inputs, no
+    """The uses from which a cheap value is computed: expensive or ``kept`` ones, without inputs and
     constants.
 
-    None if it is not cheap.
+    None if the value is not cheap.
     """
     sources: dict[Use, None] = {}
     pending, seen = [use], set()
@@ -171,24 +171,24 @@ def _sources(use: Use, kept: Collection[Use] = ()) -> list[Use] | None:
 
 
 def is_cheap(value: Value) -> bool:
-    """Whether computing a value again costs less than keeping it: views and pointwise ones."""
+    """Whether recomputing a value costs less than saving it: views and pointwise values."""
     op = value.op
     if op is TO_BFLOAT16:
-        return is_cheap(value.inputs[0].value)  # or it is what is saved: half as many bytes
+        return is_cheap(value.inputs[0].value)  # otherwise its 16 bits are saved: half the bytes
     return op is not None and not op.is_random and (op.is_pointwise or op.kernel == "view")
 
 
 def _is_constant(value: Value) -> bool:
-    """Whether a value follows from nothing: either part computes it once, when it is bound."""
+    """Whether a value has no operands and is not random: each graph computes it at bind time."""
     return value.op is not None and not value.inputs and not value.op.is_random
 
 
 def _cut(
     wanted: Sequence[Use], stand_ins: Mapping[Use, Use], repeated: set[str] | None = None
 ) -> tuple[Use, ...]:
-    """The wanted uses, computed from stand-ins where there is one.
+    """The wanted uses, computed from stand-ins where these exist.
 
-    With ``repeated`` by copies under names of their own, which are added there.
+    With ``repeated``, by copies of the values with new names, which are added to the set.
     """
     mapped = dict(stand_ins)
     for value in walk(wanted):

@@ -1,8 +1,9 @@
-"""Parts: a piece of what was joined is what it was joined of, and so is the piece of its gradient.
+"""Parts: slice(concat(xs)) -> xs[i], and slice(sum of padded gradients) -> one gradient.
 
-The weights of a recurrent network are joined to one vector, of which its layers take pieces. What
-reaches the vector is a sum, with zeros around each piece's gradient, of which each weight takes its
-own part. Without all that, 1.0 of the 43 ms of a step of a language model with a state of 200.
+The weights of a recurrent network are joined to one vector, of which its layers take slices. The
+gradient with respect to the vector is a sum of zero-padded gradients of the slices, of which each
+weight takes its slice again. Removing this saves 1.0 of the 43 ms of a training step of a language
+model with a state of 200.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from ..types import Shape, product
 
 _ADD = lookup("broadcast_add")
 _TITLE = "slice(Concat(.., x, ..)), slice(_pad_axes(x) + ..)  =>  x"
-_ZERO = "zero"  # a part that has nothing but zeros
-
-# What lies in a part of a vector, if that is known.
+_ZERO = "zero"  # an interval that contains only zeros
+# The use that an interval of a vector equals, or _ZERO; None if that is unknown.
 _Part = Use | str | None
 
 
 def take_parts(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with no slice of a vector that is a piece of what the vector is made of."""
+    """Replace slices of vectors by the values that the vectors were joined from."""
     return replace_values(graph, _piece_of_vector, fired, (SLICE,))
 
 
@@ -40,7 +40,7 @@ def _piece_of_vector(value: Value, match: Match) -> tuple[str, Replacement]:
 
 
 def _part(g: ValueBuilder, use: Use, start: int, stop: int) -> _Part:
-    """What elements [start, stop) of a value are whose axes but one have size 1."""
+    """The contents of elements [start, stop) of a value whose axes but one have size 1."""
     value = use.value
     if value.op is _ADD:
         return _part_of_sum(g, value, start, stop)
@@ -60,7 +60,7 @@ def _is_row(dims: Shape) -> bool:
 
 def _part_of_sum(g: ValueBuilder, value: Value, start: int, stop: int) -> _Part:
     if any(use.type != value.types[0] for use in value.inputs):
-        return None  # one of them is spread out
+        return None  # one of them is broadcast
     one, other = (_part(g, use, start, stop) for use in value.inputs)
     if one is _ZERO:
         return other

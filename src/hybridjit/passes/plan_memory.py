@@ -1,11 +1,11 @@
-"""Plan memory: every step's views, and one arena in which buffers share space over time.
+"""Plan memory: assign views to every step, and share one arena among buffers over time.
 
-In: a grouped graph. Out: a Plan. Views of views are folded into strides; a concatenation's inputs
-are written by their producers straight into slices of the joined buffer; a pointwise result may
-take the place of an operand that dies with it. A copy is a step of its own, and only where no
-stride can express the view, or where a kernel needs its channels contiguous. What updates an input
-is written over it by its producer if nothing needs the old value any more, else copied there at
-the end. HYBRIDJIT_SKIP=plan gives every value a place of its own.
+In: a grouped graph. Out: a Plan. Views of views are folded into strides. Producers write the inputs
+of a concatenation into slices of its buffer. A pointwise result may take the memory of an operand
+that is read for the last time. A copy is a separate step, made only if strides cannot express the
+view or the kernel needs contiguous channels. The producer of an update writes it over the updated
+input if its old value is not read later; otherwise a copy at the end does. HYBRIDJIT_SKIP=plan
+gives every value separate memory.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _Planner:
         shown = shown_by_views(graph)
         self.returned = {shown.get(use.value, use.value) for use in graph.outputs}
         self.obstacles: dict[int, str] = {}
-        self.busy: dict[int, float] = {}  # by buffer: the last group that reads what is in it
-        self.starts: dict[Value, list[int]] = {}  # of concatenations, along their axis
+        self.busy: dict[int, float] = {}  # by buffer: the last group that reads its contents
+        self.starts: dict[Value, list[int]] = {}  # offsets of a concatenation's inputs on its axis
         self.outputs = frozenset(graph.outputs)
         self.fixed = frozenset(graph.params)
         self.shares = "plan" not in config.skip
@@ -68,7 +68,7 @@ class _Planner:
         live = largest_live_set(laid)
         return Plan(self.graph, tuple(self.steps), laid, outputs, arena, live)
 
-    # 1. where values come from and go to
+    # 1. sources and destinations of values
 
     def _declare_sources(self) -> None:
         for kind, values in (("input", self.graph.inputs), ("weight", self.graph.params)):
@@ -76,7 +76,7 @@ class _Planner:
                 self._see(Use(value), self._fresh(value.type, kind, index))
 
     def _claim_outputs(self) -> None:
-        """Outputs that their producer can write directly: each once, not inside a concat."""
+        """Assign outputs that their producer can write directly: each once, not inside a concat."""
         for index, use in enumerate(self.graph.outputs):
             source = self._before_reshapes(use)
             reason = self._obstacle(index, source)
@@ -88,7 +88,7 @@ class _Planner:
                 self.output_of[source] = index
 
     def _obstacle(self, index: int, source: Use) -> str:
-        """Why the producer of ``source`` cannot write it as output ``index``; "" if it can."""
+        """The reason why the producer of ``source`` cannot write output ``index``; "" if it can."""
         produced = source.value.op is not None and self._kind_of(source.value) is not VIEW
         if not produced or source in self.output_of or source in self.placed:
             what = f"updates {self._updated_by(index).name}" if index in self.graph.updated else ""
@@ -101,7 +101,7 @@ class _Planner:
         return self.graph.inputs[self.graph.updated[index]]
 
     def _obstacle_of_update(self, old: Value, group: Group) -> str:
-        """Why the group cannot write over an input that it does not read."""
+        """The reason why the group cannot write over an input; "" if it can."""
         if not self.shares:
             return f"{old.name} is updated at the end, as HYBRIDJIT_SKIP says"
         if old in self.returned:
@@ -114,9 +114,9 @@ class _Planner:
         return ""
 
     def _before_reshapes(self, use: Use) -> Use:
-        """What a chain of reshapes begins with: its elements lie in the same order.
+        """The source of a chain of reshapes: its elements are in the same order in memory.
 
-        A reshape of no elements is a step of its own, as all is that computes none.
+        A reshape of zero elements is a separate step, as are all operators without elements.
         """
         while use.value.op is RESHAPE_TO and self._kind_of(use.value) is VIEW:
             use = use.value.inputs[0]
@@ -126,7 +126,7 @@ class _Planner:
         return KIND_NAMED[self._owner[value].kind]
 
     def _place_in_concats(self) -> None:
-        """Give each input of a concatenation its slice of the result, the outermost first."""
+        """Give each input of a concatenation a slice of the result, the outermost one first."""
         for group in reversed(self.graph.groups):
             if group.kind != CONCAT.name or not self.shares:
                 continue
@@ -142,7 +142,7 @@ class _Planner:
         return kind is not VIEW and kind.reads is not Reads.PACKED
 
     def _count_reads(self) -> None:
-        """The last group that reads each value, through views too."""
+        """Record the last group that reads each value, directly or through views."""
         for position, group in enumerate(self.graph.groups):
             for use in group.inputs:
                 self.last_read[use.value] = position
@@ -196,7 +196,7 @@ class _Planner:
                 self._copy(use, part, "concatenated, and not free to be written in place")
 
     def _readable(self, use: Use, group: Group, by_anchor: bool) -> View:
-        """The view that the group reads; a packed copy where its kernel needs one."""
+        """The view that the group reads; a packed copy if its kernel needs one."""
         view, kind = self.views[use], KIND_NAMED[group.kind]
         reads = kind.reads
         if by_anchor and view.dtype != use.type.dtype and not self._reads_narrow(group):
@@ -216,7 +216,8 @@ class _Planner:
         return view
 
     def _reads_narrow(self, group: Group) -> bool:
-        """Whether the anchor's operands may stay in 16 bits; of some kinds all or none may."""
+        """Whether the anchor's operands may stay in 16 bits; some kinds need all or none in 16
+        bits."""
         kind = KIND_NAMED[group.kind]
         live = (use for use in group.anchor.inputs[:2] if use.value not in self.fixed)
         both = {self.views[use].dtype for use in live}
@@ -231,9 +232,10 @@ class _Planner:
     # 3. views
 
     def _view_for(self, use: Use, instead: View | None = None) -> View:
-        """Where a produced value lies, made on first request; ``instead`` if it may lie anywhere.
+        """The view of a produced value, made on first request; ``instead`` if its memory is not
+        fixed.
 
-        Concatenations may be nested as deep as a graph is long: from the outermost inwards.
+        Iterative, because concatenations may be nested as deeply as a graph is long.
         """
         inner: list[Use] = []
         outer = use
@@ -254,7 +256,7 @@ class _Planner:
         return self._fresh(use.type, "arena", 0) if instead is None else instead
 
     def _starts(self, joined: Value) -> tuple[int, list[int]]:
-        """The axis of a concatenation, and where each operand begins on it."""
+        """The axis of a concatenation, and the offset of each operand on it."""
         axis = joined.attrs["dim"] % len(joined.shape)
         if joined not in self.starts:
             sizes = (use.type.dims[axis] for use in joined.inputs)
@@ -262,7 +264,7 @@ class _Planner:
         return axis, self.starts[joined]
 
     def _see(self, use: Use, view: View) -> None:
-        """Note where a value lies, and until when its place is busy."""
+        """Record the view of a value, and the last group that needs its buffer."""
         self.views[use] = view
         returned = use.value in self.graph.output_values
         last = inf if returned else self.last_read.get(use.value, -1)
@@ -271,10 +273,10 @@ class _Planner:
     def _dying_operand(
         self, use: Use, group: Group, reads: tuple[View, ...], position: int
     ) -> View | None:
-        """An operand whose place the result can take: same elements, read here last.
+        """An operand whose memory the result can take: equal elements, and this is its last read.
 
-        Only operands of the pointwise part qualify: there an element is read before the same
-        element is written, by the same thread. Of several results each takes another's place.
+        Only operands of the pointwise part qualify: each element is read before the same element is
+        written, by the same thread. Several results take the memory of different operands.
         """
         if not self.shares:
             return None
@@ -302,7 +304,7 @@ class _Planner:
         return View(number, 0, t.dims, contiguous_strides(t.dims), t.dtype)
 
     def _copied(self, use: Use, reason: str, widened: bool = False) -> View:
-        """A packed copy of ``use`` in the arena, of its own type or as it is stored."""
+        """A packed copy of ``use`` in the arena, with the type of ``use`` or the stored type."""
         stored = use.type if widened else use.type.with_dtype(self.views[use].dtype)
         target = self._fresh(stored, "arena", 0)
         self._copy(use, target, reason)
@@ -315,7 +317,7 @@ class _Planner:
     # 4. outputs
 
     def _place_of_output(self, index: int, t: TensorType) -> View:
-        """Where output ``index`` goes: memory of its own, or that of the input that it updates."""
+        """The view of output ``index``: new memory, or that of the input that it updates."""
         if index in self.graph.updated:
             view = self.views[Use(self._updated_by(index))]
             return replace(view, shape=t.dims, strides=contiguous_strides(t.dims))
@@ -323,9 +325,9 @@ class _Planner:
         return self._fresh(t, "output" if index < visible else "saved", index)
 
     def _copy_out(self, group: Group) -> None:
-        """Copy what the group's kernel could not write as an output, while it is in the cache.
+        """Copy outputs that the group's kernel could not write, while they are in the cache.
 
-        The memory that it lies in is free then.
+        This frees the memory of the copied values.
         """
         for value in group.outputs:
             for index in self.not_written.get(value, ()):
@@ -334,7 +336,7 @@ class _Planner:
                 self._copy(use, target, self.obstacles[index])
 
     def _settle_update(self, use: Use, group: Group, reads: tuple[View, ...]) -> None:
-        """What updates an input that its producer reads elsewhere too goes there at the end."""
+        """Leave an update to the end if its producer also reads the old value in another order."""
         index = self.output_of.get(use, -1)
         if index not in self.graph.updated:
             return
@@ -344,8 +346,9 @@ class _Planner:
             del self.output_of[use]
 
     def _outputs(self) -> tuple[View, ...]:
-        """The view of each graph output. What could not be written there is copied: first what is
-        returned, for that may be the old value of an input that is updated."""
+        """The view of each graph output. Outputs that their producers did not write are copied,
+        returned values before updates: a returned value may be the old value of an updated
+        input."""
         found: dict[int, View] = {}
         moves: list[Move] = []
         for index, use in enumerate(self.graph.outputs):
@@ -367,7 +370,7 @@ class _Planner:
 
 
 def view_of(value: Value, source: View) -> View | None:
-    """The view that a view operator makes of ``source``; None where strides cannot express it."""
+    """The view that a view operator makes of ``source``; None if strides cannot express it."""
     shape = value.shape
     if value.op is FROM_BFLOAT16:
         return source
@@ -405,7 +408,7 @@ def _slice(view: View, axis: int, start: int, shape: Shape) -> View:
 def reshaped_strides(
     shape: Shape, strides: tuple[int, ...], target: Shape
 ) -> tuple[int, ...] | None:
-    """Strides under which a strided array has another shape without moving; None if it cannot."""
+    """Strides that give a strided array another shape without copying; None if impossible."""
     runs = [(d, s) for d, s in zip(shape, strides) if d != 1]
     result: list[int] = []
     position = len(runs) - 1
@@ -429,11 +432,11 @@ def reshaped_strides(
 
 
 def _is_faster_copied(data: Use, layer: Value) -> bool:
-    """Whether a convolution with contiguous channels makes up for the copy.
+    """Whether a copy with contiguous channels costs less than it saves the convolution.
 
-    Depthwise layers take whole vectors then, others go through Winograd: 64 channels each way, 3x3
-    at 56x56, 0.42 ms in place of 0.96, 16 channels each way 0.09 in place of 0.15.
-    Lines of three taps and windows of 2x2 would lose.
+    With contiguous channels, depthwise layers use whole vectors, and others use Winograd: 64 to 64
+    channels, 3x3 at 56x56: 0.42 instead of 0.96 ms; 16 to 16 channels: 0.09 instead of 0.15 ms.
+    Windows of three taps in a line and of 2x2 would lose.
     """
     if layer.op is not CONVOLUTION or data != layer.inputs[0]:
         return False

@@ -1,18 +1,19 @@
-"""Sample rows: which rows of a dense layer are of one sample of the batch for sure.
+"""Sample rows: find which rows of a dense layer certainly belong to one sample of the batch.
 
-In: a graph whose movement is as it was written. Out: the graph with the rows that are of one
-sample, for each dense layer where that is known.
+In: a graph whose views are as they were written. Out: the graph with the rows of one sample, for
+each dense layer for which they are known.
 
-Which axis is the batch no operator says; but along it nothing may meet. So an axis that a sum, a
-softmax, a norm or a product runs along anywhere in the graph is none, and rows that lie along it
-are of one sample: the places of a sequence in front of attention. So are the steps of a recurrent
-layer; there the batch is the inner axis: rows of a sample are as far apart as there are samples.
+Operators do not state which axis is the batch, but samples are independent along it. So an axis
+along which a sum, a softmax, a norm or a product runs anywhere in the graph is not the batch, and
+rows along it belong to one sample: the positions of a sequence before attention, or the steps of a
+recurrent layer. In the latter the batch is the inner axis: the rows of a sample are as far apart as
+there are samples.
 
-An axis is followed through the graph as digits: places of an axis of an operand, or of what an
-operator makes new, counted in steps of ``inner``. Reshapes split and join digits, transposes move
-them, pointwise operators make digits of operands equal. An axis of size 1 has a digit as well, so
-that a batch of one sample is found where a larger one is; it is why this comes before views are
-merged, which an axis of size 1 is nothing to.
+An axis is followed through the graph as digits: parts of an axis of an operand, or of an axis that
+an operator introduces, with a stride of ``inner``. Reshapes split and join digits, transposes move
+them, and pointwise operators unite digits of their operands. An axis of size 1 has a digit as well,
+so that a batch of one sample is found wherever a larger one is; for this reason the pass runs
+before views are merged, which would drop axes of size 1.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ..types import Shape, product
 
 @dataclass(frozen=True)
 class Digit:
-    """``size`` places, ``inner`` apart, of the axis with this number."""
+    """``size`` indices, ``inner`` apart, of the axis with this number."""
 
     axis: int
     inner: int
@@ -46,7 +47,7 @@ Axis: TypeAlias = tuple[Digit, ...]
 
 
 def note_sample_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with ``sample_rows`` of its dense layers, by their names; only for inference."""
+    """The graph with ``sample_rows`` of its dense layers, by name; for inference only."""
     layers = [value for value in graph.values if value.op is FULLY_CONNECTED]
     if graph.purpose.training or not layers:
         return graph
@@ -59,7 +60,7 @@ def note_sample_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 class _Axes:
-    """The axes of one graph."""
+    """The axes of the values of one graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._fixed = set(graph.params)
@@ -74,10 +75,10 @@ class _Axes:
         self._met = set(map(self._first, self._met))
 
     def own_rows(self, dense: Value) -> SampleRows:
-        """The rows of a dense layer that are of one sample for sure.
+        """The rows of a dense layer that certainly belong to one sample.
 
-        One alone where others lie between them and around them, even if they are the only sample's:
-        its bits are those that it has among others.
+        A single row if rows of other samples are between and around them, even if the batch has one
+        sample: a sample's bits do not depend on the size of the batch.
         """
         digits = self._axes[dense][0]
         inner = [*takewhile(lambda digit: not self._is_met(digit), reversed(digits))]
@@ -89,16 +90,16 @@ class _Axes:
     def _is_met(self, digit: Digit) -> bool:
         return self._first(digit) in self._met
 
-    # --- digits that are the same ---
+    # --- equal digits ---
 
     def _new(self, shape: Shape) -> tuple[Axis, ...]:
-        """Axes of which nothing is known."""
+        """Axes without known properties."""
         self._number += len(shape)
         first = self._number - len(shape)
         return tuple((Digit(first + i, 1, size),) for i, size in enumerate(shape))
 
     def _first(self, digit: Digit) -> Digit:
-        """What stands for all digits that are the same; the way there is short the next time."""
+        """The representative of a set of equal digits; shortens the path to it (union-find)."""
         passed = []
         while digit in self._same:
             passed.append(digit)
@@ -107,9 +108,10 @@ class _Axes:
         return digit
 
     def _unite(self, one: Axis, other: Axis) -> None:
-        """Note that places of one axis are those of the other, or some of them.
+        """Record that the indices of one axis are all or some of the other's.
 
-        Not of axes of size 1: what is repeated along another axis is no part of it.
+        Axes of size 1 are not united: an axis of size 1 that is broadcast has nothing in common
+        with the other.
         """
         if len(one) != len(other):
             return
@@ -119,7 +121,7 @@ class _Axes:
                 self._same[first] = second
 
     def _meet(self, axes: Sequence[Axis]) -> None:
-        """Note that something runs along these axes."""
+        """Record that a reduction, softmax, norm or product runs along these axes."""
         self._met.update(digit for axis in axes for digit in axis if digit.size > 1)
 
     # --- operators ---
@@ -135,7 +137,8 @@ class _Axes:
         return self._axes[use.value]
 
     def _activations(self, value: Value) -> list[Use]:
-        """Operands that depend on inputs: a parameter may serve several axes."""
+        """Operands that depend on inputs; parameters do not count, as one may serve several
+        axes."""
         return [use for use in value.inputs if use.value not in self._fixed]
 
     def _pointwise(self, value: Value) -> tuple[Axis, ...]:
@@ -148,7 +151,7 @@ class _Axes:
         return tuple(axes)
 
     def _joined(self, known: Axis, axis: Axis) -> Axis:
-        """An axis that is both: with the digits of the one that has more."""
+        """United axes, as the one with more digits."""
         self._unite(known, axis)
         return known if len(known) > len(axis) else axis
 
@@ -161,7 +164,7 @@ class _Axes:
         return tuple(axes[i] for i in permutation(len(axes), value.attrs["axes"]))
 
     def _part(self, value: Value) -> tuple[Axis, ...]:
-        """Of an axis that is cut, or one of several that are joined, places are still its own."""
+        """A slice of an axis, or a concatenation along it, keeps the identity of the axis."""
         axes = list(self._new(value.shape))
         for use in self._activations(value):
             sizes = use.type.dims
@@ -186,7 +189,7 @@ class _Axes:
         return (*batch, rows, columns)
 
     def _along_axis(self, value: Value) -> tuple[Axis, ...]:
-        """Softmax and norms; of norms without the attribute is not asked what they run along."""
+        """Softmax and norms; for norms without the attribute ``axis``, their axes stay unmarked."""
         axes, axis = self._of(value.inputs[0]), value.attrs.get("axis")
         if value.shape != value.inputs[0].type.dims:
             return self._new(value.shape)
@@ -210,13 +213,13 @@ class _Axes:
         return (*self._of(value.inputs[0]), *self._new(value.shape[-1:]))
 
     def _steps(self, value: Value) -> tuple[Axis, ...]:
-        """A recurrent layer runs along its data's first axis; the batch is the second."""
+        """The steps of a recurrent layer are its data's first axis; the batch is the second."""
         steps, batch, _ = self._of(value.inputs[0])
         self._meet([steps])
         return (steps, batch, *self._new(value.shape[2:]))
 
     def _images(self, value: Value) -> tuple[Axis, ...]:
-        """Convolutions and pooling: the first axis is the batch, places are of one image."""
+        """Convolutions and pooling: the first axis is the batch; the others belong to one image."""
         new = self._new(value.shape[1:])
         self._meet(new)
         return (self._of(value.inputs[0])[0], *new)
@@ -227,15 +230,15 @@ def _size(digits: Iterable[Digit]) -> int:
 
 
 def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
-    """Axes of these sizes of the same digits, which are split where that is needed; none where
-    sizes do not divide each other.
+    """Axes of the sizes in ``shape``, from these digits, which are split if necessary; () if sizes
+    do not divide each other.
     """
     rest, axes = list(reversed(digits)), []
     for place, size in enumerate(shape):
         axis = _taken(rest, size)
         if _size(axis) != size:
             return ()
-        # A batch of one that has no axis of its own any more belongs to the one before it.
+        # A batch of size 1 without a separate axis in the shape belongs to the axis before it.
         ones = len([*takewhile(lambda digit: digit.size == 1, reversed(rest))])
         ones -= len([*takewhile(lambda each: each == 1, shape[place + 1 :])])
         axes.append((*axis, *(rest.pop() for _ in range(ones))))
@@ -243,9 +246,9 @@ def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
 
 
 def _taken(rest: list[Digit], size: int) -> Axis:
-    """The digits of an axis of this size, taken from the end of the list; fewer if they do not fit.
+    """Remove the digits of an axis of this size from the end of the list; fewer if they do not fit.
 
-    An axis of size 1 has a digit of its own, if that is the next.
+    An axis of size 1 takes a digit of size 1 if that is next.
     """
     axis: list[Digit] = []
     while rest and (size > 1 or not axis and rest[-1].size == 1):

@@ -1,9 +1,9 @@
-"""Space to depth: strided windows on few channels become plain windows on more of them.
+"""Space to depth: a strided convolution of few channels -> stride 1 on more channels.
 
-The pixels of each square of ``stride x stride`` become channels of one place, so that a 7x7 window
-of stride 2 on 3 channels is a 4x4 window of stride 1 on 12. Winograd computes that with 49 products
-for each 16 results and channel. First layers are such: ResNet's, on one core of a Zen 4, takes
-1.2 ms in place of 2.1.
+The pixels of each square of ``stride x stride`` become channels of one position, so that a 7x7
+window of stride 2 on 3 channels becomes a 4x4 window of stride 1 on 12. Winograd computes it with
+49 products for each 16 results and channel. First layers benefit: ResNet's takes 1.2 instead of 2.1
+ms on one core of a Zen 4.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ..ops.tensor.primitives import TRANSPOSE, narrow, reshape, transpose
 from ..types import FLOAT32, Shape
 
 _STRIDES = (2, 3, 4)
-# Channels of the new layer: those of a vector that is not half empty, and what is still few.
+# Bounds on the channels of the new layer: at least 3/4 of a vector of 16, and at most few vectors.
 _FEWEST, _MOST = 12, 64
-# Of results: of fewer channels Winograd does not gain, and fewer places are few tiles.
+# Minimum output channels, below which Winograd gains nothing, and output size, which gives tiles.
 _FILTERS, _PLACES = 32, 8
-# Taps of the new windows: fewer save less, and more leave no room for tiles of 4x4 results.
+# Taps of the new window: fewer save less, more do not fit tiles of 4x4 results.
 _SHORTEST, _LONGEST = 3, 5
-# Results of a tile along each axis, by which products are counted.
+# Results of a tile along each axis, for counting products.
 _TILE = 4
 _CHANNELS_FIRST, _CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 def space_to_depth(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with strided first layers as layers of stride 1, if Winograd may compute them."""
+    """Give strided first layers stride 1, if Winograd may compute the result."""
     return rewrite(graph, (plain_windows,), fired) if graph.purpose == INFERENCE else graph
 
 
@@ -51,7 +51,7 @@ def plain_windows(value: Value, match: Match) -> Replacement:
 
 
 def _gains(layer: Value) -> bool:
-    """Whether less than half of the products are left, for a layer that Winograd suits."""
+    """Whether less than half of the products remain, for a layer that Winograd can compute."""
     attrs, data = layer.attrs, layer.inputs[0].type
     kernel, stride = attrs["kernel"], attrs["stride"] or (1,)
     if len(kernel) != 2 or not is_channel_last(attrs["layout"], 2) or layer.type.dtype != FLOAT32:
@@ -71,9 +71,10 @@ def _gains(layer: Value) -> bool:
 
 
 def _squares_of_data(g: ValueBuilder, data: Use, pad: Shape, sides: Shape, stride: int) -> Use:
-    """[N, H, W, C] to [N, H / s, W / s, s * s * C], with the border and what fills the last square.
+    """[N, H, W, C] to [N, H / s, W / s, s * s * C], with the border and padding to whole squares.
 
-    What is cut off, no window reads. Pixels are taken from MXNet's order of axes if they lie so.
+    Rows and columns that no window reads are dropped. Pixels are read in MXNet's order of axes if
+    they are stored in that order.
     """
     samples, _, _, channels = data.type.dims
     if data.value.op is TRANSPOSE and tuple(data.value.attrs["axes"]) == _CHANNELS_LAST:
@@ -89,7 +90,7 @@ def _squares_of_data(g: ValueBuilder, data: Use, pad: Shape, sides: Shape, strid
 
 
 def _with_sides(g: ValueBuilder, x: Use, pad: Shape, sides: Shape) -> Use:
-    """[N, C, *sides]: ``x`` behind a border, and as much behind it as there is room for."""
+    """[N, C, *sides]: ``x`` after a border of zeros, and padded or cut to ``sides``."""
     kept = [min(size, side - border) for size, side, border in zip(x.type.dims[2:], sides, pad)]
     for axis, size in enumerate(kept, start=2):
         x = narrow(g, x, axis, 0, size, at=f"read{axis}")
@@ -101,7 +102,7 @@ def _with_sides(g: ValueBuilder, x: Use, pad: Shape, sides: Shape) -> Use:
 
 
 def _squares_of_filters(g: ValueBuilder, weight: Use, window: Shape, stride: int) -> Use:
-    """[F, kh, kw, C] to [F, kh / s, kw / s, s * s * C], with zeros behind the last taps."""
+    """[F, kh, kw, C] to [F, kh / s, kw / s, s * s * C], with zeros after the last taps."""
     filters, *kernel, channels = weight.type.dims
     more = [stride * taps - size for taps, size in zip(window, kernel)]
     if any(more):

@@ -1,9 +1,9 @@
-"""Batch splitting: may a batch be run one sample after the other, and is that faster?
+"""Batch splitting: decide whether to run a batch one sample after the other.
 
-In: the plan of a whole batch. Out: yes or no. A graph may when its first axis is the batch
-everywhere: no operator mixes samples. It should when more bytes of activations than of weights
-pass through a step: one sample's activations stay in the caches, one sample's weights are brought
-in again.
+In: the plan of a whole batch. Out: yes or no. It is possible if the first axis is the batch
+everywhere: no operator mixes samples. It is faster if a step moves more bytes of activations than
+of weights: the activations of one sample stay in the caches, while the weights are loaded again for
+each sample.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..ops.record import Samples
 from ..ops.rules import reduced_axes
 from ..types import product
 
-# A batch whose activations fit into a common last-level cache gains nothing. Measured at batch 8,
-# time saved on one thread and on two: MobileNetV2 8 and 11 %, SqueezeNet 5 and 4 %, MobileNet 3
-# and 1 %, DenseNet 8 and -1 %.
+# A batch whose activations fit into a common last-level cache gains nothing. Time saved at batch 8,
+# on one thread and on two: MobileNetV2 8 and 11 %, SqueezeNet 5 and 4 %, MobileNet 3 and 1 %,
+# DenseNet 8 and -1 %.
 _CACHE_BYTES = 8 << 20
 
 
 def should_split_batch(plan: Plan) -> bool:
-    """Whether a batch larger than 1 is separable, large, and mostly activations."""
+    """Whether a batch larger than 1 is separable, large, and moves mostly activations."""
     if not batch_of(plan.graph) or plan.arena_bytes <= _CACHE_BYTES:
         return False
     weights = sum(value.type.nbytes for value in plan.graph.params)
@@ -32,9 +32,9 @@ def should_split_batch(plan: Plan) -> bool:
 
 
 def batch_of(graph: Graph) -> int:
-    """The size of the batch, if every value's first axis is it and no operator mixes samples; or 0.
+    """The size of the batch, if it is every value's first axis and no operator mixes samples; or 0.
 
-    A batch of one is 0 as well: there is nothing to divide.
+    0 for a batch of one as well, which cannot be divided.
     """
     shapes = [value.shape for value in graph.inputs]
     batch = shapes[0][0] if shapes and shapes[0] else 0
@@ -51,7 +51,7 @@ def batch_of(graph: Graph) -> int:
 
 
 def is_sample_of(one: Graph, whole: Graph) -> bool:
-    """Whether ``one`` is the same graph for a batch of 1: only the batch differs."""
+    """Whether ``one`` is the graph ``whole`` for a batch of 1: only the batch differs."""
     if len(one.values) != len(whole.values):
         return False
     return all(map(_is_same_value, one.values, whole.values))
@@ -67,7 +67,7 @@ def _is_same_value(one: Value, whole: Value) -> bool:
 
 
 def _keeps_samples_apart(value: Value, batch: int, batched: set[Value]) -> bool:
-    """Whether sample i of every result depends on sample i of the batched operands alone."""
+    """Whether sample i of every result depends only on sample i of the batched operands."""
     assert value.op is not None
     samples = Samples.ALIGNED if value.op.is_pointwise else value.op.traits.samples
     if samples is Samples.MIXED or any(not t.dims or t.dims[0] != batch for t in value.types):
@@ -81,7 +81,8 @@ def _first_only(value: Value, batched: set[Value]) -> bool:
 
 
 def _all_aligned(value: Value, batched: set[Value]) -> bool:
-    """Batched operands have the result's rank; the others have no batch axis, or one of size 1."""
+    """Batched operands have the result's rank; the others lack the batch axis or have size 1
+    there."""
     rank = len(value.shape)
     return all(
         len(use.type.dims) == rank and use.type.dims[0] == value.shape[0]
@@ -124,7 +125,7 @@ def _picks_along_another(value: Value, batched: set[Value]) -> bool:
 
 
 def _cuts_others(value: Value, batched: set[Value]) -> bool:
-    """The result has all samples: it begins with the first, and none is passed over."""
+    """Whether the result has all samples: it begins with the first and skips none."""
     begin, step = value.attrs["begin"], value.attrs["step"]
     starts = not begin or begin[0] in (None, 0)
     return starts and (not step or step[0] in (None, 1)) and _first_only(value, batched)
@@ -148,7 +149,7 @@ _RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
 
 
 def _activation_bytes(step: Step) -> int:
-    """Bytes that a step reads and writes, its weights left out."""
+    """Bytes that a step reads and writes, without its weights."""
     read = [use.type.nbytes for use in step.group.inputs if use.value.op is not None]
     written = [product(view.shape) * view.dtype.itemsize for view in step.writes]
     return sum(read) + sum(written)

@@ -1,8 +1,9 @@
-"""Strides: what strided layers pass over is not computed.
+"""Strides: propagate strides to producers, so that pixels without a reader are not computed.
 
-A 1x1 convolution of stride 2 reads every second place of a picture. Where nothing reads the others,
-the stride moves to what computes the picture: through pointwise values, whose other operands are
-read every second place, to convolutions, which then take longer strides. ResNet's stages end so.
+A 1x1 convolution of stride 2 reads every second pixel of an image. If the others have no readers,
+the stride moves to the producer of the image: through pointwise values, whose other operands are
+sliced with the stride, to convolutions, whose strides are multiplied. ResNet's stages end in this
+pattern.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TITLE = "x that 1x1 layers read every so many places  =>  x at these places"
 
 
 def move_strides(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with the strides of 1x1 convolutions at the layers that compute their data."""
+    """Move the strides of 1x1 convolutions to the layers that compute their data."""
     if graph.purpose.training or graph.purpose.goes_back:
         return graph
     moved = _Strides(graph)
@@ -27,8 +28,10 @@ def move_strides(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 class _Strides:
-    """steps   of each value whose readers all pass over the same places: a step for each axis
-    sparse  the values that are computed at these places alone
+    """The values to be computed with strides.
+
+    steps   for each value whose readers all skip the same pixels, the stride along each axis
+    sparse  the values that are computed at these positions only
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -50,7 +53,7 @@ class _Strides:
             self.steps[value] = steps
 
     def _asked(self, reader: Value, value: Value) -> Shape:
-        """Which places of ``value`` a reader wants: every so many along each axis."""
+        """The stride along each axis with which a reader reads ``value``."""
         every = (1,) * len(value.shape)
         own = self.steps.get(reader, (1,) * len(reader.shape))
         assert reader.op is not None
@@ -85,7 +88,7 @@ class _Strides:
         return self.graph.with_outputs(Use(done[u.value], u.index) for u in self.graph.outputs)
 
     def _convolution(self, value: Value, inputs: tuple[Use, ...]) -> Value:
-        """With the stride that is its own and its readers', but for what its data has already."""
+        """The layer with its own and its readers' stride, divided by the stride of its data."""
         assert value.op is not None
         data = value.inputs[0].value
         strides = _strides_of(value)
@@ -114,7 +117,7 @@ class _Strides:
 
 
 def _is_one_place(layer: Value) -> bool:
-    """Whether each output of a convolution reads one place of its data."""
+    """Whether each output of a convolution reads one pixel of its data."""
     return set(layer.attrs["kernel"]) == {1} and not any(layer.attrs["pad"])
 
 

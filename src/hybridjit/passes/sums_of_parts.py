@@ -1,8 +1,8 @@
-"""Sums of parts: channels that are split in a few parts, which are added, stay channels.
+"""Sums of parts: sum over an axis that splits the channels -> sum of slices of the channels.
 
-ResNeSt adds what its groups of channels make, weighted: it splits the axis of channels in two and
-sums over the first. A tensor of five axes is no picture, so the region with channels last would end
-before it and begin again behind it.
+ResNeSt adds weighted groups of channels: it splits the channel axis in two and sums over the first
+part. A tensor of five axes is not an image, so the channels-last region would end before the sum
+and begin again after it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..ops.tensor.primitives import RESHAPE_TO, narrow, reshape
 from ..ops.tensor.reductions import SUM
 from ..types import FLOAT32, Shape
 
-# The most parts: each is read by a load of its own.
+# The maximal number of slices: each is read by a separate load.
 _MOST = 4
 _ADD, _PRODUCT = map(lookup, ("elemwise_add", "broadcast_mul"))
 
 
 def add_parts(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with no sum over parts of the channels of what a convolution makes."""
+    """Replace sums over groups of a convolution's channels by sums of slices."""
     if not any(value.op is CONVOLUTION for value in graph.values):
         return graph
     return rewrite(graph, (sum_of_parts,), fired)
@@ -48,7 +48,8 @@ def sum_of_parts(value: Value, match: Match) -> Replacement:
 
 
 def _factors(data: Use, match: Match) -> tuple[Use, ...]:
-    """The operands of a product that only the sum reads; the value itself where it is none."""
+    """The operands of a product that only the sum reads; the value itself if it is not a
+    product."""
     dims, inputs = data.type.dims, data.value.inputs
     if data.value.op is not _PRODUCT or not match.is_sole_use(0):
         return (data,)
@@ -57,7 +58,7 @@ def _factors(data: Use, match: Match) -> tuple[Use, ...]:
 
 
 def _is_picture(use: Use, shape: Shape) -> bool:
-    """Whether these are all channels of what a convolution makes, in parts."""
+    """Whether these are all channels of the result of a convolution, in groups."""
     value = use.value
     if value.op is not RESHAPE_TO or value.shape != shape:
         return False
@@ -75,7 +76,7 @@ def _of_channels(shape: Shape) -> Shape:
 
 
 def _joined(value: Value, use: Use, at: str) -> Use:
-    """An operand with one axis of channels: what was split, if it had them."""
+    """An operand with the channels in one axis: the unsplit value if it was split."""
     shape = _of_channels(use.type.dims)
     if use.value.op is RESHAPE_TO and use.value.inputs[0].type.dims == shape:
         return use.value.inputs[0]
@@ -83,7 +84,7 @@ def _joined(value: Value, use: Use, at: str) -> Use:
 
 
 def _term(value: Value, joined: list[Use], number: int) -> Use:
-    """Part ``number`` of the channels, or the product of both operands' parts."""
+    """Slice ``number`` of the channels, or the product of both operands' slices."""
     g, size, end = building(value), value.shape[1], f"{number}"
     first, *rest = (
         narrow(g, use, 1, number * size, size, at=f"{'xw'[i]}{end}") for i, use in enumerate(joined)

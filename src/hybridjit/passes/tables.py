@@ -1,8 +1,8 @@
-"""Tables: a dense layer on rows of a table becomes rows of a larger table.
+"""Tables: dense(take(table, i)) -> take(dense(table), i).
 
-The first layer of a recurrent network reads what an embedding looks up, and both have parameters
-alone: all rows that there can be are multiplied once, when parameters are bound. A bidirectional
-LSTM of 256 units, 16 samples of 64 words, spends half of its time on these products.
+The first layer of a recurrent network reads rows of an embedding, and both have only parameters as
+operands: all possible rows are multiplied once, at bind time. A bidirectional LSTM of 256 units
+with 16 samples of 64 words spends half of its time on these products.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ..ops.tensor.by_index import TAKE
 from ..ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
 from ..records import dataclass
 
-# The most bytes of a table that a layer gets, and multiply-adds that binding it may cost: 32 MB,
-# and a tenth of a second on one core. A vocabulary of 10,000 words has 800 gates so.
+# The maximal bytes of a layer's table, and multiply-adds for computing it at bind time: 32 MB, and
+# a tenth of a second on one core. A vocabulary of 10,000 words with 800 gates fits.
 _MOST_BYTES = 1 << 25
 _MOST_PRODUCTS = 1 << 32
-# Products of a sum that take as long as reading a number of a table that no cache holds.
+# A sum of this many products takes as long as reading one element of a table from memory.
 _LEAST_COLUMNS = 32
 
 
 def make_tables(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph without dense layers whose rows are looked up, where their tables are small."""
+    """Replace dense layers on looked-up rows by look-ups in tables, if the tables are small."""
     return rewrite(graph, (dense_on_table, pointwise_on_table), fired)
 
 
@@ -49,7 +49,7 @@ def dense_on_table(value: Value, match: Match) -> Replacement:
 
 @rule("f(take(w, i))  =>  take(f(w), i) where w is computed from parameters")
 def pointwise_on_table(value: Value, match: Match) -> Replacement:
-    """For tables that are made anyway."""
+    """For tables that are computed anyway."""
     if value.op is None or not value.op.is_pointwise or len(value.inputs) > 1:
         return None
     found = _find_look_up(value.inputs[0])
@@ -61,14 +61,14 @@ def pointwise_on_table(value: Value, match: Match) -> Replacement:
 
 @dataclass(frozen=True)
 class _LookUp:
-    """Rows of a matrix by index, and the steps that move them but leave them whole."""
+    """Rows of a matrix by index, and the views that move whole rows."""
 
     value: Value
     steps: tuple[Value, ...]
 
     @property
     def place(self) -> int:
-        """Which operand is the table; the other is the index."""
+        """The position of the table among the operands; the other operand is the index."""
         return 1 if self.value.op is EMBEDDING else 0
 
     @property
@@ -76,9 +76,9 @@ class _LookUp:
         return self.value.inputs[self.place]
 
     def in_table(self, value: Value, table: Use) -> Use:
-        """The same rows of another table, moved in the same way, as ``value``.
+        """``value`` as the same rows of another table, moved in the same way.
 
-        A transpose of what is looked up is one of the index, which is less to move.
+        A transpose of looked-up rows becomes a transpose of the index, which is smaller.
         """
         g, attrs, operands = building(value), dict(self.value.attrs), list(self.value.inputs)
         index, steps, units = operands[1 - self.place], self.steps, table.type.dims[1]
@@ -100,10 +100,9 @@ class _LookUp:
 
 
 def _find_look_up(rows: Use) -> _LookUp | None:
-    """What ``rows`` are looked up by, whatever has moved them since.
+    """The look-up that ``rows`` come from, through views of whole rows.
 
-    Whether it is found does not depend on which of their axes have one element: a sample has the
-    same bits alone and among others.
+    The result does not depend on axes of size 1: a sample has the same bits alone and among others.
     """
     value, steps = rows.value, []
     while _keeps_rows(value):
@@ -116,7 +115,7 @@ def _find_look_up(rows: Use) -> _LookUp | None:
 
 
 def _keeps_rows(value: Value) -> bool:
-    """Whether the value has the rows of its input, each as it was."""
+    """Whether the value has the rows of its input, each unchanged."""
     if value.op is RESHAPE_TO:
         return value.shape[-1:] == value.inputs[0].type.dims[-1:]
     last = len(value.shape) - 1

@@ -1,7 +1,7 @@
-"""Updates: results that go to the memory of an input.
+"""Updates: results that are written to the memory of an input.
 
-In: views, and what each should hold in the end. Out: whether a kernel may write there at once, and
-in which order copies at the end leave the right values, also where inputs change places.
+In: views, and the value that each must hold at the end. Out: whether a kernel may write there
+directly, and the order of final copies that is correct even if inputs exchange values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..records import dataclass
 
 @dataclass(frozen=True)
 class Move:
-    """``use``, which lies at ``source``, has to get to ``target``; ``reason``: why not at once."""
+    """A pending copy of ``use`` from ``source`` to ``target``; ``reason``: why it is necessary."""
 
     use: Use
     source: View
@@ -26,16 +26,16 @@ class Move:
 
     @property
     def is_done(self) -> bool:
-        """Whether it lies there, as it should."""
+        """Whether the value is at its target already."""
         source, target = self.source, self.target
         together = source.buffer == target.buffer and source.offset == target.offset
         return together and source.is_contiguous
 
 
 def in_turn(moves: list[Move], room: Callable[[Move], View]) -> Iterator[Move]:
-    """The moves in an order in which nothing is written over that another still reads.
+    """The moves in an order in which none overwrites memory that another still reads.
 
-    Where each waits for another, one goes by way of ``room``, memory of its own.
+    A cycle is broken by a copy to ``room``, a temporary buffer.
     """
     pending = [move for move in moves if not move.is_done]
     while pending:
@@ -51,15 +51,15 @@ def in_turn(moves: list[Move], room: Callable[[Move], View]) -> Iterator[Move]:
 
 
 def _is_awaited(move: Move, pending: list[Move]) -> bool:
-    """Whether what it would write over is still to be read, by itself too."""
+    """Whether a pending move, or this one, still reads the target's memory."""
     return any(other.source.buffer == move.target.buffer for other in pending)
 
 
 def read_in_place(group: Group, reads: tuple[View, ...], place: View) -> bool:
     """Whether the group may write to ``place`` although it reads ``reads``.
 
-    It may read the same elements there in its pointwise part alone: an element is read before the
-    same element is written, by the same thread.
+    It may read the same elements in its pointwise part only: each element is read before the same
+    element is written, by the same thread.
     """
     found = [(u, v) for u, v in zip(group.inputs, reads) if v.buffer == place.buffer]
     if not found:
@@ -72,7 +72,7 @@ def read_in_place(group: Group, reads: tuple[View, ...], place: View) -> bool:
 
 
 def shown_by_views(graph: Graph) -> Mapping[Value, Value]:
-    """The value whose elements each view, by the value that is one, shows."""
+    """For each view, by its value, the value whose elements it shows."""
     shown: dict[Value, Value] = {}
     for group in graph.groups:
         if group.kind == VIEW.name:

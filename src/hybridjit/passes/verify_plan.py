@@ -1,13 +1,13 @@
-"""Invariants of a plan, with lifetimes computed anew from its steps.
+"""Invariants of a plan, with lifetimes recomputed from its steps.
 
-P1  two buffers that are alive at one step share no byte of the arena
+P1  two buffers that are alive at the same step share no byte of the arena
 P2  every offset is a multiple of 64, and every buffer ends inside the arena
 P3  every view stays inside its buffer
 P4  an arena buffer is written before it is read
-P5  weights are not written, and of the inputs those alone that are updated, each by its update
+P5  weights are not written; inputs are written only if they are updated, each by its update
 P6  a step that reads an input finds the old value where the graph reads the input, and the new one
-    where it reads the update; a step that writes over what it reads does so element by element
-P7  every output lies where its kind says
+    where it reads the update; a step that overwrites its operand does so element by element
+P7  every output is in the memory that its kind states
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .updates import read_in_place, shown_by_views
 
 
 def verify_plan(plan: Plan) -> None:
-    """Raise InternalError, with the plan's text, if it breaks an invariant."""
+    """Raise InternalError, with the plan's dump, if it breaks an invariant."""
     found = [*_overlaps(plan), *_placements(plan), *_extents(plan), *_order(plan)]
     found += [*_written_sources(plan), *_updates(plan), *_outputs(plan)]
     if found:
@@ -44,13 +44,13 @@ def lifetimes(plan: Plan) -> dict[int, tuple[int, int]]:
 
 
 def _overlaps(plan: Plan) -> Iterator[str]:
-    """Step by step, each buffer that begins to live against its neighbours among the living.
+    """Compare each buffer, when its lifetime begins, with its neighbours among the live ones.
 
-    Those that live share no byte, so that one that is between its neighbours meets no other.
+    Live buffers do not overlap, so that a buffer between its neighbours overlaps no other.
     """
     lives = lifetimes(plan)
     arena = [b for b in plan.buffers if b.kind == "arena" and b.number in lives and b.nbytes]
-    living: list[tuple[int, int, int]] = []  # begin, end and number, by their begins
+    living: list[tuple[int, int, int]] = []  # begin, end and number, sorted by begin
     ends: list[tuple[int, tuple[int, int, int]]] = []  # by the last step
     for b in sorted(arena, key=lambda b: lives[b.number]):
         first, last = lives[b.number]
@@ -103,7 +103,7 @@ def _written_sources(plan: Plan) -> Iterator[str]:
 
 
 def _updates(plan: Plan) -> Iterator[str]:
-    """A trace of what the steps read from inputs and write to them."""
+    """Simulate the steps' reads of inputs and writes to them."""
     shown = shown_by_views(plan.graph)
     written: set[int] = set()
     for step in plan.steps:
@@ -129,7 +129,7 @@ def _updates(plan: Plan) -> Iterator[str]:
 
 
 def _reads(step: Step) -> Iterator[tuple[Value, View]]:
-    """Each operand's value with its view; a copy has one, and its group none."""
+    """Each operand's value with its view; a copy has one operand, which its group does not list."""
     values = [step.group.anchor] if step.kind == "copy" else [u.value for u in step.group.inputs]
     yield from zip(values, step.reads, strict=True)
 

@@ -1,4 +1,4 @@
-"""Views: movement behind movement becomes one, or none."""
+"""Views: compose adjacent reshapes and transposes; drop identities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..types import Shape
 
 
 def merge_views(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with no reshape of a reshape, and no transpose of a transpose or of ones."""
+    """Merge reshapes of reshapes and transposes of transposes; replace transposes of unit axes."""
     return rewrite(graph, (merge_reshapes, merge_transposes, transpose_of_ones), fired)
 
 
@@ -40,5 +40,5 @@ def transpose_of_ones(value: Value, match: Match) -> Replacement:
 
 
 def _order(value: Value) -> Shape:
-    """The axes of a transpose; they are reversed where ``expand``, left out, did not say so."""
+    """The axes of a transpose; reversed if absent, as in graphs that ``expand`` did not process."""
     return permutation(len(value.shape), value.attrs["axes"])
