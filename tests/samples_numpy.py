@@ -134,7 +134,14 @@ def reductions() -> None:
     add("_npi_average", (2, 3), weighted=False, axis=(0,), returned=True)
     add("_npi_average", (2, 3), np.ones((2, 3), np.float32) + 1)
     add("_npi_average", (2, 3), np.float32([1, 2, 5]), axis=(1,), returned=True)
-    bad("_npi_average", (2, 3), (2,), error=ShapeError, says="weights have the shape", axis=(1,))
+    bad(
+        "_npi_average",
+        (2, 3),
+        (2,),
+        error=ShapeError,
+        says="weights must have the operand",
+        axis=(1,),
+    )
     _norms()
     for given in ({}, {"offset": 1}, {"offset": -4}, {"axis1": 2, "axis2": 0}):
         add("_np_trace", (3, 4, 2), **given)
@@ -165,10 +172,12 @@ def shapes() -> None:
     add("_npx_reshape", (1, 3), newshape=(-3, -4))
     bad("_np_reshape", (2, 3), error=ShapeError, says="do not fill", newshape=(4, 2))
     bad("_np_reshape", (2, 3), error=ShapeError, says="one -1 at most", newshape=(-1, -1))
-    bad("_np_reshape", (2, 3), error=ShapeError, says="no sizes below -1", newshape=(-2, 3))
+    bad(
+        "_np_reshape", (2, 3), error=ShapeError, says="cannot have sizes below -1", newshape=(-2, 3)
+    )
     bad("_npx_reshape", (2, 3), error=ShapeError, says="code -3 skips", newshape=(-3, -4))
-    bad("_npx_reshape", (2, 3), error=ShapeError, says="knows the codes", newshape=(-7,))
-    bad("_npx_reshape", (2,), error=ShapeError, says="more axes than are left", newshape=(-5,))
+    bad("_npx_reshape", (2, 3), error=ShapeError, says="accepts the codes", newshape=(-7,))
+    bad("_npx_reshape", (2,), error=ShapeError, says="more axes than remain", newshape=(-5,))
     bad("_npx_reshape", (6,), error=ShapeError, says="cannot be split", newshape=(-6, 4, -1))
     for given in ({}, {"axis": (0,)}, {"axis": (0, -1)}):
         add("_np_squeeze", (1, 3, 1), **given)
@@ -189,7 +198,7 @@ def shapes() -> None:
     add("_np_roll", (2, 3), shift=(1,))
     add("_np_roll", (2, 3), shift=(0,))
     add("_np_roll", (2, 3), shift=(1, -2), axis=(0, 1))
-    bad("_np_roll", (2, 3), error=ShapeError, says="takes one shift", shift=(1, 2))
+    bad("_np_roll", (2, 3), error=ShapeError, says="needs one shift", shift=(1, 2))
     for k in (0, 1, 2, 3, -1):
         add("_npi_rot90", (2, 3, 4), k=k, axes=(0, 2))
     bad("_npi_rot90", (2, 3), error=ShapeError, says="two different axes", axes=(0, 0))
@@ -279,7 +288,7 @@ def counting() -> None:
     add("_npi_bincount", x.ravel(), (6,), has_weights=True, minlength=9)
     bad("_npi_bincount", (3,), error=DTypeError, says="counts integers")
     add("_npi_diag_indices_from", (3, 3))
-    bad("_npi_diag_indices_from", (2, 3), error=ShapeError, says="equal sizes")
+    bad("_npi_diag_indices_from", (2, 3), error=ShapeError, says="axes of equal size")
     for method in ("linear", "lower", "higher", "nearest", "midpoint"):
         add("_npi_percentile", (3, 5), q_scalar=30.0, interpolation=method)
     add("_npi_percentile", (3, 5), np.float32([10, 50, 90]), axis=(1,), keepdims=True)
@@ -331,7 +340,7 @@ def matrices() -> None:
     bad("_npi_tensorinv", (2, 3), error=ShapeError, says="equal products", ind=1)
     add("_npi_tensorsolve", SQUARE.reshape(3, 3, 1), (3,))
     add("_npi_svd", (2, 3, 4))
-    bad("_npi_svd", (3, 2), error=ShapeError, says="no more rows than columns")
+    bad("_npi_svd", (3, 2), error=ShapeError, says="at least as many columns as rows")
     for shape in ((2, 3), (3, 2), (2, 3, 2)):
         add("_npi_pinv_scalar_rcond", shape)
     add("_npi_pinv", (2, 3, 2), np.float32([1e-5, 1e-5]))

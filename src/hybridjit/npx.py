@@ -1,6 +1,6 @@
-"""``mx.npx``: operators of networks on arrays of NumPy mode, and the switches of that mode.
+"""``mx.npx``: neural network operators on arrays of NumPy mode, and that mode's switches.
 
-The functions of operators come from the registry: each ``_npx_`` name is one.
+The operator functions come from the registry, one for each ``_npx_`` name.
 """
 
 import sys
@@ -44,22 +44,23 @@ __all__ = [
 
 
 def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
-    """The same elements in another shape; codes -1 to -6."""
+    """Array reshaped; -1 to -6 are codes, as in MXNet."""
     sizes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
 
 
 def seed(seed: int, ctx: Any = "all") -> None:
-    """Restart the generator of all draws. Raises ValueError unless ``seed`` is an integer."""
+    """Seed the random generator. Raises ValueError unless ``seed`` is an integer."""
     _seed(seed, ctx)
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
-    """True if all elements of a bool array are; raises ValueError with ``msg`` else."""
+    """True if all elements of a boolean array are true; otherwise raises ValueError with
+    ``msg``."""
     return FRONT.op("_npx_constraint_check", x, msg=msg)
 
 
-random = ModuleType(f"{__name__}.random", "``npx.random``: further draws.")
+random = ModuleType(f"{__name__}.random", "``npx.random``: more distributions.")
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):
     setattr(random, _name, getattr(_batches, _name))

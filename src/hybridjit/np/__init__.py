@@ -1,7 +1,7 @@
-"""``mx.np``: official NumPy's functions on arrays that Gluon computes with.
+"""``mx.np``: official NumPy's functions on the arrays of Gluon's NumPy mode.
 
-The functions are bound from one table (``ops/numpy_api``), which symbols share; ``fallback``
-holds those that run official NumPy.
+The functions are bound from one table (``ops/numpy_api``), which symbols share; ``fallback`` holds
+those that run official NumPy.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""``mx.np.ndarray``: an array with official NumPy's methods, index rules and element types.
+"""``mx.np.ndarray``: an array with official NumPy's methods, index rules and dtypes.
 
-It has the memory, the context and the tape entry of a classic array; operators on it are those of
-NumPy mode. :meth:`ndarray.as_nd_ndarray` and ``as_np_ndarray`` give the other kind on the same
-memory.
+It shares the memory, the context and the tape entry with a classic array; operators on it are those
+of NumPy mode. :meth:`ndarray.as_nd_ndarray` and ``as_np_ndarray`` convert between the two classes
+without a copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .printing import text_of
 
 if TYPE_CHECKING:
     from . import interoperation
-else:  # it needs the functions, which need arrays
+else:  # lazy: its functions need this module
     interoperation = Late(".interoperation", __package__)
 
 Self = TypeVar("Self", bound="ndarray")
@@ -35,15 +35,15 @@ _NUMBERS = (bool, int, float, onp.generic)
 
 
 class ndarray(NDArray):  # noqa: N801 (MXNet's name)
-    """An array of NumPy mode. Make one with ``np.array`` and its kin."""
+    """Array of NumPy mode, created by ``np.array`` and the other creation functions."""
 
     __slots__ = ("__dict__",)
 
-    # What it is
+    # Properties
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self._data.size
 
     def __repr__(self) -> str:
@@ -88,13 +88,13 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return self.item()
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number: the only one, or that at these positions."""
+        """Element as a Python number: the only one, or the one at the given indices."""
         if not args and self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self._data.item(*args)
 
     def tolist(self) -> Any:
-        """The elements as nested lists; a number for a zero-dim array."""
+        """Elements as nested lists; a number for an array of shape ()."""
         return self._data.tolist()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -107,10 +107,10 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return normal_key(tuple(map(_unwrapped, parts)), self._data.shape)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        """Broadcasts ``value`` into the place, in this array's element type.
+        """Assign ``value``, broadcast and converted to this array's dtype.
 
-        Raises MXNetError when the shapes forbid it or when the array is recorded, IndexError for
-        an index out of range, TypeError for values that are not numbers.
+        Raises MXNetError if the shapes do not match or the array is recorded, IndexError for an
+        index out of range, TypeError for values that are not numeric.
         """
         if isinstance(value, NDArray) and not isinstance(value, ndarray):
             raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray")
@@ -125,24 +125,24 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Views and conversions
 
     def as_np_ndarray(self) -> ndarray:
-        """Itself."""
+        """Return the array itself."""
         return self
 
     def as_nd_ndarray(self) -> NDArray:
-        """The classic array on the same memory, at the same place of a recorded graph."""
+        """Classic array that shares the memory and the tape entry."""
         return self._of_kind(NDArray)
 
     def as_in_ctx(self, ctx: Context) -> ndarray:
-        """Itself if it is there already, else a copy."""
+        """Copy to ``ctx``; the array itself if it is already there."""
         return super().as_in_context(ctx)
 
     def as_in_context(self, context: Context) -> ndarray:
-        """Another array on the same memory if it is there already, else a copy."""
+        """Copy to ``context``; a new array that shares the memory if it is already there."""
         found = super().as_in_context(context)
         return self._same_memory(self._entry) if found is self else found
 
     def copy(self: Self, order: str = "C") -> Self:
-        """The same values in memory of their own. Raises NotImplementedError for other orders."""
+        """Copy of the array. Raises NotImplementedError for orders other than "C"."""
         if order != "C":
             raise NotImplementedError(f"order is 'C', got {order!r}")
         return super().copy()
@@ -155,16 +155,16 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         subok: bool = True,
         copy: bool = True,
     ) -> ndarray:
-        """The values as another element type; itself when nothing changes and copy is False.
+        """Array converted to ``dtype``; the array itself if the dtype is equal and copy is False.
 
-        None is float32. Raises ValueError for other values of ``casting`` and ``order``.
+        None means float32. Raises ValueError for other values of ``casting`` and ``order``.
         """
         if order not in ("K", "C") or casting != "unsafe" or not subok:
             raise ValueError("astype takes order 'K' or 'C', casting 'unsafe' and subok True")
         return super().astype(dtype, copy)  # type: ignore[return-value, arg-type]
 
     def reshape(self, *args: Any, order: str = "C") -> ndarray:  # type: ignore[override]
-        """A copy in another shape, one size of which may be -1."""
+        """Copy with another shape; one size may be -1."""
         if order != "C":
             raise NotImplementedError(f"reshape only supports order 'C', got {order!r}")
         if not args:
@@ -175,11 +175,11 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return invoke(lookup("_np_reshape"), (self,), {"newshape": tuple(map(int, shape))})
 
     def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
-        """A view in another shape."""
+        """View with another shape."""
         return super().reshape(*shape, **kwargs)  # type: ignore[return-value]
 
     def transpose(self, *axes: Any) -> ndarray:
-        """The axes in another order, by default reversed, as a copy."""
+        """Copy with permuted axes, by default reversed."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         if order is not None and len(set(order)) != len(order):
             raise ValueError(f"repeated axis in transpose: {tuple(order)}")
@@ -187,23 +187,23 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
 
     @property
     def T(self) -> ndarray:  # type: ignore[override]
-        """The array with its axes reversed, as a copy."""
+        """Copy with reversed axes."""
         return self.transpose()
 
     def flatten(self, order: str = "C", inplace: bool = False) -> ndarray:  # type: ignore[override]
-        """The elements on one axis, as a copy."""
+        """Copy of the elements as a vector."""
         return self.reshape(-1) if self.size else self.reshape(0)
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> ndarray:
-        """Without some axes, or all, of size 1, as a copy."""
+        """Copy without the given axes of size 1, by default all of them."""
         return invoke(lookup("_np_squeeze"), (self,), {"axis": axis})
 
     def expand_dims(self, axis: Any, inplace: bool = False) -> ndarray:
-        """A new axis of size 1, as a copy."""
+        """Copy with a new axis of size 1."""
         return invoke(lookup("expand_dims"), (self,), {"axis": axis})
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None) -> ndarray:
-        """Between two bounds, one of which may be left out."""
+        """Elements limited to [min, max]; one of the bounds may be None."""
         if min is None and max is None:
             raise ValueError("array_clip: must set either max or min")
         low = -onp.inf if min is None else float(min)
@@ -211,12 +211,12 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         return invoke(lookup("clip"), (self,), {"a_min": low, "a_max": high}, out)
 
     def broadcast_to(self, shape: Sizes) -> ndarray:
-        """Repeated along axes of size 1 and along new leading axes."""
+        """Array repeated along axes of size 1 and along new leading axes."""
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         return invoke(lookup("_npi_broadcast_to"), (self,), {"shape": sizes})
 
     def __abs__(self) -> NoReturn:
-        """Raises AttributeError: MXNet's arrays have no ``abs``."""
+        """Raise AttributeError: MXNet's arrays do not have ``abs``."""
         raise AttributeError("mxnet.numpy.ndarray object has no attribute abs: use np.abs")
 
     # Python's operators
@@ -321,14 +321,14 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     def __le__(self, other: Any) -> Any:
         return _pair("_npi_less_equal", self, other)
 
-    # Official NumPy
+    # Interoperation with official NumPy
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A function of official NumPy runs as that of NumPy mode, on the tape."""
+        """Run the function of NumPy mode instead of official NumPy's; the tape records it."""
         return interoperation.call_function(func, types, args, kwargs)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """A ufunc of official NumPy runs as the function of NumPy mode, on the tape."""
+        """Run the function of NumPy mode instead of the ufunc; the tape records it."""
         return interoperation.call_ufunc(ufunc, method, inputs, kwargs)
 
 
@@ -337,7 +337,7 @@ DENSE_KINDS.add(ndarray)
 
 
 def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
-    """The result of Python's operator: ``rhs`` is an array or a number, which is an attribute."""
+    """Result of a binary operator; a number ``rhs`` becomes an attribute."""
     if isinstance(rhs, ndarray):
         return invoke(lookup(name), (lhs, rhs), {}, out)
     if isinstance(rhs, _NUMBERS):
@@ -346,14 +346,14 @@ def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """The first operand of an operator whose second one is an array: it is not an array itself."""
+    """Check the first operand of an operator whose second one is an array: it must be a number."""
     if isinstance(x, NDArray):
         raise TypeError(f"type {type(x)} not supported")
     return x
 
 
 def _operand(x: Any) -> ndarray:
-    """``x``, the operand of a product. Raises TypeError or AssertionError for other objects."""
+    """Check an operand of a matrix product. Raises TypeError or AssertionError."""
     if isinstance(x, ndarray):
         return x
     if x is None:
@@ -375,7 +375,7 @@ def _is_whole(key: object) -> bool:
 
 
 def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
-    """``value`` as NumPy can assign it to ``target[key]``, in the target's element type.
+    """Convert ``value`` for an assignment to ``target[key]``, with the target's dtype.
 
     Raises ShapeError, TypeError or NotImplementedError where MXNet does not assign.
     """
@@ -390,7 +390,7 @@ def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
         raise TypeError(f"assignment takes numbers, got {value!r} of type {type(value)}")
     place = target[key].shape
     if is_masked(key) and not product(place):
-        return target.dtype.type(0)  # there is no element to write
+        return target.dtype.type(0)  # the mask selects no element
     is_mask = is_masked(key) and len(key) == 1
     if (is_mask and array.ndim > 1) or not _fits(array.shape, place):
         raise ShapeError(
@@ -401,14 +401,14 @@ def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
 
 
 def _fits(shape: Sequence[int], place: Sequence[int]) -> bool:
-    """Whether values of ``shape`` broadcast into a place."""
+    """Test whether values of ``shape`` can be broadcast to the shape ``place``."""
     lead = len(shape) - len(place)
     pairs = zip(shape[max(lead, 0) :][::-1], place[::-1])
     return all(size == 1 for size in shape[: max(lead, 0)]) and all(a in (1, b) for a, b in pairs)
 
 
 class _Absent:
-    """A method of classic arrays that arrays of NumPy mode do not have."""
+    """Descriptor of a classic method that arrays of NumPy mode do not have."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -424,12 +424,12 @@ METHODS = """all any argmax argmin argsort cumsum dot max mean min nonzero prod 
 std sum swapaxes take var"""
 
 
-# Methods of classic arrays that MXNet's arrays of NumPy mode refuse.
+# Methods of classic arrays that MXNet's arrays of NumPy mode do not have.
 _CLASSIC = [*FLUENT, "asscalar", "diag", "split_v2", "tostype"]
 
 
 def add_methods(functions: Callable[[str], Any]) -> None:
-    """Give the class its methods; called once, by the module of the functions."""
+    """Add the methods to the class; the module of the functions calls this once."""
     for name in _CLASSIC:
         if name not in vars(ndarray):
             setattr(ndarray, name, _Absent(name))
@@ -446,7 +446,7 @@ def _method(name: str, function: Any) -> Any:
 
 
 def as_dtype(dtype: DType | None, default: Any = onp.float32) -> onp.dtype:
-    """An element type that a caller names; ``default`` for None.
+    """Element type for ``dtype``; ``default`` for None.
 
     Raises KeyError for a type that arrays do not have.
     """

@@ -1,6 +1,6 @@
 """Functions that run official NumPy: arguments are converted to its arrays, results back.
 
-There is no gradient through them, and symbols have none of them.
+They have no gradient, and symbols do not have these functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINALG_NAMES = ("cond", "lstsq", "matrix_power", "matrix_rank", "multi_dot", "qr
 
 
 def _trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
-    """The integral by the trapezoidal rule."""
+    """Integral by the trapezoidal rule."""
     y = onp.moveaxis(onp.asarray(y), axis, -1)
     steps = dx if x is None else onp.diff(onp.asarray(x))
     return ((y[..., 1:] + y[..., :-1]) / 2 * steps).sum(-1)
@@ -60,7 +60,7 @@ def _trim_zeros(filt: Any, trim: Any = "fb") -> Any:
     return onp.trim_zeros(filt, trim) if onp.ndim(filt) == 1 else filt
 
 
-# Names that newer versions of NumPy do not have.
+# Names that newer versions of NumPy removed.
 _DROPPED: dict[str, Callable[..., Any]] = {
     "alltrue": _alltrue,
     "in1d": _in1d,
@@ -70,7 +70,7 @@ _DROPPED: dict[str, Callable[..., Any]] = {
 
 
 def converted(value: Any) -> Any:
-    """Arrays as official ones, in tuples, lists and dictionaries too."""
+    """Replace arrays by official ones, also inside tuples, lists and dictionaries."""
     if isinstance(value, NDArray):
         return value.asnumpy()
     if isinstance(value, (list, tuple)):
@@ -81,9 +81,9 @@ def converted(value: Any) -> Any:
 
 
 def back(value: Any) -> Any:
-    """Official arrays as arrays of NumPy mode.
+    """Replace official arrays by arrays of NumPy mode.
 
-    Raises ValueError for element types that these do not have.
+    Raises ValueError for a dtype that arrays of NumPy mode do not have.
     """
     if isinstance(value, onp.ndarray):
         if value.dtype not in CODE_OF_DTYPE:
@@ -97,7 +97,7 @@ def back(value: Any) -> Any:
 
 
 def fallback(name: str, official: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of official NumPy on arrays of NumPy mode."""
+    """Function of official NumPy, wrapped for arrays of NumPy mode."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
@@ -113,7 +113,7 @@ def fallback(name: str, official: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """The functions of ``mx.np`` that run official NumPy."""
+    """Functions of ``mx.np`` that run official NumPy."""
     made = {name: getattr(onp, name, None) for name in NAMES}
     found = {name: function for name, function in made.items() if function is not None}
     found.update(count_nonzero=_count_nonzero, trim_zeros=_trim_zeros)
@@ -121,5 +121,5 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def linalg_functions() -> dict[str, Callable[..., Any]]:
-    """The functions of ``mx.np.linalg`` that run official NumPy."""
+    """Functions of ``mx.np.linalg`` that run official NumPy."""
     return {name: fallback(name, getattr(onp.linalg, name)) for name in LINALG_NAMES}

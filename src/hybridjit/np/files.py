@@ -35,7 +35,7 @@ def save(file: str, arr: Any) -> None:
 
 
 def load(file: str) -> Any:
-    """The arrays of a file, as a list or a dictionary. Raises ValueError outside of NumPy mode."""
+    """Arrays of a file, as a list or a dictionary. Raises ValueError outside of NumPy mode."""
     if not is_np_array():
         raise ValueError(
             "Cannot load `mxnet.numpy.ndarray` in legacy mode. Please activate numpy semantics by "

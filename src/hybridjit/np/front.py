@@ -1,4 +1,4 @@
-"""Operators on arrays of NumPy mode, as the functions of ``mx.np`` use them."""
+"""Frontend that applies operators to arrays of NumPy mode for the functions of ``mx.np``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .arrays import ndarray
 
 
 class ArrayFrontend(Frontend):
-    """Arrays compute at once."""
+    """Frontend of arrays: operators are computed immediately."""
 
     tensor = ndarray
     other = NDArray
 
     def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
-        """The result of an operator on arrays of NumPy mode."""
+        """Result of an operator on arrays of NumPy mode."""
         for x in inputs:
             if not isinstance(x, ndarray):
                 self.check(name, x)
@@ -28,20 +28,20 @@ class ArrayFrontend(Frontend):
         return as_np(invoke(lookup(name), inputs, attrs, out, ctx))
 
     def shape(self, x: Any) -> tuple[int, ...]:
-        """The shape of an array. Raises AssertionError for other objects."""
+        """Shape of an array. Raises AssertionError for other objects."""
         self.check("shape", x)
         return x.shape
 
 
 def as_np(made: Any) -> Any:
-    """Results as arrays of NumPy mode: an operator without operands makes classic ones."""
+    """Convert results to NumPy mode: operators without operands return classic arrays."""
     if isinstance(made, (list, tuple)):
         return [y.as_np_ndarray() for y in made]
     return made.as_np_ndarray()
 
 
 def _check_out(out: Any) -> None:
-    """Raises TypeError for an object that results cannot be written to."""
+    """Raise TypeError unless results can be written to ``out``."""
     for target in out if isinstance(out, (list, tuple)) else (out,):
         if not isinstance(target, ndarray):
             raise TypeError(f"out is an ndarray of NumPy mode, got {type(target)}")
@@ -51,7 +51,7 @@ FRONT = ArrayFrontend()
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
-    """The meaning of a function of ``npx``, which the registry defines."""
+    """Call a function of ``npx``, an operator of the registry."""
     for name, value in given.items():
         if isinstance(value, NDArray) and name != "out":
             raise TypeError(f"{called}() takes a value for '{name}', got an array")

@@ -1,7 +1,7 @@
-"""The index rules of NumPy mode: those of official NumPy, with indices of any number type.
+"""Index rules of NumPy mode: those of official NumPy, with indices of any numeric dtype.
 
-In: the key between the brackets, with arrays unwrapped, and the shape of the array. Out: the key
-for NumPy. Arrays and lists of bools are masks; other arrays are positions, truncated to integers.
+Input: the key between the brackets, with arrays unwrapped, and the shape of the array. Output: the
+key for NumPy. Boolean arrays and lists are masks; other arrays are indices, truncated to integers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 
 def normal_key(key: object, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """``key`` as a tuple that NumPy reads.
+    """Normalize ``key`` to a tuple that NumPy accepts.
 
     Raises IndexError for too many indices and for a key of a scalar that is not ``()``, ValueError
-    for an object that is no index, TypeError for a slice between arrays.
+    for an object that is not an index, TypeError for a slice whose bounds are arrays.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if not shape and parts and not all(isinstance(part, (bool, np.ndarray)) for part in parts):
@@ -33,7 +33,7 @@ def normal_key(key: object, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def is_masked(key: tuple[Any, ...]) -> bool:
-    """Whether a boolean array chooses elements."""
+    """Test whether a boolean mask selects the elements."""
     return any(isinstance(part, np.ndarray) and part.dtype.kind == "b" for part in key)
 
 
@@ -65,7 +65,7 @@ def _ends(part: slice) -> tuple[Any, Any, Any]:
 
 
 def _positions(part: np.ndarray) -> Any:
-    """A mask as it is; numbers as integers, a lone one as a Python integer."""
+    """Convert an index array to integers, one of shape () to an int; masks stay unchanged."""
     if part.dtype.kind not in "iufb":
         raise ValueError(f"NDArray does not support slicing with key of type {part.dtype}.")
     if part.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Functions of official NumPy called with arrays of NumPy mode: they run as those of ``mx.np``."""
+"""Official NumPy's functions on arrays of NumPy mode: dispatch to the functions of ``mx.np``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..late import Late
 from .arrays import ndarray
 from .fallback import fallback
 
-functions: Any = Late("..np", __package__)  # complete when a function of official NumPy runs
+functions: Any = Late("..np", __package__)  # fully imported before the first dispatch
 
 
-# Ufuncs that Python's operators of official numbers and arrays call; mx.np has no such functions.
+# Ufuncs behind Python's operators that mx.np does not export as functions.
 _OF_NUMBERS = ("floor_divide", "left_shift", "right_shift")
 
 
 def _function(func: Any) -> Any:
-    """The function of ``mx.np`` or ``mx.np.linalg`` of the same name, if there is one."""
+    """Function of ``mx.np`` or ``mx.np.linalg`` with the same name, or None."""
     name = getattr(func, "__name__", "")
     if (getattr(func, "__module__", "") or "").endswith("linalg"):
         return functions.linalg.table.get(name)
@@ -26,10 +26,10 @@ def _function(func: Any) -> Any:
 
 
 def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """The answer to ``__array_function__``. Raises TypeError where there is no such function."""
+    """Implement ``__array_function__``. Raises TypeError if ``mx.np`` has no such function."""
     found = _function(func)
     if func is onp.histogram or (found is None and func.__module__ == "numpy.fft"):
-        found = fallback(func.__name__, func)  # bins without a range, complex results
+        found = fallback(func.__name__, func)  # histogram without a range; complex results
     if found is None:
         module = getattr(func, "__module__", "numpy")
         raise TypeError(
@@ -42,7 +42,7 @@ def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
 
 
 def call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
-    """The answer to ``__array_ufunc__``. Raises TypeError for ufuncs that ``mx.np`` has not."""
+    """Implement ``__array_ufunc__``. Raises TypeError for ufuncs that ``mx.np`` does not have."""
     if method != "__call__":
         raise TypeError(f"ufunc {ufunc.__name__} has no method {method} for mxnet.numpy.ndarray")
     found = _function(ufunc)

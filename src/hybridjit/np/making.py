@@ -1,4 +1,4 @@
-"""``np.array`` and other functions that arrays have and symbols have not."""
+"""Functions of ``mx.np`` that arrays have and symbols do not have, such as ``np.array``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .arrays import as_dtype, ndarray
 
 
 def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
-    """A copy of numbers as an array; float32 unless they have an element type already.
+    """Copy array-like data to a new array; float32 unless the data already have a dtype.
 
-    Raises ValueError for a classic array, TypeError for what is not numbers, KeyError for an
-    element type that arrays do not have.
+    Raises ValueError for a classic array, TypeError for data that are not numeric, and KeyError for
+    a dtype that arrays do not have.
     """
     if isinstance(object, ndarray):
         source: Any = object._data
@@ -40,7 +40,7 @@ def _numbers(values: Any) -> onp.ndarray:
     try:
         found = onp.asarray(values)
     except ValueError:
-        raise TypeError("object must be array like: its parts differ in length") from None
+        raise TypeError("object must be array like: its rows differ in length") from None
     if found.dtype.kind not in "iufb":
         try:
             found = found.astype(onp.float64)
@@ -50,19 +50,19 @@ def _numbers(values: Any) -> onp.ndarray:
 
 
 def _plain(values: Any) -> Any:
-    """Nested lists without arrays in them."""
+    """Nested lists in which arrays are replaced by lists."""
     if isinstance(values, (list, tuple)):
         return [_plain(value) for value in values]
     return values._data if isinstance(values, NDArray) else values
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape of an array or of nested lists."""
+    """Shape of an array or of nested lists."""
     return a.shape if isinstance(a, NDArray) else onp.shape(a)
 
 
 def meshgrid(*xi: ndarray, **kwargs: Any) -> list[ndarray]:
-    """Coordinate matrices of vectors. Raises NotImplementedError for ``sparse`` and no copies."""
+    """Coordinate matrices of vectors. Raises NotImplementedError for sparse=True or copy=False."""
     indexing = kwargs.pop("indexing", "xy")
     if kwargs.pop("sparse", False):
         raise NotImplementedError("meshgrid does not support option sparse=True")
@@ -87,17 +87,17 @@ def meshgrid(*xi: ndarray, **kwargs: Any) -> list[ndarray]:
 
 
 def shares_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
-    """Whether two arrays have memory in common."""
+    """Test whether two arrays share memory."""
     return onp.shares_memory(a._data, b._data)
 
 
 def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
-    """Whether two arrays may have memory in common."""
+    """Test whether two arrays may share memory."""
     return onp.may_share_memory(a._data, b._data)
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
-    """Numbers from a text file, as official NumPy reads them."""
+    """Array read from a text file by official NumPy."""
     return array(onp.genfromtxt(*args, **kwargs))
 
 

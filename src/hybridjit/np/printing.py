@@ -1,4 +1,4 @@
-"""How arrays of NumPy mode are printed: as official NumPy does, with float32 as the silent type."""
+"""Printed form of NumPy mode's arrays: NumPy's, except that float32 is the dtype not printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SILENT = (onp.dtype("float32"), onp.dtype("bool"))
 
 
 def text_of(data: onp.ndarray) -> str:
-    """The text of an array, ``array([1., 2.])``."""
+    """Printed form of an array, such as ``array([1., 2.])``."""
     options = onp.get_printoptions()
     body = onp.array2string(data, separator=", ", prefix="array(") if data.size else "[]"
     parts = [] if data.size or data.shape == (0,) else [f"shape={data.shape}"]

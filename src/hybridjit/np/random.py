@@ -1,4 +1,4 @@
-"""``mx.np.random``: draws as arrays of NumPy mode, from the generator of ``mx.random``."""
+"""``mx.np.random``: random arrays of NumPy mode, from the generator of ``mx.random``."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Operators of MXNet's NumPy mode: ``_np_*``, ``_npi_*`` and ``_npx_*``.
 
-Most are other forms of classic operators: their types differ, and they expand into these, so that
-kernels and gradients are shared. The registry imports this package when a program first names one
-of them.
+Most differ from a classic operator in their types only and expand into it, so that kernels and
+gradients are shared. The registry imports this package when a program first uses one of these
+names.
 """
 
 # ruff: noqa: F401 - importing a file registers its operators

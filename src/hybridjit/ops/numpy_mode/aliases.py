@@ -1,4 +1,4 @@
-"""Names of NumPy mode that mean classic operators: graph files have the classic name."""
+"""Names of NumPy mode for classic operators: graph files store the classic name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators whose results depend on which values occur: unique, nonzero, bincount, percentiles."""
+"""Operators whose result shapes depend on values: unique, nonzero, bincount; and percentile."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ register(
     grad=none_at_all,
     outputs=_unique_names,
     traits=_BY_VALUES,
-    doc="The different elements in order, their first places, where they went, how many.",
+    doc="Sorted unique elements, their first indices, the inverse indices and the counts.",
 )
 register(
     "_npx_nonzero",
@@ -65,7 +65,7 @@ register(
     grad=none_at_all,
     aliases="_npi_nonzero",
     traits=_BY_VALUES,
-    doc="The coordinates of the elements that are not 0, a row for each.",
+    doc="Coordinates of the nonzero elements, one row for each.",
 )
 
 
@@ -73,7 +73,7 @@ def _bincount_type(data: TensorType, *weights: TensorType, **attrs: Any) -> Tens
     if data.dtype is not None and data.dtype.kind not in "iu":
         raise DTypeError(f"bincount counts integers, got {data.dtype.name}")
     if data.ndim != 1 or any(w.dims != data.dims for w in weights):
-        raise ShapeError(f"bincount takes one axis, and weights of its shape, got {data}")
+        raise ShapeError(f"bincount takes a vector, and weights of its shape, got {data}")
     return TensorType((None,), weights[0].dtype if weights else INT64)
 
 
@@ -81,7 +81,7 @@ def _bincount(
     data: np.ndarray, *weights: np.ndarray, minlength: int, has_weights: bool
 ) -> np.ndarray:
     if minlength < 0 or (data.size and data.min() < 0):
-        raise AttributeValueError("bincount takes numbers of 0 and more, and minlength too")
+        raise AttributeValueError("bincount's elements and minlength cannot be negative")
     counts = np.bincount(data, weights[0] if weights else None, minlength)
     return convert(counts, weights[0].dtype if weights else INT64)
 
@@ -94,13 +94,13 @@ register(
     ref=_bincount,
     grad=none_at_all,
     traits=_BY_VALUES,
-    doc="How often each integer occurs, or the sum of its weights.",
+    doc="Count of each integer, or the sum of its weights.",
 )
 
 
 def _diag_indices_type(data: TensorType) -> TensorType:
     if data.ndim < 2 or len(set(data.dims)) > 1:
-        raise ShapeError(f"diag_indices_from takes equal sizes on 2 axes or more, got {data}")
+        raise ShapeError(f"diag_indices_from needs at least 2 axes of equal size, got {data}")
     return TensorType((data.ndim, data.dims[0]), INT64)
 
 
@@ -110,7 +110,7 @@ register(
     infer=forward(_diag_indices_type),
     ref=lambda data: np.array(np.diag_indices(data.shape[0], data.ndim), INT64),
     grad=none_at_all,
-    doc="The coordinates of the main diagonal, a row for each axis.",
+    doc="Coordinates of the main diagonal, one row for each axis.",
 )
 
 _METHODS = "higher|linear|lower|midpoint|nearest"
@@ -125,7 +125,7 @@ def _percentile_type(
     q_scalar: float | None,
 ) -> TensorType:
     if q_scalar is not None and not 0 <= q_scalar <= 100:
-        raise AttributeValueError(f"a percentile lies between 0 and 100, got {q_scalar:g}")
+        raise AttributeValueError(f"a percentile must be between 0 and 100, got {q_scalar:g}")
     shape = kept_shape(a.dims, axes_of(a.ndim, axis), keepdims)
     if a.size == 0 and product(shape) > 0:
         raise ShapeError(f"percentile of no elements: the operand is {a}")
@@ -143,7 +143,7 @@ def _percentile(
 ) -> np.ndarray:
     points = q[0].astype(FLOAT64) if q else np.float64(q_scalar or 0.0)
     if not ((points >= 0) & (points <= 100)).all():
-        raise ValueError("percentile exceeds the valid range: q lies between 0 and 100")
+        raise ValueError("percentile exceeds the valid range: q must be between 0 and 100")
     axes = axes_of(a.ndim, axis)
     wide, dtype = a.astype(FLOAT64), a.dtype if a.dtype in (FLOAT32, FLOAT64) else FLOAT32
     found: Any = np.percentile(
@@ -163,5 +163,5 @@ register(
     infer=forward(_percentile_type),
     ref=_percentile,
     grad=none_at_all,
-    doc="Percentiles over axes; those of q come first in the shape.",
+    doc="Percentiles over axes; the axes of q come first in the result.",
 )

@@ -1,4 +1,4 @@
-"""New arrays of NumPy mode; 0 is a size and () a shape whatever the thread's switch says."""
+"""Array creation in NumPy mode; 0 is a size and () a shape, regardless of the thread's mode."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _filled("_npi_ones", 1.0, "Ones.")
 
 def _identity_type(*, shape: Shape, dtype: np.dtype) -> TensorType:
     if len(shape) != 2 or shape[0] != shape[1] or min(shape) < 0:
-        raise AttributeValueError(f"identity takes a square shape, got {shape}")
+        raise AttributeValueError(f"identity needs a square shape, got {shape}")
     return TensorType(shape, dtype)
 
 
@@ -68,7 +68,7 @@ register(
     expand=constant_of_shape("_npi_full_like"),
     grad=none_at_all,
     traits=Traits(reads_shape=True),
-    doc="One value everywhere, in the shape of the operand.",
+    doc="Array of the operand's shape filled with one value.",
 )
 
 
@@ -85,7 +85,7 @@ def _range_type(
 
 
 def _count(start: float, stop: float | None, step: float) -> int:
-    """How many numbers there are; none where the step leads away from ``stop``."""
+    """Number of elements; 0 if the step leads away from ``stop``."""
     first, last = (0.0, start) if stop is None else (start, stop)
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
@@ -125,7 +125,7 @@ register(
     ref=lambda start, stop, num, endpoint, base, dtype: convert(
         np.logspace(start, stop, num, endpoint, base), dtype
     ),
-    doc="Powers of a base, whose exponents are evenly spaced.",
+    doc="Powers of a base with evenly spaced exponents.",
 )
 
 
@@ -149,7 +149,7 @@ register(
         lambda dimensions, dtype: TensorType((len(dimensions), *dimensions), dtype or INT32)
     ),
     ref=lambda dimensions, dtype: np.indices(dimensions, dtype or INT32),
-    doc="The coordinates of every element of a grid.",
+    doc="Coordinates of every element of a grid.",
 )
 
 

@@ -19,7 +19,7 @@ from ..rules import Types, broadcast_shapes, merged
 
 BOOL = np.dtype("bool")
 UINT8 = np.dtype("uint8")
-# From the narrowest to the widest, as promotion prefers them.
+# From the widest to the narrowest: promotion selects the earlier one.
 _INTEGERS = [np.dtype(name) for name in ("int64", "int32", "uint8", "int8", "bool")]
 _SMALL = {np.dtype("uint8"), np.dtype("int8")}
 
@@ -27,7 +27,7 @@ _SMALL = {np.dtype("uint8"), np.dtype("int8")}
 def twin(name: str, classic: str, inputs: str = "", doc: str = "", **fields: Any) -> OpDef:
     """Register ``name`` with the definition of a classic operator, into which it expands.
 
-    ``inputs`` are the names of its inputs, ``fields`` the parts of the record that differ.
+    ``inputs`` are the names of its inputs, ``fields`` the fields of the record that differ.
     """
     op = lookup(classic)
 
@@ -53,7 +53,7 @@ def twin(name: str, classic: str, inputs: str = "", doc: str = "", **fields: Any
 
 
 def promoted(a: np.dtype, b: np.dtype) -> np.dtype:
-    """The element type of a sum of two. Raises DTypeError for int8 beside uint8."""
+    """Element type of the sum of two arrays. Raises DTypeError for int8 and uint8."""
     if a == b:
         return a
     floats = [t for t in (a, b) if t.kind == "f"]
@@ -65,44 +65,44 @@ def promoted(a: np.dtype, b: np.dtype) -> np.dtype:
 
 
 def promoted_number(a: np.dtype, b: np.dtype) -> np.dtype:
-    """As :func:`promoted`, for operators that do not take two bools."""
+    """:func:`promoted`, for operators that do not accept two bools."""
     if BOOL in (a, b) and "f" not in (a.kind, b.kind):
         raise DTypeError(f"this operator takes numbers, got {a.name} and {b.name}")
     return promoted(a, b)
 
 
 def equal_type(a: np.dtype, b: np.dtype) -> np.dtype:
-    """The one element type of two operands. Raises DTypeError."""
+    """Common element type of two operands, which must be equal. Raises DTypeError."""
     if a != b:
         raise DTypeError(
-            f"operands have one element type, got {a.name} and {b.name}: cast one of them"
+            f"operands must have one element type, got {a.name} and {b.name}: cast one of them"
         )
     return a
 
 
 def equal_number(a: np.dtype, b: np.dtype) -> np.dtype:
-    """As :func:`equal_type`, but not bool."""
+    """:func:`equal_type`, without bool."""
     if equal_type(a, b) == BOOL:
         raise DTypeError("this operator takes numbers, got bool")
     return a
 
 
 def equal_float(a: np.dtype, b: np.dtype) -> np.dtype:
-    """As :func:`equal_type`, of floating types alone."""
+    """:func:`equal_type`, for floating types only."""
     if equal_type(a, b).kind != "f":
         raise DTypeError(f"this operator takes floating types, got {a.name}")
     return a
 
 
 def equal_integer(a: np.dtype, b: np.dtype) -> np.dtype:
-    """As :func:`equal_type`, of integers and bools."""
+    """:func:`equal_type`, for integers and bools only."""
     if equal_type(a, b).kind == "f":
         raise DTypeError(f"this operator takes integers, got {a.name}")
     return a
 
 
 def quotient_type(a: np.dtype, b: np.dtype) -> np.dtype:
-    """float32 for two integers of one type, the floating type beside an integer."""
+    """float32 for two integers of one type; the floating type if one operand is floating."""
     if a.kind == "f" or b.kind == "f":
         if a.kind == b.kind:
             return equal_type(a, b)
@@ -111,7 +111,7 @@ def quotient_type(a: np.dtype, b: np.dtype) -> np.dtype:
 
 
 def total_type(dtype: np.dtype) -> np.dtype:
-    """The element type of a sum: int64 for bools."""
+    """Element type of a sum: int64 for bools."""
     return INT64 if dtype == BOOL else dtype
 
 
@@ -119,7 +119,7 @@ PairRule = Callable[[np.dtype, np.dtype], np.dtype]
 
 
 def pair_types(result: PairRule, boolean: bool = False) -> Callable[..., tuple[Types, Types]]:
-    """The rule of a broadcasting operator on two operands; ``boolean`` results are bool."""
+    """Type rule of a broadcasting binary operator; ``boolean`` results are bool."""
 
     def infer(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
         a, b = ins
@@ -134,7 +134,7 @@ def pair_types(result: PairRule, boolean: bool = False) -> Callable[..., tuple[T
 
 
 def each_type(result: Callable[[np.dtype], np.dtype]) -> Callable[..., tuple[Types, Types]]:
-    """The rule of an operator on one operand, whose shape the result has."""
+    """Type rule of a unary operator whose result has the operand's shape."""
 
     def infer(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
         (data,) = ins
@@ -145,17 +145,18 @@ def each_type(result: Callable[[np.dtype], np.dtype]) -> Callable[..., tuple[Typ
 
 
 def truth(g: Builder[X], x: X, at: str = "") -> X:
-    """``x`` as bool: whether it is not 0."""
+    """``x != 0`` as bool."""
     return cast(g, x, BOOL, at=at)
 
 
 def as_number(g: Builder[X], x: X, at: str) -> X:
-    """A bool as uint8; numbers as they are."""
+    """A bool operand as uint8; other operands unchanged."""
     return cast(g, x, UINT8, at=at) if g.type(x).dtype == BOOL else x
 
 
 def near(offset: int, data: np.ndarray) -> int:
-    """A diagonal's offset, one beyond the array where it is further away: NumPy 2.4 ends the
-    process for offsets of -2**31.
+    """A diagonal's offset, limited to one beyond the array.
+
+    NumPy 2.4 terminates the process for offsets of -2**31.
     """
     return max(-data.size - 1, min(offset, data.size + 1))

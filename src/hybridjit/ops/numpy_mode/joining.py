@@ -1,4 +1,4 @@
-"""Joining and splitting in NumPy mode."""
+"""Concatenation, splitting, insertion and deletion in NumPy mode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _flat(g: Builder[X], parts: Sequence[X]) -> list[X]:
 
 
 def _concatenated(g: Builder[X], *data: X, num_args: int, axis: int | None) -> X:
-    """concatenate(x, ...)  =>  Concat, of flat operands without an axis"""
+    """concatenate(x, ...)  =>  Concat, of flattened operands if axis is None"""
     if axis is None:
         return joined(g, _flat(g, data), 0)
     return g.op(lookup("Concat"), *data, num_args=num_args, dim=axis)
@@ -36,7 +36,7 @@ def _concatenated(g: Builder[X], *data: X, num_args: int, axis: int | None) -> X
 def _grad_concatenate(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, **attrs: Any
 ) -> tuple[Reached[X], ...]:
-    """Each operand gets its part."""
+    """Each operand's gradient is its slice of the output gradient."""
     if axis is not None:
         return grad_concat(g, ins, outs, douts, num_args=len(ins), dim=axis)
     found, start = [], 0
@@ -58,7 +58,7 @@ def _concatenate_types(
 
 @forward
 def _of_flat(*data: TensorType) -> TensorType:
-    """The rule of flat operands."""
+    """Type rule for axis=None: operands are flattened."""
     if len({t.dtype for t in data}) > 1:
         raise DTypeError(f"concatenate takes one element type, got {', '.join(map(str, data))}")
     return data[0].with_shape((sum(t.size for t in data),))
@@ -76,7 +76,7 @@ register(
     ref=lambda *data, dim, **attrs: _concatenate(*data, **attrs),
     expand=lambda g, *data, dim, **attrs: _concatenated(g, *data, **attrs),
     grad=_grad_concatenate,
-    doc="Arrays one after the other along an axis; flat ones without an axis.",
+    doc="Arrays joined along an axis; flattened arrays if axis is None.",
 )
 
 
@@ -84,10 +84,10 @@ ShapeOf = Callable[[Shape], Shape]
 
 
 def _stacking(name: str, shape_of: ShapeOf, axis_of: Callable[[int], int], doc: str) -> None:
-    """Register a join of operands that get further axes first."""
+    """Register a join whose operands are first reshaped to more axes."""
 
     def expand(g: Builder[X], *data: X, num_args: int, **attrs: Any) -> X:
-        """hstack, vstack, ...  =>  Concat of operands with further axes"""
+        """hstack, vstack, ...  =>  Concat of reshaped operands"""
         shaped = [
             reshape(g, x, shape_of(g.type(x).dims), at=f"part{i}") for i, x in enumerate(data)
         ]
@@ -99,7 +99,7 @@ def _stacking(name: str, shape_of: ShapeOf, axis_of: Callable[[int], int], doc: 
     def grad(
         g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Any
     ) -> tuple[Reached[X], ...]:
-        """Each operand gets its part."""
+        """Each operand's gradient is its slice of the output gradient."""
         axis = axis_of(g.type(outs[0]).ndim)
         found: list[Any] = []
         start = 0
@@ -134,15 +134,15 @@ def _as_planes(data: Shape) -> Shape:
     return {0: (1, 1, 1), 1: (1, *data, 1)}.get(len(data), (*data, 1)) if len(data) < 3 else data
 
 
-_stacking("vstack", _as_row, lambda ndim: 0, "Operands as rows one below the other.")
+_stacking("vstack", _as_row, lambda ndim: 0, "Operands stacked as rows.")
 _stacking(
     "hstack",
     lambda data: data or (1,),
     lambda ndim: 0 if ndim == 1 else 1,
-    "Operands side by side along axis 1, or 0 of vectors.",
+    "Operands joined along axis 1; vectors along axis 0.",
 )
-_stacking("dstack", _as_planes, lambda ndim: 2, "Operands along the third axis.")
-_stacking("column_stack", _as_column, lambda ndim: 1, "Vectors as columns beside matrices.")
+_stacking("dstack", _as_planes, lambda ndim: 2, "Operands joined along the third axis.")
+_stacking("column_stack", _as_column, lambda ndim: 1, "Vectors and matrices joined as columns.")
 
 
 def _split_names(indices: Shape, sections: int, **attrs: Any) -> Numbered:
@@ -161,7 +161,7 @@ def _splitting(name: str, axis_of: Callable[[int], int]) -> None:
         "indices:shape~! axis:int=1 squeeze_axis:bool=False sections:int[0,16384]=0",
         expand=expand,
         outputs=_split_names,
-        doc="Split along one axis into equal parts, or at these indices.",
+        doc="Split along one axis into equal slices, or at given indices.",
     )
 
 
@@ -188,7 +188,7 @@ def _diff_rule(a: TensorType, *, n: int, axis: int) -> TensorType:
 
 
 def _diffs(g: Builder[X], a: X, *, n: int, axis: int) -> X | None:
-    """diff(x)  =>  the rear part less the front part, n times"""
+    """diff(x)  =>  x[1:] - x[:-1], n times"""
     dims = g.type(a).dims
     place = axis % len(dims)
     if n == 0:
@@ -210,7 +210,7 @@ register(
     infer=forward(_diff_rule),
     ref=lambda a, n, axis: np.array(np.diff(a, n, axis)),
     expand=_diffs,
-    doc="Differences of neighbours along an axis, n times.",
+    doc="n-th differences of adjacent elements along an axis.",
 )
 
 
@@ -223,7 +223,7 @@ def _ediff_inputs(
 def _edges(
     g: Builder[X], more: Sequence[X], t: TensorType, attrs: dict[str, Declared]
 ) -> tuple[list[X], list[X]]:
-    """What goes before the differences, and what behind them."""
+    """Elements before the differences, and elements after them."""
     rest, sides = list(more), []
     for side in ("begin", "end"):
         number = attrs[f"to_{side}_scalar"]
@@ -238,7 +238,7 @@ def _edges(
 
 
 def _ediff(g: Builder[X], first: X, *more: X, **attrs: Any) -> X:
-    """ediff1d(x)  =>  Concat of the edges and the differences of the flat operand"""
+    """ediff1d(x)  =>  Concat of the edges and the differences of the flattened operand"""
     t = g.type(first)
     flat = reshape(g, first, (t.size,), at="flat")
     before, after = _edges(g, more, t, attrs)
@@ -252,7 +252,7 @@ register(
     "to_begin_arr_given:bool=False to_end_arr_given:bool=False to_begin_scalar:double?=None"
     " to_end_scalar:double?=None",
     expand=_ediff,
-    doc="Differences of neighbours of the flat operand, between further elements.",
+    doc="Differences of adjacent elements of the flattened operand, with optional edges.",
 )
 
 
@@ -268,7 +268,7 @@ def _line(data: Shape, axis: int | None) -> tuple[Shape, int]:
 
 
 def _places(size: int, attrs: dict[str, Any], insert: bool = False) -> Any:
-    """The index or the slice that the attributes name."""
+    """Index or slice that the attributes describe."""
     if attrs["int_ind"] is not None:
         index, last = attrs["int_ind"], size + insert
         if not -size <= index < last:
@@ -289,7 +289,7 @@ def _deleted(arr: np.ndarray, *obj: np.ndarray, axis: int | None, **attrs: Any) 
 
 
 def _deleted_type(arr: TensorType, *obj: TensorType, axis: int | None, **attrs: Any) -> TensorType:
-    """The size along the axis is left open: it depends on the values of ``obj``."""
+    """The size along the axis is unknown: it depends on the values of ``obj``."""
     shape, place = _line(arr.dims, axis)
     if not obj:
         _places(shape[place], attrs)
@@ -329,7 +329,8 @@ def _insert_rule(with_indices: bool) -> Callable[..., TensorType]:
     ref = _insert_ref(with_indices)
 
     def rule(arr: TensorType, *more: TensorType, **attrs: Any) -> TensorType:
-        """The type of the insertion of zeros: indices count, their values do not."""
+        """Result type of an insertion of zeros: it depends on the count of indices, not their
+        values."""
         zeros = [np.zeros(t.dims, t.dtype) for t in (arr, *more)]
         return arr.with_shape(ref(*zeros, **attrs).shape)
 
@@ -351,7 +352,7 @@ for _name in ("scalar", "slice", "tensor"):
         f"val:double?=None {_PLACE}",
         infer=forward(_insert_rule(_name == "tensor")),
         ref=_insert_ref(_name == "tensor"),
-        doc="Values inserted before positions of an axis.",
+        doc="Values inserted before given indices of an axis.",
     )
 
 
@@ -368,5 +369,5 @@ register(
     infer=forward(_deleted_type),
     ref=_deleted,
     traits=Traits(sized_by_values=True),
-    doc="Without the elements at positions of an axis.",
+    doc="Array without the elements at given indices of an axis.",
 )

@@ -1,4 +1,4 @@
-"""Products of NumPy mode: dot, matmul, tensordot and einsum, by way of the classic products."""
+"""Products of NumPy mode: dot, matmul, tensordot and einsum, expanded to classic products."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _meet(what: str, a: Shape, b: Shape, inner_a: Sequence[int], inner_b: Sequen
     found = [a[i] for i in inner_a], [b[i] for i in inner_b]
     if found[0] != found[1]:
         raise ShapeError(
-            f"{what} of {shape_text(a)} and {shape_text(b)} sums over axes of sizes "
+            f"{what} of {shape_text(a)} and {shape_text(b)} would sum over axes of sizes "
             f"{shape_text(tuple(found[0]))} and {shape_text(tuple(found[1]))}: they must be equal"
         )
 
@@ -41,7 +41,7 @@ Pairs = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def contracted(g: Builder[X], a: X, b: X, inner: Pairs) -> X:
-    """The product of two arrays summed over pairs of axes: a matrix product of rows and columns."""
+    """Contraction over pairs of axes, as a matrix product of reshaped operands."""
     dims_a, dims_b = g.type(a).dims, g.type(b).dims
     outer_a = tuple(i for i in range(len(dims_a)) if i not in inner[0])
     outer_b = tuple(i for i in range(len(dims_b)) if i not in inner[1])
@@ -60,7 +60,7 @@ Axes = Callable[..., Pairs]
 
 
 def _completing(axes_of: Axes, rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
-    """``rule``, after unknown sizes were completed: the axes of a pair have one size."""
+    """Wrap ``rule`` so that unknown sizes are inferred: both axes of a pair have the same size."""
     known = forward(rule)
 
     def infer(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
@@ -83,7 +83,7 @@ def _completed(a: TensorType, b: TensorType, inner: Pairs) -> tuple[TensorType, 
 
 
 def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = False) -> None:
-    """Register a product that sums over the pairs of axes that ``axes_of`` names."""
+    """Register a product that sums over the pairs of axes that ``axes_of`` returns."""
 
     def rule(a: TensorType, b: TensorType, **values: Any) -> TensorType:
         dtype = _two_floats(name, a, b)
@@ -101,7 +101,7 @@ def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = 
         return np.asarray(np.tensordot(a, b, axes_of(a.shape, b.shape, **values)))
 
     def expand(g: Builder[X], a: X, b: X, **values: Any) -> X:
-        """dot(a, b), tensordot(a, b)  =>  FullyConnected(a as rows, b as columns)"""
+        """dot(a, b), tensordot(a, b)  =>  FullyConnected(rows of a, columns of b)"""
         dims = g.type(a).dims, g.type(b).dims
         if scales and not all(dims):
             return mul(g, a, b)
@@ -117,7 +117,9 @@ def _dot_axes(a: Shape, b: Shape) -> Pairs:
 
 def _named_axes(a: Shape, b: Shape, a_axes_summed: Shape, b_axes_summed: Shape) -> Pairs:
     if len(a_axes_summed) != len(b_axes_summed):
-        raise ShapeError(f"tensordot sums over pairs, got {a_axes_summed} and {b_axes_summed}")
+        raise ShapeError(
+            f"tensordot sums over pairs of axes, got {a_axes_summed} and {b_axes_summed}"
+        )
     pairs = (
         tuple(normalized_axis(i, len(a)) for i in a_axes_summed),
         tuple(normalized_axis(i, len(b)) for i in b_axes_summed),
@@ -133,18 +135,24 @@ def _last_axes(a: Shape, b: Shape, axes: int) -> Pairs:
     return tuple(range(len(a) - axes, len(a))), tuple(range(axes))
 
 
-_contracting("_np_dot", "", _dot_axes, "Product over the last axis and the last but one.", True)
+_contracting(
+    "_np_dot",
+    "",
+    _dot_axes,
+    "Sum of products over the last axis of a and the last but one of b.",
+    True,
+)
 _contracting(
     "_npi_tensordot",
     "a_axes_summed:shape! b_axes_summed:shape!",
     _named_axes,
-    "Product summed over pairs of axes.",
+    "Sum of products over pairs of axes.",
 )
 _contracting(
     "_npi_tensordot_int_axes",
     "axes:int!",
     _last_axes,
-    "Product summed over the last axes of one and the first of the other.",
+    "Sum of products over the last axes of a and the first axes of b.",
 )
 
 
@@ -167,7 +175,7 @@ def _leading(a: Shape, b: Shape) -> Shape:
 
 
 def _matrix_product(g: Builder[X], a: X, b: X) -> X:
-    """matmul(a, b)  =>  FullyConnected, or batch_dot over the broadcast leading axes"""
+    """matmul(a, b)  =>  FullyConnected, or batch_dot over broadcast leading axes"""
     dims_a, dims_b = g.type(a).dims, g.type(b).dims
     if len(dims_b) <= 2:
         return contracted(g, a, b, _dot_axes(dims_a, dims_b))
@@ -197,22 +205,22 @@ register(
 
 
 def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of each operand and of the result; capitals stand for the axes of ``...``.
+    """Letters of each operand and of the result; Greek letters represent the axes of ``...``.
 
-    Raises AttributeValueError for subscripts that do not fit the operands.
+    Raises AttributeValueError for subscripts that do not match the operands.
     """
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
         raise AttributeValueError(
-            f"einsum {subscripts!r} names {len(terms)} operands, there are {len(ranks)}"
+            f"einsum {subscripts!r} names {len(terms)} operands, but {len(ranks)} are given"
         )
     named = [len(term.replace("...", "")) for term in terms]
     extra = max((r - n for t, r, n in zip(terms, ranks, named) if "..." in t), default=0)
     wide = [_written_out(t, r - n) for t, r, n in zip(terms, ranks, named)]
     if any(len(t) != r for t, r in zip(wide, ranks)):
-        raise AttributeValueError(f"einsum {subscripts!r} does not name the axes of ranks {ranks}")
+        raise AttributeValueError(f"einsum {subscripts!r} does not match operands of ranks {ranks}")
     dots = _DOTS[len(_DOTS) - extra :] if extra else ""
     if not arrow:
         letters = sorted({c for t in wide for c in t if c not in _DOTS})
@@ -220,11 +228,13 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         return wide, dots + "".join(counted)
     result = right.replace("...", dots)
     if len(set(result)) != len(result) or any(c not in "".join(wide) for c in result):
-        raise AttributeValueError(f"einsum {subscripts!r} has a result of other letters")
+        raise AttributeValueError(
+            f"einsum {subscripts!r} has letters in the result that no operand has"
+        )
     return wide, result
 
 
-_DOTS = "".join(map(chr, range(0x3B1, 0x3B1 + 16)))  # Greek: no subscripts of a user's
+_DOTS = "".join(map(chr, range(0x3B1, 0x3B1 + 16)))  # Greek: users' subscripts are Latin letters
 
 
 def _written_out(term: str, count: int) -> str:
@@ -250,7 +260,7 @@ def _einsum_rule(
     *operands: TensorType, num_args: int, subscripts: str, optimize: int
 ) -> TensorType:
     if not operands:
-        raise ShapeError("einsum takes one operand at least")
+        raise ShapeError("einsum needs at least one operand")
     dtype = operands[0].dtype
     for t in operands:
         assert dtype is not None and t.dtype is not None
@@ -275,7 +285,7 @@ def _einsum(*operands: np.ndarray, num_args: int, subscripts: str, optimize: int
 
 
 def _einsum_parts(g: Builder[X], *operands: X, num_args: int, subscripts: str, optimize: int) -> X:
-    """einsum(a, b, ...)  =>  products of two at a time, then a sum and a transpose"""
+    """einsum(a, b, ...)  =>  pairwise products, then a sum and a transpose"""
     dtype = g.type(operands[0]).dtype
     if dtype not in FLOATS:
         wide = [cast(g, x, FLOAT64, at=f"float{i}") for i, x in enumerate(operands)]
@@ -296,7 +306,7 @@ def _einsum_parts(g: Builder[X], *operands: X, num_args: int, subscripts: str, o
 
 
 def _single(g: Builder[X], x: X, term: str, sizes: dict[str, int], at: str) -> tuple[X, str]:
-    """An operand with each letter once: repeated ones are diagonals."""
+    """Operand in which each letter occurs once: repeated letters take diagonals."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             a = term.index(letter)
@@ -310,7 +320,7 @@ def _single(g: Builder[X], x: X, term: str, sizes: dict[str, int], at: str) -> t
 def _pair_product(
     g: Builder[X], a: X, left: str, b: X, right: str, later: set[str], sizes: dict[str, int]
 ) -> tuple[X, str]:
-    """The product of two operands, summed over what neither the result nor a later one names."""
+    """Product of two operands, summed over letters that neither the result nor ``later`` has."""
     batch = [c for c in left if c in right and c in later]
     inner = [c for c in left if c in right and c not in later]
     rows = [c for c in left if c not in right]
@@ -320,9 +330,9 @@ def _pair_product(
 
     def matrices(x: X, term: str, outer: list[str], last: list[str], at: str) -> X:
         order = [*batch, *outer, *last]
-        turned = transpose(g, x, tuple(term.index(c) for c in order), at=at)
+        permuted = transpose(g, x, tuple(term.index(c) for c in order), at=at)
         shape = tuple(product(tuple(sizes[c] for c in part)) for part in (batch, outer, last))
-        return reshape(g, turned, shape if batch else shape[1:], at=f"{at}_matrices")
+        return reshape(g, permuted, shape if batch else shape[1:], at=f"{at}_matrices")
 
     lhs = matrices(a, left, rows, inner, "lhs")
     if batch:
@@ -338,7 +348,7 @@ def _pair_product(
 def _outer(
     g: Builder[X], a: X, left: str, b: X, right: str, sizes: dict[str, int]
 ) -> tuple[X, str]:
-    """A product element by element of operands under all letters of both."""
+    """Elementwise product of operands broadcast to all letters of both."""
     letters = left + "".join(c for c in right if c not in left)
     order = [c for c in letters if c in right]
     turned = transpose(g, b, tuple(right.index(c) for c in order), at="turned")
@@ -355,5 +365,5 @@ register(
     infer=forward(_einsum_rule),
     ref=_einsum,
     expand=_einsum_parts,
-    doc="A sum of products that subscripts describe.",
+    doc="Sum of products that subscripts describe.",
 )

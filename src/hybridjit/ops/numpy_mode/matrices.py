@@ -1,4 +1,4 @@
-"""Linear algebra of NumPy mode over batches of matrices in the last two axes."""
+"""Linear algebra of NumPy mode on batches of matrices in the last two axes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ register(
     "_npi_cholesky",
     "A",
     expand=_cholesky,
-    doc="The lower triangle L with L L^T = A.",
+    doc="Lower triangular L with L L^T = A.",
 )
 
 
-def _turned(g: Builder[X], x: X, at: str = "turned") -> X:
-    """Every matrix transposed."""
+def _transposed(g: Builder[X], x: X, at: str = "turned") -> X:
+    """Transpose of every matrix."""
     ndim = g.type(x).ndim
     return transpose(g, x, (*range(ndim - 2), ndim - 1, ndim - 2), at=at)
 
@@ -43,18 +43,18 @@ def _product(g: Builder[X], a: X, b: X, at: str = "product") -> X:
     return g.op(lookup("_linalg_gemm2"), a, b, at=at)
 
 
-# Solutions
+# Linear systems
 
 
 def _columns(a: TensorType, b: TensorType) -> Shape:
-    """The right side as matrices: one axis fewer than A's are vectors."""
+    """Right-hand sides as matrices: with one axis fewer than A they are vectors."""
     square("solve", a)
     same_dtype(a, b)
     is_vector = b.ndim == a.ndim - 1
     full = (*b.dims, 1) if is_vector else b.dims
     if len(full) != a.ndim or full[:-2] != a.dims[:-2] or full[-2] != a.dims[-1]:
         raise ShapeError(
-            f"solve takes as many rows as A {shape_text(a.dims)} has, got {shape_text(b.dims)}"
+            f"solve needs as many rows as A {shape_text(a.dims)} has, got {shape_text(b.dims)}"
         )
     return full
 
@@ -76,10 +76,10 @@ def _grad_solve(
     a, b = ins
     full = _columns(g.type(a), g.type(b))
     d, x = (reshape(g, side, full, at=at) for side, at in ((douts[0], "d"), (outs[0], "x")))
-    by_b = g.op(lookup("_npi_solve"), _turned(g, a), d, at="db")
+    by_b = g.op(lookup("_npi_solve"), _transposed(g, a), d, at="db")
 
     def by_a() -> X:
-        return negated(g, _product(g, by_b, _turned(g, x, at="x_turned")))
+        return negated(g, _product(g, by_b, _transposed(g, x, at="x_turned")))
 
     return by_a, reshape(g, by_b, g.type(b).dims)
 
@@ -90,17 +90,17 @@ register(
     infer=forward(_solve_rule),
     ref=reported(_solve),
     grad=_grad_solve,
-    doc="X with A X = B.",
+    doc="Solution X of A X = B.",
 )
 
 
 def _inverse_sides(a: TensorType, ind: int) -> tuple[Shape, Shape]:
     if not 0 < ind <= a.ndim:
-        raise AttributeValueError(f"tensorinv's ind lies between 1 and {a.ndim}, got {ind}")
+        raise AttributeValueError(f"tensorinv's ind must be between 1 and {a.ndim}, got {ind}")
     rows, columns = a.dims[:ind], a.dims[ind:]
     if product(rows) != product(columns):
         raise ShapeError(
-            f"tensorinv takes equal products of sizes, got {shape_text(rows)} and "
+            f"tensorinv needs axes with equal products of sizes, got {shape_text(rows)} and "
             f"{shape_text(columns)}"
         )
     return rows, columns
@@ -113,7 +113,7 @@ def _tensorinv_rule(a: TensorType, *, ind: int) -> TensorType:
 
 
 def _tensorinv(g: Builder[X], a: X, *, ind: int) -> X:
-    """tensorinv(a)  =>  the inverse of a as a matrix"""
+    """tensorinv(a)  =>  inverse of a as a matrix"""
     rows, columns = _inverse_sides(g.type(a), ind)
     size = product(rows)
     inverse = g.op(
@@ -128,7 +128,7 @@ register(
     "ind:int=2",
     infer=forward(_tensorinv_rule),
     expand=_tensorinv,
-    doc="The inverse of a tensor as a matrix of its first axes by the others.",
+    doc="Inverse of a tensor as a matrix: first ind axes by the remaining ones.",
 )
 
 
@@ -144,7 +144,7 @@ def _tensorsolve_rule(a: TensorType, b: TensorType, *, a_axes: Shape) -> TensorT
     if product(rest) != b.size or dims[: b.ndim] != b.dims:
         raise ShapeError(
             f"tensorsolve of {shape_text(a.dims)} and {shape_text(b.dims)}: the first axes of a "
-            "are those of b, the others have as many elements"
+            "must be those of b, the others must have as many elements"
         )
     square("tensorsolve", a.with_shape((b.size, b.size)))
     return b.with_shape(rest)
@@ -165,7 +165,7 @@ register(
     "a_axes:shape~=()",
     infer=forward(_tensorsolve_rule),
     expand=_tensorsolve,
-    doc="x with tensordot(a, x) = b.",
+    doc="Solution x of tensordot(a, x) = b.",
 )
 
 
@@ -176,13 +176,13 @@ def _svd_rule(A: TensorType) -> tuple[TensorType, ...]:  # noqa: N803
     _floats("svd", A)
     rows, columns = A.dims[-2:]
     if rows > columns:
-        raise ShapeError(f"svd takes no more rows than columns, got {shape_text(A.dims)}")
+        raise ShapeError(f"svd needs at least as many columns as rows, got {shape_text(A.dims)}")
     lead = A.dims[:-2]
     return A.with_shape((*lead, rows, rows)), A.with_shape((*lead, rows)), A
 
 
 def _floats(what: str, t: TensorType) -> None:
-    """Raises unless ``t`` is a batch of matrices of float32 or float64."""
+    """Raise ShapeError or DTypeError unless ``t`` is a batch of matrices of float32 or float64."""
     if t.ndim < 2:
         raise ShapeError(f"{what} takes matrices, got {t}")
     square(what, t.with_shape((*t.dims[:-2], 1, 1)))
@@ -191,7 +191,7 @@ def _floats(what: str, t: TensorType) -> None:
 def _svd(A: np.ndarray) -> Arrays:  # noqa: N803
     """Left vectors as columns, singular values, right vectors as rows.
 
-    The largest element of each left vector is positive.
+    The element of largest magnitude of each left vector is positive.
     """
     u, s, v = np.linalg.svd(A, full_matrices=False)
     if A.size:
@@ -206,13 +206,13 @@ def _eye(g: Builder[X], t: TensorType, size: int) -> X:
 
 
 def _skew(g: Builder[X], x: X) -> X:
-    return sub(g, x, _turned(g, x))
+    return sub(g, x, _transposed(g, x))
 
 
 def _grad_svd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None]) -> X:
     """U ((skew(U^T dU) S + S skew(V dV^T)) / E + dS) V + U S^-1 dV (1 - V^T V)
 
-    E has s_j^2 - s_i^2 beside the diagonal and 1 on it.
+    E is s_j^2 - s_i^2 off the diagonal and 1 on it.
     """
     u, s, v = outs
     du, ds, dv = (given(g, d, y) for d, y in zip(douts, outs))
@@ -220,12 +220,12 @@ def _grad_svd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None])
     row, column = as_shape(g, s, (*dims[:-1], 1, dims[-1])), as_shape(g, s, (*dims, 1))
     eye = _eye(g, g.type(s), dims[-1])
     gaps = add(g, sub(g, mul(g, row, row), mul(g, column, column)), eye)
-    left = div(g, _skew(g, _product(g, _turned(g, u), du)), gaps)
-    right = div(g, _skew(g, _product(g, v, _turned(g, dv))), gaps)
+    left = div(g, _skew(g, _product(g, _transposed(g, u), du)), gaps)
+    right = div(g, _skew(g, _product(g, v, _transposed(g, dv))), gaps)
     inner = add(g, mul(g, left, row), mul(g, right, column))
     inner = add(g, inner, mul(g, eye, as_shape(g, ds, (*dims[:-1], 1, dims[-1]))))
     found = _product(g, u, _product(g, inner, v))
-    beyond = sub(g, dv, _product(g, _product(g, dv, _turned(g, v)), v))
+    beyond = sub(g, dv, _product(g, _product(g, dv, _transposed(g, v)), v))
     return add(g, found, _product(g, u, div(g, beyond, column)))
 
 
@@ -236,7 +236,7 @@ register(
     ref=reported(_svd),
     grad=_grad_svd,
     outputs=("output0", "output1", "output2"),
-    doc="Singular values, left vectors as columns, right vectors as rows.",
+    doc="Left singular vectors as columns, singular values, right vectors as rows.",
 )
 
 
@@ -248,7 +248,7 @@ def _pinv_rule(A: TensorType, *rcond: TensorType, **attrs: Any) -> TensorType:  
 def _pseudo_inverse(g: Builder[X], a: X, rcond: X | float) -> X:
     t = g.type(a)
     is_tall = t.dims[-2] > t.dims[-1]
-    wide = _turned(g, a, at="wide") if is_tall else a
+    wide = _transposed(g, a, at="wide") if is_tall else a
     u, s, v = g.outputs(lookup("_npi_svd"), wide, at="svd")
     axis = g.type(s).ndim - 1
     largest = g.op(lookup("max"), s, at="largest", axis=(axis,), keepdims=True)
@@ -262,9 +262,9 @@ def _pseudo_inverse(g: Builder[X], a: X, rcond: X | float) -> X:
     safe = g.op(lookup("where"), above, s, ones, at="safe")
     inverse = div(g, above, safe)
     row = as_shape(g, inverse, (*g.type(s).dims[:-1], 1, g.type(s).dims[-1]))
-    scaled_v = mul(g, _turned(g, v), row)
-    found = _product(g, scaled_v, _turned(g, u), at="pinv")
-    return _turned(g, found) if is_tall else found
+    scaled_v = mul(g, _transposed(g, v), row)
+    found = _product(g, scaled_v, _transposed(g, u), at="pinv")
+    return _transposed(g, found) if is_tall else found
 
 
 def _pinv(g: Builder[X], A: X, rcond: X, *, hermitian: bool) -> X:  # noqa: N803
@@ -283,7 +283,7 @@ register(
     "hermitian:bool=False",
     infer=forward(_pinv_rule),
     expand=_pinv,
-    doc="The pseudo-inverse; singular values up to rcond times the largest count as 0.",
+    doc="Pseudo-inverse; singular values up to rcond times the largest count as 0.",
 )
 register(
     "_npi_pinv_scalar_rcond",
@@ -291,7 +291,7 @@ register(
     "rcond:double=1e-15 hermitian:bool=False",
     infer=forward(_pinv_rule),
     expand=_pinv_scalar,
-    doc="The pseudo-inverse; singular values up to rcond times the largest count as 0.",
+    doc="Pseudo-inverse; singular values up to rcond times the largest count as 0.",
 )
 
 
@@ -303,7 +303,7 @@ def _eigen_rule(A: TensorType, **attrs: Any) -> tuple[TensorType, ...]:  # noqa:
 
 
 def _in_float(dtype: np.dtype) -> np.dtype:
-    """float32 for integers."""
+    """float32 for integers, else the dtype itself."""
     return dtype if dtype.kind == "f" else FLOAT32
 
 
@@ -312,21 +312,21 @@ def _values_rule(A: TensorType, **attrs: Any) -> TensorType:  # noqa: N803
 
 
 def _read(g: Builder[X], a: X, uplo: str) -> X:
-    """The matrices whose lower triangle is the one that is read."""
+    """Matrices whose lower triangle holds the triangle that ``uplo`` selects."""
     dtype = g.type(a).dtype
     assert dtype is not None
     a = cast(g, a, _in_float(dtype), at="float")
-    return a if uplo == "L" else _turned(g, a, at="upper")
+    return a if uplo == "L" else _transposed(g, a, at="upper")
 
 
 def _eigh(g: Builder[X], A: X, *, UPLO: str) -> tuple[X, X]:  # noqa: N803
-    """eigh(a)  =>  the values and the transposed rows of syevd(a)"""
+    """eigh(a)  =>  eigenvalues and transposed rows of syevd(a)"""
     rows, values = g.outputs(lookup("_linalg_syevd"), _read(g, A, UPLO), at="syevd")
-    return values, _turned(g, rows, at="vectors")
+    return values, _transposed(g, rows, at="vectors")
 
 
 def _eigvalsh(g: Builder[X], A: X, *, UPLO: str) -> X:  # noqa: N803
-    """eigvalsh(a)  =>  the values of syevd(a)"""
+    """eigvalsh(a)  =>  eigenvalues of syevd(a)"""
     return g.outputs(lookup("_linalg_syevd"), _read(g, A, UPLO), at="syevd")[1]
 
 
@@ -337,7 +337,7 @@ register(
     infer=forward(_eigen_rule),
     expand=_eigh,
     outputs=("output0", "output1"),
-    doc="Eigenvalues ascending and eigenvectors as columns, of one triangle.",
+    doc="Ascending eigenvalues and eigenvectors as columns; reads one triangle.",
 )
 register(
     "_npi_eigvalsh",
@@ -345,14 +345,14 @@ register(
     "UPLO:L|U=L",
     infer=forward(_values_rule),
     expand=_eigvalsh,
-    doc="Eigenvalues ascending, of one triangle.",
+    doc="Ascending eigenvalues; reads one triangle.",
 )
 
 
 def _real(found: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Raises MXNetError for numbers that are not real."""
+    """Real part of eigenvalues. Raises MXNetError if one is complex."""
     if np.iscomplexobj(found) and (found.imag != 0).any():
-        raise MXNetError("the eigenvalues are complex: arrays hold real numbers")
+        raise MXNetError("the eigenvalues are complex, and arrays hold real values only")
     return np.ascontiguousarray(found.real, dtype)
 
 

@@ -1,7 +1,7 @@
-"""Functions of one and two numbers as NumPy mode has them.
+"""Unary and binary pointwise functions of NumPy mode.
 
-They expand into the classic operators. Differences are in the types: operands of ``+ - * % **`` are
-promoted, a quotient of integers is float32, comparisons give bool.
+They expand into the classic operators and differ in types: operands of ``+ - * % **`` are promoted,
+a quotient of integers is float32, comparisons return bool.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .forms import (
     twin,
 )
 
-# Functions of one number
+# Unary functions
 
 _UNARY = """exp expm1 log log2 log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos
 arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil rint trunc fix degrees
@@ -58,7 +58,7 @@ twin("_npx_sigmoid", "sigmoid")
 def _predicate(
     name: str, ref: Callable[..., Any], of_float: Callable[..., Any], doc: str, default: bool
 ) -> None:
-    """Register a question about one number; integers have the answer ``default``."""
+    """Register a predicate; its value for every integer is ``default``."""
 
     def expand(g: Builder[X], x: X) -> X:
         """isnan(x), isinf(x), ...  =>  Cast of comparisons of x to bool"""
@@ -92,19 +92,25 @@ _predicate(
     "isnan",
     np.isnan,
     lambda g, x: g.op(lookup("broadcast_not_equal"), x, x, at="compared"),
-    "Whether it is NaN.",
+    "Whether an element is NaN.",
     False,
 )
 _predicate(
-    "isinf", np.isinf, _against("_equal_scalar", _INF, True), "Whether it is infinite.", False
+    "isinf",
+    np.isinf,
+    _against("_equal_scalar", _INF, True),
+    "Whether an element is infinite.",
+    False,
 )
-_predicate("isposinf", np.isposinf, _against("_equal_scalar", _INF), "Whether it is inf.", False)
+_predicate(
+    "isposinf", np.isposinf, _against("_equal_scalar", _INF), "Whether an element is inf.", False
+)
 _predicate("isneginf", np.isneginf, _against("_equal_scalar", -_INF), "Whether it is -inf.", False)
 _predicate(
     "isfinite",
     np.isfinite,
     _against("_lesser_scalar", _INF, True),
-    "Whether it is neither infinite nor NaN.",
+    "Whether an element is finite.",
     True,
 )
 
@@ -121,7 +127,7 @@ register(
     ref=lambda x: np.asarray(x == 0),
     expand=_negated_truth,
     grad=none_at_all,
-    doc="Whether it is 0.",
+    doc="Whether an element is 0.",
 )
 
 
@@ -137,7 +143,7 @@ register(
     infer=each_type(_integer),
     ref=lambda x: np.asarray(np.invert(x)),
     grad=none_at_all,
-    doc="Every bit inverted; of bools the truth.",
+    doc="Bitwise complement; logical negation of bools.",
 )
 
 
@@ -160,7 +166,7 @@ register(
     infer=_around_types,
     ref=_around,
     grad=none_at_all,
-    doc="Rounded to decimals, halves to even.",
+    doc="Elements rounded to decimals, ties to even.",
 )
 
 
@@ -201,7 +207,7 @@ def _replaced(g: Builder[X], data: X, *, copy: bool, nan: float, posinf: Any, ne
 
 
 def _number(g: Builder[X], value: float, t: TensorType, at: str) -> X:
-    """One number under as many axes of size 1."""
+    """Array of one number, with axes of size 1."""
     number = g.op(FULL, at=at, shape=(1,), dtype=t.dtype, value=value)
     return reshape(g, number, (1,) * t.ndim, at=f"{at}_axes")
 
@@ -216,7 +222,7 @@ register(
     doc="NaN, inf and -inf replaced by numbers.",
 )
 
-# Functions of two numbers
+# Binary functions
 
 
 def _pair(
@@ -245,7 +251,7 @@ def _pair(
     expand.__doc__ = f"_npi_{word}(x, y)  =>  {classic} of both cast to the common type"
 
     def computed(lhs: np.ndarray, rhs: np.ndarray) -> Any:
-        if lhs.dtype == rhs.dtype and lhs.dtype.kind == "f":  # the usual case: nothing to convert
+        if lhs.dtype == rhs.dtype and lhs.dtype.kind == "f":  # common case: no conversion
             return op.ref(lhs, rhs)
         common = result(lhs.dtype, rhs.dtype)
         taken = UINT8 if common == BOOL else common
@@ -273,7 +279,7 @@ _pair("subtract", "broadcast_sub", promoted_number)
 _pair("multiply", "broadcast_mul", promoted)
 _pair("mod", "broadcast_mod", promoted_number)
 _pair("power", "broadcast_power", promoted)
-_pair("true_divide", "broadcast_div", quotient_type, doc="Quotient; of integers in float32.")
+_pair("true_divide", "broadcast_div", quotient_type, doc="Quotient; float32 for integers.")
 for _word, _classic, _function in (
     ("equal", "equal", np.equal),
     ("not_equal", "not_equal", np.not_equal),
@@ -300,13 +306,13 @@ def _is_infinite(b: ScalarBuilder[V], x: V) -> V:
 
 
 def _is_below(b: ScalarBuilder[V], x: V) -> V:
-    """Whether x has a minus sign, as -0 has."""
+    """Test the sign bit of x, which -0 has too."""
     zero = b.const(0.0)
     return b.mask_or(b.lt(x, zero), b.lt(b.div(b.const(1.0), x), zero))
 
 
 def _arctan2(b: ScalarBuilder[V], y: V, x: V) -> V:
-    """The angle of the point (x, y), from -pi to pi."""
+    """Angle of the point (x, y), from -pi to pi."""
     zero, half = b.const(0.0), b.const(np.pi / 2)
     both = b.mask_and(_is_infinite(b, x), _is_infinite(b, y))
     diagonal = b.select(b.eq(x, y), b.const(1.0), b.const(-1.0))
@@ -332,7 +338,7 @@ register(
     scalar=_arctan2,
     slope=_slope_of_arctan2,
     domain=(0.5, 4.0),
-    doc="The angle of the point (x2, x1).",
+    doc="Angle of the point (x2, x1).",
 )
 
 
@@ -356,7 +362,7 @@ def _on_pairs(
 
 
 def _signs(g: Builder[X], x: X, at: str) -> X:
-    """-1 where x is below 0, else 1."""
+    """-1 where x is negative, else 1."""
     below = g.op(lookup("_lesser_scalar"), x, at=f"{at}_below", scalar=0.0)
     return shifted(g, scaled(g, below, -2.0), 1.0)
 
@@ -376,13 +382,13 @@ _on_pairs(
     "copysign",
     np.copysign,
     equal_number,
-    "The first with the second's sign.",
+    "Magnitude of the first with the sign of the second.",
     _grad_copysign,
 )
-_on_pairs("bitwise_and", np.bitwise_and, equal_integer, "Bits that both have.")
-_on_pairs("bitwise_or", np.bitwise_or, equal_integer, "Bits that one has.")
-_on_pairs("bitwise_xor", np.bitwise_xor, equal_integer, "Bits that just one has.")
-_on_pairs("lcm", _lcm, equal_integer, "The least common multiple.")
+_on_pairs("bitwise_and", np.bitwise_and, equal_integer, "Bitwise and.")
+_on_pairs("bitwise_or", np.bitwise_or, equal_integer, "Bitwise or.")
+_on_pairs("bitwise_xor", np.bitwise_xor, equal_integer, "Bitwise exclusive or.")
+_on_pairs("lcm", _lcm, equal_integer, "Least common multiple.")
 
 
 def _ldexp(g: Builder[X], lhs: X, rhs: X) -> X:
@@ -395,10 +401,10 @@ register(
     "lhs rhs",
     infer=pair_types(equal_number),
     expand=_ldexp,
-    doc="The first times 2 to the second.",
+    doc="First operand times 2 to the power of the second.",
 )
 
-# A number as the second operand, or as the first
+# A scalar as the second operand, or as the first
 
 _SCALAR = "scalar:double=1 is_int:bool=True"
 
@@ -431,7 +437,7 @@ def _quotient(name: str, classic: str, doc: str) -> None:
     op = lookup(classic)
 
     def expand(g: Builder[X], data: X, **attrs: Any) -> X:
-        """x / number, number / x  =>  the same of x cast to float"""
+        """x / scalar, scalar / x  =>  the same of x cast to float"""
         dtype = g.type(data).dtype
         assert dtype is not None
         return g.op(op, cast(g, data, _in_float(dtype), at="float"), **attrs)
@@ -448,15 +454,15 @@ def _quotient(name: str, classic: str, doc: str) -> None:
     )
 
 
-_quotient("_npi_true_divide_scalar", "_div_scalar", "The operand divided by a number.")
-_quotient("_npi_rtrue_divide_scalar", "_rdiv_scalar", "A number divided by the operand.")
+_quotient("_npi_true_divide_scalar", "_div_scalar", "Operand divided by a scalar.")
+_quotient("_npi_rtrue_divide_scalar", "_rdiv_scalar", "Scalar divided by the operand.")
 
 
 def _comparison(word: str, classic: str) -> None:
     op = lookup(f"_{classic}_scalar")
 
     def expand(g: Builder[X], data: X, **attrs: Any) -> X:
-        """x compared with a number  =>  Cast of the indicator to bool"""
+        """comparison of x with a scalar  =>  Cast of the indicator to bool"""
         return truth(g, g.op(op, as_number(g, data, "bytes"), at="indicator", **attrs))
 
     def ref(data: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -471,7 +477,7 @@ def _comparison(word: str, classic: str) -> None:
         ref=ref,
         expand=expand,
         grad=none_at_all,
-        doc=f"The truth of the comparison {word} with a number.",
+        doc=f"Comparison {word} with a scalar.",
     )
 
 
@@ -489,7 +495,7 @@ for _word, _classic in {
 def _with_number(
     name: str, pair: str, swapped: bool, result: Callable[[np.dtype], np.dtype], doc: str
 ) -> None:
-    """Register a form whose other operand is a number, held by the operand's element type."""
+    """Register a form whose other operand is a scalar, converted to the operand's dtype."""
     op = lookup(pair)
     is_floating = pair == "_npi_arctan2"
 
@@ -498,7 +504,7 @@ def _with_number(
         return np.asarray(op.ref(number, data) if swapped else op.ref(data, number))
 
     def expand(g: Builder[X], data: X, *, scalar: float, is_int: bool) -> X:
-        """f(x, number)  =>  f(x, an array of one number)"""
+        """f(x, scalar)  =>  f(x, array of one element)"""
         t = g.type(data)
         number = _number(g, scalar, t, "number")
         if is_floating and t.dtype is not None and t.dtype.kind != "f":
@@ -524,18 +530,18 @@ def _numeric(dtype: np.dtype) -> np.dtype:
 
 for _name in ("arctan2", "copysign", "ldexp"):
     _pair_name = f"_npi_{_name}"
-    _with_number(f"_npi_{_name}_scalar", _pair_name, False, _numeric, f"{_name} with a number.")
-    _with_number(f"_npi_r{_name}_scalar", _pair_name, True, _numeric, f"{_name} of a number.")
+    _with_number(f"_npi_{_name}_scalar", _pair_name, False, _numeric, f"{_name} with a scalar.")
+    _with_number(f"_npi_r{_name}_scalar", _pair_name, True, _numeric, f"{_name} of a scalar.")
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm"):
     _with_number(
-        f"_npi_{_name}_scalar", f"_npi_{_name}", False, _integer, f"{_name} with a number."
+        f"_npi_{_name}_scalar", f"_npi_{_name}", False, _integer, f"{_name} with a scalar."
     )
 
 # Selection
 
 
 def _selected(g: Builder[X], condition: X, x: X, y: X, at: str = "") -> X:
-    """where(c, x, y)  =>  where of all three broadcast to one shape"""
+    """where(c, x, y)  =>  where of all three, broadcast to one shape"""
     types = [g.type(v) for v in (condition, x, y)]
     shape = np.broadcast_shapes(*(t.dims for t in types))
     sides = []
@@ -561,7 +567,7 @@ register(
     infer=_where_types,
     ref=lambda condition, x, y: np.asarray(np.where(condition != 0, x, y)),
     expand=_selected,
-    doc="x where the condition is not 0, else y; all three broadcast.",
+    doc="x where the condition is nonzero, else y; all three broadcast.",
 )
 
 
@@ -572,7 +578,7 @@ def _where_scalar(name: str, other: str, number_first: bool) -> None:
         return np.asarray(np.where(condition != 0, *sides))
 
     def expand(g: Builder[X], condition: X, value: X, *, scalar: float) -> X:
-        """where(c, x, number)  =>  where(c, x, an array of one number)"""
+        """where(c, x, scalar)  =>  where(c, x, array of one element)"""
         t = g.type(value)
         number = _number(g, scalar, t, "number")
         sides = (number, value) if number_first else (value, number)
@@ -590,7 +596,7 @@ def _where_scalar(name: str, other: str, number_first: bool) -> None:
         infer=infer,
         ref=ref,
         expand=expand,
-        doc="One of two by a condition, where one is a number.",
+        doc="Selection by a condition between an array and a scalar.",
     )
 
 
@@ -599,7 +605,7 @@ _where_scalar("_npi_where_rscalar", "y", False)
 
 
 def _where_numbers(g: Builder[X], condition: X, *, x: float, y: float) -> X:
-    """where(c, number, number)  =>  where(c, an array of one number, another)"""
+    """where(c, scalar, scalar)  =>  where(c, array of one element, another)"""
     t = g.type(condition).with_dtype(FLOAT32)
     return _selected(g, condition, _number(g, x, t, "x"), _number(g, y, t, "y"))
 
@@ -612,7 +618,7 @@ register(
     ref=lambda condition, x, y: np.asarray(np.where(condition != 0, x, y), FLOAT32),
     expand=_where_numbers,
     grad=none_at_all,
-    doc="One of two numbers by a condition.",
+    doc="Selection by a condition between two scalars.",
 )
 
 
@@ -635,5 +641,5 @@ register(
     infer=_truth_type,
     ref=_checked,
     grad=none_at_all,
-    doc="True if all elements are; raises ValueError with the message else.",
+    doc="True if all elements are true; otherwise raises ValueError with the message.",
 )

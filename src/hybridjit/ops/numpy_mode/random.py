@@ -1,4 +1,4 @@
-"""Random draws of NumPy mode: parameters are numbers or arrays that broadcast to ``size``."""
+"""Random draws of NumPy mode: parameters are scalars or arrays that broadcast to ``size``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class DrawError(MXNetError, ValueError):
 
 _DRAWN = Traits(random=True)
 Draw = Callable[..., np.ndarray]
-# slope(g, y, parameters, d): what reaches each parameter of a draw y
+# slope(g, y, parameters, d): gradients with respect to the parameters of a draw y.
 Slope = Callable[..., Sequence[Any]]
 
 
 def drawn_shape(params: Sequence[Shape], size: Shape | None, batch: bool = False) -> Shape:
-    """The shape of the draws. Raises ShapeError where the parameters do not fit ``size``."""
+    """Shape of the draws. Raises ShapeError if the parameters do not broadcast to ``size``."""
     try:
         own = np.broadcast_shapes(*params) if params else ()
         if size is None:
@@ -50,7 +50,7 @@ def drawn_shape(params: Sequence[Shape], size: Shape | None, batch: bool = False
 
 def _require_float(dtype: np.dtype) -> np.dtype:
     if dtype.kind != "f":
-        raise DTypeError(f"draws are float16, float32 or float64, got {dtype.name}")
+        raise DTypeError(f"draws must be float16, float32 or float64, got {dtype.name}")
     return dtype
 
 
@@ -65,7 +65,7 @@ def _distribution(
     dtype: str = "",
     batch: bool = False,
 ) -> None:
-    """Register draws whose parameters (``params``, declared) are arrays where they are None."""
+    """Register a distribution. ``params`` declares the scalars; a parameter of None is an array."""
     names = tuple(item.partition(":")[0] for item in params.split())
 
     def inputs(**attrs: AttrValue) -> tuple[str, ...]:
@@ -108,17 +108,17 @@ def _distribution(
 
 
 def _positive(**values: Any) -> None:
-    """Raises DrawError for a parameter below 0."""
+    """Raise DrawError for a negative parameter."""
     for value in values.values():
         if np.any(np.asarray(value) < 0):
-            raise DrawError("the parameters of this distribution are not negative")
+            raise DrawError("the parameters of this distribution cannot be negative")
 
 
 def _above(**values: Any) -> None:
-    """Raises DrawError for a parameter that is not above 0."""
+    """Raise DrawError for a parameter that is not positive."""
     for value in values.values():
         if np.any(np.asarray(value) <= 0):
-            raise DrawError("the parameters of this distribution are above 0")
+            raise DrawError("the parameters of this distribution must be above 0")
 
 
 def _scale_positive(scale: Any = 0.0, **others: Any) -> None:
@@ -126,7 +126,7 @@ def _scale_positive(scale: Any = 0.0, **others: Any) -> None:
 
 
 def _as_array(g: Builder[X], x: X | float, like: X) -> X:
-    """A parameter as an array, where a formula divides by it."""
+    """Parameter as an array, for formulas that divide by it."""
     if not isinstance(x, (int, float)):
         return x
     t = g.type(like)
@@ -134,7 +134,7 @@ def _as_array(g: Builder[X], x: X | float, like: X) -> X:
 
 
 def _by_location(g: Builder[X], y: X, values: Sequence[Any], d: X) -> Sequence[Any]:
-    """Of loc + scale * noise."""
+    """Gradients of loc + scale * noise."""
     loc, scale = values
 
     def by_scale() -> X:
@@ -145,7 +145,7 @@ def _by_location(g: Builder[X], y: X, values: Sequence[Any], d: X) -> Sequence[A
 
 
 def _by_scale(g: Builder[X], y: X, values: Sequence[Any], d: X) -> Sequence[Any]:
-    """Of scale * noise."""
+    """Gradient of scale * noise."""
     return (lambda: mul(g, d, div(g, y, values[0])),)
 
 
@@ -154,12 +154,12 @@ def _log(g: Builder[X], x: X) -> X:
 
 
 def _by_weibull(g: Builder[X], y: X, values: Sequence[Any], d: X) -> Sequence[Any]:
-    """Of noise^(1/a): -y log(y) / a"""
+    """Gradient of noise^(1/a): -y log(y) / a"""
     return (lambda: mul(g, d, negated(g, div(g, mul(g, y, _log(g, y)), values[0]))),)
 
 
 def _by_pareto(g: Builder[X], y: X, values: Sequence[Any], d: X) -> Sequence[Any]:
-    """Of exp(noise / a) - 1: -(y + 1) log(y + 1) / a"""
+    """Gradient of exp(noise / a) - 1: -(y + 1) log(y + 1) / a"""
 
     def by_a() -> X:
         whole = shifted(g, y, 1.0)
@@ -187,7 +187,7 @@ for _suffix, _batch in (("", False), ("_n", True)):
         "low:float?=None high:float?=None",
         _uniform,
         None,
-        "Draws even over [low, high).",
+        "Draws uniform over [low, high).",
         dtype=_FLOATS,
         batch=_batch,
     )
@@ -196,7 +196,7 @@ for _suffix, _batch in (("", False), ("_n", True)):
         "loc:float?=None scale:float?=None",
         _normal,
         _by_location,
-        "Draws with mean loc and standard deviation scale.",
+        "Normal draws with mean loc and standard deviation scale.",
         check=_scale_positive,
         dtype=_FLOATS,
         batch=_batch,
@@ -206,7 +206,7 @@ _distribution(
     "shape:float?=None scale:float?=None",
     lambda shape, scale, size: np.asarray(generator().gamma(shape, scale, size)),
     None,
-    "Draws of the gamma distribution.",
+    "Draws from the gamma distribution.",
     check=_above,
     dtype=_FLOATS,
 )
@@ -215,7 +215,7 @@ _distribution(
     "loc:float?=None scale:float?=None",
     lambda loc, scale, size: loc - scale * np.log(_standard_exponential(size)),
     _by_location,
-    "Draws of the Gumbel distribution.",
+    "Draws from the Gumbel distribution.",
     check=_scale_positive,
 )
 _distribution(
@@ -223,7 +223,7 @@ _distribution(
     "loc:float?=None scale:float?=None",
     lambda loc, scale, size: loc + scale * generator().logistic(size=size),
     _by_location,
-    "Draws of the logistic distribution.",
+    "Draws from the logistic distribution.",
     check=_scale_positive,
 )
 _distribution(
@@ -231,7 +231,7 @@ _distribution(
     "scale:float?=1",
     lambda scale, size: scale * _standard_exponential(size),
     _by_scale,
-    "Draws of the exponential distribution with mean scale.",
+    "Draws from the exponential distribution with mean scale.",
     check=_positive,
 )
 _distribution(
@@ -239,7 +239,7 @@ _distribution(
     "scale:float?=1",
     lambda scale, size: scale * np.sqrt(2 * _standard_exponential(size)),
     _by_scale,
-    "Draws of the Rayleigh distribution.",
+    "Draws from the Rayleigh distribution.",
     check=_positive,
 )
 _distribution(
@@ -247,7 +247,7 @@ _distribution(
     "a:float?=None",
     lambda a, size: _standard_exponential(size) ** (1.0 / np.asarray(a)),
     _by_weibull,
-    "Draws of the Weibull distribution.",
+    "Draws from the Weibull distribution.",
     check=_above,
 )
 _distribution(
@@ -255,7 +255,7 @@ _distribution(
     "a:float?=None",
     lambda a, size: np.expm1(_standard_exponential(size) / np.asarray(a)),
     _by_pareto,
-    "Draws of the Pareto distribution that begins at 0.",
+    "Draws from the Pareto distribution that starts at 0.",
     check=_above,
 )
 _distribution(
@@ -286,7 +286,7 @@ def _bernoulli(
     value: Any = input1[0].astype(FLOAT64) if input1 else logit if is_logit else prob
     odds = 1 / (1 + np.exp(-value)) if is_logit else value
     if not is_logit and not ((np.asarray(odds) >= 0) & (np.asarray(odds) <= 1)).all():
-        raise DrawError("a probability lies between 0 and 1")
+        raise DrawError("a probability must be between 0 and 1")
     return convert((generator().random(shape) < odds), dtype)
 
 
@@ -298,7 +298,7 @@ register(
     ref=_bernoulli,
     grad=none_at_all,
     traits=_DRAWN,
-    doc="1 with a probability, else 0.",
+    doc="Bernoulli draws: 1 with a given probability, else 0.",
 )
 
 
@@ -310,7 +310,7 @@ def _choice_rule(
     *arrays: TensorType, a: int | None, size: Shape | None, replace: bool, weighted: bool
 ) -> TensorType:
     if a is None and arrays[0].ndim != 1:
-        raise ShapeError(f"choice draws from one axis, got {arrays[0]}")
+        raise ShapeError(f"choice draws from a vector, got {arrays[0]}")
     return TensorType(size or (), INT64 if a is not None else arrays[0].dtype)
 
 
@@ -327,7 +327,7 @@ def _choice(
         odds = odds / odds.sum()
     wanted = int(np.prod(size or (), dtype=int))
     if not replace and wanted > count:
-        raise AttributeValueError(f"choice draws {wanted} of {count} without putting back")
+        raise AttributeValueError(f"choice cannot draw {wanted} of {count} without replacement")
     places = np.asarray(generator().choice(count, size or (), replace, odds))
     return convert(places, INT64) if source is None else np.asarray(source[places])
 
@@ -340,7 +340,7 @@ register(
     ref=_choice,
     grad=none_at_all,
     traits=_DRAWN,
-    doc="Elements drawn from an array, or integers below a number.",
+    doc="Elements drawn from a vector, or integers below a.",
 )
 
 
@@ -349,7 +349,7 @@ def _multinomial_rule(
 ) -> TensorType:
     count = len(pvals) if pvals is not None else a[0].dims[-1] if a[0].ndim == 1 else -1
     if count < 0:
-        raise ShapeError(f"pvals has one axis, got {a[0]}")
+        raise ShapeError(f"pvals must be a vector, got {a[0]}")
     return TensorType((*(size or ()), count), INT64)
 
 
@@ -360,7 +360,7 @@ def _multinomial(
     if not odds.size:
         return np.zeros((*(size or ()), 0), INT64)
     if (odds < 0).any() or odds[:-1].sum() > 1 + 1e-6:
-        raise DrawError("pvals are probabilities whose sum is 1")
+        raise DrawError("pvals must be probabilities whose sum is 1")
     whole = np.append(odds[:-1], max(1 - odds[:-1].sum(), 0.0))
     return convert(generator().multinomial(n, whole / whole.sum(), size), INT64)
 
@@ -373,5 +373,5 @@ register(
     ref=_multinomial,
     grad=none_at_all,
     traits=_DRAWN,
-    doc="How often each outcome occurs in n tries.",
+    doc="Count of each outcome in n trials.",
 )

@@ -1,4 +1,4 @@
-"""Reductions of NumPy mode: a full one has the shape (), and the axes () reduce nothing."""
+"""Reductions of NumPy mode: axis=None gives the shape (), axis=() reduces nothing."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _AXES = "axis:shape?=None keepdims:bool=False"
 
 
 def axes_of(ndim: int, axis: Shape | None) -> Shape:
-    """The axes that are reduced; () are none."""
-    if not ndim and axis and set(axis) <= {0, -1}:  # as official NumPy has it
+    """Axes that are reduced; none for ()."""
+    if not ndim and axis and set(axis) <= {0, -1}:  # official NumPy accepts these
         return ()
     return () if axis == () else reduced_axes(ndim, axis)
 
 
 def kept_shape(dims: Shape, axes: Shape, keepdims: bool) -> Shape:
-    """The shape after a reduction."""
+    """Shape of a reduction's result."""
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(dims))
     return tuple(d for i, d in enumerate(dims) if i not in axes)
 
 
 def reduced(g: Builder[X], op: str, x: X, axis: Shape | None, keepdims: bool, at: str = "") -> X:
-    """A classic reduction of ``x``, under the shape that NumPy gives it."""
+    """Classic reduction of ``x``, reshaped to NumPy's result shape."""
     dims = g.type(x).dims
     axes = axes_of(len(dims), axis)
     if not axes:
@@ -66,9 +66,9 @@ def _mean_type(own: np.dtype, dtype: np.dtype | None) -> np.dtype:
 
 
 def _taken(own: np.dtype, wanted: np.dtype, is_mean: bool) -> np.dtype:
-    """The element type that is computed in: the wider of two floating types.
+    """Element type of the computation: the wider of two floating types.
 
-    A mean of floats is one of floats, whatever its result is stored as.
+    A mean of floats is computed in the operand's type if the result's type is not a float.
     """
     if own.kind == wanted.kind == "f":
         return max(own, wanted, key=lambda t: t.itemsize)
@@ -117,7 +117,7 @@ def _with_dtype(
         keepdims: bool,
         initial: float | None,
     ) -> X:
-        """a reduction of NumPy mode  =>  the classic one of the operand cast to its type"""
+        """reduction of NumPy mode  =>  classic reduction of the cast operand"""
         own = g.type(a).dtype
         assert own is not None
         wanted = type_of(own, dtype)
@@ -138,7 +138,7 @@ def _with_dtype(
 
 
 def _mean(data: np.ndarray, axes: Shape) -> Any:
-    """0 of no elements, as MXNet has it; integers in their own type, truncated."""
+    """Mean; 0 for no elements, as in MXNet; for integers in their own type, truncated."""
     count = product(tuple(data.shape[i] for i in axes))
     sums = np.sum(data, axis=axes, dtype=FLOAT64)
     return np.zeros_like(sums) if not count else sums / count
@@ -149,17 +149,17 @@ _with_dtype(
     "sum",
     lambda data, axes: np.sum(data, axis=axes, dtype=accumulator(data.dtype)),
     _result_type,
-    "Sum over axes; int64 of bools.",
+    "Sum over axes; int64 for bools.",
 )
 _with_dtype(
     "_np_prod",
     "prod",
     lambda data, axes: np.prod(data, axis=axes, dtype=accumulator(data.dtype)),
     _result_type,
-    "Product over axes; int64 of bools.",
+    "Product over axes; int64 for bools.",
     aliases="_np_product",
 )
-_with_dtype("_npi_mean", "mean", _mean, _mean_type, "Mean over axes; float32 of integers.")
+_with_dtype("_npi_mean", "mean", _mean, _mean_type, "Mean over axes; float32 for integers.")
 
 
 def _extreme(name: str, classic: str, compute: Callable[..., Any], doc: str, alias: str) -> None:
@@ -185,7 +185,7 @@ def _extreme(name: str, classic: str, compute: Callable[..., Any], doc: str, ali
     def expand(
         g: Builder[X], a: X, *, axis: Shape | None, keepdims: bool, initial: float | None
     ) -> X:
-        """max(x), min(x) of NumPy mode  =>  the classic one; of bools by way of bytes"""
+        """max(x), min(x) of NumPy mode  =>  the classic one; bools are computed as uint8"""
         found = reduced(g, classic, as_number(g, a, "bytes"), axis, keepdims)
         return cast(g, found, g.type(a).dtype)
 
@@ -202,8 +202,8 @@ def _extreme(name: str, classic: str, compute: Callable[..., Any], doc: str, ali
     )
 
 
-_extreme("_np_max", "max", np.max, "Largest over axes; NaN wins.", "_np_amax")
-_extreme("_np_min", "min", np.min, "Smallest over axes; NaN wins.", "_np_amin")
+_extreme("_np_max", "max", np.max, "Maximum over axes; NaN if an element is NaN.", "_np_amax")
+_extreme("_np_min", "min", np.min, "Minimum over axes; NaN if an element is NaN.", "_np_amin")
 
 
 def _question(name: str, classic: str, compute: Callable[..., Any], doc: str, alias: str) -> None:
@@ -216,7 +216,7 @@ def _question(name: str, classic: str, compute: Callable[..., Any], doc: str, al
         return np.asarray(found).reshape(kept_shape(data.shape, axes, keepdims))
 
     def expand(g: Builder[X], data: X, *, axis: Shape | None, keepdims: bool) -> X:
-        """all(x), any(x)  =>  the smallest, the largest of the truths"""
+        """all(x), any(x)  =>  min, max of x != 0"""
         bytes_ = cast(g, truth(g, data, at="truth"), UINT8, at="bytes")
         return truth(g, reduced(g, classic, bytes_, axis, keepdims, at="found"))
 
@@ -233,8 +233,8 @@ def _question(name: str, classic: str, compute: Callable[..., Any], doc: str, al
     )
 
 
-_question("_np_all", "min", np.all, "Whether all elements over axes are not 0.", "")
-_question("_np_any", "max", np.any, "Whether any element over axes is not 0.", "_np_sometrue")
+_question("_np_all", "min", np.all, "Whether all elements along axes are nonzero.", "")
+_question("_np_any", "max", np.any, "Whether any element along axes is nonzero.", "_np_sometrue")
 
 
 def _spread_rule(
@@ -248,7 +248,7 @@ def _spread_rule(
 def _variance(
     a: np.ndarray, axis: Shape | None, dtype: np.dtype | None, ddof: int, keepdims: bool
 ) -> np.ndarray:
-    """In double precision; NaN of no elements."""
+    """Variance in double precision; NaN for no elements."""
     axes = axes_of(a.ndim, axis)
     wide = a.astype(FLOAT64)
     shape = kept_shape(a.shape, axes, keepdims)
@@ -260,7 +260,7 @@ def _variance(
 
 
 def _factor(sizes: Shape, ddof: int) -> float:
-    """By what a mean over these sizes is scaled."""
+    """Factor n / (n - ddof) that corrects a mean over axes of these sizes."""
     count = product(sizes)
     return count / (count - ddof) if count != ddof else float("inf")
 
@@ -275,7 +275,7 @@ def _spread_parts(
     ddof: int,
     keepdims: bool,
 ) -> X:
-    """The mean square of the distance from the mean, for ddof; integers by way of float64."""
+    """Corrected mean square deviation from the mean; integers are computed in float64."""
     t = g.type(a)
     axes = axes_of(t.ndim, axis)
     wanted = dtype or t.dtype
@@ -292,12 +292,12 @@ def _spread_parts(
 
 
 def _var_parts(g: Builder[X], a: X, **attrs: Any) -> X:
-    """var(x)  =>  the mean square of the distance from the mean, scaled for ddof"""
+    """var(x)  =>  mean square deviation from the mean, scaled for ddof"""
     return _spread_parts(g, a, False, **attrs)
 
 
 def _std_parts(g: Builder[X], a: X, **attrs: Any) -> X:
-    """std(x)  =>  the root of var(x)"""
+    """std(x)  =>  sqrt(var(x))"""
     return _spread_parts(g, a, True, **attrs)
 
 
@@ -348,7 +348,8 @@ def _place(name: str, classic: str, find: Callable[..., Any], doc: str) -> None:
         return np.asarray(find(data, axis=axis if axes else None), INT64).reshape(shape)
 
     def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
-        """argmax(x), argmin(x)  =>  the classic one cast to int64, where its type holds it"""
+        """argmax(x), argmin(x)  =>  the classic one cast to int64, if its type can hold the
+        index"""
         t = g.type(data)
         if not t.ndim or t.dtype not in (FLOAT32, FLOAT64):
             return None
@@ -371,8 +372,8 @@ def _place(name: str, classic: str, find: Callable[..., Any], doc: str) -> None:
     )
 
 
-_place("_npi_argmax", "argmax", np.argmax, "Place of the first largest, as int64.")
-_place("_npi_argmin", "argmin", np.argmin, "Place of the first smallest, as int64.")
+_place("_npi_argmax", "argmax", np.argmax, "Index of the first maximum, as int64.")
+_place("_npi_argmin", "argmin", np.argmin, "Index of the first minimum, as int64.")
 
 
 def _average_rule(
@@ -393,14 +394,14 @@ def _average_rule(
 
 
 def _aligned(dims: Shape, weights: Shape, axes: Shape) -> Shape:
-    """The shape of weights beside the operand. Raises ShapeError."""
+    """Shape of the weights, aligned with the operand. Raises ShapeError."""
     if weights == dims:
         return weights
     if len(weights) == 1 and len(axes) == 1 and weights[0] == dims[axes[0]]:
         return tuple(weights[0] if i == axes[0] else 1 for i in range(len(dims)))
     raise ShapeError(
-        f"weights have the shape {dims} of the operand, or one axis along the one that is "
-        f"averaged, got {weights}"
+        f"weights must have the operand's shape {dims} or, as a vector, the size of the averaged "
+        f"axis, got {weights}"
     )
 
 
@@ -436,7 +437,7 @@ register(
 
 
 def _ordered_axes(ndim: int, axis: Shape | None) -> Shape:
-    """The axes in their order: of a matrix those of the rows and of the columns."""
+    """Reduced axes in the given order; for a matrix those of rows and columns."""
     axes_of(ndim, axis)
     return tuple(range(ndim)) if axis is None else tuple(a % ndim for a in axis if ndim)
 
@@ -455,7 +456,7 @@ def _norm_rule(
 def _norm_ref(
     data: np.ndarray, *, axis: Shape | None, keepdims: bool, ord: float, flag: int
 ) -> np.ndarray:
-    """flag -2: the root of the sum of squares; -1: the order ``ord``; 1: 'fro'; 2: 'nuc'."""
+    """Norm; flag -2: root of the sum of squares, -1: order ``ord``, 1: 'fro', 2: 'nuc'."""
     wide = data.astype(FLOAT64)
     axes = _ordered_axes(data.ndim, axis)
     shape = kept_shape(data.shape, axes, keepdims)
@@ -470,7 +471,7 @@ def _norm_ref(
 def _norm_parts(
     g: Builder[X], data: X, *, axis: Shape | None, keepdims: bool, ord: float, flag: int
 ) -> X | None:
-    """norm(x)  =>  the classic norm, a power sum, or an extreme of the sizes"""
+    """norm(x)  =>  classic norm, power sum, or max or min of |x|"""
     t = g.type(data)
     axes = _ordered_axes(t.ndim, axis)
     if t.dtype is None or t.dtype.kind != "f" or not axes:
@@ -491,7 +492,7 @@ def _norm_parts(
 
 
 def _spectral_norm(g: Builder[X], data: X, reduce: str, axes: Shape, keepdims: bool) -> X | None:
-    """The sum, the largest or the smallest of the singular values."""
+    """Sum, maximum or minimum of the singular values."""
     t = g.type(data)
     if t.dtype not in (FLOAT32, FLOAT64):
         return None
@@ -571,14 +572,14 @@ register(
     infer=forward(_trace_rule),
     ref=_trace,
     expand=_trace_parts,
-    doc="The sum of a diagonal.",
+    doc="Sum of a diagonal.",
 )
 
 
 def _polyval_rule(p: TensorType, x: TensorType) -> TensorType:
     dtype = same_dtype(p, x)
     if p.ndim != 1:
-        raise ShapeError(f"the coefficients have one axis, got {p}")
+        raise ShapeError(f"the coefficients must have one axis, got {p}")
     return TensorType(x.dims, dtype)
 
 
@@ -588,7 +589,7 @@ def _polyval(p: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _grad_polyval(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> tuple[Any, Any]:
-    """d x^(n-1-i) for each coefficient, d p'(x) for x."""
+    """d x^(n-1-i) for each coefficient; d p'(x) for x."""
     p, x = ins
     count = g.type(p).size
 
@@ -621,5 +622,5 @@ register(
     infer=forward(_polyval_rule),
     ref=_polyval,
     grad=_grad_polyval,
-    doc="A polynomial at x, its highest coefficient first.",
+    doc="Value of a polynomial at x; coefficients from the highest power down.",
 )

@@ -1,4 +1,4 @@
-"""Shapes and movement in NumPy mode: 0 is a size, () a shape, -1 the one size left open."""
+"""Reshaping and axis permutations of NumPy mode: 0 is a size, -1 is the inferred size."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ twin("_np_copy", "_copy", "a")
 
 
 def _filled_in(data: Shape, sizes: list[int], shown: Shape) -> Shape:
-    """``sizes`` with its one -1 replaced. Raises ShapeError."""
+    """``sizes`` with its -1 replaced by the inferred size. Raises ShapeError."""
     if sizes.count(-1) > 1:
-        raise ShapeError(f"a shape has one -1 at most, got {shape_text(shown)}")
+        raise ShapeError(f"a shape can have one -1 at most, got {shape_text(shown)}")
     if any(size < -1 for size in sizes):
-        raise ShapeError(f"a shape has no sizes below -1, got {shape_text(shown)}")
+        raise ShapeError(f"a shape cannot have sizes below -1, got {shape_text(shown)}")
     rest, total = product(tuple(s for s in sizes if s != -1)), product(data)
     if -1 in sizes:
         if not rest or total % rest:
@@ -47,7 +47,7 @@ def _filled_in(data: Shape, sizes: list[int], shown: Shape) -> Shape:
 
 
 def reshaped(data: Shape, newshape: Shape, order: str = "C") -> Shape:
-    """The shape that ``np.reshape`` gives."""
+    """Shape of the result of ``np.reshape``."""
     return _filled_in(data, list(newshape), newshape)
 
 
@@ -59,10 +59,12 @@ def _coded_sizes(data: Shape, codes: Shape) -> list[int]:
         position += 1
         needed = {-2: 1, -3: 1, -5: 2, -6: 1}.get(code, 0)
         if cursor + needed > len(data):
-            raise ShapeError(f"code {code} in {shape_text(codes)} needs more axes than are left")
+            raise ShapeError(f"code {code} in {shape_text(codes)} needs more axes than remain")
         here = data[cursor : cursor + needed]
         if code == -3 and here != (1,):
-            raise ShapeError(f"code -3 skips an axis of size 1, axis {cursor} has size {here[0]}")
+            raise ShapeError(
+                f"code -3 skips an axis of size 1, but axis {cursor} has size {here[0]}"
+            )
         if code >= -1:
             sizes.append(code)
             cursor += 1
@@ -79,13 +81,13 @@ def _coded_sizes(data: Shape, codes: Shape) -> list[int]:
             position += 2
             cursor += 1
         else:
-            raise ShapeError(f"reshape knows the codes -1 to -6, got {code}")
+            raise ShapeError(f"reshape accepts the codes -1 to -6, got {code}")
     return sizes
 
 
 def _halves(size: int, parts: Shape, codes: Shape) -> Shape:
     if len(parts) != 2 or parts.count(-1) > 1 or any(p < 1 and p != -1 for p in parts):
-        raise ShapeError(f"code -6 takes two sizes, one of which may be -1: {shape_text(codes)}")
+        raise ShapeError(f"code -6 needs two sizes, one of which may be -1: {shape_text(codes)}")
     known = product(tuple(p for p in parts if p != -1))
     if size % known or (-1 not in parts and known != size):
         raise ShapeError(f"{size} cannot be split into {parts[0]} x {parts[1]}")
@@ -93,7 +95,7 @@ def _halves(size: int, parts: Shape, codes: Shape) -> Shape:
 
 
 def coded_shape(data: Shape, newshape: Shape, reverse: bool = False, order: str = "C") -> Shape:
-    """The shape that ``npx.reshape`` gives: its codes are -1 to -6."""
+    """Shape of the result of ``npx.reshape``, with its codes -1 to -6."""
     if reverse:
         return _filled_in(data, _coded_sizes(data[::-1], newshape[::-1])[::-1], newshape)
     return _filled_in(data, _coded_sizes(data, newshape), newshape)
@@ -105,7 +107,7 @@ ShapeOf = Callable[..., Shape]
 def _reshaping(
     name: str, inputs: str, attrs: str, shape_of: ShapeOf, doc: str, aliases: str = ""
 ) -> None:
-    """Register an operator that gives the same elements another shape."""
+    """Register an operator that reshapes its operand."""
 
     def expand(g: Builder[X], data: X, **values: Any) -> X:
         """reshape, squeeze, ... of NumPy mode  =>  _reshape_to(x, sizes)"""
@@ -133,22 +135,20 @@ def _squeezed(data: Shape, axis: Shape | None) -> Shape:
         raise ShapeError(f"squeeze names an axis twice in {shape_text(axis)}")
     for a in gone:
         if data[a] != 1:
-            raise ShapeError(f"squeeze takes axes of size 1, axis {a} has size {data[a]}")
+            raise ShapeError(f"squeeze takes axes of size 1, but axis {a} has size {data[a]}")
     return tuple(size for i, size in enumerate(data) if i not in gone)
 
 
-_reshaping(
-    "_np_reshape", "a", "newshape:shape! order:string=C", reshaped, "The same elements reshaped."
-)
+_reshaping("_np_reshape", "a", "newshape:shape! order:string=C", reshaped, "Array reshaped.")
 _reshaping(
     "_npx_reshape",
     "a",
     "newshape:shape! reverse:bool=False order:string=C",
     coded_shape,
-    "The same elements in another shape; codes -1 to -6.",
+    "Array reshaped; -1 to -6 are codes.",
     "_npi_reshape",
 )
-_reshaping("_np_squeeze", "a", "axis:shape?=None", _squeezed, "Without axes of size 1.")
+_reshaping("_np_squeeze", "a", "axis:shape?=None", _squeezed, "Array without axes of size 1.")
 
 
 def _at_least(count: int) -> Callable[[Shape], Shape]:
@@ -180,7 +180,7 @@ def _atleast(count: int) -> None:
         ref=lambda *arys, num_args: tuple(x.reshape(shape_of(x.shape)).copy() for x in arys),
         expand=expand,
         outputs=lambda num_args: Numbered("output", num_args),
-        doc=f"Each operand with {count} axes at least.",
+        doc=f"Operands with at least {count} axes.",
     )
 
 
@@ -188,7 +188,7 @@ for _count in (1, 2, 3):
     _atleast(_count)
 
 
-# Order of axes
+# Axis permutations
 
 
 def _order(ndim: int, axes: Shape | None) -> Shape:
@@ -206,15 +206,17 @@ reordering(
     "_np_transpose",
     "axes:shape?=None",
     _order,
-    "Axes in another order, by default reversed.",
+    "Array with permuted axes, by default reversed.",
     expand=_transposed,
 )
 
 
 def moved(ndim: int, source: Shape, destination: Shape) -> Shape:
-    """The order of axes after these were moved. Raises ShapeError."""
+    """Axis permutation that moves ``source`` to ``destination``. Raises ShapeError."""
     if len(source) != len(destination):
-        raise ShapeError(f"moveaxis takes as many places as axes, got {source} to {destination}")
+        raise ShapeError(
+            f"moveaxis needs as many destinations as sources, got {source} to {destination}"
+        )
     from_, to = ([normalized_axis(a, ndim) for a in axes] for axes in (source, destination))
     if len(set(from_)) != len(from_) or len(set(to)) != len(to):
         raise ShapeError(f"moveaxis names an axis twice: {source} to {destination}")
@@ -267,11 +269,11 @@ moving(
 def _rolled_pairs(data: Shape, shift: Shape, axis: Shape | None) -> list[tuple[int, int]]:
     if axis is None:
         if len(shift) != 1:
-            raise ShapeError(f"roll without axes takes one shift, got {shape_text(shift)}")
+            raise ShapeError(f"roll needs one shift if axis is None, got {shape_text(shift)}")
         return []
     shifts = shift * len(axis) if len(shift) == 1 else shift
     if len(shifts) != len(axis):
-        raise ShapeError(f"roll takes a shift for each axis, got {shift} for {axis}")
+        raise ShapeError(f"roll needs a shift for each axis, got {shift} for {axis}")
     return [(normalized_axis(a, len(data)), s) for a, s in zip(axis, shifts)]
 
 
@@ -288,7 +290,7 @@ def _roll_one(g: Builder[X], x: X, axis: int, shift: int) -> X:
 
 
 def _rolled(g: Builder[X], data: X, *, shift: Shape, axis: Shape | None) -> X:
-    """roll(x)  =>  Concat of the rear part and the front part along each axis"""
+    """roll(x)  =>  Concat of the end slice and the start slice along each axis"""
     dims = g.type(data).dims
     if axis is None:
         _rolled_pairs(dims, shift, axis)
@@ -313,7 +315,7 @@ moving(
     lambda data, shift, axis: np.roll(
         data, shift[0] if len(shift) == 1 else shift, axis if axis is None else tuple(axis)
     ),
-    "Elements shifted along axes, those that leave the end come in at the start.",
+    "Elements shifted along axes; those shifted beyond the end reappear at the start.",
     expand=_rolled,
 )
 
@@ -359,7 +361,7 @@ moving(
     "k:int=1 axes:shape?=None",
     _rotated_shape,
     lambda data, k, axes: np.rot90(data, k, _plane(data.ndim, axes)),
-    "A plane turned by 90 degrees, k times.",
+    "Array rotated in a plane by 90 degrees, k times.",
     expand=_rotated,
 )
 
@@ -390,7 +392,7 @@ moving(
     "offset:int=0 axis1:int=0 axis2:int=1",
     _diagonal_shape,
     lambda data, offset, axis1, axis2: np.diagonal(data, near(offset, data), axis1, axis2),
-    "A diagonal of two axes, as the last axis.",
+    "Diagonal of two axes, as the last axis.",
     expand=_diagonal,
 )
 
@@ -399,7 +401,7 @@ def _diag_shape(data: Shape, k: int) -> Shape:
     if len(data) == 1:
         return (data[0] + abs(k),) * 2
     if len(data) != 2:
-        raise ShapeError(f"diag takes a vector or a matrix, got {shape_text(data)}")
+        raise ShapeError(f"diag needs a vector or a matrix, got {shape_text(data)}")
     return _diagonal_shape(data, k, 0, 1)
 
 
@@ -415,13 +417,13 @@ moving(
     "k:int=0",
     _diag_shape,
     lambda data, k: np.diag(data, near(k, data) if data.ndim > 1 else k),
-    "The diagonal of a matrix, or a matrix with a diagonal.",
+    "Diagonal of a matrix, or a matrix with a given diagonal.",
     expand=_diag,
 )
 
 
 def _diagflat(g: Builder[X], data: X, *, k: int) -> X:
-    """diagflat(x)  =>  diag(x as one row)"""
+    """diagflat(x)  =>  diag(x as a vector)"""
     return g.op(lookup("diag"), reshape(g, data, (g.type(data).size,), at="row"), k=k)
 
 
@@ -431,19 +433,19 @@ moving(
     "k:int=0",
     lambda data, k: (product(data) + abs(k),) * 2,
     lambda data, k: np.diagflat(data, k),
-    "A matrix with the elements on a diagonal.",
+    "Matrix with the elements on a diagonal.",
     expand=_diagflat,
 )
 
 
 def _matrix_shape(data: Shape, k: int) -> Shape:
     if len(data) < 1:
-        raise ShapeError("tril takes an array with axes, got a scalar")
+        raise ShapeError("tril needs an array with axes, got a scalar")
     return data if len(data) > 1 else (data[0], data[0])
 
 
 def _triangle(g: Builder[X], data: X, *, k: int) -> X | None:
-    """tril(x)  =>  where(a triangle of ones, x, zeros)"""
+    """tril(x)  =>  where(triangle of ones, x, zeros)"""
     dims = g.type(data).dims
     shape = _matrix_shape(dims, k)
     wide = broadcast(g, reshape(g, data, (1,) * (len(shape) - len(dims)) + dims), shape, at="wide")
@@ -460,7 +462,7 @@ moving(
     "k:int=0",
     _matrix_shape,
     lambda data, k: np.tril(data, k),
-    "The lower triangle of matrices, zeros above.",
+    "Lower triangle of matrices, zeros above it.",
     expand=_triangle,
 )
 register(
@@ -479,7 +481,7 @@ register(
 
 
 def _wide_shape(array: Shape, shape: Shape) -> Shape:
-    """``shape``, where -1 (and -2) keeps the operand's size. Raises ShapeError."""
+    """``shape``, where -1 (or -2) means the operand's size. Raises ShapeError."""
     lead = len(shape) - len(array)
     if lead < 0:
         raise ShapeError(f"{shape_text(array)} cannot be broadcast to {shape_text(shape)}")
@@ -491,7 +493,7 @@ def _wide_shape(array: Shape, shape: Shape) -> Shape:
 
 
 def _broadcast(g: Builder[X], array: X, *, shape: Shape) -> X:
-    """broadcast_to(x) of NumPy mode  =>  broadcast_to(x under as many axes)"""
+    """broadcast_to(x) of NumPy mode  =>  broadcast_to(x with leading axes of size 1)"""
     dims = g.type(array).dims
     full = _wide_shape(dims, shape)
     under = reshape(g, array, (1,) * (len(full) - len(dims)) + dims, at="axes")
@@ -504,21 +506,21 @@ moving(
     "shape:shape=()",
     _wide_shape,
     lambda array, shape: np.broadcast_to(array, _wide_shape(array.shape, shape)),
-    "Repeated along axes of size 1 and along new leading axes.",
+    "Array repeated along axes of size 1 and along new leading axes.",
     expand=_broadcast,
 )
 
 
-# Borders
+# Padding
 
 _MODES = "constant|edge|maximum|minimum|reflect|symmetric"
 
 
 def _pairs(pad_width: Shape, ndim: int) -> list[tuple[int, int]]:
     if len(pad_width) != 2 * ndim:
-        raise ShapeError(f"pad_width has a pair for each of {ndim} axes, got {pad_width}")
+        raise ShapeError(f"pad_width needs a pair for each of {ndim} axes, got {pad_width}")
     if min(pad_width, default=0) < 0:
-        raise AttributeValueError(f"pad_width is not negative, got {shape_text(pad_width)}")
+        raise AttributeValueError(f"pad_width cannot be negative, got {shape_text(pad_width)}")
     return list(zip(pad_width[::2], pad_width[1::2]))
 
 
@@ -526,7 +528,7 @@ def _padded_shape(
     data: Shape, pad_width: Shape, mode: str, constant_value: float, reflect_type: str
 ) -> Shape:
     if mode != "constant" and 0 in data:
-        raise ShapeError(f"mode {mode} pads axes with elements, got {shape_text(data)}")
+        raise ShapeError(f"mode {mode} cannot pad an axis of size 0, got {shape_text(data)}")
     pairs = _pairs(pad_width, len(data))
     return tuple(size + low + high for size, (low, high) in zip(data, pairs))
 
@@ -549,7 +551,7 @@ def _pad_axes(
     constant_value: float,
     reflect_type: str,
 ) -> X:
-    """pad(x)  =>  _pad_axes(x under one more axis), or Concat of mirrored or extreme parts"""
+    """pad(x)  =>  _pad_axes(x with one more axis), or Concat of mirrored or extreme slices"""
     dims = g.type(data).dims
     pairs = _pairs(pad_width, len(dims))
     is_small = all(max(pair) < size for pair, size in zip(pairs, dims))
@@ -570,7 +572,7 @@ def _bordered(g: Builder[X], data: X, pairs: list[tuple[int, int]], mode: str, v
 
 
 def _axis_padded(g: Builder[X], x: X, axis: int, low: int, high: int, mode: str) -> X:
-    """One axis between mirror images, again and again, or between its largest or smallest."""
+    """One axis padded by repeated reflections, or by its maximum or minimum."""
     if mode in ("maximum", "minimum"):
         extreme = g.op(lookup(mode[:3]), x, at=f"extreme{axis}", axis=(axis,), keepdims=True)
         dims = g.type(x).dims
@@ -607,6 +609,6 @@ moving(
     f"pad_width:pairs! mode:{_MODES}=constant constant_value:double=0 reflect_type:string=even",
     _padded_shape,
     _pad,
-    "A border of one value, of the edge's, of a mirror image, or of an extreme.",
+    "Array padded by a constant, the edge, a reflection, or the maximum or minimum.",
     expand=_pad_axes,
 )
