@@ -223,7 +223,9 @@ def _diagonals() -> None:
         add("_npi_pad", (3, 4), pad_width=((1, 2), (0, 3)), mode=mode, constant_value=1.5)
     add("_npi_pad", (3,), pad_width=((4, 5),), mode="reflect")
     bad("_npi_pad", (3, 4), error=ShapeError, says="a pair for each", pad_width=((1, 1),))
-    bad("_npi_pad", (3,), error=AttributeValueError, says="is not negative", pad_width=((-1, 1),))
+    bad(
+        "_npi_pad", (3,), error=AttributeValueError, says="cannot be negative", pad_width=((-1, 1),)
+    )
 
 
 def joining() -> None:
