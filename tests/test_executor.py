@@ -159,7 +159,9 @@ def test_what_backward_refuses(net):
         executor.backward()
     with pytest.raises(mx.MXNetError, match="each of 1 outputs, got 0"):
         executor.backward([])
-    with pytest.raises(ValueError, match="grad_req of data is 'write', 'add' or 'null', got 'ad'"):
+    with pytest.raises(
+        ValueError, match="grad_req of data must be 'write', 'add' or 'null', got 'ad'"
+    ):
         net.simple_bind(mx.cpu(), grad_req="ad", data=(4, 4))
     with pytest.raises(ValueError, match="grad_req has 1 words for 5 arguments"):
         net.simple_bind(mx.cpu(), grad_req=["add"], data=(4, 4))

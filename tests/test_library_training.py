@@ -274,17 +274,17 @@ class TestLearned:
     def test_what_does_not_fit_is_refused(self, trainer):
         loaded, (x, y) = mx.library.load(f"{trainer}.so"), labelled(20)
         before = loaded.get("num_update")
-        with pytest.raises(MXNetError, match="nothing that is learned has this name"):
+        with pytest.raises(MXNetError, match="no state has this name"):
             loaded.get("weight")
-        with pytest.raises(MXNetError, match="nothing that is learned has this name"):
+        with pytest.raises(MXNetError, match="no state has this name"):
             loaded.set("weight", x)
-        with pytest.raises(ShapeError, match="state 'digits_conv0_bias' has shape"):
+        with pytest.raises(ShapeError, match="state 'digits_conv0_bias' must have shape"):
             loaded.set("digits_conv0_bias", np.zeros(9, np.float32))
-        with pytest.raises(DTypeError, match="state 'digits_conv0_bias' has type"):
+        with pytest.raises(DTypeError, match="state 'digits_conv0_bias' must have type"):
             loaded.set("digits_conv0_bias", np.zeros(6))
         with pytest.raises(ShapeError, match="input 'label'"):
             loaded.step(x, y[:3], learning_rate=0.1)
-        with pytest.raises(MXNetError, match="a finite number"):
+        with pytest.raises(MXNetError, match="rate must be finite"):
             loaded.step(x, y, learning_rate=float("nan"))
         with pytest.raises(MXNetError, match="compiled with --train"):
             loaded(x)
@@ -298,7 +298,7 @@ class TestLearned:
         loaded.step(x, y, learning_rate=0.1)
         before = [loaded.get(name) for name in loaded.states]
         for wrong in (4, -5, 1e9):
-            with pytest.raises(MXNetError, match="outside of what it counts: nothing was learned"):
+            with pytest.raises(MXNetError, match="out of range: weights and states did not change"):
                 loaded.step(np.full(5, wrong, np.float32), y, learning_rate=0.1)
         for name, array in zip(loaded.states, before):
             np.testing.assert_array_equal(loaded.get(name), array)
@@ -386,16 +386,16 @@ class TestHostileCalls:
             ({"context": None}, kinds.NULL, 0, "NULL"),
             ({"inputs": None}, kinds.NULL, 0, "NULL"),
             ({"outputs": None}, kinds.NULL, 0, "NULL"),
-            ({"x_bytes": 0}, kinds.SIZE, 0, "input 0, 'data', has 62720 bytes, no more"),
+            ({"x_bytes": 0}, kinds.SIZE, 0, "input 0, 'data', must have 62720 bytes"),
             ({"y_bytes": 2**64 - 1}, kinds.SIZE, 1, "input 1, 'label'"),
-            ({"loss_bytes": 79}, kinds.SIZE, 2, "output 0, 'loss', has 80 bytes"),
+            ({"loss_bytes": 79}, kinds.SIZE, 2, "output 0, 'loss', must have 80 bytes"),
             ({"y": 0}, kinds.NO_ARRAY, 1, "input 1"),
             ({"loss": 2}, kinds.MISALIGNED, 2, "output 0"),
             ({"workspace": 64}, 0, 0, ""),
             ({"room": ctypes.c_size_t(64)}, kinds.ROOM, 0, "the workspace"),
             ({"workspace": None}, kinds.ROOM, 0, "the workspace"),
-            ({"rate": float("nan")}, kinds.RATE, 0, "a finite number"),
-            ({"rate": float("-inf")}, kinds.RATE, 0, "a finite number"),
+            ({"rate": float("nan")}, kinds.RATE, 0, "the learning rate must be finite"),
+            ({"rate": float("-inf")}, kinds.RATE, 0, "the learning rate must be finite"),
         ],
     )
     def test_wrong_arguments_are_a_code(self, raw, given, kind, array, text):
@@ -421,7 +421,7 @@ class TestHostileCalls:
                 code = raw.access(what, name, data, wrong)
                 assert code & 255 == kinds.STATE_SIZE
                 said = raw.functions.trainer_error_text(code).decode()
-                assert "'digits_conv0_bias', has 24 bytes" in said
+                assert "'digits_conv0_bias', must have 24 bytes" in said
                 number = ctypes.c_size_t(code >> 8)
                 assert raw.functions.trainer_state_name(number) == name
         for number in (10**6, 2**63, 2**64 - 1):
@@ -435,9 +435,9 @@ class TestHostileCalls:
         code = raw.access("set", b"num_update", ctypes.c_void_p(data.ctypes.data + 1), 8)
         assert code & 255 == kinds.STATE_VALUE
         said = raw.functions.trainer_error_text(code).decode()
-        assert "'num_update', is 0 to 9007199254740992 (2**53)" in said
+        assert "'num_update', must be 0 to 9007199254740992 (2**53)" in said
         assert raw.learned() == before
-        with pytest.raises(MXNetError, match=r"'num_update', is 0 to 9007199254740992"):
+        with pytest.raises(MXNetError, match=r"'num_update', must be 0 to 9007199254740992"):
             mx.library.load(f"{trainer}.so").set("num_update", np.array(count, np.int64))
 
     @pytest.mark.parametrize("count", [0, 1, 2**53])
@@ -608,10 +608,10 @@ class TestRefusals:
         with pytest.raises(MXNetError, match="clip_global_norm"):
             bound.export_library(str(tmp_path), *batch)
         step = mx.train_step(made.net, made.loss, made.trainer)
-        with pytest.raises(ValueError, match="'inside' or in a 'file'"):
+        with pytest.raises(ValueError, match="'inside' or 'file'"):
             step.export_library(str(tmp_path), *batch, weights="outside")
         made.trainer._optimizer.begin_num_update = -1
-        with pytest.raises(MXNetError, match=r"num_update is 0 to .* got -1"):
+        with pytest.raises(MXNetError, match=r"num_update must be 0 to .* got -1"):
             step.export_library(str(tmp_path), *batch)
         made.trainer._optimizer.begin_num_update = 0
         next(iter(made.net.collect_params().values())).grad_req = "add"
@@ -636,7 +636,7 @@ class TestChance:
         loaded = mx.library.load(f"{dropping[1]}.so")
         before = loaded.get("random_state")
         for wrong in (before * 0, before & ~np.array([0, 0, 1, 0], np.uint64)):
-            with pytest.raises(MXNetError, match="of which the second is odd"):
+            with pytest.raises(MXNetError, match="two 128-bit numbers, the second odd"):
                 loaded.set("random_state", wrong)
         assert (loaded.get("random_state") == before).all()
 

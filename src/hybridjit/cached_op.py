@@ -1,8 +1,8 @@
 """``nd.CachedOp``: a Symbol as a function of arrays, compiled like a hybridized block.
 
-In: a Symbol, and MXNet's flags. Out: a callable over arrays for all of its variables, in the order
-of ``list_inputs()``. What operators read as weights is packed into the code's layout once, and
-again when it was written; other arrays in its place mean other code.
+Input: a Symbol, and MXNet's flags. Output: a callable that takes arrays for all variables, in the
+order of ``list_inputs()``. Operands that operators use as weights are packed once, and again after
+they are written. Replacing such an array by another one compiles again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .sym import Symbol
 if TYPE_CHECKING:
     from . import executor
     from .gluon import hybrid
-else:  # with the first CachedOp: the compiler comes with each of them
+else:  # imported with the first CachedOp: both import the compiler
     executor = Late(".executor", __package__)
     hybrid = Late(".gluon.hybrid", __package__)
 
@@ -32,7 +32,7 @@ Out = TypeVar("Out", NDArray, Sequence[NDArray])
 
 
 class CachedOp:
-    """``op(*arrays)``: an NDArray, or a list of them when the Symbol has several outputs."""
+    """``op(*arrays)``: returns an NDArray, or a list of them if the Symbol has several outputs."""
 
     def __init__(
         self, sym: Symbol, flags: Iterable[tuple[str, object]] = (), **kwargs: object
@@ -46,18 +46,18 @@ class CachedOp:
                     f"Cannot find argument '{name}', Possible Arguments: {', '.join(_FLAGS)}"
                 )
         if not sym.list_inputs():
-            raise MXNetError(f"CachedOp: {sym!r} has no variables, so no arrays to take")
+            raise MXNetError(f"CachedOp: {sym!r} has no variables, so it takes no arrays")
         self._symbol = sym
         self._flags = {name: given.get(name) in (True, "True", "1", 1) for name in _FLAGS[:2]}
         self._names = sym.list_inputs()
         self._learned = frozenset(sort_variables(sym.outputs, ()).missing)
-        # One pair, replaced as a whole: calls from other threads see the old or the new one.
+        # One pair, replaced by one assignment: other threads see either the old or the new pair.
         self._latest = self._graph_with({})
 
     def __call__(self, *args: NDArray, **kwargs: Any) -> NDArray | list[NDArray]:
-        """The outputs for these arrays, or ``out`` with the outputs written there.
+        """Compute the outputs for these arrays; write them to ``out`` if it is given.
 
-        Raises MXNetError for another number of arrays and for such as do not fit.
+        Raises MXNetError for a wrong number of arrays, and for arrays that do not fit.
         """
         out = kwargs.pop("out", None)
         if kwargs:

@@ -1,10 +1,10 @@
-"""Executor: a Symbol bound to arrays, compiled once and run forward as often as wanted.
+"""Executor: a Symbol bound to arrays, compiled once for any number of runs.
 
-In: a Symbol and NDArrays for its arguments and auxiliary states. Out: NDArrays. What operators
-read as weights stays bound to the code; everything else is read anew at every call. Gradients go
-into the arrays that were bound for them. Compiled code reads dense arrays: with a sparse argument
-the graph runs operator by operator, on the stored values where an operator can, and with a sparse
-gradient alone its training does.
+Input: a Symbol, and NDArrays for its arguments and auxiliary states. Output: NDArrays. Operands
+that operators use as weights stay bound to the code; all others are read at every call. Gradients
+are written into the arrays bound for them. Compiled code reads dense arrays: with a sparse argument
+the graph is interpreted operator by operator, on the stored values for operators that support it.
+With a sparse gradient only training is interpreted.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]
 
 
-# By the node of a symbol's first output. Programs bind one symbol again and again.
+# Key: node of a symbol's first output. Programs bind the same symbol repeatedly.
 _LATEST: weakref.WeakKeyDictionary[Node, weakref.ref[Executor]] = weakref.WeakKeyDictionary()
 
 
 class Executor:
-    """A Symbol and the arrays that it reads. ``forward`` reads what they hold at that moment.
+    """A Symbol and the arrays that it reads. ``forward`` reads their current contents.
 
-    ``outputs`` are the same arrays from call to call, and hold what the latest one computed.
-    ``grads`` are the arrays for gradients, and ``requests`` what becomes of them, by argument.
+    ``outputs`` are the same arrays in every call and hold the results of the latest one.
+    ``grads`` are the gradient arrays and ``requests`` the ``grad_req`` values, by argument.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Executor:
         GRADIENTS.add(self)
 
     def _graph_of(self, other: Executor | None) -> CachedGraph | None:
-        """The graph of another executor, with all that was compiled for it.
+        """The graph of another executor, with its compiled code.
 
-        None where it is of another symbol or reads other parameters.
+        None if its symbol or its parameters differ.
         """
         if other is None or other._symbol.outputs != self._symbol.outputs:
             return None
@@ -112,11 +112,11 @@ class Executor:
         return None
 
     def _held(self) -> Iterator[np.ndarray]:
-        """The memory of its gradients."""
+        """Memory of the gradients."""
         return (grad._data for grad in self.grad_dict.values() if grad is not None)
 
     def _empty_outputs(self) -> list[NDArray]:
-        """Arrays for the outputs whose shapes are known."""
+        """Arrays for the outputs with known shapes."""
         outputs = self._symbol.outputs
         shown = [self._types[output.node][output.index] for output in outputs]
         stypes: Sequence[str] = ["default"] * len(outputs)
@@ -128,16 +128,16 @@ class Executor:
             if t.is_known
         ]
 
-    # ---- its arrays -----------------------------------------------------------------------------
+    # ---- arrays ---------------------------------------------------------------------------------
 
     @property
     def arg_arrays(self) -> list[NDArray]:
-        """The arrays of the arguments, in their order."""
+        """The arrays of the arguments, in order."""
         return list(self.arg_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
-        """The arrays of the auxiliary states, in their order."""
+        """The arrays of the auxiliary states, in order."""
         return list(self.aux_dict.values())
 
     @property
@@ -147,7 +147,7 @@ class Executor:
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
-        """The gradients in the order of the arguments, None where none is computed."""
+        """The gradients in the order of the arguments; None for arguments without one."""
         return list(self.grad_dict.values())
 
     @together_written
@@ -157,7 +157,7 @@ class Executor:
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy arrays in by name. Raises ValueError for a name that is not there."""
+        """Copy arrays by name. Raises ValueError for an unknown name."""
         _copy_in(arg_params, self.arg_dict, "arguments", allow_extra_params)
         _copy_in(aux_params or {}, self.aux_dict, "auxiliary states", allow_extra_params)
 
@@ -165,9 +165,9 @@ class Executor:
 
     @restoring(autograd.FLAGS)
     def forward(self, is_train: bool = False, **kwargs: object) -> list[NDArray]:
-        """The outputs, after ``kwargs`` were copied into the arguments of those names.
+        """Copy ``kwargs`` into the arguments of the same names, and compute the outputs.
 
-        Raises TypeError for a name that is no argument, ValueError for another shape and for what
+        Raises TypeError for an unknown argument, ValueError for another shape and for a value that
         is not an array.
         """
         for name, given in kwargs.items():
@@ -183,7 +183,7 @@ class Executor:
         return self.outputs
 
     def _wanted(self) -> dict[str, NDArray]:
-        """The gradients that are computed, by argument."""
+        """The gradients to compute, by argument."""
         return {
             name: grad
             for name, grad in self.grad_dict.items()
@@ -191,7 +191,7 @@ class Executor:
         }
 
     def _record(self, is_train: bool) -> list[NDArray]:
-        """The outputs, on a tape of this executor's own: the caller's arrays stay what they are."""
+        """Outputs, recorded on a separate tape: the caller's arrays are not marked."""
         named = {name: alias(array) for name, array in self._arrays.items()}
         for name, grad in self._wanted().items():
             autograd.mark_variables(named[name], grad, self._requests[name])
@@ -203,7 +203,7 @@ class Executor:
         return self._recorded
 
     def _keep(self, results: list[NDArray]) -> None:
-        """Write the results into the outputs: programs look at those that they got once."""
+        """Write the results into the outputs, because programs keep references to those arrays."""
         if [out.shape for out in self.outputs] != [result.shape for result in results]:
             self.outputs = results
             return
@@ -228,7 +228,7 @@ class Executor:
         return self.interpreted()
 
     def interpreted(self) -> list[NDArray]:
-        """The outputs, computed operator by operator: for a graph that runs only once."""
+        """The outputs, computed operator by operator: for a graph that runs once."""
         return self._interpret(self._arrays)
 
     def _interpret(self, named: Mapping[str, NDArray]) -> list[NDArray]:
@@ -237,12 +237,12 @@ class Executor:
 
     @restoring(autograd.FLAGS)
     def backward(self, out_grads: Heads = None, is_train: bool = True) -> None:
-        """Compute the gradients of what the latest ``forward`` computed, in its mode.
+        """Compute the gradients of the latest ``forward``, in its mode.
 
-        Without any ``forward`` one runs now, in training mode with ``is_train``.
-        ``out_grads`` has an array for each output, alone, as a list or by output name; without it
-        every output is a loss, which knows its own gradient. Raises MXNetError where one is not.
-        Arrays of another element type than their outputs are cast.
+        If ``forward`` was never called, it runs now; ``is_train`` selects its mode.
+        ``out_grads`` is an array per output: a single one, a list, or a mapping by output name.
+        Without it every output must be a loss with its own gradient, otherwise MXNetError is
+        raised. Arrays are cast to the element types of their outputs.
         """
         if not self._wanted():
             return
@@ -259,9 +259,9 @@ class Executor:
     def set_monitor_callback(
         self, callback: Callable[..., object], monitor_all: bool = False
     ) -> None:
-        """Call ``callback(tensor_name, array)`` for every operator's results.
+        """Call ``callback(tensor_name, array)`` for the results of every operator.
 
-        With ``monitor_all`` for variables and operands too. Nothing is compiled from then on.
+        With ``monitor_all`` also for variables and operands. Disables compilation from now on.
         """
 
         def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
@@ -274,21 +274,21 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
     ) -> Executor:
-        """An Executor for other input shapes, over the same memory as far as it reaches.
+        """Make an Executor for other input shapes that shares memory as far as sizes permit.
 
-        Both have the code that either compiles, as long as their parameters are the same arrays.
-        Raises MXNetError when an argument that is not in ``kwargs`` changes its shape, unless
-        ``partial_shaping``, and when one grows, unless ``allow_up_sizing``.
+        Both share their compiled code, as long as their parameters are the same arrays.
+        Raises MXNetError if an argument outside of ``kwargs`` changes its shape, unless
+        ``partial_shaping``, and if one grows, unless ``allow_up_sizing``.
         """
         shapes, _, states = self._symbol.infer_shape(**kwargs)
         if shapes is None:
-            raise MXNetError(f"the shapes {kwargs} do not decide those of all arguments")
+            raise MXNetError(f"the shapes {kwargs} do not determine the shapes of all arguments")
         new = {}
         for (name, values), shape in zip(self._arrays.items(), [*shapes, *states]):
             if values.shape != shape and name not in kwargs and not partial_shaping:
                 raise MXNetError(
-                    f"reshape: {name} of shape {values.shape} becomes {shape} and is not named: "
-                    "pass partial_shaping=True if that is meant"
+                    f"reshape: {name} of shape {values.shape} becomes {shape} and is not among the "
+                    "given shapes: pass partial_shaping=True to permit it"
                 )
             new[name] = _resized(values, shape, name, allow_up_sizing)
         args = {name: new[name] for name in self.arg_dict}
@@ -307,34 +307,35 @@ class Executor:
     # ---- text -----------------------------------------------------------------------------------
 
     def debug_str(self) -> str:
-        """The graph, node by node."""
+        """Description of the graph, node by node."""
         return self._symbol.debug_str()
 
     def get_optimized_symbol(self) -> Symbol:
-        """The Symbol itself: what the compiler makes of it is shown by ``hybridjit dump``."""
+        """The Symbol itself; ``hybridjit dump`` shows the optimized graph."""
         return self._symbol
 
 
 def _latest(symbol: Symbol) -> Executor | None:
-    """The executor that was made last of a symbol that begins with the same output."""
+    """The latest executor of a symbol with the same first output."""
     found = _LATEST.get(symbol.outputs[0].node)
     return None if found is None else found()
 
 
 def _draws(symbol: Symbol) -> bool:
-    """Whether two calls of a graph in prediction mode may differ."""
+    """Whether results of a graph in prediction mode may differ from call to call."""
     uses = ((node.op, node.attrs) for node in topological(symbol.outputs))
     return any(op is not None and op.in_mode(attrs, False).is_random for op, attrs in uses)
 
 
 def _beginning(old: NDArray, new: NDArray) -> NDArray:
-    """The beginning of the memory of ``old`` in the shape of ``new``, or, if too small, ``new``."""
+    """The start of the memory of ``old`` in the shape of ``new``; ``new`` if ``old`` is too
+    small."""
     is_alike = (old.dtype, old.stype) == (new.dtype, new.stype)
     return _resized(old, new.shape, "", True) if is_alike else new
 
 
 def _resized(values: NDArray, shape: tuple[int, ...], name: str, may_grow: bool) -> NDArray:
-    """``values`` itself, the beginning of its memory in ``shape``, or, larger, a new array."""
+    """``values``, the start of its memory in ``shape``, or a new array if ``shape`` is larger."""
     if values.shape == shape:
         return values
     if values.stype != "default":
@@ -358,9 +359,9 @@ def bind(
     args_grad: Arrays | None = None,
     grad_req: Requests = "write",
 ) -> Executor:
-    """An Executor over these arrays, with gradients into those of ``args_grad``.
+    """Make an Executor for these arrays, with gradients written to those of ``args_grad``.
 
-    Raises ValueError when an array is missing, or for a ``grad_req`` that is none.
+    Raises ValueError if an array is missing or ``grad_req`` has an unknown value.
     """
     names = symbol.list_arguments()
     given = args_grad or {}
@@ -377,9 +378,9 @@ def bind(
 
 
 def requests_by_name(names: Sequence[str], given: Requests) -> dict[str, str]:
-    """What becomes of each argument's gradient: "write", "add" or "null", which is what is missing.
+    """``grad_req`` of each argument: "write", "add" or "null", the default of absent names.
 
-    Raises ValueError for another word, or a list of another length.
+    Raises ValueError for another word, or for a list of another length.
     """
     if isinstance(given, str):
         found = dict.fromkeys(names, given)
@@ -391,7 +392,7 @@ def requests_by_name(names: Sequence[str], given: Requests) -> dict[str, str]:
         found = dict(zip(names, given))
     for name, word in found.items():
         if word not in REQUESTS:
-            raise ValueError(f"grad_req of {name} is 'write', 'add' or 'null', got {word!r}")
+            raise ValueError(f"grad_req of {name} must be 'write', 'add' or 'null', got {word!r}")
     return found
 
 
@@ -413,13 +414,14 @@ def simple_bind(
     grad_req: Requests = "write",
     groups: Mapping[str, Context] | None = None,
 ) -> Executor:
-    """An Executor over new arrays of zeros, gradients too.
+    """Make an Executor with new arrays and gradients of zeros.
 
-    A variable whose ``ctx_group`` is in ``groups`` is on that context. Raises RuntimeError when a
-    shape stays unknown.
+    A variable whose ``ctx_group`` is in ``groups`` is on that context. Raises RuntimeError if the
+    shape of a variable cannot be inferred.
 
-    Other values than tuples and lists in ``shapes`` are passed over: MXNet's programs leave options
-    there. Arrays are stored as ``stype_dict`` or their variables say, gradients as MXNet infers.
+    Entries of ``shapes`` that are not tuples or lists are ignored, because programs for MXNet pass
+    options there. ``stype_dict`` or the variables decide how arrays are stored; storage types of
+    gradients are inferred as in MXNet.
     """
     stypes = declared_stypes(symbol, stype_dict)
     dtypes = {name: np.dtype(dtype) for name, dtype in (type_dict or {}).items()}
@@ -454,7 +456,7 @@ def simple_bind(
 def gradient_stypes(
     symbol: Symbol, types: NodeTypes, stypes: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Storage types of the gradients, as MXNet infers them, where one may not be dense."""
+    """Storage types of the gradients, inferred as in MXNet; empty if all are dense."""
     if not stypes and not _makes_sparse(symbol.outputs):
         return {}
     return sparse_arrays().StorageTypes(symbol.outputs, types, stypes).gradients()
@@ -474,14 +476,14 @@ def types_of(arrays: Mapping[str, NDArray]) -> dict[str, TensorType]:
 
 
 def holding(name: str, values: NDArray) -> Parameter:
-    """A parameter that is this very array."""
+    """A parameter whose data is this array, without a copy."""
     param = Parameter(name, "null", values.shape, values.dtype)
     param.hold([values])
     return param
 
 
 def _on(ctx: Context, values: NDArray) -> NDArray:
-    """The same memory on ``ctx``: all contexts are the host's."""
+    """An array of the same memory on ``ctx``: all contexts are host memory."""
     return values if values.context == ctx else NDArray(values._data, ctx, values._storage)
 
 

@@ -1,7 +1,7 @@
-"""A ``train_step`` as plain data, of which a C library is made: see :mod:`..library.training`.
+"""A ``train_step`` as plain data, the input of :mod:`..library.training`.
 
-In: a step and arrays as it is called with. Out: its graph, the values that are trained, and the
-rule by which each follows its gradient. Nothing is trained.
+Input: a step, and arrays of the types of its calls. Output: its graph, the trained values, and the
+update rule of each. This module does not train.
 """
 
 from __future__ import annotations
@@ -34,22 +34,24 @@ if TYPE_CHECKING:
 def training_of(
     step: TrainStep, args: Sequence[NDArray], input_names: Sequence[str] | None = None
 ) -> Training:
-    """The step for arrays like these, from the values that the parameters have now.
+    """The step for arrays of these types, starting from the current values of the parameters.
 
-    ``input_names`` are what callers call them by; what the graph calls them, unless given.
-    Raises MXNetError for what a library cannot do: global norms, gradients that are added up,
-    optimizers without a kernel.
+    ``input_names`` are the names for callers, by default those of the graph.
+    Raises MXNetError for features without library support: global gradient norms, gradients with
+    ``grad_req`` "add", optimizers without a kernel.
     """
     step._check_arguments(args)
     if step._bound is not None:
-        raise MXNetError("a library does not bound gradients together: leave clip_global_norm out")
+        raise MXNetError("a library has no global gradient norm: omit clip_global_norm")
     cached = step._block._build(args)
     graph = cached.graph
     named = graph._named(args)
     with recording_as(True, True):
         wanted = leading_variables(named)
     if not wanted:
-        raise MXNetError("a library that trains has to have something to train")
+        raise MXNetError(
+            "a library that trains needs a parameter with a gradient, and the network has none"
+        )
     variables = {name: named[name] for name in named if name not in graph.input_names}
     updates = _Updates(step, graph.params, wanted, args[0].shape[0])
     outputs = len(cached.trace.outputs)
@@ -70,9 +72,9 @@ def training_of(
 
 
 class _Updates:
-    """What the trainer does to every weight.
+    """The updates of all weights by the trainer.
 
-    states  the optimizer's, by name: the weight's and the operator's for it
+    states: arrays of the optimizer by name: a weight's name and the operator's name for the state
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class _Updates:
         trainer = step._trainer
         trainer._prepare()
         if trainer._kvstore is not None:
-            raise MXNetError("a library is one process: a trainer for it has no kvstore")
+            raise MXNetError("a library is one process: its trainer must not have a kvstore")
         self._names = {id(param): name for name, param in params.items()}
         self._indices = [i for i, p in enumerate(trainer._params) if p.grad_req != "null"]
         self._params = [trainer._params[i] for i in self._indices]
@@ -99,13 +101,15 @@ class _Updates:
         for param in self._params:
             if self._names.get(id(param)) not in wanted:
                 raise MXNetError(
-                    f"the trainer updates '{param.name}', which the network does not read: leave "
-                    "it out"
+                    f"the trainer updates '{param.name}', which the network does not read: remove "
+                    "it "
+                    "from the trainer"
                 )
             if param.grad_req != "write":
                 raise MXNetError(
-                    f"a library writes gradients anew, '{param.name}' has grad_req "
-                    f"'{param.grad_req}'"
+                    f"a library overwrites gradients: '{param.name}' has grad_req "
+                    f"'{param.grad_req}', "
+                    "and needs 'write'"
                 )
 
     def _uses(self) -> tuple[list[Use], Told]:
@@ -150,15 +154,17 @@ class _Updates:
         counts = self._optimizer._index_update_count
         found = {counts.get(i, self._optimizer.begin_num_update) for i in self._indices}
         if len(found) > 1:
-            raise MXNetError(f"all weights of a library were updated as often, got {found}")
+            raise MXNetError(
+                f"all weights of a library must have the same number of updates, got {found}"
+            )
         if not 0 <= (count := found.pop()) <= MAX_COUNT:
-            raise MXNetError(f"num_update is 0 to {MAX_COUNT} (2**53), got {count}")
+            raise MXNetError(f"num_update must be 0 to {MAX_COUNT} (2**53), got {count}")
         return count
 
 
 @contextmanager
 def _scaled(optimizer: Optimizer, scale: float) -> Iterator[None]:
-    """The optimizer with this scale of gradients, and as it was afterwards."""
+    """Set this scale of gradients for the duration of the context."""
     before = optimizer.rescale_grad
     optimizer.rescale_grad = scale
     try:
@@ -172,7 +178,7 @@ def _together(
 ) -> dict[str, np.ndarray]:
     both = [name for name in states if name in variables]
     if both:
-        raise MXNetError(f"parameters are called as the optimizer's states: {', '.join(both)}")
+        raise MXNetError(f"parameters have names of optimizer states: {', '.join(both)}")
     return {**variables, **states}
 
 

@@ -1,9 +1,9 @@
 """``train_step``: a network, its loss and a trainer as one function of a batch.
 
-In: a hybrid network, a loss, a :class:`.trainer.Trainer`. Out: a callable that does what the loop
-of ``record``, ``backward`` and ``trainer.step`` does, with the same numbers. Network and loss are
-one graph; its forward and its backward executable run on memory that stays where it is from step to
-step, without a tape, and gradients are written where parameters keep them.
+Input: a hybrid network, a loss and a :class:`.trainer.Trainer`. Output: a callable with the same
+numerical results as a loop of ``record``, ``backward`` and ``trainer.step``. Network and loss are
+one graph. Its forward and its backward executable use fixed memory and no tape, and write gradients
+into the gradient arrays of the parameters.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def train_step(
     clip_global_norm: float | None = None,
     ignore_stale_grad: bool = False,
 ) -> TrainStep:
-    """A function ``step(*inputs, *labels)`` that trains ``net`` on one batch and returns the loss.
+    """Make a function ``step(*inputs, *labels)`` that trains on one batch and returns the loss.
 
-    It has the same numbers as this loop and is faster, mostly for small networks:
+    Results equal those of this loop. A step is faster, mostly for small networks:
 
         with autograd.record():
             value = loss(net(*inputs), *labels)
@@ -76,14 +76,14 @@ def train_step(
         Bound of the 2-norm of all gradients together, before they are divided by the batch size;
         see ``gluon.utils.clip_global_norm``.
     ignore_stale_grad : bool
-        Passed on to ``Trainer.step``.
+        Passed to ``Trainer.step``.
 
     Raises
     ------
     TypeError
-        If ``net`` or ``loss`` is not a hybrid block, or ``trainer`` not a Trainer.
+        If ``net`` or ``loss`` is not a hybrid block, or ``trainer`` is not a Trainer.
     ValueError
-        For blocks with hooks, and a trainer on several contexts or with a loss scaler.
+        If a block has hooks, or the trainer has several contexts or a loss scaler.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class _Joined(HybridBlock):
         self._labels = labels
 
     def forget(self) -> None:
-        """Trace again at the next call, with the network's own flags."""
+        """Discard the trace, and copy the flags of the network for the next one."""
         self._clear_cached_op()
         self._flags = dict(self.net._flags)
 
@@ -118,10 +118,10 @@ class _Joined(HybridBlock):
 
 
 class TrainStep:
-    """A step of training as :func:`train_step` makes it.
+    """Training step: the result of :func:`train_step`.
 
-    The network is traced at the first call; call :meth:`reset` when its code or its children change
-    later. Parameters, ``grad_req``, rates and states may change at any time.
+    The first call traces the network; call :meth:`reset` after changes of its code or children.
+    Parameters, ``grad_req``, learning rates and optimizer states may change at any time.
     """
 
     def __init__(
@@ -135,7 +135,9 @@ class TrainStep:
     ) -> None:
         _check_parts(net, loss, trainer)
         if labels < 0:
-            raise ValueError(f"labels is how many arguments go to the loss, got {labels}")
+            raise ValueError(
+                f"labels is the number of arguments for the loss, at least 0; got {labels}"
+            )
         self._block = _Joined(net, loss, labels)
         self._least = labels + 1
         self._trainer = trainer
@@ -144,19 +146,19 @@ class TrainStep:
         self.reset()
 
     def reset(self) -> None:
-        """Trace the network again at the next call."""
+        """Discard the trace and the compiled code; the next call makes new ones."""
         self._block.forget()
         net, size = self._block.net, self._block._flags.get("cache_size")
         self._limit = Limit(f"train_step of {net.name}", size)  # type: ignore[arg-type]
         self._ready: dict[object, _Ready] = {}
 
     def __call__(self, *args: NDArray, batch_size: float | None = None) -> Nested:
-        """The loss for this batch, after the parameters were updated.
+        """Update the parameters with this batch, and return its loss.
 
-        ``batch_size``, what gradients are divided by, is the length of the first argument unless it
-        is given. Raises TypeError for arguments that are no arrays or too few, MXNetError under
-        ``autograd.record``, for arguments that are variables, where nothing has a gradient and
-        where the operators do not take these arrays, UserWarning as :meth:`.Trainer.step`.
+        Gradients are divided by ``batch_size``, by default the length of the first argument.
+        Raises TypeError if an argument is not an NDArray or too few are given; MXNetError under
+        ``autograd.record``, if an argument is a variable, if no parameter has a gradient, or if
+        operators reject the arrays; UserWarning as :meth:`.Trainer.step`.
         """
         try:
             self._check_arguments(args)
@@ -173,7 +175,8 @@ class TrainStep:
     def _update(self, ready: _Ready, size: float) -> None:
         """Write the new states of layers, and update the parameters.
 
-        As a whole, but where the store waits for other processes: no lock is held meanwhile.
+        All writes are one unit for other threads, except with a distributed store: no lock is
+        held while it waits for other processes.
         """
         self._trainer._prepare()
         if self._trainer._is_distributed:
@@ -201,19 +204,20 @@ class TrainStep:
         weights: str = "inside",
         input_names: Sequence[str] | None = None,
     ) -> list[str]:
-        """Write the step for arrays like these as a C library; returns the paths of its files.
+        """Write the step for arrays of these types as a C library; return the paths of its files.
 
-        ``NAME.h`` declares ``NAME_step``: forward, loss, backward and update as a call does them,
-        with the same bits, from the values and states that are there now. ``target`` names CPUs,
-        separated by commas (this one); with ``threads`` contexts may have several; ``weights`` are
-        "inside" or in a "file". Nothing is trained. Raises as a call does, MXNetError for what a
-        library cannot do (an operator or an optimizer without a kernel, gradients that are bounded
-        together) and for files that cannot be written, ValueError for other words.
+        ``NAME.h`` declares ``NAME_step``: forward, loss, backward and update, with the bits of
+        a call, starting from the current values and states. ``target`` names CPUs, separated by
+        commas (default: this CPU). ``threads`` lets contexts have several threads. ``weights`` is
+        "inside" (in the object) or "file" (separate file). This method does not train. Raises the
+        exceptions of a call; MXNetError for features without library support (an operator or an
+        optimizer without a kernel, a global gradient norm) and for files that cannot be written;
+        ValueError for another value of ``weights``.
         """
         from ..library.files import export_training  # noqa: PLC0415 (see tests/test_layers.py)
 
         if weights not in ("inside", "file"):
-            raise ValueError(f"weights are 'inside' or in a 'file', got {weights!r}")
+            raise ValueError(f"weights is 'inside' or 'file', got {weights!r}")
         training = training_of(self, args, input_names)
         return export_training(training, folder, name, target, threads, weights == "file")
 
@@ -226,19 +230,19 @@ class TrainStep:
             raise TypeError(f"a step takes at least {self._least} arrays, got {len(args)}")
         for number, array in enumerate(args):
             if not isinstance(array, NDArray):
-                raise TypeError(f"a step takes NDArrays, argument {number} is {type(array)}")
+                raise TypeError(f"a step takes NDArrays; argument {number} is {type(array)}")
             if array._entry is not None:
                 raise MXNetError(
-                    f"a step has gradients of parameters alone, and argument {number} is a variable"
-                    " or was recorded: detach() it, or write the loop"
+                    f"a step computes gradients of parameters only, and argument {number} is a"
+                    " variable or was recorded: detach() it, or write the loop"
                 )
         if FLAGS.recording:
-            raise MXNetError("a step records by itself: call it outside of autograd.record()")
+            raise MXNetError("a step records internally: call it outside of autograd.record()")
 
-    # ---- what is ready ------------------------------------------------------------------------
+    # ---- prepared executables -----------------------------------------------------------------
 
     def _ready_for(self, args: Sequence[NDArray]) -> _Ready:
-        """What runs these types: taken out, so that no other call runs on the same memory."""
+        """Take the prepared step for these types out of the cache: calls never share memory."""
         key = (*(type_of(array._data) for array in args), config.fingerprint())
         ready = self._ready.pop(key, None)
         if ready is None or not ready.fits():
@@ -257,20 +261,19 @@ class TrainStep:
         with recording_as(True, True):
             wanted = leading_variables(named)
             if not wanted:
-                raise MXNetError(
-                    "a step has nothing to train: no parameter of the network has a gradient"
-                )
+                raise MXNetError("a step needs a parameter with a gradient: the network has none")
             if cached.graph.by_rows:
                 raise MXNetError(
-                    "a step computes dense gradients, and a parameter's are row_sparse: leave out "
-                    "sparse_grad and grad_stype, or write the loop"
+                    "a step computes dense gradients, and a parameter has a row_sparse gradient: "
+                    "omit"
+                    " sparse_grad and grad_stype, or write the loop"
                 )
             trained = cached.graph.training.compiled_for(named, wanted)
         return _Ready(key, trained, named, cached.graph, cached.trace.out_format)
 
 
 class _Ready:
-    """Forward and backward of one signature, on memory that stays where it is."""
+    """Forward and backward executable of one signature, with fixed memory."""
 
     def __init__(
         self,
@@ -298,7 +301,7 @@ class _Ready:
         self._connect(trained, named)
 
     def _connect(self, trained: Trained, named: Mapping[str, NDArray]) -> None:
-        """Make all memory of a step, and tell the kernels where it is."""
+        """Allocate the memory of a step, and connect the executables to it."""
         joint, parts, back = trained.joint, trained.parts, trained.backward
         assert back is not None
         fixed = {name: array._data for name, array in named.items()}
@@ -335,7 +338,7 @@ class _Ready:
         ]
 
     def _target(self, name: str) -> np.ndarray:
-        """Where a gradient is written: in its place, or beside it where it is added."""
+        """Array that backward writes: the gradient, or a buffer to add to it for grad_req "add"."""
         leaf = self._leaves[name]
         if leaf.request == "write":
             return leaf.grad._data
@@ -344,7 +347,7 @@ class _Ready:
         return aside
 
     def fits(self) -> bool:
-        """Whether parameters and gradients are where they were."""
+        """Whether parameters and gradients still use the connected memory."""
         if self._is_plain:
             same = all(map(is_, map(_DATA, self._given), self._arrays))
         else:
@@ -353,7 +356,7 @@ class _Ready:
         return same and self._places.unmoved() is not None
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses; every gradient is written. :meth:`put_states` comes after it."""
+        """Compute the losses, and write every gradient. Call :meth:`put_states` afterwards."""
         put_ones(self._fixed)
         held = self._places.memory()
         losses = [np.empty(*kind) for kind in self._types]
@@ -371,7 +374,7 @@ class _Ready:
         return losses
 
     def _store(self, written: Iterable[Storage]) -> None:
-        """What a tape does in the end: gradients are there, and fresh."""
+        """Finish the gradients as a tape does: add buffers, zero the unreached, mark as fresh."""
         for leaf, d in self._added:
             leaf.grad._write(leaf.grad._data + d)
         for leaf in self._unreached:
@@ -383,13 +386,13 @@ class _Ready:
             leaf.fresh = True
 
     def put_states(self) -> None:
-        """Write the states of layers after the latest run, such as moving statistics."""
+        """Write the layer states of the latest run, such as moving statistics."""
         for state, new in zip(self._states, self._new_states):
             state._write(new)
 
 
 class _Run:
-    """An executable with an instance of its own, connected to arrays of which some move."""
+    """Executable with a private instance, connected to fixed and to replaceable arrays."""
 
     def __init__(
         self,
@@ -403,15 +406,15 @@ class _Run:
         self._instance = Instance(executable, executable.binding, executable.thread_count)
 
     def put_input(self, number: int, array: np.ndarray) -> None:
-        """Read this array from now on."""
+        """Read input ``number`` from this array in the next calls."""
         self._inputs[number] = array
 
     def put_output(self, number: int, array: np.ndarray) -> None:
-        """Write this array from now on."""
+        """Write output ``number`` to this array in the next calls."""
         self._outputs[number] = array
 
     def require_apart(self) -> None:
-        """Raises MXNetError where an array that is written shares memory with another."""
+        """Raise MXNetError if a written array shares memory with another array."""
         self.executable.results.arrays(self._inputs, self._outputs)
 
     def __call__(self, stages: Sequence[Stage] = ()) -> None:
@@ -428,17 +431,17 @@ class _Run:
 def _check_parts(net: object, loss: object, trainer: object) -> None:
     for what, block in (("net", net), ("loss", loss)):
         if not isinstance(block, HybridBlock):
-            raise TypeError(f"{what} of a train_step is a HybridBlock, got {type(block)}")
+            raise TypeError(f"{what} of a train_step must be a HybridBlock, got {type(block)}")
         if block._forward_hooks or block._forward_pre_hooks or block._monitor is not None:
             raise ValueError(
-                f"{what} has hooks, which a train_step would call when it traces alone: detach "
+                f"{what} has hooks, which a train_step would call only while it traces: detach "
                 "them, or write the loop"
             )
     if not isinstance(trainer, Trainer):
-        raise TypeError(f"trainer of a train_step is a gluon.Trainer, got {type(trainer)}")
+        raise TypeError(f"trainer of a train_step must be a gluon.Trainer, got {type(trainer)}")
     if len(trainer._contexts) > 1:
         raise ValueError(
-            f"a train_step trains on one context, the trainer's parameters are on "
+            f"a train_step trains on one context; the parameters of the trainer are on "
             f"{len(trainer._contexts)}"
         )
     if getattr(trainer, "_amp_loss_scaler", None) is not None:

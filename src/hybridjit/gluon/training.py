@@ -1,8 +1,8 @@
-"""A traced graph under ``autograd.record``: compiled forward and backward, one step on the tape.
+"""Training of a traced graph under ``autograd.record``: one compiled step on the tape.
 
-In: a graph and an array for every variable. Out: the outputs, recorded. Variables that stand on
-the tape get gradients; all of them are inputs of the compiled code, so that they may change with
-every call.
+Input: a graph and an array for every variable. Output: the recorded outputs. Variables on the tape
+get gradients. Every variable is an input of the compiled code, so that all of them may change from
+call to call.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NO_LOSS = (
 
 
 def head_gradients(outputs: Sequence[Output], given: Heads) -> list[NDArray | None]:
-    """What a graph's way back starts from, for each output; None where nothing is asked for.
+    """Output gradients with which backward of a graph starts; None for outputs without one.
 
-    ``given`` has an array for each output, alone, as a list or by output name; what a list has
-    beyond them is left alone. Raises MXNetError where it has fewer, or where it is None and an
-    output is no loss but leads back to a variable.
+    ``given``: one array per output, as a single array, a list or a mapping by output name;
+    surplus elements of a list are ignored. Raises MXNetError if elements are missing, or if
+    ``given`` is None and an output that depends on a variable is not a loss.
     """
     used = _lead_back(outputs)
     if given is None:
@@ -69,7 +69,7 @@ def head_gradients(outputs: Sequence[Output], given: Heads) -> list[NDArray | No
 
 
 def require_gradients(outputs: Sequence[Output], wanted: Collection[str]) -> None:
-    """Raises NoGradientError for an operator between these variables and outputs that has none."""
+    """Raise NoGradientError if an operator between these variables and outputs lacks a gradient."""
     above: set[Node] = set()
     for node in topological(outputs):
         if any(x.node in above for x in node.inputs) or node.op is None and node.name in wanted:
@@ -85,7 +85,7 @@ def require_gradients(outputs: Sequence[Output], wanted: Collection[str]) -> Non
 
 
 def _lead_back(outputs: Sequence[Output]) -> list[bool]:
-    """Whether the gradient of each output is read on the way to some variable."""
+    """For each output, whether the gradient of some variable depends on its gradient."""
     leading: set[Output] = set()
     for node in topological(outputs):
         above = [x in leading for x in node.inputs]
@@ -98,9 +98,10 @@ def _lead_back(outputs: Sequence[Output]) -> list[bool]:
 
 
 class TrainingGraph:
-    """A graph that is trained, compiled once for every signature, mode and set of gradients.
+    """Graph for training, compiled once per signature, mode and set of gradients.
 
-    size  how many of them are kept; the oldest goes first. None: as many as small memory holds
+    size: the number of compilations to keep; the oldest is dropped first. None: as many as fit in
+        a small amount of memory
     """
 
     def __init__(
@@ -114,9 +115,9 @@ class TrainingGraph:
         self._fixed = fixed_gammas(outputs)
 
     def __call__(self, named: Mapping[str, NDArray], ctx: Context) -> list[NDArray]:
-        """The outputs for these variables, on the tape where one of the variables is.
+        """Compute the outputs for these variables; record them if a variable is on the tape.
 
-        Raises MXNetError naming the operator for arrays that do not fit.
+        Raises MXNetError that names the operator for arrays that it rejects.
         """
         wanted = leading_variables(named) if FLAGS.recording else frozenset()
         if FLAGS.recording:
@@ -133,13 +134,13 @@ class TrainingGraph:
         return outputs
 
     def fixed(self, named: Mapping[str, NDArray]) -> list[NDArray]:
-        """Of these variables those that are a BatchNorm's gamma which counts as ones."""
+        """Those of these variables that are a BatchNorm's gamma with fixed ones."""
         return [named[name] for name in self._fixed]
 
     def _compiled_for(
         self, named: Mapping[str, NDArray], wanted: frozenset[str]
     ) -> tuple[Trained, NoGradientError | None]:
-        """What is compiled for these; without the way back where an operator has none."""
+        """Compiled graph; without backward, and with the error, if an operator lacks a gradient."""
         try:
             return self.compiled_for(named, wanted), None
         except NoGradientError as error:
@@ -147,9 +148,9 @@ class TrainingGraph:
 
     @holding(_compiling)
     def compiled_for(self, named: Mapping[str, NDArray], wanted: frozenset[str]) -> Trained:
-        """What is compiled for arrays like these, in the mode of this thread.
+        """Compiled graph for arrays of these types, in the mode of this thread.
 
-        Raises NoGradientError for an operator on the way to what is wanted that has none.
+        Raises NoGradientError if an operator between the outputs and a wanted variable lacks one.
         """
         memory = [array._data for array in named.values()]
         of_arrays = (*map(_SHAPE, memory), *map(_DTYPE, memory))
@@ -170,22 +171,22 @@ class TrainingGraph:
 
 
 def leading_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
-    """The variables on the tape whose gradients something that is learned depends on."""
+    """The variables on the tape that depend on an array with an attached gradient."""
     return frozenset([name for name, x in named.items() if leads_back(x._entry)])
 
 
 def floating(named: Mapping[str, NDArray]) -> frozenset[str]:
-    """Those of a floating type: what a gradient can be of."""
+    """The variables of a floating type: only they can have gradients."""
     return frozenset(name for name, array in named.items() if array._data.dtype.kind == "f")
 
 
 def stages_of(
     run: Executable, outputs: Sequence[Leaf | None], written: dict[Storage, None]
 ) -> list[tuple[int, Callable[[], None]]]:
-    """What those who watch gradients have called after which steps of a way back.
+    """Callbacks of gradient watchers, each with the number of the backward step it follows.
 
-    ``outputs`` are the leaves whose gradients its outputs write in place. ``written`` is what will
-    be noted as written in the end: it loses what has been noted by then.
+    ``outputs``: the leaves whose gradients the executable writes in place. ``written``: storages
+    to mark as written after backward; a callback removes those that it has marked itself.
     """
     found: dict[Watch, dict[Leaf, int]] = {}
     for number, leaf in enumerate(outputs):
@@ -197,7 +198,7 @@ def stages_of(
 
 
 def _begin(stage: Stage, written: dict[Storage, None]) -> None:
-    """Note that gradients are written, and say so."""
+    """Mark the gradients of a stage as written, and start the stage."""
     for leaf in stage.leaves:
         leaf.grad._storage.bump()
         written.pop(leaf.grad._storage, None)
@@ -205,7 +206,7 @@ def _begin(stage: Stage, written: dict[Storage, None]) -> None:
 
 
 class _Call:
-    """One recorded call: what its way back reads."""
+    """One recorded call, with the values that its backward reads."""
 
     def __init__(
         self,
@@ -226,9 +227,9 @@ class _Call:
         self._is_continued = False
 
     def pull(self, step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
-        """The gradients of all variables, None where nothing arrives.
+        """Compute the gradients of all variables; None for those without a gradient.
 
-        Moves the states, but not once more where it continues a way back that was recorded.
+        Writes the auxiliary states, unless this continues a recorded backward pass.
         """
         if self._failure is not None:
             raise self._failure
@@ -248,9 +249,9 @@ class _Call:
     def _made(
         self, run: Executable, given: Sequence[np.ndarray], step: Step
     ) -> Sequence[np.ndarray]:
-        """What the way back computes, gradients in their own memory where a call can write there.
+        """Outputs of backward, written in place into the gradients if possible.
 
-        It cannot where that is of another type or is read by this very call.
+        It is not possible for a gradient of another type, or one that this call reads.
         """
         places = {self._names[i]: grad._data for i, grad in step.places.items()}
         if not places:
@@ -272,7 +273,7 @@ class _Call:
     def _stages(
         self, run: Executable, step: Step, written: dict[Storage, None]
     ) -> list[tuple[int, Callable[[], None]]]:
-        """What those who watch gradients have called before the way back is over."""
+        """Callbacks of gradient watchers during backward."""
         leaves = {i: step.inputs[i].owner for i in step.places}  # type: ignore[union-attr]
         if all(leaf.watch is None for leaf in leaves.values()):  # type: ignore[union-attr]
             return []
@@ -281,7 +282,7 @@ class _Call:
         return stages_of(run, [x if isinstance(x, Leaf) else None for x in outputs], written)
 
     def _sorted(self, made: Sequence[NDArray], wanted: Sequence[bool]) -> Some:
-        """The gradients by variable; states go where they are kept, if they move."""
+        """Gradients by variable. Writes the new auxiliary states, if they change."""
         joint = self._trained.joint
         names = joint.gradients
         found = dict(zip(names, made))
@@ -294,10 +295,10 @@ class _Call:
         return [found.get(name) for name in self._names]
 
     def _on_tape(self, step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
-        """The same gradients, each operator on the tape: for gradients of gradients.
+        """The same gradients with every operator on the tape, for gradients of higher order.
 
-        They follow from the variables and the head gradients, which are what they were at the call;
-        from what was saved only what was drawn is taken.
+        They are computed from the variables and output gradients, whose values are those of the
+        call. Of the saved values only random draws are reused.
         """
         joint, graph = self._trained.joint, self._trained.joint.graph
         given: dict[Use, NDArray] = {}
@@ -314,7 +315,7 @@ class _Call:
         return self._sorted(made, wanted)
 
     def _heads(self, douts: Some, numbers: Sequence[int]) -> list[NDArray]:
-        """The head gradients of these outputs, zeros where nothing came back."""
+        """Gradients of these outputs, zeros for those without one."""
         given = dict(enumerate(douts))
         return [
             NDArray(np.zeros(*self._types[n]), self._ctx) if (d := given.get(n)) is None else d

@@ -1,4 +1,4 @@
-"""Networks as C libraries: ``hybridjit compile --library`` writes them, ``load`` runs them here."""
+"""Networks as C libraries: ``hybridjit compile --library`` writes them, ``load`` opens them."""
 
 from .load import Library as Library
 from .load import TrainingLibrary as TrainingLibrary

@@ -1,6 +1,6 @@
-"""A static library: one object, and an index of what it defines, as linkers read it.
+"""Static library: an ``ar`` archive of one object, with the symbol index that linkers read.
 
-In: an object's pieces and its names. Out: the pieces of an ``ar`` archive.
+Input: the chunks of an object and its symbols. Output: the chunks of the archive.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def archive(
 
 
 def _head(name: str, nbytes: int) -> bytes:
-    """What stands before a member: no date, no owner, so that equal libraries are equal files."""
+    """Header of an archive member, without date and owner: equal libraries are equal files."""
     return f"{name:<16}{0:<12}{0:<6}{0:<6}{'644':<8}{nbytes:<10}`\n".encode()

@@ -1,7 +1,7 @@
-"""From a network to a library: plan, kernels for every CPU, functions, weights, files.
+"""Build a library from a network: plan, kernels for every CPU, functions, weights, files.
 
-In: a graph with its parameters, and shapes. Out: an object, an archive, a header, and where they
-are wanted in a file of their own, the weights. Nothing of Python or LLVM is in them.
+Input: a graph with its parameters, and shapes. Output: an object, an archive, a header and, on
+request, a separate file of weights. They contain nothing of Python or LLVM.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from .training import Memory, Training
 from .variants import Variant, emit_variant, make_variant
 from .weights_file import Weights
 
-# Weights beyond this are in a file: code reaches no farther than 2 GB.
+# Larger weights need a file: code reaches addresses up to 2 GB away.
 MOST_INSIDE = 1 << 30
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a library is to be.
+    """Options of a library.
 
-    name       prefix of its functions and its files
-    any_batch  whether calls name the batch: the first axis of every input is 1 in the types then
-    targets    CPUs of one kind; the one with the widest vectors first
-    threads    whether contexts may have more than one
-    mapped     whether the weights are in a file of their own
-    options    what the compiler is told
+    name        prefix of its functions and its files any_batch   whether the batch size is an
+    argument of a call; the first axis of every input type is
+                then 1
+    targets     CPUs of one architecture; the one with the widest vectors first
+    threads     whether a context may have several threads
+    mapped      whether the weights are in a separate file
+    options     options of the compiler
     """
 
     name: str
@@ -64,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Network:
-    """A graph, what its outputs are called, the types of its variables, and its parameters."""
+    """A graph, the names of its outputs, the types of its variables, and its parameters."""
 
     outputs: tuple[Output, ...]
     output_names: tuple[str, ...]
@@ -75,11 +76,11 @@ class Network:
 
 @dataclass(frozen=True)
 class Built:
-    """A library before it is written.
+    """A library in memory, before it is written.
 
-    code     the object, without weights inside
-    head     what the file of weights begins with; empty where they are inside
-    symbols  the functions that callers see
+    code        the object, without weights inside
+    head        start of the file of weights; empty if the weights are inside the object
+    symbols     the public functions
     """
 
     interface: Interface
@@ -104,12 +105,12 @@ class Built:
         return self.weights.file(self.head)
 
     def header(self, version: str) -> str:
-        """The text of the header; ``version`` is the compiler's."""
+        """The header file; ``version`` is the compiler's."""
         return header_text(self.interface, version)
 
 
 def build(network: Network, request: Request, log: CompileLog) -> Built:
-    """Compile a network. Raises MXNetError for one that a library cannot compute."""
+    """Compile a network. Raises MXNetError for features that libraries do not support."""
     plan, rounds = _plan(network, request, log)
     interface = _interface(plan, network.output_names, rounds, request)
     binding, weights = Binding(plan, pack, network.params, PackedStore()), Weights()
@@ -121,9 +122,9 @@ def build(network: Network, request: Request, log: CompileLog) -> Built:
 
 
 def build_training(training: Training, request: Request, log: CompileLog) -> Built:
-    """Compile a step of training, for a batch of the inputs' size.
+    """Compile a training step for a fixed batch size, that of the inputs.
 
-    Raises MXNetError for one that a library cannot compute, and as the compiler does.
+    Raises MXNetError for features that libraries do not support, and as the compiler does.
     """
     weights = Weights()
     plan, memory = plan_step(training, weights, log, request.name)
@@ -170,7 +171,7 @@ def _built(
     emit: Callable[[Emitter, Interface, Value], None],
     log: CompileLog,
 ) -> Built:
-    """The library of these variants; ``emit`` writes the functions that callers see."""
+    """Assemble the library of these variants; ``emit`` writes the public functions."""
     emitter = Emitter(interface.name, _least(request.targets))
     records = [emit_variant(emitter, variant) for variant in variants]
     head = _emit_weights(emitter, weights, request)
@@ -180,7 +181,7 @@ def _built(
 
 
 def _least(targets: Sequence[Target]) -> Target:
-    """The CPU that every function but the kernels is for: any, so that it can be refused."""
+    """The target of all functions except kernels: any CPU, so that ``init`` can refuse to run."""
     return portable_target("sse2" if "x86" in targets[0].triple else "neon")
 
 
@@ -190,15 +191,15 @@ def _compiled(emitter: Emitter, variants: Sequence[Variant]) -> bytes:
 
 
 def _emit_weights(emitter: Emitter, weights: Weights, request: Request) -> bytes:
-    """How the weights are found; what their file begins with, if there is one."""
+    """Emit the functions that open the weights; return the start of their file, or nothing."""
     if request.mapped:
         head = weights.head()
         emit_mapped(emitter, head, weights.nbytes)
         return head
     if weights.nbytes > MOST_INSIDE:
         raise MXNetError(
-            f"a library holds at most {MOST_INSIDE} bytes of weights, got {weights.nbytes}: put "
-            "them into a file with --weights file"
+            f"the weights inside a library have at most {MOST_INSIDE} bytes, got {weights.nbytes}: "
+            "write them to a file with --weights file"
         )
     emit_inside(emitter)
     return b""
@@ -208,7 +209,7 @@ def _emit_weights(emitter: Emitter, weights: Weights, request: Request) -> bytes
 
 
 def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, int]:
-    """The plan of one round, and how many rounds make a call, or a sample of one."""
+    """Plan of one round, and the number of rounds of a call (of one sample, for any batch)."""
     types = network.input_types, network.param_types
     purpose = purpose_with(request.options)
     plan = plan_graph(network.outputs, *types, log, request.name, purpose)
@@ -220,19 +221,20 @@ def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, in
 
 
 def _require_separable(one: Plan, network: Network, purpose: Purpose) -> None:
-    """Raises MXNetError where samples of a batch are not apart from each other."""
+    """Raise MXNetError if samples of a batch depend on each other."""
     two = {n: t.with_shape((2, *t.dims[1:])) for n, t in network.input_types.items()}
     try:
         types = two, network.param_types
         whole = plan_graph(network.outputs, *types, new_log(), purpose=purpose).graph
     except MXNetError as error:
         raise MXNetError(
-            f"N in a shape stands for any batch, which the graph has not: {error}"
+            "N in a shape means any batch size, and the graph does not compile for a batch of 2: "
+            f"{error}"
         ) from None
     if batch_of(whole) != 2 or not is_sample_of(one.graph, whole):
         raise MXNetError(
-            "N in a shape stands for any batch, and in this graph samples of a batch meet, or the "
-            "first axis is not the batch everywhere: give its size"
+            "N in a shape means any batch size, but samples of this graph depend on each other, "
+            "or its first axis is not always the batch: give a fixed size"
         )
 
 

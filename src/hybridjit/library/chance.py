@@ -1,9 +1,9 @@
-"""What dropout draws in a library: the words of NumPy's generator, from a state in the context.
+"""Random draws of dropout in a library: NumPy's generator with its state in the context.
 
-In: a state of two 128-bit numbers, as four 64-bit ones. Out: the keys that a step draws, and a
-state for every seed; both have the bits of ``numpy.random.default_rng``: a PCG64 generator (O'Neill
-2014, "PCG: A family of simple fast space-efficient statistically good algorithms"), and the hash of
-NumPy's ``SeedSequence``.
+Input: a state of two 128-bit numbers, stored as four 64-bit words. Output: the keys that a step
+draws, and the state for a seed. Both have the bits of ``numpy.random.default_rng``: a PCG64
+generator (O'Neill 2014, "PCG: A family of simple fast space-efficient statistically good
+algorithms"), and the hash of NumPy's ``SeedSequence``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..ops.random.counter import DROPOUT_KEY
 from ..records import dataclass
 from .functions import Emitter
 
-DRAW = "draw"  # the function's name
+DRAW = "draw"  # name of the emitted function
 
 _I128 = ir.IntType(128)
 _FACTOR = 0x2360ED051FC65DA44385DF649FCCF645
@@ -34,13 +34,13 @@ _LEFT, _RIGHT = 0xCA01F9DD, 0x4973F715
 
 @dataclass(frozen=True)
 class DrawSpec(KernelSpec):
-    """Draws a key: two words. Its arguments: the state, and where the words go."""
+    """Kernel that draws a key of two words. Arguments: the state, and the address of each word."""
 
     kind = "draw"
 
 
 def draw_of(step: Step) -> tuple[Call, ...]:
-    """The call that draws a key; none for a step that does something else."""
+    """The call that draws a key; empty for steps of other operators."""
     if step.group.anchor.op is not DROPOUT_KEY:
         return ()
     first, second = step.writes
@@ -48,19 +48,19 @@ def draw_of(step: Step) -> tuple[Call, ...]:
 
 
 def draws(plan: Plan) -> bool:
-    """Whether any step of the plan draws."""
+    """Whether a step of the plan draws random numbers."""
     return any(draw_of(step) for step in plan.steps)
 
 
 def seeded(seed: int) -> np.ndarray:
-    """The state that follows from a seed."""
+    """State of the generator for a seed."""
     state = np.random.default_rng(seed).bit_generator.state["state"]
     words = [state[name] >> shift & 2**64 - 1 for name in ("state", "inc") for shift in (0, 64)]
     return np.array(words, np.uint64)
 
 
 def emit_draw(emitter: Emitter) -> None:
-    """void draw(arguments, thread, threads, poll): what the first thread does."""
+    """void draw(arguments, thread, threads, poll): only the first thread draws."""
     lb, (arguments, tid, *_) = emitter.function(DRAW, KERNEL.result, KERNEL.args)
     b = lb.b
     with lb.when(b.icmp_signed("!=", tid, lb.i64(0))):
@@ -83,7 +83,7 @@ def _next(lb: LoopBuilder, number: Value, increment: Value) -> Value:
 
 
 def _output(lb: LoopBuilder, number: Value) -> Value:
-    """64 bits: both halves together, turned by the highest six."""
+    """Output function of PCG64: XOR of both halves, rotated right by the highest six bits."""
     b = lb.b
     high = b.trunc(b.lshr(number, ir.Constant(_I128, 64)), I64)
     both, turn = b.xor(high, b.trunc(number, I64)), b.lshr(high, lb.i64(58))
@@ -92,7 +92,7 @@ def _output(lb: LoopBuilder, number: Value) -> Value:
 
 
 def emit_start(emitter: Emitter) -> None:
-    """void start_chance(state, seed): the state that follows from a seed of 64 bits."""
+    """void start_chance(state, seed): set the state for a seed of 64 bits."""
     lb, (state, seed) = emitter.function("start_chance", VOID, [PTR, I64])
     b = lb.b
     halves = [b.trunc(seed, I32), b.trunc(b.lshr(seed, lb.i64(32)), I32)]
@@ -100,7 +100,7 @@ def emit_start(emitter: Emitter) -> None:
     first, second = (_joined(lb, words[i : i + 4]) for i in (0, 4))
     one = ir.Constant(_I128, 1)
     increment = b.or_(b.shl(second, one), one)
-    # From 0: one turn gives the increment, and the second follows the seed's number.
+    # The generator starts at 0: the first advance gives the increment, the second adds the seed.
     number = _next(lb, b.add(increment, first), increment)
     b.store(number, state, align=8)
     b.store(increment, b.gep(state, [lb.i64(1)], source_etype=_I128), align=8)
@@ -112,7 +112,7 @@ def _word(number: int) -> Value:
 
 
 class _Hash:
-    """Words mixed with a constant that moves on with every word."""
+    """Hash of ``SeedSequence``: its multiplier changes with every word."""
 
     def __init__(self, lb: LoopBuilder, start: int, factor: int) -> None:
         self._lb, self._constant, self._factor = lb, start, factor
@@ -149,7 +149,7 @@ def _words(lb: LoopBuilder, pool: list[Value]) -> list[Value]:
 
 
 def _joined(lb: LoopBuilder, words: list[Value]) -> Value:
-    """Four words as one number: the halves' order is the other way round than their words'."""
+    """Four 32-bit words as one 128-bit number, the more significant 64 bits first."""
     b = lb.b
     number: Value = ir.Constant(_I128, 0)
     for word, shift in zip(words, (64, 96, 0, 32)):

@@ -1,6 +1,6 @@
-"""What a call's arguments are held to before a byte is written.
+"""Checks of a call's arguments before any byte is written.
 
-In: pointers and sizes that may be anything. Out: an error code, or 0.
+Input: pointers and sizes, unchecked. Output: an error code, or 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .interface import (
 
 
 def emit_checks(emitter: Emitter, interface: Interface) -> None:
-    """Everything of this file."""
+    """Emit all functions of this module."""
     emitter.numbers(
         "arrays", [n for a in interface.arrays for n in (a.nbytes, a.dtype.itemsize - 1)]
     )
@@ -34,7 +34,7 @@ def emit_checks(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_check_array(emitter: Emitter) -> None:
-    """int check_array(array, number, batch): its size, whether it is there, its alignment."""
+    """int check_array(array, number, batch): check the size, the pointer and its alignment."""
     lb, (array, number, batch) = emitter.function("check_array", I32, [PTR, I64, I64])
     b = lb.b
     start, nbytes = load_slot(lb, array, 0), load_slot(lb, array, 1)
@@ -56,7 +56,7 @@ def _emit_check_array(emitter: Emitter) -> None:
 
 
 def _emit_is_apart(emitter: Emitter) -> None:
-    """i64 is_apart(start, bytes, other start, other bytes): whether no byte is in both."""
+    """i64 is_apart(start, bytes, other start, other bytes): whether two ranges are disjoint."""
     lb, (start, nbytes, other, others) = emitter.function("is_apart", I64, [I64] * 4)
     b = lb.b
     before = b.icmp_unsigned("<=", lb.add(start, nbytes), other)
@@ -66,10 +66,10 @@ def _emit_is_apart(emitter: Emitter) -> None:
 
 
 def _emit_check_apart(emitter: Emitter, interface: Interface) -> None:
-    """int check_apart(inputs, outputs, workspace, bytes): nothing that is written lies in another.
+    """int check_apart(inputs, outputs, workspace, bytes): refuse written memory that overlaps.
 
-    Outputs and the workspace are written. Each array is compared with those behind it that are
-    outputs, and with the workspace.
+    Outputs and the workspace are written. Each array is compared with the workspace and with all
+    later outputs.
     """
     lb, args = emitter.function("check_apart", I32, [PTR, PTR, PTR, I64])
     inputs, outputs, workspace, room = args
@@ -93,7 +93,7 @@ def _emit_check_apart(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_check_room(emitter: Emitter) -> None:
-    """int check_room(context, workspace, bytes): a workspace of the caller's, if there is one."""
+    """int check_room(context, workspace, bytes): check the caller's workspace, if it is given."""
     lb, (context, workspace, nbytes) = emitter.function("check_room", I32, [PTR, PTR, I64])
     b = lb.b
     with lb.when(is_null(lb, workspace)):
@@ -107,7 +107,7 @@ def _emit_check_room(emitter: Emitter) -> None:
 
 
 def _emit_check(emitter: Emitter, interface: Interface) -> None:
-    """int check(context, inputs, outputs, batch, workspace, bytes): all that a call is given."""
+    """int check(context, inputs, outputs, batch, workspace, bytes): check all arguments."""
     lb, args = emitter.function("check", I32, [PTR, PTR, PTR, I64, PTR, I64])
     context, inputs, outputs, batch, workspace, room = args
     b = lb.b

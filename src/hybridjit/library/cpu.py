@@ -1,8 +1,8 @@
-"""What a CPU has to have for a variant, and asking it.
+"""Required CPU features of a variant, and their detection at run time.
 
-Four words of bits: what ``cpuid`` says of leaf 1 (ECX), of leaf 7 (EBX) and of leaf 0x80000001
-(ECX), and which registers the system saves (``xgetbv``), with leaf 7's second part (EAX) in the
-fourth word's upper half. AArch64 always has what its code needs.
+Four words of bits: ``cpuid`` leaf 1 (ECX), leaf 7 (EBX), leaf 0x80000001 (ECX), and ``xgetbv``
+(registers that the operating system saves) with leaf 7, subleaf 1 (EAX) in the upper half of the
+fourth word. Code for AArch64 has no requirements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _bits(*numbers: int) -> int:
     return reduce(lambda word, bit: word | 1 << bit, numbers, 0)
 
 
-# The levels of the x86-64 ABI, as LLVM's x86-64-v3 and x86-64-v4 take them.
+# The levels of the x86-64 ABI, as LLVM defines x86-64-v3 and x86-64-v4.
 _V3 = (
     # SSE3, SSSE3, FMA, CX16, SSE4.1, SSE4.2, MOVBE, POPCNT, OSXSAVE, AVX, F16C
     _bits(0, 9, 12, 13, 19, 20, 22, 23, 27, 28, 29),
@@ -44,7 +44,7 @@ _NEEDED = {"avx512bf16": _BF16, "avx512": _V4, "avx2": _V3}
 
 
 def needed(target: Target) -> tuple[int, ...]:
-    """The bits that a variant for this CPU asks for."""
+    """The feature bits that a variant for this CPU requires."""
     return _NEEDED.get(target.name, (0,) * WORDS)
 
 
@@ -54,7 +54,7 @@ _OSXSAVE = 27
 
 
 def emit_cpu_words(emitter: Emitter) -> None:
-    """void cpu_words(words): what this CPU has."""
+    """void cpu_words(words): read the features of this CPU."""
     lb, (words,) = emitter.function("cpu_words", VOID, [PTR])
     b = lb.b
     for word in range(WORDS):
@@ -85,7 +85,7 @@ def _cpuid(lb: LoopBuilder, leaf: int, part: int = 0) -> list[Value]:
 
 
 def emit_find_variant(emitter: Emitter, variants: Value, count: int) -> None:
-    """ptr find_variant(): the first of the table that this CPU runs; NULL if it runs none."""
+    """ptr find_variant(): the first variant of the table that this CPU can run, or NULL."""
     lb, _ = emitter.function("find_variant", PTR, [])
     b = lb.b
     words = b.alloca(I64, WORDS)

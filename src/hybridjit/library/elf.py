@@ -1,7 +1,7 @@
-"""Putting the weights into an object file: ELF, 64 bits, little-endian.
+"""Insert the weights into an object file: ELF, 64 bits, little-endian.
 
-In: an object with a section of a few bytes. Out: the same object whose section is as long as the
-weights, which follow at its end: no compiler has to read them.
+Input: an object with a placeholder section of a few bytes. Output: the same object with the weights
+appended as that section, so that no compiler has to read them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .interface import ALIGNMENT
 
 _IDENT = b"\x7fELF\x02\x01"
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_OFFSET, _SIZE = 4, 5  # of a section's header, what is changed
+_OFFSET, _SIZE = 4, 5  # the fields of a section header that change
 
 
 def with_section(
     code: bytes, name: str, pieces: Iterable[bytes | memoryview], nbytes: int
 ) -> Iterator[bytes | memoryview]:
-    """The object with ``pieces``, ``nbytes`` in all, as the section ``name``."""
+    """The object with ``pieces``, of ``nbytes`` in total, as the section ``name``."""
     if not code.startswith(_IDENT):
-        raise InternalError("bug in hybridjit: an object of a library is no ELF file")
+        raise InternalError("bug in hybridjit: the object of a library is not an ELF file")
     headers = _headers(code)
     names = list(_section_names(code, headers))
     place = names.index(name)
@@ -38,7 +38,7 @@ def with_section(
 
 
 def _table(code: bytes) -> tuple[int, int, int]:
-    """Where the headers of sections begin, how many there are, and which has their names."""
+    """Offset of the section headers, their count, and the index of the section of names."""
     (start,) = struct.unpack_from("<Q", code, 0x28)
     count, names = struct.unpack_from("<HH", code, 0x3C)
     return start, count, names

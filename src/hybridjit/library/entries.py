@@ -1,7 +1,8 @@
-"""What callers see: the functions that the header declares.
+"""Public functions of a library for inference, as its header declares them.
 
-A context belongs to no thread. What a call writes is its workspace: the caller's, or the context's
-own, which is made by the first call that needs it and has one call at a time.
+A context may be used from any thread. A call writes to its outputs and to a workspace: the caller's
+or the context's. The first call without one allocates the context's workspace, which one call at a
+time may use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .workspace import emit_workspace
 
 
 def emit_entries(emitter: Emitter, interface: Interface, variants: Value) -> None:
-    """All functions; those that open the weights are there, and the variants' records."""
+    """Emit all functions. The functions for weights and the records of variants exist already."""
     emit_new_memory(emitter)
     emit_common(emitter, interface, variants)
     _emit_rounds(emitter, interface)
@@ -31,9 +32,9 @@ def emit_entries(emitter: Emitter, interface: Interface, variants: Value) -> Non
 def emit_common(
     emitter: Emitter, interface: Interface, variants: Value, memory: Sequence[str] = ()
 ) -> None:
-    """What every library has, behind :func:`emit_new_memory`.
+    """Emit the functions of every library. They call those of :func:`emit_new_memory`.
 
-    ``memory`` are functions that make more of a context's, and give it back.
+    ``memory`` names a function that allocates more memory for a context, and one that frees it.
     """
     emit_cpu_words(emitter)
     emit_find_variant(emitter, variants, len(interface.targets))
@@ -51,7 +52,7 @@ def emit_common(
 
 
 def emit_new_memory(emitter: Emitter) -> None:
-    """ptr new_memory(bytes): whole lines of zeros; NULL where there is no more memory."""
+    """ptr new_memory(bytes): zeroed cache lines; NULL if out of memory."""
     lb, (nbytes,) = emitter.function("new_memory", PTR, [I64])
     made = lb.b.call(lb.declare("aligned_alloc", PTR, [I64, I64]), [lb.i64(64), nbytes])
     with lb.when(is_null(lb, made)):
@@ -62,7 +63,7 @@ def emit_new_memory(emitter: Emitter) -> None:
 
 
 def _emit_facts(emitter: Emitter, interface: Interface) -> None:
-    """What can be asked without computing: version, description, texts, target, room."""
+    """Functions that do not compute: version, description, messages, target, workspace size."""
     lb, _ = emitter.entry("abi_version", I32, [])
     lb.b.ret(code(ABI_VERSION))
     lb, _ = emitter.entry("description", PTR, [])
@@ -94,7 +95,7 @@ def _emit_error_text(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_free(emitter: Emitter, more: Sequence[str]) -> None:
-    """void free(context): NULL is nothing to free."""
+    """void free(context): NULL is permitted."""
     lb, (context,) = emitter.entry("free", VOID, [PTR])
     b = lb.b
     with lb.when(is_null(lb, context)):
@@ -108,7 +109,7 @@ def _emit_free(emitter: Emitter, more: Sequence[str]) -> None:
 
 
 def _emit_init(emitter: Emitter, more: Sequence[str]) -> None:
-    """int init(context **, const char *weights, int threads): a context, or NULL and a code."""
+    """int init(context **, const char *weights, int threads): make a context, or return a code."""
     lb, (result, path, threads) = emitter.entry("init", I32, [PTR, PTR, I32])
     b = lb.b
     return_when(lb, is_null(lb, result), NULL)
@@ -129,7 +130,7 @@ def _emit_init(emitter: Emitter, more: Sequence[str]) -> None:
 
 
 def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
-    """int rounds(context, inputs, outputs, batch, workspace): a call on a prepared workspace."""
+    """int rounds(context, inputs, outputs, batch, workspace): compute on a prepared workspace."""
     lb, args = emitter.function("rounds", I32, [PTR, PTR, PTR, I64, PTR])
     context, inputs, outputs, batch, workspace = args
     b = lb.b
@@ -146,7 +147,7 @@ def _emit_rounds(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_begin_run(emitter: Emitter) -> None:
-    """int take(context): what one call at a time may have. void give(context): it is done."""
+    """int begin_run(context): claim exclusive use. void end_run(context): release it."""
     lb, (context,) = emitter.function("begin_run", I32, [PTR])
     taken = lb.b.atomic_rmw("xchg", slot_at(lb, context, IS_BUSY), lb.i64(1), "acquire")
     return_when(lb, lb.b.icmp_signed("!=", taken, lb.i64(0)), BUSY)
@@ -157,7 +158,7 @@ def _emit_begin_run(emitter: Emitter) -> None:
 
 
 def _emit_make_own(emitter: Emitter) -> None:
-    """int make_own(context): the context's own workspace, if it is not there. It was taken."""
+    """int make_own(context): allocate the context's workspace, if absent. Needs ``begin_run``."""
     lb, (context,) = emitter.function("make_own", I32, [PTR])
     b = lb.b
     with lb.when(b.not_(is_null(lb, load_slot(lb, context, OWN, PTR)))):

@@ -1,7 +1,7 @@
-"""The files of a library: ``NAME.h``, ``NAME.o``, ``NAME.a``, and what else there is.
+"""Files of a library: ``NAME.h``, ``NAME.o``, ``NAME.a`` and optional ones.
 
-In: what was built, and a folder. Out: paths. ``NAME.so`` is there where something links it, and
-``NAME.weights`` where the weights are in a file.
+Input: a built library and a folder. Output: paths. ``NAME.so`` is written if a linker is installed,
+``NAME.weights`` if the weights are in a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .training import Training
 def export_training(
     training: Training, folder: str, name: str, target: str, threads: bool, mapped: bool
 ) -> list[str]:
-    """Compile a step of training and write its files. Raises as both do."""
+    """Compile a training step and write its files. Raises as the two functions do."""
     targets = find_targets(target, training.options.precision)
     request = Request(name, False, targets, threads, mapped)
     built = build_training(training, request, new_log(config.dump))
@@ -35,7 +35,7 @@ def export_training(
 def write_files(built: Built, out: str, target: Target) -> list[str]:
     """Write the files, all or none, and link for ``target``. Returns their paths.
 
-    Raises MXNetError for a folder that cannot be written to, and with what a linker says.
+    Raises MXNetError if the folder is not writable, or with the message of the linker if it fails.
     """
     stem = os.path.join(out, built.interface.name)
     with system_errors(out):
@@ -57,13 +57,16 @@ def _write_one(path: str, make: Callable[[], Iterable[bytes | memoryview]]) -> N
 
 
 def _link(stem: str, target: Target) -> list[str]:
-    """The shared library, where something links it; an older one does not stay without it."""
+    """Link the shared library, if a linker is installed; otherwise delete an outdated one."""
     path = f"{stem}.so"
     linker = find_linker(target)
     if linker is None:
         with suppress(FileNotFoundError):
             os.unlink(path)
-        print(f"no {path}: neither a C compiler for {target.triple} nor ziglang is there")
+        print(
+            f"{path} is not written: neither a C compiler for {target.triple} nor ziglang is "
+            "installed"
+        )
         return []
     link_shared(linker, f"{stem}.o", path)
     return [path]

@@ -1,6 +1,6 @@
-"""Emitting a library's functions: what all of them are written with.
+"""Building blocks for emitting a library's functions.
 
-In: an :class:`Emitter`. Out: functions and data in its module.
+Input: an :class:`Emitter`. Output: functions and data in its module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..target import Target
 
 
 class Emitter:
-    """A module that functions go into; ``public`` are those that callers see."""
+    """A module under construction; ``public`` lists the names of the public functions."""
 
     def __init__(self, name: str, target: Target) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class Emitter:
     def function(
         self, name: str, result: Type, kinds: Sequence[Type]
     ) -> tuple[LoopBuilder, tuple[ir.Argument, ...]]:
-        """A function of the library's own."""
+        """Make an internal function."""
         made = ir.Function(self.module, ir.FunctionType(result, kinds), name)
         made.linkage = "internal"
         return LoopBuilder(made, self.target), made.args
@@ -36,26 +36,26 @@ class Emitter:
     def entry(
         self, name: str, result: Type, kinds: Sequence[Type]
     ) -> tuple[LoopBuilder, tuple[ir.Argument, ...]]:
-        """A function that callers see, with the library's name before its own."""
+        """Make a public function; its name gets the library's name as prefix."""
         public = f"{self.name}_{name}"
         self.public.append(public)
         made = ir.Function(self.module, ir.FunctionType(result, kinds), public)
         return LoopBuilder(made, self.target), made.args
 
     def known(self, name: str) -> Value:
-        """A function or data that is there."""
+        """A function or data already in the module, by name."""
         return self.module.globals[name]
 
     def text(self, name: str, text: str) -> Value:
-        """A text of C beside the code."""
+        """A C string as constant data."""
         return ir.Bytes(self.module, text.encode() + b"\0", name)
 
     def numbers(self, name: str, numbers: Sequence[int]) -> Value:
-        """64-bit numbers beside the code."""
+        """64-bit integers as constant data."""
         return ir.Table(self.module, I64, numbers or [0], name)
 
     def record(self, name: str, values: Sequence[Value]) -> Value:
-        """Numbers and addresses beside the code."""
+        """Integers and addresses as constant data."""
         return ir.Record(self.module, values or [ir.Constant(I64, 0)], name)
 
 
@@ -76,37 +76,37 @@ def return_when(lb: LoopBuilder, condition: Value, result: int) -> None:
 
 
 def return_failure(lb: LoopBuilder, result: Value) -> None:
-    """``if (result) return result;`` with an error code that another function gave."""
+    """``if (result) return result;`` with the error code of another function."""
     with lb.when(lb.b.icmp_signed("!=", result, code(0))):
         lb.b.ret(result)
 
 
 def table_of(lb: LoopBuilder, variant: Value, slot: int) -> tuple[Value, Value]:
-    """A table of a variant: how many rows, and where they are."""
+    """A table of a variant: the number of rows and their address."""
     return load_slot(lb, variant, slot), load_slot(lb, variant, slot + 1, PTR)
 
 
 def fields(lb: LoopBuilder, rows: Value, index: Value, count: int) -> list[Value]:
-    """The numbers of a row."""
+    """The values of a row."""
     first = lb.mul(index, count)
     return [load_slot(lb, rows, lb.add(first, i)) for i in range(count)]
 
 
 def put(lb: LoopBuilder, base: Value, slot: Index, value: Value) -> None:
-    """Write a slot: a number, or an address."""
+    """Store an integer or an address into a slot."""
     lb.b.store(value, slot_at(lb, base, slot), align=8)
 
 
 def address(lb: LoopBuilder, number: Value) -> Value:
-    """A slot's number as a pointer."""
+    """A slot's integer as a pointer."""
     return lb.b.inttoptr(number, PTR)
 
 
 def number_of(lb: LoopBuilder, pointer: Value) -> Value:
-    """A pointer as a slot's number."""
+    """A pointer as an integer."""
     return lb.b.ptrtoint(pointer, I64)
 
 
 def whole_lines(lb: LoopBuilder, nbytes: Index) -> Value:
-    """Bytes rounded up to whole lines of the cache."""
+    """Bytes rounded up to a multiple of the cache line, 64."""
     return lb.b.and_(lb.i64(lb.add(nbytes, 63)), lb.i64(-64))

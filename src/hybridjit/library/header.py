@@ -1,7 +1,7 @@
-"""The header of a library: C11, and C++ as well.
+"""The header of a library, for C11 and C++.
 
-In: an interface. Out: text. Names of arrays may hold any character: identifiers are made of what
-is left of them, and texts are escaped.
+Input: an interface. Output: the header's text. Names of arrays may contain any character: the
+characters that C permits form identifiers, and strings are escaped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES = {
 
 
 def header_text(interface: Interface, version: str) -> str:
-    """The whole header; ``version`` is the compiler's."""
+    """The complete header; ``version`` is the compiler's."""
     name, macro = interface.name, interface.name.upper()
     text = (_STEP if interface.trains else _RUN) + (_SEED if interface.draws else "")
     calls = text.format(name=name, macro=macro, alignment=ALIGNMENT, batch=_batch_text(interface))
@@ -51,7 +51,7 @@ def header_text(interface: Interface, version: str) -> str:
 
 
 def c_string(text: str) -> str:
-    """A text as a literal of C: ASCII, and no trigraph."""
+    """A string as a C literal: ASCII, without trigraphs."""
     parts = []
     for byte in text.encode("utf-8", "backslashreplace"):
         char = chr(byte)
@@ -62,19 +62,19 @@ def c_string(text: str) -> str:
 
 def _batch_text(interface: Interface) -> str:
     if interface.any_batch:
-        return "how many samples there are in each array, which has so many times its bytes"
+        return "number of samples in each array; the arrays have that multiple of the bytes above"
     return "1: the arrays have the sizes above"
 
 
 def _weights_text(interface: Interface) -> str:
     if interface.weights:
-        return f"the path of {interface.weights}, which is mapped and has to stay as it is"
+        return f"the path of {interface.weights}, which is mapped and must not change"
     return "NULL: the weights are inside the library"
 
 
 def _threads_text(interface: Interface) -> str:
     if interface.threads:
-        return "how many compute, the caller's included; they end with the context"
+        return "number of threads, the caller's included; freeing the context ends the others"
     return "1: this library was compiled without threads"
 
 
@@ -90,14 +90,14 @@ def _arrays_text(interface: Interface, side: str, arrays: tuple[Array, ...]) -> 
             f"#define {prefix}_NAME {c_string(array.name)}",
             f'#define {prefix}_DTYPE "{array.dtype.name}"',
             f"#define {prefix}_RANK {len(array.shape)}",
-            f"#define {prefix}_BYTES ((size_t){array.nbytes}) /* as many{each} */",
+            f"#define {prefix}_BYTES ((size_t){array.nbytes}) /* bytes{each} */",
             f"#define {prefix}_ALIGNMENT {array.dtype.itemsize}",
         ]
     return "\n".join(lines + _indices(interface, side, arrays))
 
 
 def _states_text(interface: Interface) -> str:
-    """What a context learns, by name."""
+    """Definitions for the state arrays of a context."""
     macro = interface.name.upper()
     lines = [f"#define {macro}_STATES {len(interface.states)}"] if interface.trains else []
     for number, array in enumerate(interface.states):
@@ -114,7 +114,7 @@ def _states_text(interface: Interface) -> str:
 
 
 def _indices(interface: Interface, side: str, arrays: tuple[Array, ...]) -> list[str]:
-    """Places by name, where the names stay apart as identifiers."""
+    """Definitions of indices by name, for names that are unique as identifiers."""
     names = [identifier(array.name).upper() for array in arrays]
     return [
         f"#define {interface.name.upper()}_{side}_{name} {number}"
@@ -136,8 +136,8 @@ _BELONGS = {
 _HEADER = """\
 /* {name}: {what}, compiled by hybridjit {version} for {targets}.
  *
- * Needs the C library and libm alone. Link {name}.o, {name}.a or {name}.so.
- * No function changes anything outside of its arguments and its context; there are no globals.
+ * Needs only the C library and libm. Link {name}.o, {name}.a or {name}.so.
+ * Functions change only their arguments and their context; there are no global variables.
  */
 #ifndef {macro}_H
 #define {macro}_H
@@ -159,8 +159,8 @@ extern "C" {{
 {inputs}
 {outputs}
 {states}
-/* Errors: the low byte says what is wrong. For the kinds that begin with ARRAY the rest is the
- * number of the array: inputs count first, then outputs{numbered}. */
+/* Errors: the low byte is the kind. For the kinds that begin with ARRAY the higher bits are the
+ * index of the array: inputs first, then outputs{numbered}. */
 enum {{
 {codes}
 }};
@@ -170,7 +170,7 @@ enum {{
 /* {belongs} */
 typedef struct {name}_context {name}_context;
 
-/* An array of the caller's: where it begins and how many bytes it has. */
+/* An array of the caller: its address and its size in bytes. */
 typedef struct {{
     const void *data;
     size_t bytes;
@@ -180,28 +180,28 @@ typedef struct {{
     size_t bytes;
 }} {name}_output;
 
-/* {macro}_ABI_VERSION of the library that is linked: other than the header's, do not use it. */
+/* {macro}_ABI_VERSION of the linked library: do not use it if it differs from the header's. */
 int {name}_abi_version(void);
 
-/* Everything of this header as JSON, for programs that load the library. */
+/* The contents of this header as JSON, for programs that load the library. */
 const char *{name}_description(void);
 
-/* What a code says; never NULL, and nothing to free. */
+/* The message of an error code; never NULL, not to be freed. */
 const char *{name}_error_text(int code);
 
-/* Make a context, or leave NULL and return a code. Any number of them may be there.
+/* Make a context and return 0; or set NULL and return a code. Any number may exist.
  * weights  {weights}
  * threads  {threads}
  */
 int {name}_init({name}_context **context, const char *weights, int threads);
 
-/* The CPU that the context's code is for: one of {targets}. */
+/* The CPU of the context's code: one of {targets}. */
 const char *{name}_target(const {name}_context *context);
 
-/* Bytes of a workspace for calls of this context. */
+/* Size of a workspace for calls with this context, in bytes. */
 size_t {name}_workspace_bytes(const {name}_context *context);
 
-{calls}/* End a context that no call uses. NULL is fine. */
+{calls}/* Free a context that no call uses. NULL is permitted. */
 void {name}_free({name}_context *context);
 
 #ifdef __cplusplus
@@ -212,13 +212,14 @@ void {name}_free({name}_context *context);
 """
 
 _RUN = """\
-/* Compute the outputs of the inputs, and return 0; or a code, before anything is written but for
+/* Compute the outputs and return 0; or return a code. Nothing is written for a code other than
  * {macro}_DATA and {macro}_FORKED.
- * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs share no byte with others
+ * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs must not overlap with others
  * batch            {batch}
- * workspace        room for this call alone, at a multiple of {alignment} bytes, whatever it
- *                  holds. Calls with workspaces of their own may run at the same time. NULL takes
- *                  the context's own, which one call at a time may have: {macro}_BUSY else.
+ * workspace        memory for this call only, aligned to {alignment} bytes, with any contents.
+ *                  Calls with different workspaces may run at the same time. NULL selects
+ *                  the workspace of the context, which serves one call at a time; a second one
+ *                  returns {macro}_BUSY.
  */
 int {name}_run({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
     int64_t batch, void *workspace, size_t workspace_bytes);
@@ -226,27 +227,27 @@ int {name}_run({name}_context *context, const {name}_input *inputs, const {name}
 """
 
 _STEP = """\
-/* Train by one batch: the outputs are its losses, before the weights and all else that is learned
- * follow their gradients. Returns 0; or a code, before anything is written but for {macro}_DATA and
- * {macro}_FORKED. With {macro}_DATA nothing was learned.
- * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs share no byte with others
- * learning_rate    a finite number; gradients are divided by the size of the batch
- * workspace        room for this call alone, at a multiple of {alignment} bytes, whatever it
- *                  holds. NULL takes the context's own.
- * One call at a time steps, reads or writes a context: {macro}_BUSY else.
+/* Train on one batch: the outputs are its losses before the update of weights and states.
+ * Returns 0; or a code. Nothing is written for a code other than {macro}_DATA and
+ * {macro}_FORKED. With {macro}_DATA weights and states do not change.
+ * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs must not overlap with others
+ * learning_rate    a finite number; gradients are divided by the batch size
+ * workspace        memory for this call only, aligned to {alignment} bytes, with any contents.
+ *                  NULL selects the workspace of the context.
+ * One call at a time steps, reads or writes a context; others return {macro}_BUSY.
  */
 int {name}_step({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
     double learning_rate, void *workspace, size_t workspace_bytes);
 
-/* What is learned, by number: its name, NULL from {macro}_STATES on, and its bytes. */
+/* Name and bytes of state array number; NULL and 0 if number is not below {macro}_STATES. */
 const char *{name}_state_name(size_t number);
 size_t {name}_state_bytes(size_t number);
 
-/* Copy what is learned out of a context, or into it. Names are the network's own for weights and
- * moving statistics; the name of a weight, a colon and the operator's for states of the optimizer;
- * num_update is how many steps there were, from 0 to 2**53.
- * name   one of {macro}_STATE0_NAME and the others
- * bytes  of data, which may begin anywhere: as many as the state has
+/* Copy a state array out of a context, or into it. Names are the network's for weights and moving
+ * statistics; the name of a weight, a colon and the operator's name for states of the optimizer;
+ * num_update is the number of steps so far, from 0 to 2**53.
+ * name             one of {macro}_STATE0_NAME and the others
+ * bytes            size of data, which needs no alignment: equal to the size of the state
  */
 int {name}_get({name}_context *context, const char *name, void *data, size_t bytes);
 int {name}_set({name}_context *context, const char *name, const void *data, size_t bytes);
@@ -254,8 +255,8 @@ int {name}_set({name}_context *context, const char *name, const void *data, size
 """
 
 _SEED = """\
-/* What Dropout draws in the steps from now on follows from the seed: the same as in Python behind
- * hybridjit.random.seed(seed). A new context has the seed 0; random_state is where it is.
+/* Set the seed of Dropout for the next steps: the same draws as in Python after
+ * hybridjit.random.seed(seed). A new context has the seed 0; random_state is the current state.
  */
 int {name}_seed({name}_context *context, uint64_t seed);
 

@@ -1,7 +1,7 @@
-"""What a library promises its callers: arrays, error codes and their texts, one record for all.
+"""Interface of a library: arrays, error codes and their messages in one record.
 
-In: a plan and what the command said. Out: names and numbers that the header, the emitted checks and
-the loader agree on.
+Input: a plan and the options of the command. Output: names and sizes on which the header, the
+emitted checks and the loader agree.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..records import dataclass
 from ..types import Shape, product
 
 ABI_VERSION = 1
-# States that are no weight's: how many updates there were, and where the generator is.
+# States other than those of weights: the number of updates, and the random generator.
 COUNT, CHANCE = "num_update", "random_state"
-# Room that a caller gives starts on a line of the cache, as the compiler's own does.
+# Alignment of a caller's workspace: a cache line, as for the compiler's own.
 ALIGNMENT = 64
 MAX_THREADS = 1024
-# No array of a call is larger: its size times the batch stays a number of 64 bits.
+# Largest array of a call: its size times the batch fits 64 bits.
 MAX_BYTES = 1 << 47
 
 # Kinds of errors: the low byte of a code.
@@ -48,12 +48,12 @@ KIND_NAMES = {
 }
 TRAINING_KIND_NAMES = {RATE: "RATE", NO_STATE: "STATE_NAME", STATE_SIZE: "STATE_BYTES"}
 TRAINING_KIND_NAMES[STATE_VALUE] = "STATE_VALUE"
-MAX_COUNT = 1 << 53  # updates: a double counts no further
+MAX_COUNT = 1 << 53  # updates: the largest count that a double represents exactly
 
 
 @dataclass(frozen=True)
 class Array:
-    """An input or an output of one call; of one sample where the batch is the caller's."""
+    """An input or an output of one call; of one sample if the batch size is an argument."""
 
     name: str
     dtype: np.dtype
@@ -67,15 +67,15 @@ class Array:
 
 @dataclass(frozen=True)
 class Interface:
-    """A library as its callers see it.
+    """A library from the point of view of its callers.
 
-    name      prefix of every function, a C identifier
-    any_batch whether a call names the size of the batch
-    rounds    how often the kernels run for one sample, or for a call of a fixed batch
-    threads   whether contexts may have more than one
-    weights   the name of the weights' file; "" where they are inside
-    targets   names of CPUs, the widest first
-    states    what a context learns, by name; none where the library computes outputs alone
+    name        prefix of every function, a C identifier
+    any_batch   whether the batch size is an argument of a call
+    rounds      number of runs of the kernels for one sample, or for a call of a fixed batch
+    threads     whether contexts may have several threads
+    weights     name of the file of weights; "" if they are inside the object
+    targets     names of CPUs, the widest vectors first
+    states      trained values of a context, by name; empty for inference
     """
 
     name: str
@@ -90,22 +90,22 @@ class Interface:
 
     @property
     def trains(self) -> bool:
-        """Whether a call is a step of training."""
+        """Whether a call is a training step."""
         return bool(self.states)
 
     @property
     def draws(self) -> bool:
-        """Whether a step draws numbers."""
+        """Whether a step draws random numbers."""
         return any(array.name == CHANCE for array in self.states)
 
     @property
     def kind_names(self) -> dict[int, str]:
-        """The kinds of errors that there are, by number."""
+        """The names of the error kinds of this library, by number."""
         return {**KIND_NAMES, **TRAINING_KIND_NAMES} if self.trains else KIND_NAMES
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Inputs, then outputs: the order in which error codes count them."""
+        """Inputs, then outputs: the order of their numbers in error codes."""
         return self.inputs + self.outputs
 
     @property
@@ -115,11 +115,11 @@ class Interface:
         return MAX_BYTES // max(1, largest) if self.any_batch else 1
 
     def shape(self, array: Array) -> list[str | int]:
-        """The array's shape, with "N" for the batch that a call names."""
+        """The array's shape, with "N" for the batch size of a call."""
         return ["N", *array.shape[1:]] if self.any_batch else [*array.shape]
 
     def description(self) -> str:
-        """Everything about the library as JSON, for loaders in other languages."""
+        """The complete interface as JSON, for loaders in other languages."""
         return json.dumps(
             {
                 "abi": ABI_VERSION,
@@ -144,47 +144,57 @@ class Interface:
         }
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """Every error code that the library returns, and what it says."""
+        """Every error code of the library, with its message."""
         names = ", ".join(self.targets)
         yield OK, "no error"
         more = ", or to a name or its data" if self.trains else ""
         yield NULL, f"a pointer to a context, to inputs or to outputs{more} is NULL"
-        yield CPU, f"this CPU or its system lacks what the library was compiled for: {names}"
+        yield (
+            CPU,
+            "this CPU or operating system lacks features of the CPUs that the library supports: "
+            f"{names}",
+        )
         if self.threads:
-            yield THREADS, f"threads are 1 to {MAX_THREADS}, and the system has to make them"
+            yield (
+                THREADS,
+                f"threads must be 1 to {MAX_THREADS}, and the system must be able to start them",
+            )
         else:
-            yield THREADS, "this library was compiled without threads: their number is 1"
-        yield MEMORY, "the system gives no more memory"
+            yield THREADS, "this library was compiled without threads: threads must be 1"
+        yield MEMORY, "out of memory"
         if self.weights:
             yield OPEN, f"the file of weights, {self.weights}, cannot be opened or mapped"
             yield FOREIGN, f"the file of weights is not the {self.weights} of this library"
         else:
-            yield OPEN, "the weights are inside this library: their file is NULL"
-        yield BATCH, f"the batch is 1 to {self.max_batch}"
+            yield OPEN, "the weights are inside this library: the path of their file must be NULL"
+        yield BATCH, f"the batch must be 1 to {self.max_batch}"
         if self.trains:
-            yield BUSY, "another thread is in a call that reads or writes what this context learns"
+            yield (
+                BUSY,
+                "another thread is in a call that reads or writes the states of this context",
+            )
         else:
             yield BUSY, "another thread is in a call that uses this context's own workspace"
         yield (
             ROOM,
             (
-                f"the workspace begins at a multiple of {ALIGNMENT} bytes and has as many as "
-                f"{self.name}_workspace_bytes says"
+                f"the workspace must be aligned to {ALIGNMENT} bytes and have at least "
+                f"{self.name}_workspace_bytes bytes"
             ),
         )
-        kept = "nothing was learned" if self.trains else "outputs are not valid"
-        yield DATA, f"an index in an input is outside of what it counts: {kept}"
-        yield FORKED, "this process was forked from the one that made the context's threads"
+        kept = "weights and states did not change" if self.trains else "outputs are not valid"
+        yield DATA, f"an index in an input is out of range: {kept}"
+        yield FORKED, "this process is a fork of the one that started the context's threads"
         for number, array in enumerate(self.arrays):
             yield from self._texts_of(number, array)
         if self.trains:
             yield from self._texts_of_states()
 
     def _texts_of_states(self) -> Iterator[tuple[int, str]]:
-        yield RATE, "the learning rate is a finite number"
-        yield NO_STATE, "nothing that is learned has this name"
+        yield RATE, "the learning rate must be finite"
+        yield NO_STATE, "no state has this name"
         for number, array in enumerate(self.states):
-            text = f"state {number}, {array.name!a}, has {array.nbytes} bytes, no more and no fewer"
+            text = f"state {number}, {array.name!a}, must have {array.nbytes} bytes"
             yield array_code(STATE_SIZE, number), text
             if array.name in _STATE_RULES:
                 text = f"state {number}, {array.name!a}, {_STATE_RULES[array.name]}"
@@ -194,13 +204,13 @@ class Interface:
         side = "input" if number < len(self.inputs) else "output"
         place = number if number < len(self.inputs) else number - len(self.inputs)
         what = f"{side} {place}, {array.name!a},"
-        each = " for each of the batch" if self.any_batch else ""
+        each = " for each sample" if self.any_batch else ""
         yield array_code(NO_ARRAY, number), f"{what} has no data: the pointer is NULL"
         yield (
             array_code(SIZE, number),
-            f"{what} has {array.nbytes} bytes{each}, no more and no fewer",
+            f"{what} must have {array.nbytes} bytes{each}",
         )
-        start = f"it begins at a multiple of {array.dtype.itemsize} bytes"
+        start = f"its address must be a multiple of {array.dtype.itemsize} bytes"
         yield array_code(MISALIGNED, number), f"{what} is {array.dtype.name}: {start}"
         yield (
             array_code(OVERLAP, number),
@@ -209,13 +219,13 @@ class Interface:
 
 
 _STATE_RULES = {
-    COUNT: f"is 0 to {MAX_COUNT} (2**53)",
-    CHANCE: "is two numbers of 128 bits, of which the second is odd",
+    COUNT: f"must be 0 to {MAX_COUNT} (2**53)",
+    CHANCE: "must be two 128-bit numbers, the second odd",
 }
 
 
 def array_code(kind: int, number: int) -> int:
-    """The code of an error that concerns one array; inputs count first, then outputs."""
+    """The code of an error of one array; inputs come first, then outputs."""
     return kind | number << 8
 
 

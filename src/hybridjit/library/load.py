@@ -1,7 +1,7 @@
-"""A compiled library in Python, by ``ctypes`` and NumPy: no compiler is loaded, or needed.
+"""Compiled libraries in Python, by ``ctypes`` and NumPy, without the compiler.
 
-In: the path of a shared library that ``hybridjit compile --library`` wrote. Out: a callable on
-arrays, whose results have the bits of the network's.
+Input: the path of a shared library of ``hybridjit compile --library``. Output: a callable on
+arrays whose results have the bits of the network's.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..opening import open_file
 if TYPE_CHECKING:
     from ctypes import _CDataType, _NamedFuncPointer
 
-# What a function of a library returns, None for nothing, and what it takes.
+# Result type of a library's function (None for void), and its argument types.
 Prototype: TypeAlias = "tuple[type[_CDataType] | None, list[type[_CDataType]]]"
-Fact: TypeAlias = Any  # a part of the library's description, as JSON has it
+Fact: TypeAlias = Any  # an element of the library's JSON description
 
 _ABI_VERSION = 1
 _MAX_IDLE = 8
@@ -39,7 +39,7 @@ class _Array(ctypes.Structure):
 
 _PTR, _TEXT, _INT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 _ROWS = ctypes.POINTER(_Array)
-# Functions by name: what each returns and takes.
+# Functions by name: result type and argument types.
 _FUNCTIONS: dict[str, Prototype] = {
     "abi_version": (_INT, []),
     "description": (_TEXT, []),
@@ -56,7 +56,7 @@ _TRAINING_FUNCTIONS: dict[str, Prototype] = {
     "get": (_INT, [_PTR, _TEXT, _PTR, _SIZE]),
     "set": (_INT, [_PTR, _TEXT, _PTR, _SIZE]),
 }
-_TRAINS = "the library was compiled with --train: call step, or compile one without"
+_TRAINS = "the library was compiled with --train: call step, or compile a library without --train"
 
 
 def load(
@@ -65,13 +65,13 @@ def load(
     threads: int = 1,
     name: str | None = None,
 ) -> Library:
-    """The network in a shared library.
+    """Open a shared library.
 
-    weights  the file of its weights; by default the one beside the library, where it has one
-    threads  how many compute a call, where the library was compiled with ``--threads``
-    name     the prefix of its functions; by default what the file is called
+    weights     the file of its weights; by default the one next to the library, if it needs one
+    threads     number of threads of a call, for libraries compiled with ``--threads``
+    name        prefix of its functions; by default the file's name
     A library that was compiled with ``--train`` is a :class:`TrainingLibrary`.
-    Raises MXNetError for a file that is no such library, or one that this CPU cannot run.
+    Raises MXNetError for other files, and for a library that this CPU cannot run.
     """
     opened = _Opened(path, name)
     kind = TrainingLibrary if opened.facts.get("states") else Library
@@ -79,13 +79,13 @@ def load(
 
 
 class _Opened:
-    """A shared library's functions, and what it says of itself as ``facts``."""
+    """A shared library: its functions, and its JSON description as ``facts``."""
 
     def __init__(self, path: str | os.PathLike[str], name: str | None) -> None:
         self.path = os.path.abspath(os.fspath(path))
         self.prefix = name or Path(self.path).name.split(".")[0].removeprefix("lib")
         with system_errors(path), open_file(path):
-            pass  # the loader of the system waits for a pipe
+            pass  # CDLL would block on a named pipe; open_file raises for one
         try:
             self._library = ctypes.CDLL(self.path)
         except OSError as error:
@@ -97,39 +97,39 @@ class _Opened:
         self.declare(_TRAINING_FUNCTIONS if self.facts.get("states") else _CALLS)
 
     def function(self, name: str) -> _NamedFuncPointer:
-        """One of its functions."""
+        """The function with this name, without its prefix."""
         return getattr(self._library, f"{self.prefix}_{name}")
 
     def call(self, name: str, *arguments: object) -> Any:
-        """What one of its functions returns."""
+        """Call the function with this name, and return its result."""
         return self.function(name)(*arguments)
 
     def require(self, code: int) -> None:
-        """Raises MXNetError for an error code, with its text."""
+        """Raise MXNetError with the library's message for an error code."""
         if code:
             text = self.call("error_text", code).decode()
             raise MXNetError(f"{os.path.basename(self.path)}: {text}")
 
     def declare(self, kinds: dict[str, Prototype]) -> None:
-        """Say what the functions take. Raises MXNetError for a library that has other ones."""
+        """Set the types of functions. Raises MXNetError if the library lacks one of them."""
         for name, (result, arguments) in kinds.items():
             try:
                 function = self.function(name)
             except AttributeError:
                 raise MXNetError(
-                    f"{self.path} has no function {self.prefix}_{name}: give the name that it "
-                    "was compiled with, if it is such a network; MXNet's libraries of operators "
-                    "are not loaded"
+                    f"{self.path} has no function {self.prefix}_{name}: pass name= with the name "
+                    "given at compilation, if hybridjit wrote this library; MXNet's libraries of "
+                    "operators are not supported"
                 ) from None
             function.restype, function.argtypes = result, arguments
 
 
 class Library:
-    """A network. Call it with its inputs' arrays, in order or by name; calls from several threads
-    may overlap.
+    """A network. Call it with arrays for its inputs, in order or by name. Calls from several
+    threads may overlap.
 
-    inputs, outputs  their names, in order
-    target           the CPU that the code which runs is for
+    inputs, outputs     their names, in order
+    target              the CPU of the code in use
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Library:
         self.target: str = opened.call("target", self._idle[0].address).decode()
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | list[np.ndarray]:
-        """The output, or a list of several. Raises ShapeError and DTypeError for other arrays,
-        TypeError for names that are no input's."""
+        """The output, or a list of several. Raises ShapeError and DTypeError for arrays of another
+        shape or dtype, TypeError for unknown names."""
         if named:
             arrays = tuple(by_position(dict.fromkeys(self.inputs, Parameter.empty), arrays, named))
         batch, given = self._checked(arrays)
@@ -162,15 +162,15 @@ class Library:
         return made[0] if len(made) == 1 else made
 
     def bind(self, *arrays: np.ndarray) -> Callable[[], list[np.ndarray]]:
-        """A function that reads these arrays at every call, and gives the same outputs' arrays.
+        """A function that reads these arrays at every call, and returns the same output arrays.
 
-        It has a context of its own: calls of it do not overlap. Raises as a call does, and
+        It has a private context: its calls must not overlap. Raises as a call does, and
         MXNetError for an array that is not contiguous.
         """
         batch, given = self._checked(arrays)
         for name, array, mine in zip(self.inputs, arrays, given):
             if not np.shares_memory(array, mine) and mine.size:
-                raise MXNetError(f"input '{name}' is bound as it lies, and is not contiguous")
+                raise MXNetError(f"input '{name}' must be contiguous to be bound without a copy")
         made, context = self._new_outputs(batch), self._new_context()
         run, require = self._opened.function("run"), self._opened.require
         words = context.address, _rows(given), _rows(made), batch, None, 0
@@ -205,7 +205,7 @@ class Library:
         return _Context(made.value, opened.function("free"))
 
     def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[int, list[np.ndarray]]:
-        """The batch, and the inputs as contiguous arrays."""
+        """The batch size, and the inputs as contiguous arrays."""
         facts = self._facts["inputs"]
         if len(arrays) != len(facts):
             raise MXNetError(f"the network has {len(facts)} inputs, got {len(arrays)}")
@@ -215,9 +215,9 @@ class Library:
 
 
 class TrainingLibrary(Library):
-    """A step of training, with the weights that it trains. One call at a time may use it.
+    """A training step with the weights that it trains. One call at a time may use it.
 
-    states  names of what is learned: weights, moving statistics, the optimizer's states
+    states      names of its states: weights, moving statistics, states of the optimizer
     """
 
     def __init__(
@@ -228,10 +228,10 @@ class TrainingLibrary(Library):
         self.states: list[str] = [*self._states]
 
     def step(self, *arrays: np.ndarray, learning_rate: float) -> np.ndarray | list[np.ndarray]:
-        """The loss of a batch, or a list of several, after what is learned followed it.
+        """Train on a batch, and return its loss, or a list of several.
 
-        Raises ShapeError and DTypeError for other arrays than the library's, MXNetError for a rate
-        that is not finite and while another thread is in a call.
+        Raises ShapeError and DTypeError for arrays of another shape or dtype, MXNetError for a
+        learning rate that is not finite and while another thread is in a call.
         """
         _, given = self._checked(arrays)
         made, rate = self._new_outputs(1), float(learning_rate)
@@ -240,26 +240,26 @@ class TrainingLibrary(Library):
         return made[0] if len(made) == 1 else made
 
     def seed(self, seed: int) -> None:
-        """Let what is drawn from now on be what follows ``hybridjit.random.seed(seed)``.
+        """Set the random generator: the next draws equal those after
+        ``hybridjit.random.seed(seed)``.
 
-        Raises ValueError for a number of other than 64 bits; a library that draws nothing takes
-        any.
+        Raises ValueError for a seed outside of 64 bits. No effect if the library draws nothing.
         """
         if not 0 <= seed < 1 << 64:
-            raise ValueError(f"a seed is between 0 and 2 ** 64 - 1, got {seed}")
+            raise ValueError(f"a seed must be between 0 and 2 ** 64 - 1, got {seed}")
         if "random_state" in self._states:
             self._opened.declare({"seed": (_INT, [_PTR, ctypes.c_uint64])})
             self._opened.require(self._opened.call("seed", self._idle[0].address, seed))
 
     def get(self, name: str) -> np.ndarray:
-        """A copy of what is learned under this name. Raises MXNetError for a name of nothing."""
+        """A copy of the state with this name. Raises MXNetError for an unknown name."""
         fact = self._states.get(name)
         made = np.empty(fact["shape"] if fact else (), fact["dtype"] if fact else np.uint8)
         self._access("get", name, made)
         return made
 
     def set(self, name: str, array: np.ndarray) -> None:
-        """Go on from this array. Raises ShapeError and DTypeError for one that does not fit."""
+        """Overwrite a state. Raises ShapeError and DTypeError for an array that does not fit."""
         fact = self._states.get(name)
         given = np.asarray(array)
         if fact is not None:
@@ -280,7 +280,7 @@ class TrainingLibrary(Library):
 
 
 class _Context:
-    """A context of the library's, which ends with this."""
+    """A context of the library, freed with this object."""
 
     def __init__(self, address: int, free: Callable[[int], object]) -> None:
         self.address = address
@@ -293,9 +293,9 @@ def _checked(
     name, wanted = fact["name"], tuple(batch if n == "N" else n for n in fact["shape"])
     found = np.asarray(array)
     if found.shape != wanted:
-        raise ShapeError(f"{what} '{name}' has shape {wanted}, got {found.shape}")
+        raise ShapeError(f"{what} '{name}' must have shape {wanted}, got {found.shape}")
     if found.dtype != np.dtype(fact["dtype"]):
-        raise DTypeError(f"{what} '{name}' has type {fact['dtype']}, got {found.dtype}")
+        raise DTypeError(f"{what} '{name}' must have type {fact['dtype']}, got {found.dtype}")
     return np.ascontiguousarray(found).reshape(wanted)
 
 

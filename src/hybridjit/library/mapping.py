@@ -1,6 +1,6 @@
-"""Where a context's weights are: beside the code, or in a file that is mapped.
+"""Weights of a context: constant data next to the code, or a mapped file.
 
-A mapped file is shared by all contexts and processes that map it, and is read as it is needed.
+A mapped file is shared by all contexts and processes, and its pages are read on demand.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from .layout import MAPPED, MAPPING, WEIGHTS
 from .weights_file import HEAD, PAGE
 
 SECTION = ".rodata.hybridjit"
-# Linux's, on every CPU that there is a target for.
-# O_CLOEXEC, O_NONBLOCK (a pipe is opened at once, and refused by its size) and O_NOCTTY.
+# Constants of Linux, equal on all supported CPUs.
+# O_CLOEXEC, O_NONBLOCK (a pipe opens without blocking, and its size is refused) and O_NOCTTY.
 _OPENED = 0o2000000 | 0o4000 | 0o400
 _SEEK_SET, _SEEK_END = 0, 2
 _PROT_READ, _MAP_PRIVATE = 1, 2
 
 
 def emit_inside(emitter: Emitter) -> None:
-    """int open_weights(context, path), where the section of the object holds the weights.
+    """int open_weights(context, path) for weights in a section of the object.
 
-    The section is a line of zeros here, and LLVM must not take it for one:
-    :func:`.elf.with_section` puts the weights in.
+    The section holds 64 zeros until :func:`.elf.with_section` inserts the weights. LLVM must not
+    treat them as constants, therefore their address is loaded from a record.
     """
     data = ir.Bytes(emitter.module, bytes(64), "weights", SECTION)
     place = ir.Record(emitter.module, [data], "weights_place", hidden=True)
@@ -39,7 +39,7 @@ def emit_inside(emitter: Emitter) -> None:
 
 
 def emit_mapped(emitter: Emitter, head: bytes, nbytes: int) -> None:
-    """int open_weights(context, path), which maps the file that begins with ``head``."""
+    """int open_weights(context, path) for weights in a file that begins with ``head``."""
     ir.Bytes(emitter.module, head, "weights_head")
     _emit_map(emitter, PAGE + nbytes)
     lb, (context, path) = emitter.function("open_weights", I32, [PTR, PTR])
@@ -55,7 +55,7 @@ def emit_mapped(emitter: Emitter, head: bytes, nbytes: int) -> None:
 
 
 def _emit_map(emitter: Emitter, size: int) -> None:
-    """int map_weights(context, file): the whole file, if it is the right one."""
+    """int map_weights(context, file): map the whole file, if size and head are right."""
     lb, (context, file) = emitter.function("map_weights", I32, [PTR, I32])
     b = lb.b
     seek = lb.declare("lseek", I64, [I32, I64, I32])

@@ -1,8 +1,7 @@
-"""A context's threads: made with it, joined when it ends.
+"""Threads of a context: started by ``init``, joined by ``free``.
 
-They are workers as a process of Python has them, see :mod:`..codegen.build.workers`, but that
-each context has its own and that they end. Without threads the same functions do all work on the
-thread that calls.
+The workers are those of a Python process, see :mod:`..codegen.build.workers`, but each context has
+its own, and they end. Without threads the same functions do all work on the calling thread.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def emit_pool(emitter: Emitter) -> None:
 
 
 def _emit_start(emitter: Emitter) -> None:
-    """int start_pool(context, threads): all that are asked for, or none."""
+    """int start_pool(context, threads): start all threads, or fail."""
     lb, (context, wished) = emitter.function("start_pool", I32, [PTR, I32])
     b = lb.b
     threads = b.sext(wished, I64)
@@ -86,7 +85,7 @@ def _emit_start(emitter: Emitter) -> None:
 
 
 def _emit_end(emitter: Emitter) -> None:
-    """void end_pool(context): in the child of a fork there is nobody to wait for."""
+    """void end_pool(context): join the threads; a forked child has none to join."""
     lb, (context,) = emitter.function("end_pool", VOID, [PTR])
     b = lb.b
     pool = load_slot(lb, context, POOL, PTR)
@@ -100,7 +99,7 @@ def _emit_end(emitter: Emitter) -> None:
 
 
 def _emit_together(emitter: Emitter) -> None:
-    """void together(pool, workspace, first, last, threads): these steps, on all threads."""
+    """void together(pool, workspace, first, last, threads): run these steps on all threads."""
     lb, args = emitter.function("together", VOID, [PTR, PTR, I64, I64, I64])
     pool, workspace, first, last, threads = args
     b = lb.b
@@ -115,9 +114,9 @@ def _emit_together(emitter: Emitter) -> None:
 
 
 def _emit_compute(emitter: Emitter) -> None:
-    """int compute(context, workspace, first, last): these steps of a round.
+    """int compute(context, workspace, first, last): run these steps of a round.
 
-    On this thread alone where there is little to do, and while another call has the threads.
+    Only the calling thread runs them if they are small or if another call uses the threads.
     """
     lb, (context, workspace, *some) = emitter.function("compute", I32, [PTR, PTR, I64, I64])
     b = lb.b

@@ -1,7 +1,7 @@
-"""A shared library from an object, by the linker that is there.
+"""Linking a shared library from an object with an installed linker.
 
-In: an object's path. Out: a path, or why there is none. ``cc`` is what the system calls its
-compiler; ``ziglang`` is a compiler from a package of Python's.
+Input: an object's path. Output: the path of the library, or the reason for its absence. ``cc`` is
+the system's compiler; ``ziglang`` is a compiler in a Python package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECONDS = 600
 
 
 def find_linker(target: Target) -> list[str] | None:
-    """The command that links for this CPU, without arguments; None where there is none."""
+    """Command that links for this CPU, without arguments; None if there is no linker."""
     machine = target.triple.split("-")[0]
     names = [f"{machine}-linux-gnu-gcc"]
     if machine == os.uname().machine:
@@ -34,7 +34,7 @@ def find_linker(target: Target) -> list[str] | None:
 
 
 def link_shared(linker: Sequence[str], code: str, output: str) -> None:
-    """Make a shared library. Raises MXNetError with what the linker says."""
+    """Link a shared library. Raises MXNetError with the linker's message if it fails."""
     options = [
         "-shared",
         "-Wl,-z,noexecstack",
@@ -47,4 +47,4 @@ def link_shared(linker: Sequence[str], code: str, output: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MXNetError(f"{linker[0]}: {error}") from None
     if done.returncode:
-        raise MXNetError(f"{' '.join(linker)} does not link {output}: {done.stderr.strip()}")
+        raise MXNetError(f"{' '.join(linker)} cannot link {output}: {done.stderr.strip()}")

@@ -1,7 +1,7 @@
-"""What callers of a library that trains see: a step, and reading and writing what is learned.
+"""Public functions of a library for training: steps, and access to states.
 
-A context has memory of its own for weights, states and counts. One call at a time reads or writes
-it, whichever workspace it has.
+A context has private memory for weights, states and counts. One call at a time reads or writes
+it, even with different workspaces.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def emit_step_entries(
     memory: Memory,
     first_place: int,
 ) -> None:
-    """All functions; ``first_place`` is where the weights' section has what is learned at first."""
+    """Emit all functions; ``first_place`` is the offset of the initial states in the weights."""
     emit_new_memory(emitter)
     _emit_memory(emitter, memory, first_place)
     emit_common(emitter, interface, variants, ("make_state", "drop_state"))
@@ -84,7 +84,7 @@ def _double(value: float) -> Value:
 
 
 def _emit_rate(emitter: Emitter, training: Training) -> None:
-    """double correction(double count): what rates are multiplied by at this update."""
+    """double correction(double count): the factor of the learning rates at this update."""
     lb, (count,) = emitter.function("correction", F64, [F64])
     b, one = lb.b, _double(1.0)
     if training.unbiased is None:
@@ -99,7 +99,7 @@ def _emit_rate(emitter: Emitter, training: Training) -> None:
 
 
 def _emit_count_up(emitter: Emitter, training: Training, memory: Memory) -> None:
-    """void count_up(context, double rate): one more update, and the rates of it."""
+    """void count_up(context, double rate): increment the count and set the rates of the update."""
     lb, (context, rate) = emitter.function("count_up", VOID, [PTR, F64])
     b = lb.b
     state = load_slot(lb, context, STATE, PTR)
@@ -113,7 +113,7 @@ def _emit_count_up(emitter: Emitter, training: Training, memory: Memory) -> None
 
 
 def _emit_seed(emitter: Emitter, memory: Memory) -> None:
-    """int seed(context, seed): what is drawn follows from it."""
+    """int seed(context, seed): set the random generator."""
     lb, (context, seed) = emitter.entry("seed", I32, [PTR, I64])
     return_when(lb, is_null(lb, context), NULL)
     return_failure(lb, lb.b.call(emitter.known("begin_run"), [context]))
@@ -126,7 +126,7 @@ def _emit_seed(emitter: Emitter, memory: Memory) -> None:
 def _emit_learn(emitter: Emitter) -> None:
     """int learn(context, inputs, outputs, double rate, workspace): a step on a prepared workspace.
 
-    Nothing is learned from a batch that raises the flag.
+    Nothing is updated if a kernel raises the flag for invalid data.
     """
     lb, args = emitter.function("learn", I32, [PTR, PTR, PTR, F64, PTR])
     context, inputs, outputs, rate, workspace = args
@@ -170,7 +170,7 @@ def _emit_step(emitter: Emitter) -> None:
 
 
 def _emit_find_state(emitter: Emitter, interface: Interface, memory: Memory) -> None:
-    """i64 find_state(name): the number of a named array, or -1."""
+    """i64 find_state(name): the index of the state with this name, or -1."""
     rows: list[Value] = []
     for number, array in enumerate(interface.states):
         numbers = memory.place(array.name), array.nbytes
@@ -187,7 +187,7 @@ def _emit_find_state(emitter: Emitter, interface: Interface, memory: Memory) -> 
 
 
 def _emit_state_facts(emitter: Emitter, interface: Interface) -> None:
-    """const char *state_name(number) and size_t state_bytes(number): NULL and 0 for no state."""
+    """const char *state_name(number) and size_t state_bytes(number): NULL and 0 if out of range."""
     count = len(interface.states)
     for what, slot, kind in (("state_name", 0, PTR), ("state_bytes", 2, I64)):
         lb, (number,) = emitter.entry(what, kind, [I64])
@@ -199,7 +199,7 @@ def _emit_state_facts(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_takes(emitter: Emitter, interface: Interface) -> None:
-    """i32 takes(number, data): whether a state may have this value, which begins anywhere."""
+    """i32 takes(number, data): whether a state accepts this value; data may be unaligned."""
     lb, (number, data) = emitter.function("takes", I32, [I64, PTR])
     b = lb.b
     for place, array in enumerate(interface.states):
@@ -216,7 +216,7 @@ def _emit_takes(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_access(emitter: Emitter, name: str, is_read: bool) -> None:
-    """int get(context, name, data, bytes), and set: copy a named array out of a context, or in."""
+    """int get(context, name, data, bytes), and set: copy a state out of a context, or into it."""
     lb, args = emitter.entry(name, I32, [PTR, PTR, PTR, I64])
     context, _, data, nbytes = args
     b = lb.b

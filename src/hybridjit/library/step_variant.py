@@ -1,8 +1,8 @@
-"""The kernels of a step of training for one CPU, as one variant: forward, backward, updates.
+"""Kernels of a training step for one CPU, as one variant: forward, backward, updates.
 
-In: a :class:`.training.Training`. Out: the plans of both graphs, and tables whose calls run them
-on one workspace. Variables are in the context's memory; gradients, and what backward reads of
-forward, are in the workspace.
+Input: a :class:`.training.Training`. Output: the plans of both graphs, and tables whose calls run
+them on one workspace. Variables are in the context's memory; gradients and values saved for
+backward are in the workspace.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .variants import Row, Tables, Variant, relocated, require_kernels, specs_of
 from .weights_file import Weights
 
 _DRAWN = kernel_name(DrawSpec())
-_OF_CALL = -1  # stands for a base: the number of an array of the call follows
+_OF_CALL = -1  # in place of a base: the offset is the number of an array of the call
 
 
 class Place(NamedTuple):
-    """Where an array lies: so many bytes behind a base, or which of the call's it is."""
+    """Location of an array: an offset from a base, or the number of an array of the call."""
 
     base: int
     offset: int
@@ -48,11 +48,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Plans of both graphs, and where their arrays lie.
+    """Plans of both graphs, and the locations of their arrays.
 
-    inputs, outputs  of each of the plans, in their order
-    gradients        by the variable's name
-    states           what moves auxiliary states: from where, the state's name
+    inputs, outputs     locations for each plan, in order
+    gradients           locations by variable name
+    states              pairs of the location of a new auxiliary state and the state's name
     """
 
     plans: tuple[Plan, Plan]
@@ -66,7 +66,7 @@ class StepPlan:
 def plan_step(
     training: Training, weights: Weights, log: CompileLog, name: str
 ) -> tuple[StepPlan, Memory]:
-    """The plans, and a place for every array. Raises as the compiler does."""
+    """The plans, and a location for every array. Raises as the compiler does."""
     joint, parts = training_parts(
         training.outputs, training.types, training.wanted, True, training.options, log, name
     )
@@ -76,7 +76,7 @@ def plan_step(
 
 
 class _Laid:
-    """Places for what one step reads and writes."""
+    """Allocator of locations for the arrays of one step."""
 
     def __init__(
         self, training: Training, memory: Memory, weights: Weights, joint: Joint, parts: Parts
@@ -87,7 +87,7 @@ class _Laid:
         self._end = 0
 
     def plan(self, forward: Plan, backward: Plan) -> StepPlan:
-        """Both plans work in the same memory, one after the other; the rest lies behind it."""
+        """Locations: both plans share the arena, one after the other; other arrays follow it."""
         self._take(max(forward.arena_bytes, backward.arena_bytes))
         visible = len(self._joint.forward.outputs)
         losses = [Place(_OF_CALL, len(self._numbers) + i) for i in range(visible)]
@@ -133,7 +133,7 @@ def make_step_variant(
     target: Target,
     log: CompileLog,
 ) -> Variant:
-    """The kernels of a step. Raises MXNetError, with all nodes, where something has none."""
+    """The kernels of a step. Raises MXNetError that lists all nodes without a kernel."""
     chosen = [
         [row or draw_of(step) for step, row in zip(part.steps, calls)]
         for part in plan.plans
@@ -165,14 +165,14 @@ def make_step_variant(
 
 
 def _of_kinds(chosen: Sequence[Sequence[tuple[Call, ...]]]) -> Iterator[tuple[Call, ...]]:
-    """The calls of both plans whose kernels are emitted by themselves."""
+    """The calls of both plans, except those whose kernel is emitted separately."""
     for rows in chosen:
         for row in rows:
             yield tuple(call for call in row if not isinstance(call.spec, DrawSpec))
 
 
 class _Rows:
-    """Tables as they grow."""
+    """Tables under construction."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -184,7 +184,7 @@ class _Rows:
     def add_image(
         self, plan: Plan, image: Image, weights: Weights, places: Sequence[Sequence[Place]]
     ) -> None:
-        """All calls of a plan; ``places`` of its inputs, and of its outputs."""
+        """Add all calls of a plan; ``places`` are the locations of its inputs and outputs."""
         first = len(self.slots)
         binding = Binding(plan, pack, {}, PackedStore())
         binding.prepare(image.packed)
@@ -202,7 +202,7 @@ class _Rows:
                 self._put(first + slot, Place(IN_STATE, self._memory.place(CHANCE)), 0)
 
     def add_call(self, spec: KernelSpec, arguments: Sequence[Place | int]) -> None:
-        """One call; numbers are as they are."""
+        """Add one call; integer arguments are stored directly."""
         self.calls.append((kernel_name(spec), len(self.slots)))
         for argument in arguments:
             self.slots.append(0 if isinstance(argument, Place) else argument)
@@ -219,7 +219,7 @@ class _Rows:
 def _updates(
     plan: StepPlan, training: Training, memory: Memory, weights: Weights
 ) -> Iterator[tuple[KernelSpec, list[Place | int]]]:
-    """The calls that move auxiliary states and weights, in the order in which Python does."""
+    """The calls that update auxiliary states and weights, in the order of Python."""
     for source, name in plan.states:
         array = memory.arrays[name]
         target = Place(IN_STATE, memory.place(name))
@@ -230,7 +230,7 @@ def _updates(
         numbers = [Place(IN_STATE, memory.number(row, column)) for column in range(count)]
         array = memory.arrays[update.variable]
         gradient = plan.gradients.get(update.variable)
-        if gradient is None:  # nothing reaches it
+        if gradient is None:  # the loss does not depend on it
             gradient = Place(IN_WEIGHTS, weights.place(np.zeros_like(array)))
         stored = [Place(IN_STATE, memory.place(update.stored))] if update.stored else []
         arguments: list[Place | int] = [

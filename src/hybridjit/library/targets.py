@@ -1,4 +1,4 @@
-"""The CPUs that a library is for, by name."""
+"""Target CPUs of a library, by name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..target import Target
 
 
 def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:
-    """Those named, separated by commas, the widest vectors first; none is what this host is.
+    """Targets of these names, separated by commas, the widest vectors first; "" is this host.
 
-    For the latter kernels are those that the host's own code has, so that bits are the same.
-    ``precision`` is what products multiply: its instructions are a reason to take a CPU by another
-    name. Raises ValueError for other names, and for CPUs of different kinds.
+    For the host the kernels are those of its JIT code, so that bits are equal. ``precision`` is
+    the multiplication type of contractions: "bfloat16" selects the host's instructions for it.
+    Raises ValueError for unknown names, and for CPUs of different architectures.
     """
     wanted = (names or config.target).split(",") if names or config.target else []
     found = [portable_target(name.strip()) for name in wanted] or [_here(precision)]
     if len({target.triple for target in found}) > 1:
-        raise ValueError(f"a library is for one kind of CPU, got {names}")
+        raise ValueError(f"a library supports one CPU architecture, got {names}")
     unique = {target.name: target for target in found}
     return tuple(sorted(unique.values(), key=_order))
 

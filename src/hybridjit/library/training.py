@@ -1,7 +1,7 @@
-"""A step of training in plain data, and where a context keeps what it learns.
+"""A training step as plain data, and the memory layout of a context's states.
 
-In: a graph of losses, initial arrays, update rules. Out: a name, a place and a first value for
-everything that stays from step to step.
+Input: a graph of losses, initial arrays, update rules. Output: name, location and initial value of
+every value that is kept from step to step.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from .interface import ALIGNMENT, CHANCE, COUNT, Array
 
 @dataclass(frozen=True)
 class Update:
-    """One weight's update.
+    """Update of one weight.
 
-    variable  the variable whose gradient it reads
-    kept      names of what it reads and writes: the weight that is computed on, then its states
-    stored    the weight's name where that is rounded from the one that is computed on; "" else
-    lr_mult   what the learning rate is multiplied by
-    wd        the weight decay
+    variable    the variable whose gradient it reads kept        names of the values it reads and
+    writes: the weight used in the update, then its states stored      name of the weight if that is
+    rounded from the one used in the update; otherwise "" lr_mult     factor of the learning rate wd
+    weight decay
     """
 
     rule: UpdateRule
@@ -43,15 +42,15 @@ class Update:
 class Training:
     """Forward, loss, backward and update of one batch.
 
-    outputs      the losses; the gradients are those of their sum
-    inputs       types of the arrays of a call by the graph's names, in their order
-    input_names  what callers know them by
-    kept         what variables and the optimizer's states are before the first step, by name
-    variables    which of it the graph reads, in order
-    wanted       variables whose gradients are computed
-    numbers      what all updates are told beside rate and decay, in the order of their rules
-    unbiased     the factors of running means whose bias the rate corrects, if there are any
-    count        updates before the first step
+    outputs      the losses; gradients are of their sum
+    inputs      types of the arrays of a call by the graph's names, in order
+    input_names their names for callers
+    kept        initial values of variables and optimizer states, by name
+    variables   types of those that the graph reads, in order
+    wanted      variables whose gradients are computed
+    numbers     hyperparameters that all updates share, in the order of their rules
+    unbiased    decay factors of running means whose bias the rate corrects, or None
+    count       number of updates before the first step
     """
 
     outputs: tuple[Output, ...]
@@ -69,17 +68,17 @@ class Training:
 
     @property
     def types(self) -> dict[str, TensorType]:
-        """Every variable of the graph, in the order in which it is called."""
+        """Types of all variables of the graph, in the order of its inputs."""
         return {**self.variables, **self.inputs}
 
 
 class Memory:
-    """What a context keeps: named arrays, then the numbers that updates are told.
+    """Memory of a context: named arrays, then the hyperparameters of updates.
 
-    arrays  what callers read and write by name, with its first value; the state of chance is there
-            where something is drawn
-    nbytes  of all
-    first   the bytes that are not all 0 at the start: so many of them, from the beginning
+    arrays      states by name with their initial values, including that of the random generator if
+                the step draws
+    nbytes      size of all
+    first       initial bytes, up to the last array that is not all 0
     """
 
     def __init__(self, training: Training, draws: bool) -> None:
@@ -88,14 +87,16 @@ class Memory:
             own[CHANCE] = seeded(0)
         self.arrays = {**training.kept, **own}
         if both := [name for name in own if name in training.kept]:
-            raise MXNetError(f"a library has something of its own that it calls '{both[0]}'")
+            raise MXNetError(
+                f"'{both[0]}' is the name of a state that every library has: rename the parameter"
+            )
         self._own = [(0.0, update.wd) for update in training.updates]
         self._shared = training.numbers
         self._places: dict[str, int] = {}
         end = self._lay_out(name for name, array in self.arrays.items() if array.any())
         self._numbers_at = end
         numbers = np.array([n for row in self._own for n in row] + [*self._shared], np.float64)
-        with np.errstate(over="ignore"):  # beyond float32 is infinity, as operators have it
+        with np.errstate(over="ignore"):  # out of float32's range becomes infinity, as in operators
             self._numbers = numbers.astype(np.float32)
         end = _aligned(end + self._numbers.nbytes)
         self.first = self._first_bytes(end)
@@ -103,16 +104,17 @@ class Memory:
         self.nbytes = self._lay_out(rest, end)
 
     def place(self, name: str) -> int:
-        """Where an array begins."""
+        """Offset of an array."""
         return self._places[name]
 
     def number(self, row: int, column: int) -> int:
-        """Where a number that an update is told lies: the row's rate, its decay, what all share."""
+        """Offset of a hyperparameter of an update: learning rate, weight decay, then shared
+        ones."""
         at = 2 * row + column if column < 2 else 2 * len(self._own) + column - 2
         return self._numbers_at + 4 * at
 
     def states(self) -> tuple[Array, ...]:
-        """The named arrays as callers see them."""
+        """The named arrays as part of the interface."""
         return tuple(Array(name, a.dtype, a.shape) for name, a in self.arrays.items())
 
     def _lay_out(self, names: Iterable[str], end: int = 0) -> int:

@@ -1,7 +1,7 @@
-"""The code of a network for one CPU, with all that its kernels are called with.
+"""Code of a network for one CPU, with the arguments of its kernels.
 
-In: a plan and a target. Out: the kernels' IR, and a record beside the code that the library's
-functions read: :mod:`.layout` says what is where. :mod:`.step_variant` makes variants of a step.
+Input: a plan and a target. Output: the kernels' IR, and a record next to the code that the
+library's functions read; :mod:`.layout` describes it. :mod:`.step_variant` makes training variants.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Tables:
-    """What a variant's kernels are called with, but for addresses.
+    """Arguments of a variant's kernels, except addresses.
 
-    slots        arguments of all calls; 0 where an address belongs
-    relocations  rows of slot, base, offset
-    patches      rows of slot, array, offset, bytes of a round
-    calls        kernels by name, and the first slot of each
-    learned      how many of them, the first ones, come before anything is updated
+    slots           arguments of all calls; 0 in place of an address
+    relocations     rows of slot, base, offset
+    patches         rows of slot, array, offset, bytes of a round
+    calls           kernel names, with the first slot of each call
+    learned         number of calls before the first update
     """
 
     slots: tuple[int, ...]
@@ -59,14 +59,14 @@ class Tables:
 
 @dataclass(frozen=True)
 class Variant:
-    """Kernels for one CPU, each once, and what they are called with."""
+    """Kernels for one CPU, without duplicates, and their arguments."""
 
     target: Target
     specs: tuple[KernelSpec, ...]
     tables: Tables
 
     def kernel(self, name: str) -> str:
-        """The kernel's symbol: another one for each CPU."""
+        """Symbol of a kernel: different for each CPU."""
         return f"{self.target.name}_{name}"
 
     def units(self) -> Iterator[Unit]:
@@ -86,7 +86,7 @@ def make_variant(
     binding: Binding,
     weights: Weights,
 ) -> Variant:
-    """A plan's kernels. Raises MXNetError, with all nodes, where a step has none."""
+    """The kernels of a plan. Raises MXNetError that lists all steps without a kernel."""
     calls = choose_calls(plan, target, winograd, log)
     require_kernels(plan, calls, target)
     image = link(plan, calls)
@@ -106,12 +106,12 @@ def make_variant(
 
 
 def specs_of(calls: Sequence[Sequence[Call]]) -> tuple[KernelSpec, ...]:
-    """Every kernel, each once."""
+    """The specs of all kernels, without duplicates."""
     return tuple(dict.fromkeys(call.spec for row in calls for call in row))
 
 
 def require_kernels(plan: Plan, calls: Sequence[Sequence[Call]], target: Target) -> None:
-    """Raises MXNetError, with all nodes, where a step has no kernel."""
+    """Raise MXNetError that lists all steps without a kernel."""
     without = [step for step, row in zip(plan.steps, calls) if not row]
     if without:
         lines = [
@@ -119,13 +119,14 @@ def require_kernels(plan: Plan, calls: Sequence[Sequence[Call]], target: Target)
             for s in without
         ]
         raise MXNetError(
-            f"a library has no Python that could run steps without a kernel: {len(without)} of "
-            f"{len(plan.steps)} have none for {target.name}\n" + "\n".join(lines)
+            f"a library cannot run steps on NumPy: {len(without)} of {len(plan.steps)} steps have "
+            "no "
+            f"kernel for {target.name}\n" + "\n".join(lines)
         )
 
 
 def emit_variant(emitter: Emitter, variant: Variant) -> Value:
-    """The variant's record."""
+    """Emit the record of a variant."""
     tables, name = variant.tables, variant.target.name
 
     def table(what: str, rows: Sequence[Sequence[int]]) -> tuple[Value, Value]:
@@ -175,7 +176,7 @@ def relocated(
 
 
 def _patches(image: Image, interface: Interface) -> Iterator[tuple[int, int, int, int]]:
-    """Where the addresses of a call's arrays belong, and how far they move from round to round."""
+    """Rows that insert the addresses of a call's arrays, with their increments per round."""
 
     def row(patch: Patch, first: int) -> tuple[int, int, int, int]:
         slot, index, offset = patch

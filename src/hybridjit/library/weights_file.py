@@ -1,7 +1,7 @@
-"""The weights of a library: where each lies, and the file or the section that holds them.
+"""Weights of a library: their offsets, and the file or section that contains them.
 
-In: arrays as kernels want them, from :class:`..runtime.binding.Binding`. Out: their places in one
-row of bytes. A file begins with a page that tells whose weights it has.
+Input: arrays in the layouts of kernels, from :class:`..runtime.binding.Binding`. Output: their
+offsets in one sequence of bytes. A file begins with a page that identifies its contents.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from .interface import ALIGNMENT
 
 PAGE = 4096
-HEAD = 64  # of the page's bytes, those that are not 0
+HEAD = 64  # used bytes of the page; the others are 0
 _MAGIC = b"HJWEIGHT"
 _VERSION = 1
 
 
 class Weights:
-    """Arrays one behind the other, each on a boundary of 64 bytes and each once."""
+    """Contiguous arrays, each aligned to 64 bytes and stored once."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
@@ -29,7 +29,7 @@ class Weights:
         self.nbytes = 0
 
     def place(self, array: np.ndarray) -> int:
-        """The offset of an array, which is kept."""
+        """The offset of an array; adds it if it is new."""
         known = self._places.get(id(array))
         if known is None:
             known = self._places[id(array)] = self.nbytes
@@ -44,7 +44,7 @@ class Weights:
             yield bytes(-array.nbytes % ALIGNMENT)
 
     def head(self) -> bytes:
-        """What a file of these weights begins with."""
+        """First bytes of the file of these weights: magic number, version, size and digest."""
         digest = hashlib.sha256()
         for piece in self.pieces():
             digest.update(piece)

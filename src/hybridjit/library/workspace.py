@@ -1,7 +1,7 @@
-"""What a call writes to besides its outputs: how much, and putting addresses into it.
+"""Workspaces: the memory that a call writes besides its outputs.
 
-A workspace holds everything that one call needs for itself, so that calls on different ones never
-meet. ``prepare`` fills one, ``connect`` puts a round's arrays in, ``walk`` calls the kernels.
+Calls with different workspaces are independent. ``prepare`` fills a workspace, ``connect`` inserts
+the array addresses of a round, ``walk`` calls the kernels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .layout import (
 
 
 def emit_workspace(emitter: Emitter, inputs: int) -> None:
-    """Everything of this file; the first ``inputs`` arrays of a call are its inputs."""
+    """Emit all functions of this module; the first ``inputs`` arrays of a call are its inputs."""
     _emit_go_on(emitter)
     _emit_arguments(emitter)
     _emit_memory(emitter)
@@ -51,20 +51,21 @@ def emit_workspace(emitter: Emitter, inputs: int) -> None:
 
 
 def _emit_go_on(emitter: Emitter) -> None:
-    """i64 go_on(poll): what kernels poll. Nothing stops a call."""
+    """i64 go_on(poll): polled by kernels; always 0, because nothing stops a call."""
     lb, _ = emitter.function("go_on", I64, [PTR])
     lb.b.ret(lb.i64(0))
 
 
 def _emit_arguments(emitter: Emitter) -> None:
-    """i64 arguments(variant): where in a workspace the kernels' arguments begin, in bytes."""
+    """i64 arguments(variant): byte offset of the kernels' arguments in a workspace."""
     lb, (variant,) = emitter.function("arguments", I64, [PTR])
     steps = lb.mul(load_slot(lb, variant, CALLS), 8 * STEP_SLOTS)
     lb.b.ret(whole_lines(lb, lb.add(steps, 8 * STEPS)))
 
 
 def _emit_memory(emitter: Emitter) -> None:
-    """i64 memory(variant): where working memory begins: that of threads, of all, the arena."""
+    """i64 memory(variant): byte offset of the working memory: per thread, shared, then the
+    arena."""
     lb, (variant,) = emitter.function("memory", I64, [PTR])
     first = lb.b.call(emitter.known("arguments"), [variant])
     slots = lb.mul(load_slot(lb, variant, SLOTS), 8)
@@ -86,13 +87,13 @@ def _of_threads(lb: LoopBuilder, context: Value, variant: Value) -> Value:
 
 
 def _working_bytes(lb: LoopBuilder, context: Value, variant: Value) -> Value:
-    """Working memory of each thread and of all, as whole lines."""
+    """Size of the working memory, per thread and shared, in whole cache lines."""
     both = lb.add(_of_threads(lb, context, variant), load_slot(lb, variant, SHARED))
     return whole_lines(lb, both)
 
 
 def _emit_bases(emitter: Emitter) -> None:
-    """void bases(context, workspace, bases): what relocations count from."""
+    """void bases(context, workspace, bases): compute the bases of relocations."""
     lb, (context, workspace, bases) = emitter.function("bases", VOID, [PTR, PTR, PTR])
     variant = load_slot(lb, context, VARIANT, PTR)
     start = number_of(lb, workspace)
@@ -110,9 +111,9 @@ def _emit_bases(emitter: Emitter) -> None:
 
 
 def _emit_prepare(emitter: Emitter) -> None:
-    """void prepare(context, workspace): fill a workspace with all but the call's arrays.
+    """void prepare(context, workspace): fill a workspace, except for the call's arrays.
 
-    Working memory is 0 before the first step, as where Python calls the kernels.
+    Working memory is zeroed before the first step, as for calls from Python.
     """
     lb, (context, workspace) = emitter.function("prepare", VOID, [PTR, PTR])
     b = lb.b
@@ -145,7 +146,7 @@ def _emit_prepare(emitter: Emitter) -> None:
 
 
 def _emit_array_at(emitter: Emitter, inputs: int) -> None:
-    """ptr array_at(inputs, outputs, number): an array of a call, its address and its bytes."""
+    """ptr array_at(inputs, outputs, number): address of an array's record: pointer and bytes."""
     lb, (given, made, number) = emitter.function("array_at", PTR, [PTR, PTR, I64])
     is_input = lb.less(number, inputs)
     base = lb.b.select(is_input, given, made)
@@ -154,7 +155,7 @@ def _emit_array_at(emitter: Emitter, inputs: int) -> None:
 
 
 def _emit_connect(emitter: Emitter) -> None:
-    """void connect(variant, workspace, inputs, outputs, round): put a round's arrays in."""
+    """void connect(variant, workspace, inputs, outputs, round): insert a round's arrays."""
     kinds = [PTR, PTR, PTR, PTR, I64]
     lb, args = emitter.function("connect", VOID, kinds)
     variant, workspace, inputs, outputs, number = args
@@ -170,7 +171,7 @@ def _emit_connect(emitter: Emitter) -> None:
 
 
 def _emit_walk(emitter: Emitter) -> None:
-    """void walk(workspace, first, last): these kernels in order, on this thread."""
+    """void walk(workspace, first, last): run these steps in order on the calling thread."""
     lb, (workspace, first, last) = emitter.function("walk", VOID, [PTR, I64, I64])
     with lb.loop("step", first, last) as step:
         row = lb.add(lb.mul(step.index, STEP_SLOTS), STEPS)
