@@ -56,6 +56,7 @@ from .records import dataclass
 from .runtime.compile_stats import counted
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
+from .runtime.routine import Routine
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .runtime.variant import Signature, Variant
@@ -570,6 +571,20 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
     code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
     release_code()
     return code
+
+
+@holding(_LOCK)
+def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
+    """A routine that references call, for arrays of any size: see ``codegen/routines``."""
+    with room.loading_compiler():
+        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+            load_kernel,
+        )
+        from .codegen.routines import routine_spec  # noqa: PLC0415 (see tests/test_layers.py)
+
+    found = Routine(*load_kernel(routine_spec(name, facts), new_log()))
+    release_code()
+    return found
 
 
 def prepare() -> None:

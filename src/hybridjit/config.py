@@ -152,6 +152,12 @@ SWITCHES = (
         thread_count,
         "number of threads, and of compiling processes; unset: the CPUs of this process",
     ),
+    Switch(
+        "EAGER",
+        "native",
+        one_of("native", "numpy"),
+        "`numpy`: costly references compute by NumPy alone, without machine code",
+    ),
     Switch("CACHE_DIR", "", home_expanded, "folder of compiled objects; `off`: none"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
@@ -172,6 +178,7 @@ class Config:
     target: str
     tuned: str
     num_threads: int | None
+    eager: str
     cache_dir: str
 
     def __init__(self, environ: dict[str, str]) -> None:

@@ -5,8 +5,10 @@ The functions of operators come from the registry (``nd/__init__.pyi`` lists the
 """
 
 import sys
+from typing import TYPE_CHECKING
 
-from ..late import names_of
+from ..late import Late, names_of
+from ..ops import native
 from ..ops.namespace import attach
 from . import _internal, contrib, image, linalg, op, random, sparse
 from .creation import (
@@ -105,6 +107,12 @@ __all__ = [
     "waitall",
     "zeros",
 ]
+
+if TYPE_CHECKING:
+    from .. import compiler
+else:
+    compiler = Late("..compiler", __package__)  # loaded by the first routine
+native.provide(lambda name, facts: compiler.compile_routine(name, facts))
 
 # `F.np` and `F.npx` of a block that runs line by line.
 __getattr__ = names_of(__package__, {"np": "..np", "npx": "..npx"})

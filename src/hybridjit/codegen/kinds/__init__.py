@@ -17,7 +17,7 @@ from ...records import fields_of, is_record, replace
 from ...symbolic import Size
 from ...target import TYPES_OF
 from ..call import Call, GivenNumbers, Setting, dtype_name, stored_type
-from .record import CODES, KERNELS, Emitter, KernelCode
+from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 
 # Where each kind is. A plan loads those that it has: a convolutional network a third of them.
 PLACES = {
@@ -65,7 +65,8 @@ def all_codes() -> Mapping[str, KernelCode]:
 
 def emitter_of(spec_kind: str) -> Emitter:
     """The code of a kind of spec, mostly one of a kernel kind that is loaded by then."""
-    return KERNELS[spec_kind] if spec_kind in KERNELS else all_emitters()[spec_kind]
+    found = KERNELS.get(spec_kind) or ROUTINES.get(spec_kind)
+    return found or all_emitters()[spec_kind]
 
 
 def all_emitters() -> Mapping[str, Emitter]:

@@ -37,6 +37,8 @@ class KernelCode:
 CODES: dict[str, KernelCode] = {}
 # The emitter of every spec that one of them gives, by the spec's ``kind``.
 KERNELS: dict[str, Emitter] = {}
+# The emitters of kernels outside of plans, by the spec's ``kind``: see ``codegen/routines``.
+ROUTINES: dict[str, Emitter] = {}
 
 
 def register(

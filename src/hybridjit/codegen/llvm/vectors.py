@@ -301,6 +301,10 @@ class VectorBuilder(IndexBuilder):
         """So many lanes of f32 that have the bits of an i32."""
         return self.b.bitcast(self._broadcast(value, I32, lanes), self.vector_type(lanes, F32))
 
+    def spread(self, value: Value, lanes: int) -> Value:
+        """So many lanes with one value, a scalar of any type; the scalar itself for one lane."""
+        return value if lanes == 1 else self._broadcast(value, value.type, lanes)
+
     def _broadcast(self, value: Value, element: Type, lanes: int | None = None) -> Value:
         undefined, first, zeros = _for_splats(element, lanes or self.lanes)
         vector = self.b.insert_element(undefined, value, first)

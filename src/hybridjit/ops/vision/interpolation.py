@@ -8,10 +8,12 @@ old ones, its *taps*. Beyond the edges the edge's cells go on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from .. import native
 from ..casting import convert
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
@@ -23,6 +25,10 @@ METHODS = {
     LANCZOS: "Lanczos",
 }
 
+# Bytes of a pixel that machine code copies at once.
+_MOST_MOVED = 64
+# Terms of a sum, and numbers of a pixel, that machine code does not count at run time.
+_FEW_TAPS, _FEW_CHANNELS = 8, 4
 # Weights of 8-bit pictures are whole multiples of 1 / 2048.
 _FIXED_BITS = 11
 
@@ -37,9 +43,10 @@ class Taps(NamedTuple):
 def resample(data: np.ndarray, height: int, width: int, method: int) -> np.ndarray:
     """(..., H, W, C) -> (..., height, width, C)."""
     rows, columns = data.shape[-3:-1]
+    if (height, width) == (rows, columns):
+        return data.copy()
     if method == NEAREST:
-        y, x = _nearest(height, rows), _nearest(width, columns)
-        return data[..., y[:, None], x, :]
+        return _nearest(data, height, width)
     shrinks = rows >= height and columns >= width
     if method == LINEAR and rows == 2 * height and columns == 2 * width:
         method = AREA  # the same numbers, and OpenCV's rounding of them
@@ -54,10 +61,26 @@ def resample(data: np.ndarray, height: int, width: int, method: int) -> np.ndarr
     return _weighted(data, vertical, horizontal, working)
 
 
-def _nearest(out: int, size: int) -> np.ndarray:
+def _nearest(data: np.ndarray, height: int, width: int) -> np.ndarray:
+    rows, columns, channels = data.shape[-3:]
+    y, x = _nearest_cells(height, rows), _nearest_cells(width, columns)
+    pixel = channels * data.itemsize
+    run = native.routine("nearest", pixel, size=data.size) if pixel <= _MOST_MOVED else None
+    if run is None:
+        return data[..., y[:, None], x, :]
+    made = np.empty((*data.shape[:-3], height, width, channels), data.dtype)
+    source = np.ascontiguousarray(data)
+    places = (x * pixel).astype(np.int32)
+    batch = made.size // (height * width * channels)
+    run([source, made, places, y], [batch, rows, columns, height, width])
+    return made
+
+
+def _nearest_cells(out: int, size: int) -> np.ndarray:
     return np.minimum((np.arange(out) * (1 / (out / size))).astype(np.int64), size - 1)
 
 
+@lru_cache(maxsize=256)
 def _taps(out: int, size: int, method: int) -> Taps:
     """Taps that do not depend on how much the picture shrinks; enlarging by area is linear."""
     scale = 1 / (out / size)
@@ -126,6 +149,10 @@ def _sum_columns(x: np.ndarray, taps: Taps) -> np.ndarray:
 
 def _weighted(data: np.ndarray, vertical: Taps, horizontal: Taps, working: np.dtype) -> np.ndarray:
     """The sums in floating point; integers are rounded to the nearest, halves to even."""
+    if data.dtype in (np.uint8, np.float32) and working == np.float32:
+        made = _by_routine(data, vertical, horizontal, "float")
+        if made is not None:
+            return made
     lines = _sum_columns(data.astype(working), horizontal)
     return _rounded(_sum_rows(lines, vertical).astype(working, copy=False), data.dtype)
 
@@ -139,6 +166,9 @@ def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _fixed_point(data: np.ndarray, vertical: Taps, horizontal: Taps, method: int) -> np.ndarray:
     """8-bit pictures: sums of integers, with OpenCV's cuts between the two axes."""
+    made = _by_fixed_routine(data, vertical, horizontal, method)
+    if made is not None:
+        return made
     vertical, horizontal = _whole(vertical), _whole(horizontal)
     lines = _sum_columns(data.astype(np.int64), horizontal)
     if method in (LINEAR, AREA):
@@ -149,8 +179,7 @@ def _fixed_point(data: np.ndarray, vertical: Taps, horizontal: Taps, method: int
         )
         y = (sum(parts) + 2) >> 2
     elif method == CUBIC:  # in single precision, four columns at a time
-        scaled = (vertical.weights / float(1 << 2 * _FIXED_BITS)).astype(np.float32)
-        y = np.rint(_sum_rows(lines.astype(np.float32), Taps(vertical.cells, scaled)))
+        y = np.rint(_sum_rows(lines.astype(np.float32), _scaled(vertical)))
     else:
         bits = 2 * _FIXED_BITS
         y = (_sum_rows(lines, vertical) + (1 << (bits - 1))) >> bits
@@ -159,6 +188,59 @@ def _fixed_point(data: np.ndarray, vertical: Taps, horizontal: Taps, method: int
 
 def _whole(taps: Taps) -> Taps:
     return Taps(taps.cells, np.rint(taps.weights * np.float32(1 << _FIXED_BITS)).astype(np.int64))
+
+
+def _scaled(whole: Taps) -> Taps:
+    """Weights of lines whose own are whole multiples."""
+    scaled = (whole.weights / float(1 << 2 * _FIXED_BITS)).astype(np.float32)
+    return Taps(whole.cells, scaled)
+
+
+def _by_fixed_routine(
+    data: np.ndarray, vertical: Taps, horizontal: Taps, method: int
+) -> np.ndarray | None:
+    if data.size < native.WORTH_NATIVE:
+        return None
+    down, across = _whole(vertical), _whole(horizontal)
+    if method == CUBIC:
+        return _by_routine(data, _scaled(down), across, "single")
+    return _by_routine(data, down, across, "whole" if method == LANCZOS else "cut")
+
+
+def _by_routine(data: np.ndarray, down: Taps, across: Taps, how: str) -> np.ndarray | None:
+    """The sums by machine code; None where NumPy computes them."""
+    rows, columns, channels = data.shape[-3:]
+    taps = [table.cells.shape[1] for table in (across, down)]
+    known = [count if count <= _FEW_TAPS else 0 for count in taps]
+    known.append(channels if channels <= _FEW_CHANNELS else 0)
+    run = native.routine("resample", data.dtype.name, how, *known, size=data.size)
+    if run is None:
+        return None
+    source = np.ascontiguousarray(data)
+    height, width = len(down.cells), len(across.cells)
+    made = np.empty((*data.shape[:-3], height, width, channels), data.dtype)
+    batch = made.size // (height * width * channels)
+    last = np.zeros((columns + 1) * channels + 4, data.dtype)  # a vector reads beyond a pixel
+    last[: columns * channels] = source.reshape(-1)[-columns * channels :]
+    kept = _power_of_two(int((down.cells[:, -1] - down.cells[:, 0]).max()) + 1)
+    lines = np.empty(kept * (width * channels + 4), np.float32)
+    arrays = [source, last, made, lines, *_tables(across, channels, how), *_tables(down, 0, how)]
+    sizes = [batch, rows, columns, height, width, channels, *taps, kept - 1]
+    run(arrays, sizes)
+    return made
+
+
+def _power_of_two(count: int) -> int:
+    """The least one that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
+def _tables(taps: Taps, channels: int, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Cells and weights as the routine reads them: places in a line, or numbers of lines."""
+    cells = (taps.cells * channels).astype(np.int32) if channels else taps.cells
+    is_float = how == "float" or (how == "single" and not channels)
+    weights = taps.weights.astype(np.float32 if is_float else np.int32)
+    return np.ascontiguousarray(cells), np.ascontiguousarray(weights)
 
 
 def _area_means(data: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -1,0 +1,23 @@
+"""Routines: kernels that references call on arrays, outside of plans.
+
+Each file has the specs of one family, whose fields are the facts that ``ops.native.routine`` is
+given. A routine's arguments are the addresses of arrays, then numbers; all sizes are arguments, so
+that one object in the cache serves every call.
+"""
+
+from __future__ import annotations
+
+from ..kinds.record import ROUTINES, Emitter
+from ..spec import KernelSpec
+from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
+
+_SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
+    "nearest": (NearestSpec, emit_nearest),
+    "resample": (ResampleSpec, emit_resample),
+}
+ROUTINES.update({spec.kind: emit for spec, emit in _SPECS.values()})
+
+
+def routine_spec(name: str, facts: tuple[object, ...]) -> KernelSpec:
+    """The spec of a routine's kernel."""
+    return _SPECS[name][0](*facts)

@@ -1,0 +1,71 @@
+"""Run the routines of references with every array hard against memory that nobody may touch.
+
+    python tests/guarded_routines.py end|start [--too-far]
+
+As ``guarded.py``: one element too far ends the process. The last line has the kinds that ran.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from guarded import Guarded
+from hybridjit.ops import native
+from hybridjit.ops.vision.interpolation import resample
+
+SIZES = (((97, 61, 3), (40, 130)), ((2, 31, 90, 1), (64, 33)), ((37, 150, 5), (90, 20)))
+Case = Callable[[], object]
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    """Calls that run routines, by name."""
+    rng = np.random.default_rng(0)
+    for dtype in ("uint8", "float32"):
+        for shape, size in SIZES:
+            for method in range(5):
+                x = rng.integers(0, 256, shape).astype(dtype)
+                yield (
+                    f"resize {dtype} {shape} {method}",
+                    lambda x=x, s=size, m=method: resample(x, *s, m),
+                )
+
+
+def guard(at_end: bool, ran: set[str], missing: int) -> None:
+    """Let routines run in guarded memory, the arrays ``missing`` bytes too short."""
+    provider = native._providers[0]
+
+    def load(name: str, facts: tuple[object, ...]) -> native.Routine:
+        run = provider(name, facts)
+        ran.add(name)
+
+        def call(arrays: Sequence[np.ndarray], numbers: Sequence[int]) -> None:
+            regions = [Guarded(a.nbytes - missing, at_end) for a in arrays]
+            views = [region.bytes for region in regions]
+            for view, array in zip(views, arrays):
+                view[:] = array.reshape(-1).view(np.uint8)[: len(view)]
+            run(views, numbers)
+            for view, array in zip(views, arrays):
+                if array.flags.writeable:
+                    array.reshape(-1).view(np.uint8)[: len(view)] = view
+
+        return call
+
+    native.provide(load)
+    native.WORTH_NATIVE = 0
+
+
+def main() -> None:
+    missing = 8 if "--too-far" in sys.argv else 0
+    ran: set[str] = set()
+    guard(sys.argv[1] == "end", ran, missing)
+    for name, case in cases():
+        print(name, flush=True)
+        case()
+    print(*sorted(ran))
+
+
+if __name__ == "__main__":
+    main()
