@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import prose  # noqa: E402
 
 COMPILER = (  # codegen, passes, ir, runtime, the package's root
+    "src/hybridjit/ir",
     "src/hybridjit/passes",
 )
 OPERATORS: tuple[str, ...] = ()  # ops, nd, sym, np, onnx, formats, image, io, metric

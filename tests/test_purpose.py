@@ -222,8 +222,8 @@ def no_array(given: list) -> None:
         (wrong_shape, ShapeError, r"input 'a', which .* has shape \(33,70\), got \(32,70\)"),
         (strided, MXNetError, "input 'a', .* the array is not C-contiguous"),
         (read_only, MXNetError, "input 'c', which output 1 updates, .* the array is read-only"),
-        (one_array_twice, MXNetError, "shares no memory .* input 'a' and input 'b' do"),
-        (overlapping, MXNetError, "shares no memory .* input 'b' and input 'a' do"),
+        (one_array_twice, MXNetError, "must not share memory .* input 'a' and input 'b' do"),
+        (overlapping, MXNetError, "must not share memory .* input 'b' and input 'a' do"),
         (no_array, MXNetError, "input 'a', .* is a NumPy array, got list"),
     ],
 )
@@ -241,12 +241,12 @@ def test_arrays_that_cannot_be_updated(spoil, error, message):
 @pytest.mark.parametrize(
     ("purpose", "message"),
     [
-        (Purpose(updates=((0, "d"),)), "output 0 updates 'd', which is no input: a, b"),
+        (Purpose(updates=((0, "d"),)), "output 0 updates 'd', which is not an input: a, b"),
         (Purpose(updates=((2, "a"),)), "an update's output is between 0 and 1, got 2 for 'a'"),
         (Purpose(updates=((1, "a"),), saved=1), "an update's output is between 0 and 0, got 1"),
         (Purpose(updates=((1, "a"),)), r"output 1 updates input 'a' and has its shape \(2,3\)"),
-        (Purpose(updates=((0, "a"), (0, "c"))), "an update has its output to itself, 0 is in two"),
-        (Purpose(updates=((0, "a"), (0, "a"))), "an update has its output to itself"),
+        (Purpose(updates=((0, "a"), (0, "c"))), "an update's output may occur only once, 0 is"),
+        (Purpose(updates=((0, "a"), (0, "a"))), "an update's output may occur only once"),
         (Purpose(saved=3), "saved is between 0 and 2 outputs, got 3"),
     ],
 )
@@ -308,8 +308,8 @@ def test_outputs_that_were_right_before_are_looked_at_again(number: int):
         (lambda given, new: [new], "outs has one entry for each of 2 outputs, got 1"),
         (lambda given, new: [new.astype(np.float64), None], "outs.0. has type float32, got floa"),
         (lambda given, new: [None, new[1:]], r"outs.1. has shape \(4,5\), got \(3,5\)"),
-        (lambda given, new: [new, new], r"shares no memory .* outs\[0\] and outs\[1\] do"),
-        (lambda given, new: [given[1], None], r"shares no memory .*input 'b'"),
+        (lambda given, new: [new, new], r"must not share memory .* outs\[0\] and outs\[1\] do"),
+        (lambda given, new: [given[1], None], r"must not share memory .*input 'b'"),
         (lambda given, new: [None, np.broadcast_to(new[0], (4, 5))], "outs.1. is written .* not C"),
     ],
 )
@@ -326,7 +326,7 @@ def test_a_destination_of_an_update_is_the_input():
     case = momentum()
     executable, given = executable_of(case), copies(case.arrays)
     assert executable(given, [given[0], None])[0] is given[0]
-    with pytest.raises(MXNetError, match=r"is where the output goes: outs\[0\] is None or it"):
+    with pytest.raises(MXNetError, match=r"receives the output: outs\[0\] must be None or it"):
         executable(given, [np.empty_like(given[0]), None])
 
 

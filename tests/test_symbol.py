@@ -719,6 +719,6 @@ def test_attributes_set_afterwards():
         x._set_attr(lr_mult=3)
     with pytest.raises(mx.MXNetError, match="non-grouped"):
         sym.Group([x, double])._set_attr(note="1")
-    with pytest.raises(mx.MXNetError, match="num_outputs says what the operator computes"):
+    with pytest.raises(mx.MXNetError, match="num_outputs defines the operator's result"):
         pair._set_attr(num_outputs="3")
     assert pair.list_attr()["num_outputs"] == "2"

@@ -1,4 +1,4 @@
-"""Writing operators on graph values: how passes and expansions make values."""
+"""ValueBuilder: how passes and expansions make graph values from operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .graph import Use, Value, make, uses_of
 class ValueBuilder:
     """A :class:`.ops.building.Builder` on uses of values.
 
-    What it makes bears the name and the source line of the value that it is made for.
+    New values take the name and the source line of the value that they are made for.
     """
 
     def __init__(self, name: str, source: str = "") -> None:
@@ -31,12 +31,12 @@ class ValueBuilder:
 
 
 def building(value: Value) -> ValueBuilder:
-    """A builder of what ``value`` becomes."""
+    """A builder of replacements for ``value``."""
     return ValueBuilder(value.name, value.source)
 
 
 def is_canonical(value: Value) -> bool:
-    """Whether the value stays as it is: its operator expands no further."""
+    """Whether the operator of the value has no expansion for these operands."""
     assert value.op is not None
     types = [use.type for use in value.inputs]
     return parts_of(value.op, ON_TYPES, types, value.attrs) is None

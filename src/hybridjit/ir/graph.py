@@ -1,6 +1,6 @@
-"""The typed graph that the passes work on: values, groups, graphs. All of it is immutable.
+"""The typed graph that passes transform: values, groups, graphs. All are immutable.
 
-A :class:`Value` is a node with a type on each output. A :class:`Graph` names its inputs, its
+A :class:`Value` is a node with a type for each output. A :class:`Graph` lists its inputs, its
 parameters and its outputs; after ``fuse`` it also lists its :class:`Group` s.
 """
 
@@ -34,9 +34,9 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """One typed node; ``op`` None for an input or a parameter.
+    """One typed node; ``op`` is None for an input or a parameter.
 
-    ``is_ruled`` tells that its types are known to be those that the operator's rule gives.
+    ``is_ruled`` states that its types are known to be those of the operator's rule.
     """
 
     op: OpDef | None
@@ -45,7 +45,7 @@ class Value:
     inputs: tuple[Use, ...]
     types: tuple[TensorType, ...]
     source: str = ""
-    is_ruled = False  # no field: a copy with other contents has not been found right
+    is_ruled = False  # not a field: a copy with other contents is not known to be right
 
     @property
     def type(self) -> TensorType:
@@ -63,9 +63,9 @@ class Value:
 class Group:
     """The values that become one kernel: the anchor and the pointwise values on its result.
 
-    kind     which kernel: ``conv``, ``gemm``, ``pool``, ``pointwise``, ``view``, ``host``, ...
+    kind     the kernel kind: ``conv``, ``gemm``, ``pool``, ``pointwise``, ``view``, ``host``, ...
     members  in topological order; the anchor is the first
-    outputs  the members that something outside reads
+    outputs  the members that values outside the group read
     """
 
     kind: str
@@ -86,14 +86,14 @@ class Group:
 
     @property
     def results(self) -> tuple[Use, ...]:
-        """What the group's kernel writes: all that its only member gives, or its outputs."""
+        """Uses that the kernel writes: all outputs of a single member, else the group's."""
         if len(self.members) == 1:
             return tuple(Use(self.anchor, i) for i in range(len(self.anchor.types)))
         return tuple(Use(value) for value in self.outputs)
 
     @cached_property
     def inputs(self) -> tuple[Use, ...]:
-        """What the group reads from outside, each once, in order of first use."""
+        """The uses that the group reads from outside, each once, in order of first use."""
         own = set(self.members)
         uses = (use for member in self.members for use in member.inputs)
         return tuple(dict.fromkeys(use for use in uses if use.value not in own))
@@ -101,10 +101,11 @@ class Group:
 
 @dataclass(frozen=True)
 class SampleRows:
-    """Rows of a dense layer that are of one sample: ``count`` of them, ``apart`` rows from each
+    """Rows of a dense layer that belong to one sample: ``count`` rows, ``apart`` rows from each
     other.
 
-    Rows 1 apart begin at any multiple of ``count``; all others are those of ``apart`` samples.
+    Adjacent rows (1 apart) begin at multiples of ``count``; otherwise the rows of ``apart`` samples
+    are interleaved.
     """
 
     count: int = 1
@@ -119,9 +120,9 @@ class SampleRows:
 class Graph:
     """Inputs in call order, parameters, outputs; ``groups`` in an order that can be executed.
 
-    From ``hoist`` on, ``bind`` is the graph whose outputs are this one's parameters, in order.
-    ``purpose`` says what it is compiled for. ``sample_rows`` are names of dense layers, and which
-    of their rows are of one sample for sure, where that is known.
+    From ``hoist`` on, ``bind`` is the graph whose outputs are this graph's parameters, in order.
+    ``purpose`` is the mode that it is compiled for. ``sample_rows`` has names of dense layers with
+    the rows that certainly belong to one sample, if known.
     """
 
     inputs: tuple[Value, ...]
@@ -135,7 +136,7 @@ class Graph:
 
     @cached_property
     def updated(self) -> Mapping[int, int]:
-        """The number of the input that each updating output, by number, is written to."""
+        """For each output that updates an input, by number, the number of that input."""
         numbers = {value.name: number for number, value in enumerate(self.inputs)}
         return {output: numbers[name] for output, name in self.purpose.updates}
 
@@ -158,7 +159,7 @@ class Graph:
         return frozenset(use.value for use in self.outputs)
 
     def rows_of_sample(self, dense: Value) -> SampleRows:
-        """The rows of a dense layer that are of one sample; one alone where that is unknown."""
+        """The rows of a dense layer that belong to one sample; a single row if unknown."""
         return dict(self.sample_rows).get(dense.name, SampleRows())
 
     def with_outputs(self, outputs: Iterable[Use]) -> Graph:
@@ -168,7 +169,7 @@ class Graph:
         values = tuple(walk([*(Use(v) for v in self.inputs), *outputs]))
         params = tuple(v for v in values if v.op is None and v not in given)
         graph = replace(self, params=params, outputs=outputs, groups=())
-        graph.__dict__["values"] = values  # a walk less: what the property would find
+        graph.__dict__["values"] = values  # saves the walk of the property, which finds the same
         return graph
 
 
@@ -200,10 +201,10 @@ def from_symbol(
     name: str = "graph",
     purpose: Purpose = INFERENCE,
 ) -> Graph:
-    """The graph of a Symbol's outputs, given a type for every node output.
+    """The graph of a Symbol's outputs, from a type for every node output.
 
     Variables named in ``inputs`` become the inputs, in that order, used or not; all others become
-    parameters. Two variables of one name are one value; names of operators, which files may
+    parameters. Two variables with the same name are one value; names of operators, which files may
     repeat, are made unique.
     """
     outputs = tuple(outputs)
@@ -231,14 +232,14 @@ def from_symbol(
 
 
 def _settled_attrs(node: Node, types: tuple[TensorType, ...]) -> Attrs:
-    """A node's attributes; a source's unknown sizes are those that its users decided."""
+    """A node's attributes; unknown sizes of a source are those that its readers decided."""
     if node.op is None or node.inputs or not types[0].is_known:
         return node.attrs
     return resolved(node.op, node.attrs, types[0])
 
 
 def unique_name(name: str, taken: dict[str, int]) -> str:
-    """``name``, with a number behind it if it is taken already."""
+    """``name``, with a number appended if it is taken already."""
     count = taken.get(name)
     taken[name] = 0 if count is None else count + 1
     return name if count is None else f"{name}.{count + 1}"
@@ -252,7 +253,7 @@ def uses_of(value: Value) -> tuple[Use, ...]:
 
 
 def typed_by_rule(value: Value) -> Value:
-    """The same value, noted as one whose types its operator's rule has just given."""
+    """The same value, marked as one whose types its operator's rule has just given."""
     object.__setattr__(value, "is_ruled", True)
     return value
 
@@ -260,9 +261,9 @@ def typed_by_rule(value: Value) -> Value:
 def make(
     op: OpDef, name: str, inputs: Iterable[Use], source: str = "", /, **attrs: object
 ) -> Value:
-    """A new value applying ``op``; attributes left out take their defaults.
+    """A new value that applies ``op``; omitted attributes take their defaults.
 
-    Its types come from the op's own rule, so a pass cannot give a value a type that it has not.
+    The operator's rule gives its types, so a pass cannot assign a wrong type.
     """
     full, inputs = op.with_defaults(attrs), tuple(inputs)
     types = infer_types(op, [use.type for use in inputs], full)

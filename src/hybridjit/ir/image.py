@@ -1,8 +1,8 @@
-"""An image: a plan's kernel calls as data, linked to everything but addresses.
+"""An image: the kernel calls of a plan as data, with addresses relative to symbolic bases.
 
-In: what ``codegen`` chose. Out: rows of numbers, and a list of those that are addresses once there
-is memory. The runtime puts a process's own addresses in; a library that is compiled ahead of time
-would put in those of its data.
+In: the calls that ``codegen`` chose. Out: rows of integers, and relocations: the slots that hold
+addresses once memory is allocated. The runtime fills in the addresses of the process; a library
+that is compiled ahead of time would fill in those of its data.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 
 from ..records import dataclass
 
-# (packed, rows, size): these rows of the weight, of whole blocks, ``size`` elements in each.
+# (packed, rows, size): these rows of the weight, in whole blocks, each with ``size`` elements.
 Unpack = Callable[[np.ndarray, slice, int], np.ndarray]
 
 
 class Packing(Protocol):
-    """How a kernel wants a weight: frozen data.
+    """The packed layout of a weight that a kernel reads, as frozen data.
 
-    rows       how many rows of the weight are packed as a block, 0 where the rows are mixed
-    unpacking  what gives the weight back, every bit of it; None where nothing does
+    rows       number of rows of the weight that are packed as a block, 0 if rows are mixed
+    unpacking  the function that restores the weight, every bit of it; None if this is impossible
     """
 
     @property
@@ -33,7 +33,7 @@ class Packing(Protocol):
     def unpacking(self) -> Unpack | None: ...
 
     def size(self, weight: np.ndarray) -> int:
-        """How many elements the packed weight has."""
+        """The number of elements of the packed weight."""
 
 
 # (packing, weight, out): write the packed weight to ``out``.
@@ -44,7 +44,7 @@ Pack = Callable[..., None]
 class Packed:
     """Parameter ``index`` of the run graph, packed for a kernel as elements of type ``element``.
 
-    ``index`` None stands for ``size`` zeros: the bias of a layer without one.
+    ``index`` None stands for ``size`` zeros: the bias of a layer that has none.
     """
 
     index: int | None
@@ -54,7 +54,7 @@ class Packed:
 
 
 class Base(Enum):
-    """What an address counts from; ``number`` in a :class:`Relocation` tells which of several."""
+    """The base of an address; ``number`` in a :class:`Relocation` distinguishes several."""
 
     ARENA = "the arena"
     WEIGHT = "parameter ``number`` of the run graph, as it is"
@@ -65,7 +65,7 @@ class Base(Enum):
 
 
 class Relocation(NamedTuple):
-    """Slot ``slot`` holds the address ``offset`` bytes behind a base."""
+    """Slot ``slot`` holds the address ``offset`` bytes after a base."""
 
     slot: int
     base: Base
@@ -73,14 +73,14 @@ class Relocation(NamedTuple):
     offset: int
 
 
-# A slot, the number of an array of the call, an offset in bytes. Plain tuples: every call goes
-# through them.
+# A slot, the number of an array of the call, an offset in bytes. Plain tuples: every call iterates
+# over them.
 Patch = tuple[int, int, int]
 
 
 class KernelCall(NamedTuple):
-    """A kernel by name, its first slot, and of how many threads each goes on to the next call
-    without waiting for the others: of so many or fewer.
+    """A kernel by name, its first slot, and ``unfenced``: up to this number of threads, each
+    continues with the next call without waiting for the others.
     """
 
     kernel: str
@@ -89,15 +89,15 @@ class KernelCall(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """An image's numbers as arrays, from which an instance is made without a loop in Python.
+    """The integers of an image as arrays, from which an instance is made without a loop in Python.
 
-    values   for each slot its number, or what is added to an address
-    bases    the bases of addresses that stay for an instance; ``of_base`` has for each slot which
-             of them, counted from 1, and 0 for a number
-    places   for each slot that a call fills: the number of an array, inputs before outputs, the
-             slot, and what is added to the array's address
-    kernels  names of kernels; ``rows`` has for each call which of them, its first slot and
-             ``unfenced``
+    values   for each slot its value, or the offset to add to an address
+    bases    the bases of addresses that are constant for an instance; ``of_base`` has for each slot
+             the number of its base, counted from 1, and 0 for a plain value
+    places   for each slot that a call fills: the number of an array (inputs before outputs), the
+             slot, and the offset to add to the array's address
+    kernels  names of kernels; ``rows`` has for each call the number of its kernel, its first slot
+             and ``unfenced``
     """
 
     values: np.ndarray
@@ -108,13 +108,13 @@ class Tables(NamedTuple):
     rows: np.ndarray
 
     def slots(self, address: Callable[[Base, int], int]) -> np.ndarray:
-        """The arguments of all calls, with the addresses of the bases."""
+        """The arguments of all calls, with the addresses of the bases added."""
         addresses = np.fromiter((0, *(address(*base) for base in self.bases)), np.int64)
         slots: np.ndarray = self.values + addresses[self.of_base]
         return slots
 
     def steps(self, addresses: Mapping[str, int], base: int) -> np.ndarray:
-        """A row for each call: its kernel's address, that of its arguments, and ``unfenced``."""
+        """A row for each call: addresses of its kernel and its arguments, and ``unfenced``."""
         known = np.fromiter((addresses[name] for name in self.kernels), np.int64)
         steps: np.ndarray = self.rows.copy()
         steps[:, 0] = known[self.rows[:, 0]]
@@ -124,17 +124,17 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """What a plan's kernels are called with.
+    """The arguments with which a plan's kernels are called.
 
-    slots        arguments of all calls, one after the other; 0 where an address belongs
-    relocations  addresses that stay for an instance
+    slots        arguments of all calls, one after the other; 0 for an address
+    relocations  addresses that are constant for an instance
     inputs, outputs  addresses that change with every call: patches by the call's arrays
     packed       the packed weights, each once
-    calls        every kernel call in order; ``counts`` says how many each step has, 0 for one that
-                 the host runs
+    calls        every kernel call in order; ``counts`` has the number of calls of each step, 0 for
+                 a host step
     flagged      the steps that may raise the flag
-    scratch_bytes, shared_bytes  working memory for each thread, and for all of them
-    work         multiplications of all calls, about
+    scratch_bytes, shared_bytes  scratch memory for each thread, and for all of them together
+    work         approximate number of multiplications of all calls
     """
 
     slots: tuple[int, ...]
@@ -150,7 +150,7 @@ class Image:
     work: int
 
     def tables(self, inputs: int) -> Tables:
-        """Its numbers as arrays, for a plan with so many inputs."""
+        """The image's integers as arrays, for a plan with ``inputs`` inputs."""
         values = np.array(self.slots, np.int64)
         of_base = np.zeros(len(self.slots), np.intp)
         bases: dict[tuple[Base, int], int] = {}

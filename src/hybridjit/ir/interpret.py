@@ -1,4 +1,4 @@
-"""Run a Graph with the NumPy references: the oracle, and the engine of the bind graph."""
+"""Run a Graph with the NumPy references: for checks, and to compute the bind graph."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def run_in_order(
     given: Mapping[tuple[Item, int], Array],
     run: Callable[[Item, list[Array]], Sequence[Array]],
 ) -> dict[tuple[Item, int], Array]:
-    """Every output of every item: those ``given``, and what ``run(item, operands)`` returns.
+    """Every output of every item: those ``given``, and the results of ``run(item, operands)``.
 
-    ``order`` has each item behind those that it reads. Every interpretation of a graph is this
-    walk: checks, monitors and clocks are in ``run``.
+    ``order`` has each item after the items that it reads. Every interpreter of a graph uses this
+    loop: checks, monitors and clocks are in ``run``.
     """
     results = dict(given)
     for item in order:
@@ -42,7 +42,7 @@ def interpret(graph: Graph, arrays: Mapping[Value, np.ndarray]) -> list[np.ndarr
     return evaluate(graph.outputs, graph.values, arrays)
 
 
-# Operators that move nothing where the result may share memory with the operand.
+# Operators as views, for results that may share memory with the operand.
 AS_VIEWS: dict[OpDef | None, Callable[..., np.ndarray]] = {
     RESHAPE_TO: lambda data, shape: data.reshape(shape),
     TRANSPOSE: lambda data, axes: data.transpose(axes),
@@ -55,9 +55,9 @@ def evaluate(
     arrays: Mapping[Value, np.ndarray],
     as_views: bool = False,
 ) -> list[np.ndarray]:
-    """The ``wanted`` outputs, running ``values`` (in order) on the arrays given.
+    """The ``wanted`` outputs, computed by running ``values`` (in order) on the given arrays.
 
-    ``as_views`` saves copies where the caller only reads: results may share the arrays' memory.
+    ``as_views`` saves copies for callers that only read: results may share the arrays' memory.
     """
 
     def run(value: Value, operands: list[np.ndarray]) -> list[np.ndarray]:
@@ -69,7 +69,7 @@ def evaluate(
 
 
 def run_value(value: Value, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """One value's outputs by its op's reference."""
+    """The outputs of one value, by the reference of its operator."""
     assert value.op is not None, f"{value.name} was given no array"
     try:
         return run_ref(value.op, arrays, value.attrs)

@@ -1,7 +1,7 @@
-"""Kernel kinds: which values each can anchor, and what the memory plan has to know of it.
+"""Kernel kinds: the values that each can anchor, and the properties that the memory plan needs.
 
-One record a kind; an operator's record names its kind. This is the half that passes read; how a
-kind is computed stands in ``codegen/kinds`` under the same name, and a test holds the two together.
+One record per kind; an operator's record names its kind. Passes read this part of a kind; its code
+generation is in ``codegen/kinds`` under the same name, and a test compares the two lists.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..types import FLOATS, product
 from .building import is_canonical
 from .graph import Graph, Value
 
-# The element types that operands of kernels in floats may be stored in; others are cast first.
+# The element types in which operands of floating-point kernels may be stored; others are cast.
 STORED = FLOATS
 
 
 class Reads(Enum):
-    """How the operands of an anchor may lie in memory; else the plan copies them first."""
+    """The layouts in which a kernel reads the anchor's operands; the plan copies all others."""
 
     STRIDED = "any strides"
     FORWARD = "strides that are not negative"
@@ -34,19 +34,19 @@ class Reads(Enum):
 
 @dataclass(frozen=True)
 class KernelKind:
-    """What passes know of a kind of kernel.
+    """The properties of a kernel kind that passes use.
 
-    takes     ``takes(value, graph)``: whether its kernel computes the value as it is written, given
-              that its operator names this kind and would expand no further, and that nothing has
-              no elements
-    in_floats  whether all operands and results are of one of the types in ``STORED``
-    of_floats  whether all operands are, and results of any type
-    reads     how the anchor's operands may lie in memory
-    reads_narrow  whether what the anchor reads as float32 may be stored as bfloat16
-    reads_alike   then, whether its first two operands have to be stored in the same type
-    has_epilogue  whether its kernel ends in a store that can compute pointwise values first
-    is_in_place   whether a result may take the place of an operand of the epilogue that dies there
-    has_kernel    False for what is no step of machine code
+    takes     ``takes(value, graph)``: whether its kernel computes the value as it is written, if
+              its operator names this kind and has no further expansion, and no array is empty
+    in_floats  whether all operands and results have one of the types in ``STORED``
+    of_floats  whether all operands have, with results of any type
+    reads     the layouts in which it reads the anchor's operands
+    reads_narrow  whether the anchor's float32 operands may be stored as bfloat16
+    reads_alike   then, whether its first two operands must have the same stored type
+    has_epilogue  whether its kernel can compute pointwise values before it stores the result
+    is_in_place   whether a result may take the memory of an epilogue operand that is read last
+                  there
+    has_kernel    False for steps without machine code
     """
 
     name: str
@@ -62,10 +62,10 @@ class KernelKind:
 
 
 def kind_of(value: Value, graph: Graph) -> KernelKind:
-    """The kind whose kernel computes this value on its own; ``host`` where none does.
+    """The kind whose kernel computes this value as an anchor; ``host`` if none does.
 
-    Kernels compute what ``expand`` leaves; where it was left out (HYBRIDJIT_SKIP), the references
-    compute what it would have taken apart.
+    Kernels compute canonical operators; if ``expand`` is skipped (HYBRIDJIT_SKIP), the references
+    compute the operators that it would have expanded.
     """
     assert value.op is not None
     kind = KIND_NAMED[value.op.kernel]
@@ -79,14 +79,14 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
 
 
 def is_in(dtype: np.dtype | None, value: Value) -> bool:
-    """Whether all operands and results are of this type; the lengths of a softmax are integers."""
+    """Whether all operands and results have this type; the lengths of a softmax are integers."""
     assert value.op is not None
     inputs = value.inputs[:1] if value.op.kernel == "softmax" else value.inputs
     return all(t.dtype == dtype for t in (*value.types, *(u.type for u in inputs)))
 
 
 def _adds_what_is_stored(value: Value, graph: Graph) -> bool:
-    """What is added is a number as memory has it: a float16 or a bool is not."""
+    """Whether the stored elements can be added directly: float16 and bool cannot."""
     dtype = value.type.dtype
     return value.op is not ADD_AT or dtype not in (np.dtype("float16"), np.dtype("bool"))
 
@@ -100,7 +100,7 @@ def _leaves_first_axis(value: Value, graph: Graph) -> bool:
 
 
 def _reduces(value: Value, graph: Graph) -> bool:
-    """Whether there is an axis to reduce; operators without the attribute have one."""
+    """Whether an axis is reduced; operators without the attribute always reduce one."""
     attrs, ndim = value.attrs, value.inputs[0].type.ndim
     axis, exclude = attrs.get("axis"), attrs.get("exclude", False)
     return "axis" not in attrs or bool(reduced_axes(ndim, axis, exclude))
@@ -110,12 +110,12 @@ def _is_channels_last(value: Value, graph: Graph) -> bool:
     return bool((value.attrs.get("layout") or "NCHW")[-1] == "C")
 
 
-# A call for each: more take longer to compile than NumPy takes to compute.
+# One call for each phase: more take longer to compile than NumPy takes to compute.
 MOST_PHASES = 1024
 
 
 def _has_few_phases(value: Value, graph: Graph) -> bool:
-    """Whether a transposed convolution, channels last, is made of few plain ones."""
+    """Whether a channels-last transposed convolution consists of few ordinary ones."""
     sizes = value.type.dims[1:-1]
     strides = value.attrs["stride"] or (1,) * len(sizes)
     phases = product(tuple(map(min, strides, sizes)))
@@ -123,12 +123,12 @@ def _has_few_phases(value: Value, graph: Graph) -> bool:
 
 
 def _suppresses(value: Value, graph: Graph) -> bool:
-    """Whether boxes that share nothing stay apart; topk 0 leaves the rows as they are."""
+    """Whether disjoint boxes are never suppressed, and topk is not 0, which changes no row."""
     return bool(value.attrs["topk"] != 0 and value.attrs["overlap_thresh"] >= 0)
 
 
 def _multiplies_parameters(value: Value, graph: Graph) -> bool:
-    """Whether steps that round their weights do so when they are bound."""
+    """Whether steps with rounded weights have parameters as weights, which are rounded at bind."""
     return value.op is not RNN_ROUNDED_STEPS or value.inputs[1].value in graph.params
 
 

@@ -1,4 +1,4 @@
-"""Which values are a parameter with its elements moved: their packed form has all of its bits."""
+"""Find parameters whose elements are only moved: their packed form preserves all bits."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..types import FLOAT32
 from .graph import Use, Value
 from .interpret import AS_VIEWS
 
-# Bytes of a parameter that are not kept twice: where its packed form has all of its bits.
+# Bytes from which on a parameter is evicted if its packed form preserves all bits.
 WORTH_EVICTING = 1 << 20
 
 
 @dataclass(frozen=True)
 class MovedRows:
-    """A value that is a variable with its elements moved about within the rows of axis 0.
+    """A value that is a variable with its elements moved within the rows of axis 0.
 
-    Where there is a ``factor``, each row was multiplied by one of its numbers before; if it
-    ``is_rounded``, all numbers are rounded to bfloat16 in the end.
+    If ``factor`` is given, each row was multiplied by one of its elements before; if it
+    ``is_rounded``, all elements are rounded to bfloat16 at the end.
     """
 
     variable: Value
@@ -31,11 +31,11 @@ class MovedRows:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the variable can be made of it again."""
+        """Whether the variable can be restored from it."""
         return self.factor is None and not self.is_rounded
 
     def apply(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the value from those of the variable; a view where that can be."""
+        """Rows of the value from rows of the variable; a view if possible."""
         for step in self.steps:
             if step.op is TRANSPOSE:
                 rows = rows.transpose(step.attrs["axes"])
@@ -54,7 +54,7 @@ class MovedRows:
 
 
 def moved_rows(use: Use) -> MovedRows | None:
-    """How the value comes from a variable; None where a row is not made of one row of one."""
+    """The way in which the value comes from a variable; None if its rows are not rows of one."""
     chain: list[Value] = []
     value, is_rounded = use.value, use.value.op is ROUNDED
     if is_rounded:
@@ -71,7 +71,7 @@ def moved_rows(use: Use) -> MovedRows | None:
 
 
 def _scales_rows(value: Value) -> bool:
-    """Whether a product has the second operand's numbers for each row of the first."""
+    """Whether the second operand of a product has one element for each row of the first."""
     rows, numbers = value.inputs[0].type, value.inputs[1].type
     if not rows.dims or rows != value.type or rows.dtype != FLOAT32 or numbers.dtype != FLOAT32:
         return False

@@ -1,7 +1,7 @@
-"""Nodes and outputs: what the user wrote, with no types on it.
+"""Nodes and outputs: the untyped graph as the user wrote it.
 
-A Symbol (``sym/symbol.py``) is a tuple of :class:`Output`. Nodes are frozen and shared; identity
-is the object, never the name: MXNet's files repeat names.
+A Symbol (``sym/symbol.py``) is a tuple of :class:`Output`. Nodes are frozen and shared; a node's
+identity is the object, not the name: MXNet's files repeat names.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..ops.attrs import Attrs, AttrValue
 from ..ops.record import OpDef
 from ..records import dataclass
 
-# Attributes that MXNet keeps between underscores, however they were given.
+# Attributes that MXNet stores with underscores around the key, in whichever way they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})
-# Where a graph asks for products in another element type than float32: the name of that type.
+# The attribute that requests another element type than float32 for products.
 PRECISION_KEY = "__precision__"
 
 
@@ -29,7 +29,7 @@ class Output(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The output's name as MXNet lists it: ``<node>_output``; a variable's is its own."""
+        """The output's name as MXNet lists it: ``<node>_output``; for a variable, its name."""
         if self.node.op is None:
             return self.node.name
         return f"{self.node.name}_{self.node.output_names[self.index]}"
@@ -41,7 +41,7 @@ class Node:
 
     text    attributes as symbol JSON spells them, hidden ``__x__`` keys included
     attrs   the operator's attributes parsed, defaults filled in
-    source  the user's own line, ``file:line in function``; empty when it came from a file
+    source  the user's line, ``file:line in function``; empty if it came from a file
     """
 
     op: OpDef | None
@@ -74,15 +74,15 @@ def variable(name: str, text: Mapping[str, str] | None = None, source: str = "")
 
 
 def annotate(node: Node, text: Mapping[str, str]) -> None:
-    """Give ``node`` further attributes that its operator does not read, wherever it is held.
+    """Give ``node`` further attributes that its operator does not read, for all its holders.
 
-    The one change that a node undergoes. Raises MXNetError for an attribute of the operator.
+    The only mutation of a node. Raises MXNetError for an attribute of the operator.
     """
     own = {attr.name for attr in node.op.attrs} if node.op else set()
     if taken := sorted(own & text.keys()):
         raise MXNetError(
-            f"{node.describe()}: {', '.join(taken)} says what the operator computes, which does "
-            "not change once the node is made; make another one"
+            f"{node.describe()}: {', '.join(taken)} defines the operator's result and cannot "
+            "change once the node is made; make another node"
         )
     object.__setattr__(node, "text", {**node.text, **text})
 
@@ -90,7 +90,7 @@ def annotate(node: Node, text: Mapping[str, str]) -> None:
 def apply(
     op: OpDef, name: str, inputs: Iterable[Output], text: Mapping[str, str], source: str = ""
 ) -> Node:
-    """A node that applies ``op``; parses the attribute texts and checks the number of inputs.
+    """A node that applies ``op``; parses the attribute strings and checks the number of inputs.
 
     Raises MXNetError (AttributeValueError and the like) naming the operator and the node.
     """
@@ -102,7 +102,7 @@ def apply(
 def checked_attributes(
     op: OpDef, name: str, text: Mapping[str, str], inputs: int, source: str = ""
 ) -> dict[str, AttrValue]:
-    """What attribute texts mean, for a node with so many inputs. Raises as :func:`apply`."""
+    """Parsed attributes of a node with ``inputs`` operands. Raises as :func:`apply`."""
     try:
         attrs = op.parse(text)
         op.require_inputs(op.input_names(attrs), inputs)
@@ -112,9 +112,9 @@ def checked_attributes(
 
 
 def with_precision(outputs: Iterable[Output], precision: str) -> tuple[Output, ...]:
-    """Copies of all nodes with operators, which ask for products in this element type; "" in none.
+    """Copies of all operator nodes that request products in this element type; "" removes requests.
 
-    The variables are the same ones. :func:`precision_of` reads it.
+    The variables are the same nodes. :func:`precision_of` reads the request.
     """
     outputs, made = tuple(outputs), dict[Node, Node]()
     for node in topological(outputs):
@@ -132,9 +132,9 @@ def with_precision(outputs: Iterable[Output], precision: str) -> tuple[Output, .
 def with_live_operands(
     outputs: tuple[Output, ...], live: Mapping[str, Callable[[], object] | None]
 ) -> tuple[Output, ...]:
-    """The graph whose operators write these variables where they are, if they write operands.
+    """The graph whose operators write these variables in place, if they write operands.
 
-    ``live`` is by the variable's name what :class:`.Traits` says of ``on_live``.
+    ``live`` maps a variable's name to the entry for ``on_live`` that :class:`.Traits` describes.
     """
     nodes, made = topological(outputs), dict[Node, Node]()
     if not any(node.op is not None and node.op.traits.on_live for node in nodes):
@@ -150,7 +150,7 @@ def with_live_operands(
 
 
 def precision_of(outputs: Iterable[Output]) -> str:
-    """The element type of products that a node of the graph asks for; "" if none does."""
+    """The element type of products that a node of the graph requests; "" if none does."""
     asking = (node.text.get(PRECISION_KEY, "") for node in topological(outputs))
     return next(filter(None, asking), "")
 

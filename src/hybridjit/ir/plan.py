@@ -1,7 +1,7 @@
-"""The plan: steps in order, each with its buffers, and where every buffer lies.
+"""The plan: steps in order with their views, and the position of every buffer.
 
-A :class:`View` is how a step sees a tensor: a buffer, an offset and a stride per axis, in
-elements. Views, slices, joined channels and broadcasting are all strides; none is a copy.
+A :class:`View` describes how a step sees a tensor: a buffer, an offset and a stride per axis, in
+elements. Views, slices, joined channels and broadcasts are strides, not copies.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .graph import Graph, Group
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of memory. kind: ``input``, ``weight``, ``output``, ``saved`` or ``arena``.
+    """A buffer. kind: ``input``, ``weight``, ``output``, ``saved`` or ``arena``.
 
-    index   the number of the input, the weight or the output; a saved output counts among all
+    index   the number of the input, weight or output; a saved output is counted among all outputs
     offset  bytes from the arena's start, for an arena buffer
-    first, last  the steps between which it holds something
+    first, last  the steps between which it is alive
     """
 
     number: int
@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Step:
-    """One group at work: what it reads (in the order of ``group.inputs``) and writes."""
+    """One execution of a group: views that it reads (as in ``group.inputs``) and writes."""
 
     number: int
     kind: str
@@ -71,7 +71,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order and the one arena they share."""
+    """Steps in order and the arena that they share."""
 
     graph: Graph
     steps: tuple[Step, ...]
@@ -82,7 +82,7 @@ class Plan:
 
 
 def extent(view: View) -> tuple[int, int]:
-    """The lowest and highest element that a view reaches; (0, -1) when it is empty."""
+    """The lowest and highest element that a view contains; (0, -1) if it is empty."""
     if 0 in view.shape:
         return 0, -1
     reaches = [(size - 1) * stride for size, stride in zip(view.shape, view.strides)]

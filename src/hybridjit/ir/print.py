@@ -1,6 +1,6 @@
-"""Every text form: symbols, graphs, groups, passes, plans. Dumps, golden files and messages use it.
+"""Text forms of symbols, graphs, groups, passes and plans, for dumps, golden files and messages.
 
-Numbering is by order in the listing, so equal graphs print equally.
+Values are numbered in the order of the listing, so equal graphs print equally.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .plan import Plan, View
 
 
 def node_text(outputs: Iterable[Output], name: str = "symbol") -> str:
-    """The untyped graph below ``outputs``, as it was traced or read from a file."""
+    """The untyped graph upstream of ``outputs``, as it was traced or read from a file."""
     outputs = tuple(outputs)
     order = topological(outputs)
     number = {node: f"%{i}" for i, node in enumerate(order)}
@@ -37,8 +37,8 @@ def _node_call(node: Node, arguments: list[str]) -> str:
 
 
 def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
-    """A typed graph, one value a line; groups as a last column when there are any, or how many rows
-    are of one sample.
+    """A typed graph, one value per line; the last column has its group, if groups exist, or the
+    number of rows of one sample.
     """
     names = ValueNames(graph)
     group_of = {v: i for i, group in enumerate(graph.groups) for v in group.members}
@@ -59,7 +59,7 @@ def graph_text(graph: Graph, marks: Mapping[Value, str] | None = None) -> str:
 
 
 def _returned(graph: Graph, names: ValueNames) -> Iterator[str]:
-    """``%3, w = %4, save %5``: what is returned, what it updates, what is saved."""
+    """``%3, w = %4, save %5``: returned outputs, updates of inputs, saved outputs."""
     updated = dict(graph.purpose.updates)
     visible = len(graph.outputs) - graph.purpose.saved
     for number, use in enumerate(graph.outputs):
@@ -68,7 +68,7 @@ def _returned(graph: Graph, names: ValueNames) -> Iterator[str]:
 
 
 def group_text(graph: Graph) -> str:
-    """The groups of a graph, one a line: kind, what it reads, what it writes, what was fused."""
+    """The groups of a graph, one per line: kind, operands, results, fused operators."""
     names = ValueNames(graph)
     rows = []
     for i, group in enumerate(graph.groups):
@@ -87,7 +87,7 @@ def group_text(graph: Graph) -> str:
 
 
 def pass_text(graph: Graph, fired: list[str]) -> str:
-    """A graph after a pass: itself, its groups, its bind graph, and which rules fired."""
+    """A graph after a pass, with its groups, its bind graph, and the rules that fired."""
     parts = [graph_text(graph)]
     if graph.groups:
         parts.append(group_text(graph))
@@ -97,7 +97,7 @@ def pass_text(graph: Graph, fired: list[str]) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan, a step a line, then the arena with each buffer's place and life."""
+    """The plan, one step per line, then the arena with the offset and lifetime of each buffer."""
     steps = plan.steps
     lines = [
         f"plan {plan.graph.name}   {len(steps)} steps, arena {plan.arena_bytes} B, "
@@ -120,7 +120,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def purpose_lines(plan: Plan) -> Iterator[str]:
-    """Which outputs update inputs, and how, and which are saved."""
+    """The outputs that update inputs, with the writing steps, and the saved outputs."""
     for output, number in plan.graph.updated.items():
         name, buffer = plan.graph.inputs[number].name, plan.outputs[output].buffer
         steps = [s for s in plan.steps if any(view.buffer == buffer for view in s.writes)]
@@ -156,7 +156,7 @@ class ValueNames:
         return self.of_value(use.value) + (f".{use.index}" if several else "")
 
     def call(self, value: Value) -> str:
-        """``Convolution(data, %0) kernel=(3,3)``: the op, its inputs, attributes off default."""
+        """``Convolution(data, %0) kernel=(3,3)``: operator, operands, non-default attributes."""
         if value.op is None:
             return "param"
         inputs = ", ".join(self.of_use(u) for u in value.inputs)
@@ -164,7 +164,7 @@ class ValueNames:
 
 
 def attributes_off_default(value: Value) -> Attrs:
-    """What is worth showing of a value's attributes."""
+    """The attributes of a value that are worth printing."""
     defaults = {a.name: a.default for a in value.op.attrs} if value.op else {}
     return {k: v for k, v in value.attrs.items() if v != defaults.get(k) and k != "num_args"}
 

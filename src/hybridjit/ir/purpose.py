@@ -1,4 +1,4 @@
-"""What a graph is compiled for: inference, or a part of a training step.
+"""The mode of a graph: inference, or a part of a training step.
 
 A graph carries its purpose through all passes; the planner and the runtime read it.
 """
@@ -16,18 +16,18 @@ PRECISIONS = ("float32", "bfloat16")
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a graph computes besides its visible outputs, and in which mode.
+    """The mode of a graph, and the results beside its visible outputs.
 
-    training  whether it computes what operators compute in training mode: Dropout drops, BatchNorm
-              takes the batch's own statistics
+    training  whether operators compute as in training mode: Dropout drops elements, BatchNorm uses
+              the batch's own statistics
     updates   pairs (number of an output, name of an input): after a call the input's array holds
-              the output, and is the output. Each output and each input once
-    saved     how many outputs, the last ones, a later call of another executable reads
-    goes_back  whether it computes gradients from what another executable saved
-    repeats   names of values that are computed from checkpoints. Others may compute the same, so
-              that none of it lives long: the two neither share nor fuse
-    precision  the element type of what products multiply: ``float32`` or ``bfloat16``
-    winograd  whether convolutions may be computed by fewer products than the definition's
+              the output, and is the output. Each output and each input occurs once
+    saved     number of outputs, the last ones, that a later call of another executable reads
+    goes_back  whether it computes gradients from values that another executable saved
+    repeats   names of values that are recomputed from checkpoints. Other values may compute the
+              same; so that lifetimes stay short, the two are neither shared nor fused
+    precision  the element type of the operands of products: ``float32`` or ``bfloat16``
+    winograd  whether convolutions may use fewer products than their definition
     """
 
     training: bool = False
@@ -41,7 +41,7 @@ class Purpose:
     def require_fitting(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]
     ) -> None:
-        """Raises MXNetError, ShapeError or DTypeError unless the graph has what is named here."""
+        """Raise MXNetError, ShapeError or DTypeError if the graph lacks an output or input."""
         visible = len(outputs) - self.saved
         if self.saved < 0 or visible < 0:
             raise MXNetError(f"saved is between 0 and {len(outputs)} outputs, got {self.saved}")
@@ -52,12 +52,12 @@ class Purpose:
                 )
             if name not in inputs:
                 raise MXNetError(
-                    f"output {number} updates {name!r}, which is no input: {', '.join(inputs)}"
+                    f"output {number} updates {name!r}, which is not an input: {', '.join(inputs)}"
                 )
             _require_same(f"output {number} updates input {name!r}", inputs[name], outputs[number])
         for what, found in zip(("output", "input"), zip(*self.updates)):
             if twice := [x for i, x in enumerate(found) if x in found[:i]]:
-                raise MXNetError(f"an update has its {what} to itself, {twice[0]!r} is in two")
+                raise MXNetError(f"an update's {what} may occur only once, {twice[0]!r} is in two")
 
 
 def _require_same(what: str, wanted: TensorType, found: TensorType) -> None:

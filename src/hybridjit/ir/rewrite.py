@@ -1,4 +1,4 @@
-"""Rebuilding graphs: replace values and copy only what changed, and titled rewrite rules."""
+"""Replace values of graphs, copying only changed parts; titled rewrite rules."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Replacement = Use | tuple[Use, ...] | None
 
 
 class Match(NamedTuple):
-    """Where a rule looks: the graph before this walk, and the value as it was there."""
+    """The context of a rule: the graph before the rewrite, and the value in it."""
 
     graph: Graph
     old: Value
 
     def is_sole_use(self, position: int) -> bool:
-        """Whether this value alone reads its input ``position``, which is no graph output."""
+        """Whether only this value reads its input ``position``, which is not a graph output."""
         source = self.old.inputs[position].value
         alone = self.graph.uses[source] == (self.old,)
         return alone and source not in self.graph.output_values
 
     def is_fixed(self, use: Use) -> bool:
-        """Whether a value depends on parameters alone: then it is computed when they are bound."""
+        """Whether a value depends on parameters only: then it is computed at bind time."""
         return all(
             value in self.graph.params if value.op is None else not value.op.is_random
             for value in walk([use])
@@ -35,10 +35,11 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite of one value, titled by its algebra.
+    """A rewrite of one value, with its algebra as title.
 
-    ``apply(value, match)`` returns None for "not mine", else what stands for the value's outputs.
-    It is asked about values of the operators ``of``; of all where none is named.
+    ``apply(value, match)`` returns None if the rule does not apply, else the replacements of the
+    value's outputs. It is called for values of the operators ``of``; for all values if none is
+    named.
     """
 
     title: str
@@ -47,12 +48,12 @@ class Rule:
 
 
 def rule(title: str, *of: OpDef) -> Callable[[Callable[[Value, Match], Replacement]], Rule]:
-    """Make a :class:`Rule` of a function ``(value, match) -> replacement or None``."""
+    """Make a :class:`Rule` from a function ``(value, match) -> replacement or None``."""
     return lambda function: Rule(title, function, of)
 
 
 def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
-    """``value`` with other inputs: itself when they are the same, retyped by its rule if not."""
+    """``value`` with other inputs: the same object if they are equal, else retyped by its rule."""
     if inputs == value.inputs:
         return value
     old, new = ([use.type for use in each] for each in (value.inputs, inputs))
@@ -65,7 +66,7 @@ def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
 
 
 def uniquely_named(graph: Graph) -> Graph:
-    """The same graph with a name of its own for each value: the first keeps the one it has."""
+    """The same graph with unique names: the first value of a name keeps it."""
     if len({value.name for value in graph.values}) == len(graph.values):
         return graph
     taken: dict[str, int] = {}
@@ -80,9 +81,9 @@ def uniquely_named(graph: Graph) -> Graph:
 
 
 def rewrite(graph: Graph, rules: tuple[Rule, ...], fired: list[str] | None = None) -> Graph:
-    """One walk over the graph, inputs first, trying the rules in order on each rebuilt value.
+    """One pass over the graph, inputs first, that tries the rules in order on each rebuilt value.
 
-    The same graph object comes back when no rule applied. Titles of rules that did are added to
+    Returns the same graph object if no rule applied. Titles of applied rules are added to
     ``fired``.
     """
 
@@ -105,9 +106,9 @@ def replace_values(
     fired: list[str] | None = None,
     of: Container[OpDef | None] | None = None,
 ) -> Graph:
-    """One walk as :func:`rewrite` makes it; ``change`` gives a title with each replacement.
+    """One pass as in :func:`rewrite`; ``change`` returns a title with each replacement.
 
-    It is asked about values of the operators ``of``; None is all of them, and variables.
+    It is called for values of the operators ``of``; None means all values, variables included.
     """
     replaced: dict[Use, Use] = {}
     moved = replaced.keys()

@@ -1,4 +1,4 @@
-"""What the variables of a graph are: inputs, labels of training graphs, parameters.
+"""The roles of a graph's variables: inputs, labels of training graphs, parameters.
 
 In: a graph and the names that have arrays. Out: the other variables, sorted by how operators read
 them; and the graph without its labels, which inference does not need.
@@ -14,7 +14,7 @@ from ..records import dataclass
 from .node import Node, Output, topological
 from .signature import in_call_order
 
-# Names of operator inputs that are learned: a variable there is a parameter, not an input.
+# Operator inputs that are learned: a variable read as one of them is a parameter, not an input.
 _LEARNED = frozenset(
     {
         "bias",
@@ -30,9 +30,9 @@ _LEARNED = frozenset(
 
 
 class Reading(NamedTuple):
-    """A variable that an operator reads, and what the operator calls that input.
+    """A variable that an operator reads, and the operator's name of that input.
 
-    ``by_head``: the operator ends a training graph.
+    ``by_head``: the operator is a loss head, the end of a training graph.
     """
 
     variable: str
@@ -42,11 +42,11 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Roles:
-    """The variables of a graph that have no parameter, each list in the graph's order.
+    """The variables of a graph without arrays, each list in the graph's order.
 
-    inputs   what a caller gives, in the order of a call
-    labels   read by the ends of training graphs only; inference does not need them
-    missing  what operators read as weights and the like
+    inputs   given by the caller, in the order of a call
+    labels   read by loss heads only; inference does not need them
+    missing  read by operators as weights and other learned inputs
     """
 
     inputs: tuple[str, ...]
@@ -60,7 +60,7 @@ def variables(outputs: Iterable[Output]) -> list[str]:
 
 
 def readings(outputs: Iterable[Output]) -> list[Reading]:
-    """Every reading of a variable in the graph."""
+    """All reads of variables in the graph."""
     return [
         Reading(edge.node.name, slot, node.op.traits.loss_head)
         for node in topological(outputs)
@@ -71,7 +71,7 @@ def readings(outputs: Iterable[Output]) -> list[Reading]:
 
 
 def sort_variables(outputs: Iterable[Output], params: Collection[str]) -> Roles:
-    """What the graph's variables are that are not in ``params``."""
+    """The roles of the graph's variables that are not in ``params``."""
     outputs = tuple(outputs)
     nodes = [node for node in topological(outputs) if node.is_variable]
     learned = {node.name for node in nodes if is_learned(node.text)}
@@ -86,7 +86,7 @@ def is_learned(text: Mapping[str, str]) -> bool:
 
 
 def roles_of(names: Iterable[str], learned: Collection[str], read: Iterable[Reading]) -> Roles:
-    """What these variables without arrays are, from how operators read them."""
+    """The roles of these variables without arrays, from how operators read them."""
     slots: dict[str, list[Reading]] = {name: [] for name in names}
     for reading in read:
         if reading.variable in slots:
@@ -104,9 +104,9 @@ def _role(uses: list[Reading]) -> str:
 
 
 def without_labels(outputs: Iterable[Output], labels: Collection[str]) -> tuple[Output, ...]:
-    """The graph with its ends reading their data in place of these labels.
+    """The graph whose loss heads read their data in place of these labels.
 
-    An end computes from its data alone, and the data's shape is one that its label may have.
+    A head computes its output from its data only, and the data's shape is a valid label shape.
     """
     heads = tuple(outputs)
     if not labels:

@@ -1,7 +1,7 @@
-"""What a graph says of its callers' arrays: the inputs' order, and sizes that it is fixed to.
+"""The graph's contract with its callers: the order of inputs, and sizes that it is fixed to.
 
-In: a graph whose variables have attributes for it, which MXNet keeps and passes over. Out: the
-inputs in call order, and copies of the graph with other attributes.
+In: a graph whose variables carry this contract as attributes, which MXNet stores and ignores. Out:
+the inputs in call order, and copies of the graph with other attributes.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ..records import replace
 from ..types import PartialShape
 from .node import Node, Output, topological
 
-# The position of an input in a call, where the graph reads its inputs in another order.
+# The position of an input in a call, if the graph reads its inputs in another order.
 ORDER_KEY = "__input_index__"
-# The shape that a graph was made for, -1 for sizes that may be any.
+# The shape that a graph was made for, -1 for arbitrary sizes.
 SIZES_KEY = "__fixed_shape__"
-_DIGITS = 9  # of a position: more of them, as a stranger's file may have, say nothing
+_DIGITS = 9  # of a position: a longer one, as in a malformed file, is ignored
 _LAST = 10**_DIGITS
 _SHAPE = Attr("shape", "shape")
 
 
 def in_call_order(outputs: Iterable[Output], names: Iterable[str]) -> list[str]:
-    """Inputs in the order of a call: by their positions, the others after them as they are."""
+    """Inputs in the order of a call: by their positions, then the others in the given order."""
     places = {n.name: _place(n) for n in topological(outputs) if n.is_variable}
     return sorted(names, key=lambda name: places.get(name, _LAST))
 
@@ -35,7 +35,7 @@ def _place(node: Node) -> int:
 
 
 def in_order(outputs: Sequence[Output], names: Sequence[str]) -> tuple[Output, ...]:
-    """The graph with the inputs' positions in ``names``, where it does not have that order."""
+    """The graph with the positions of its inputs in ``names``, unless it has that order already."""
     found = dict.fromkeys(n.name for n in topological(outputs) if n.is_variable)
     read = [name for name in names if name in found]
     if in_call_order(outputs, [name for name in found if name in read]) == read:
@@ -44,26 +44,26 @@ def in_order(outputs: Sequence[Output], names: Sequence[str]) -> tuple[Output, .
 
 
 def fixed_to(shape: PartialShape) -> dict[str, str]:
-    """The attribute of an input whose sizes are these, and any where they are None."""
+    """The attribute of an input with fixed sizes; None stands for any size."""
     if all(size is None for size in shape) and shape:
         return {}
     return {SIZES_KEY: str(tuple(-1 if size is None else size for size in shape))}
 
 
 def fixed_shapes(outputs: Iterable[Output]) -> dict[str, PartialShape]:
-    """The shapes of inputs that the graph was made for, None for sizes that may be any."""
+    """The shapes of inputs that the graph was made for, None for arbitrary sizes."""
     found = {n.name: fixed_shape(n) for n in topological(outputs) if n.is_variable}
     return {name: shape for name, shape in found.items() if shape is not None}
 
 
 def fixed_shape(node: Node) -> PartialShape | None:
-    """What the attribute of :func:`fixed_to` says; a malformed one says nothing."""
+    """The shape in the attribute of :func:`fixed_to`; None if it is absent or malformed."""
     sizes = shape_of(node, SIZES_KEY)
     return None if sizes is None else tuple(None if size < 0 else size for size in sizes)
 
 
 def shape_of(node: Node, key: str) -> tuple[int, ...] | None:
-    """An attribute of a variable as a shape, None where there is none or a malformed one."""
+    """An attribute of a variable as a shape; None if it is absent or malformed."""
     if key not in node.text:
         return None
     try:
@@ -73,7 +73,7 @@ def shape_of(node: Node, key: str) -> tuple[int, ...] | None:
 
 
 def without_sizes(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """The same graph for any sizes."""
+    """The same graph for arbitrary sizes."""
 
     def free(node: Node) -> Node:
         if SIZES_KEY not in node.text:
@@ -86,7 +86,7 @@ def without_sizes(outputs: Iterable[Output]) -> tuple[Output, ...]:
 def annotated(
     outputs: Iterable[Output], texts: Mapping[str, Mapping[str, str]]
 ) -> tuple[Output, ...]:
-    """The same graph; its variables have further attributes, by name."""
+    """The same graph with further attributes of variables, by name."""
 
     def with_text(node: Node) -> Node:
         more = texts.get(node.name) if node.is_variable else None
@@ -96,7 +96,7 @@ def annotated(
 
 
 def rebuilt(outputs: Iterable[Output], changed: Callable[[Node], Node]) -> tuple[Output, ...]:
-    """A copy of the graph with each node changed; nodes before the first change are the same."""
+    """A copy of the graph with each node changed; nodes before the first change are shared."""
     outputs = tuple(outputs)
     made: dict[Node, Node] = {}
     for node in topological(outputs):

@@ -1,8 +1,8 @@
-"""Plans and images with symbolic sizes, and what they are for the sizes of a call.
+"""Plans and images with symbolic sizes, and their instances for the sizes of a call.
 
-In: a plan and an image in which numbers may be :class:`..symbolic.Size`. Out: the same with plain
-numbers. The numbers of the image are computed by one function that is generated from their
-expressions; the plan is rewritten where something looks at it, such as a step of the host.
+In: a plan and an image whose integers may be :class:`..symbolic.Size`. Out: the same with plain
+integers. One function, generated from the symbolic expressions, computes the integers of the image;
+the plan is evaluated part by part when it is read, for example by a host step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Values = Mapping[str, int]
 
 
 def sized(item: Any, values: Values) -> Any:
-    """``item``, a number, a tuple, a type or a record of the plan, for these sizes."""
+    """``item`` (a number, a tuple, a type or a record of the plan) for these sizes."""
     if isinstance(item, Size):
         return value_of(item, values)
     if isinstance(item, tuple):
@@ -44,7 +44,7 @@ def _sized_value(value: Value, values: Values, known: Mapping[Value, Value]) -> 
 
 
 def sized_uses(uses: Iterable[Use], values: Values) -> tuple[Use, ...]:
-    """Uses whose values, with all that they need, have plain types and attributes."""
+    """Uses whose values, with all their operands, have plain types and attributes."""
     uses = tuple(uses)
     known: dict[Value, Value] = {}
     for value in walk(uses):
@@ -53,7 +53,7 @@ def sized_uses(uses: Iterable[Use], values: Values) -> tuple[Use, ...]:
 
 
 def sized_group(group: Group, values: Values) -> Group:
-    """The group for these sizes; the values that it reads from outside stay as they are."""
+    """The group for these sizes; the values that it reads from outside are unchanged."""
     known: dict[Value, Value] = {}
     for member in group.members:
         known[member] = _sized_value(member, values, known)
@@ -65,7 +65,7 @@ def sized_group(group: Group, values: Values) -> Group:
 
 
 def is_symbolic(item: Any) -> bool:
-    """Whether a number, a tuple, a type or attributes have a symbolic size."""
+    """Whether a number, a tuple, a type or attributes contain a symbolic size."""
     if isinstance(item, Size):
         return True
     if isinstance(item, tuple):
@@ -74,7 +74,7 @@ def is_symbolic(item: Any) -> bool:
 
 
 def has_symbolic_bind(graph: Graph) -> bool:
-    """Whether a value that depends on parameters alone depends on sizes too."""
+    """Whether a value that depends on parameters only also depends on symbolic sizes."""
     uses = () if graph.bind is None else graph.bind.outputs
     return any(
         is_symbolic(value.types) or any(map(is_symbolic, value.attrs.values()))
@@ -83,7 +83,7 @@ def has_symbolic_bind(graph: Graph) -> bool:
 
 
 class SizedPlan:
-    """A symbolic plan for the sizes of a call, computed part by part when it is looked at.
+    """A symbolic plan for the sizes of a call, evaluated part by part when it is read.
 
     It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes.
     """
@@ -112,7 +112,7 @@ class SizedPlan:
 
 
 class _SizedSteps(Sequence[Step]):
-    """The steps of a symbolic plan, each for the sizes when it is asked for."""
+    """The steps of a symbolic plan, each evaluated for the sizes on first access."""
 
     def __init__(self, steps: Sequence[Step], values: Values) -> None:
         self._steps, self._values = steps, values
@@ -146,9 +146,9 @@ def is_symbolic_plan(plan: Plan) -> bool:
 
 
 def at_hints(plan: Plan) -> Plan:
-    """A symbolic plan's memory for the sizes of the call for which it is compiled.
+    """A symbolic plan with the memory layout for the sizes of the call that compiles it.
 
-    The groups of its steps stay as they are.
+    The groups of its steps are unchanged.
     """
     sizes = [d for value in plan.graph.inputs for d in value.shape if is_symbolic(d)]
     values = {str(size): int(hint_of(size)) for size in sizes}
@@ -163,8 +163,8 @@ def at_hints(plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class Repeat:
-    """That a call is made for each number from ``low`` to below ``high``, which ``step`` stands
-    for in its arguments.
+    """A call that is repeated for each integer from ``low`` to below ``high``, for which ``step``
+    stands in its arguments.
     """
 
     step: Size
@@ -173,7 +173,7 @@ class Repeat:
 
 
 class SizedImage:
-    """The image of a template for the sizes of a call. Its numbers are in :class:`Tables`."""
+    """The image of a template for the sizes of a call. Its integers are in :class:`Tables`."""
 
     def __init__(self, image: Image, made: Tables, counts: tuple[int, ...], numbers: Sequence[int]):
         self._tables = made
@@ -181,7 +181,7 @@ class SizedImage:
         self.scratch_bytes, self.shared_bytes, self.work = numbers
 
     def tables(self, inputs: int) -> Tables:
-        """Its numbers as arrays."""
+        """The image's integers as arrays."""
         return self._tables
 
     @property
@@ -191,11 +191,11 @@ class SizedImage:
 
 
 class Template:
-    """A plan and its image with symbolic numbers, which become plain ones for given sizes.
+    """A plan and its image with symbolic integers, which become plain ones for given sizes.
 
     parameters  the names of the symbols, in the order of :meth:`at`'s arguments
-    repeats     of kernel calls, by their number in the image, those that are made several times
-    last        for each repeated call, of how many threads each goes on after its last round
+    repeats     for kernel calls that are repeated, by their number in the image, the repetition
+    last        for each repeated call, the value of ``unfenced`` in its last round
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Template:
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
 
     def _columns(self, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
-        """For each slot the number or offset in it, and what each round of a repeat adds."""
+        """For each slot its integer or offset, and the increment per round of a repeated call."""
         image = self.image
         first: list[Any] = [*image.slots]
         for relocation in image.relocations:
@@ -239,7 +239,7 @@ class Template:
         return first, added
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
-        """The plan and the image for these sizes. Raises ShapeError for what no memory holds."""
+        """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""
         numbers, first, added = self._evaluate(*sizes)
         arena, *working = numbers[:4]
         end = 4 + 2 * len(self._repeated)
@@ -253,11 +253,11 @@ class Template:
             made, counts = self._unrolled(made, rounds)
         values = dict(zip(self.parameters, sizes))
         plan = SizedPlan(self.plan, values, arena, outputs, self.has_symbolic_bind)
-        # It has all of the fields of a plan.
+        # SizedPlan has all fields of a plan.
         return cast(Plan, plan), SizedImage(self.image, made, counts, working)
 
     def _laid_out(self, first: Sequence[int]) -> Tables:
-        """The tables with the numbers of these sizes, each call made once."""
+        """The tables with the integers for these sizes, before calls are repeated."""
         values = self._tables.values.copy()
         values[self._first] = first
         places = self._tables.places.copy()
@@ -265,7 +265,7 @@ class Template:
         return self._tables._replace(values=values, places=places)
 
     def _unrolled(self, once: Tables, rounds: Sequence[int]) -> tuple[Tables, tuple[int, ...]]:
-        """The tables in which each repeated call is made in as many rounds as it has."""
+        """The tables with each repeated call as often as it has rounds."""
         values, of_slot, rows = [], [], []
         slot = call = moved = 0
         counts = list(self.image.counts)
@@ -292,7 +292,7 @@ class Template:
         self, once: Tables, values: list[np.ndarray], of_slot: list[np.ndarray],
         rows: list[np.ndarray],
     ) -> Tables:  # fmt: skip
-        """Tables of these parts; ``of_slot`` are the slots of the template that they are of."""
+        """The tables joined from these parts; ``of_slot`` has the template's slot of each slot."""
         slots, laid = np.concatenate(of_slot), np.concatenate(values)
         array = np.full(len(once.values), -1)
         array[once.places[:, 1]] = once.places[:, 0]
@@ -308,13 +308,13 @@ _BYTE = np.dtype(np.uint8)
 
 
 def _split(numbers: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
-    """Where the symbolic ones of some numbers are, and these."""
+    """The positions of the symbolic integers, and these."""
     where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
     return np.array(where, np.intp), [numbers[i] for i in where]
 
 
 def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
-    """The image with zeros in place of symbolic numbers; ``plain`` are those of its slots."""
+    """The image with zeros in place of symbolic integers; ``plain`` has those of its slots."""
     relocations = tuple(r._replace(offset=plain[r.slot]) for r in image.relocations)
     inputs, outputs = (
         tuple((slot, number, plain[slot]) for slot, number, _ in side)
@@ -326,7 +326,7 @@ def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
 
 
 def _outputs(views: Sequence[View], numbers: Sequence[int]) -> list[View]:
-    """The views of outputs with these shapes, strides and offsets, one after the other."""
+    """The views of outputs with these shapes, strides and offsets, in order."""
     found, position = [], 0
     for view in views:
         rank = len(view.shape)

@@ -1,4 +1,4 @@
-"""UpdateRule: an optimizer's rule as code generation needs it, in plain data."""
+"""UpdateRule: an optimizer's update as plain data for code generation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ..records import dataclass
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """What one kernel does to a weight, its gradient and its states, element by element.
+    """The update of a weight by one kernel, element by element, from its gradient and states.
 
-    op       the update operator, whose record has the rule
-    states   how many arrays it keeps for a weight, beside a copy of the weight itself
-    dtype    the type of the weight that is computed on and of its states
-    stored   the type of the gradient, and of the weight that is rounded where it is another type
-    fixed    the attributes that code is made for
-    numbers  the attributes that are operands: float32 numbers that change from call to call
+    op       the update operator, whose record has the formula
+    states   number of arrays kept for a weight, beside a copy of the weight itself
+    dtype    the type in which the weight is computed, and of its states
+    stored   the type of the gradient, and of the rounded weight if it is another type
+    fixed    the attributes that are constants of the code
+    numbers  the attributes that are operands: float32 values that change from call to call
     """
 
     op: str
@@ -26,5 +26,5 @@ class UpdateRule:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the weight is a copy in another type than what is stored."""
+        """Whether the computed weight is a copy in another type than the stored one."""
         return self.dtype != self.stored

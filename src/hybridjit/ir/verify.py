@@ -5,17 +5,18 @@ Always
   A2  names are unique
   A3  inputs and parameters have no operator, all other values have one
   A4  outputs exist: their index is one of the value's outputs
-  A5  the number of inputs is what the operator takes
+  A5  the number of inputs is the one that the operator takes
 From ``infer`` on
   T1  every value is fully typed
-  T2  a value's types are what its op's rule gives for its inputs, which is not asked again about a
-      value that was made by the rule (``ir.graph.make``)
+  T2  a value's types are those that its operator's rule gives for its inputs; values made by the
+      rule (``ir.graph.make``) are not checked again
 From ``hoist`` on
-  H1  no value of the run graph depends on parameters alone
+  H1  no value of the run graph depends on parameters only
 From ``fuse`` on
   G1  each value with an operator is in exactly one group
-  G2  the groups' order can be executed: a group reads only what an earlier one wrote
-  G3  a member that something outside its group reads is one of the group's outputs
+  G2  the groups' order can be executed: a group reads only values that an earlier one wrote
+  G3  a member that values outside its group read is one of the group's outputs
+
 All violations are collected; one InternalError carries the listing with a mark on each bad line.
 """
 
@@ -32,10 +33,10 @@ Violation = tuple["Value | None", str]
 
 
 class Verified:
-    """What was found right before, so that it is not looked at once more: values are frozen.
+    """Values that were verified before and need no second check: values are frozen.
 
-    typed   values whose operands' number and whose types are right
-    ruled   a value by each of its tuples of types, which copies with other operands share
+    typed   values with the right number of operands and the right types
+    ruled   a value for each of its tuples of types, which copies with other operands share
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class Verified:
         self.ruled: dict[int, Value] = {}
 
     def has_same_rule(self, value: Value) -> bool:
-        """Whether a value was found right that applies the same rule to the same types."""
+        """Whether a verified value applies the same rule to the same types."""
         known = self.ruled.get(id(value.types))
         return (
             known is not None
@@ -62,8 +63,8 @@ def verify(
 ) -> None:
     """Raise InternalError, naming ``stage``, if the graph breaks an invariant.
 
-    ``facts`` are those that hold at this point: ``typed``, ``hoisted``, ``grouped``. What is found
-    right is added to ``verified``.
+    ``facts`` are the properties that hold at this point: ``typed``, ``hoisted``, ``grouped``.
+    Verified values are added to ``verified``.
     """
     verified = verified or Verified()
     found = list(_always(graph, verified))

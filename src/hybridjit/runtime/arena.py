@@ -1,10 +1,11 @@
-"""Aligned storage for packed parameters and for one run of a plan; the check mode's poison and
-canaries.
+"""Aligned memory for packed parameters and for one run of a plan; poison and canaries of check
+mode.
 
-Memory of a megabyte and more begins where a huge page does, for which NumPy asks the system. Each
-page of 4 KB that the processor's table of 3,072 does not hold is looked up in memory, in a virtual
-machine twice. Measured on AMD Zen 4, medians of six processes with such pages and of six without:
-SqueezeNet 3 to 5 % less time, ResNet-50 and VGG-16 2 %, DenseNet-121 1.7 %, MobileNet 0.5 %.
+Blocks of a megabyte and more begin at a huge-page boundary; NumPy requests huge pages from the
+system. Each 4 KB page that is missing in the processor's table of 3,072 entries is looked up in
+memory, twice in a virtual machine. Medians of six processes with such pages and of six without, AMD
+Zen 4: SqueezeNet takes 3 to 5 % less time, ResNet-50 and VGG-16 2 %, DenseNet-121 1.7 %, MobileNet
+0.5 %.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ..errors import InternalError
 ALIGNMENT = 64
 CANARY_BYTES = 64
 _CANARY = 0xA5
-# Bytes beyond every cache: what is streamed from memory comes as fast without huge pages. An LSTM's
-# step, whose 14 MB are read over and over, takes 15 % longer without them.
+# Bytes beyond every cache: data streamed from memory arrives as fast without huge pages. A step of
+# an LSTM that reads the same 14 MB repeatedly takes 15 % longer without them.
 _STREAMED = 128 << 20
-# Bytes of a huge page; so many of them that one is worth it; and of memory for which NumPy asks.
+# Bytes of a huge page; of a block that is worth one; and of memory for which NumPy requests them.
 _HUGE_PAGE, _WORTH_A_PAGE, _ASKED_FOR = 2 << 20, 1 << 20, 4 << 20
-# Bytes that are asked for at once, where that is several arrays.
+# Bytes of the largest block that is shared by several arrays.
 _MOST_TOGETHER = 64 << 20
 
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
@@ -37,7 +38,7 @@ _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 class Arena:
     """``nbytes`` of memory, 64-byte aligned, with canaries on both sides.
 
-    A fresh arena holds NaN in every float, so that reading what was never written shows.
+    A fresh arena holds NaN in every float, which reveals reads of memory that was never written.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -50,11 +51,11 @@ class Arena:
         self._low[:] = self._high[:] = _CANARY
 
     def poison(self, start: int = 0, stop: int | None = None) -> None:
-        """Fill bytes with NaN (all bits set is a NaN in every float type)."""
+        """Fill bytes with NaN (all bits set is a NaN in every floating-point type)."""
         self.bytes[start:stop] = 0xFF
 
     def check_canaries(self, after: str) -> None:
-        """Raises InternalError if something was written outside the arena."""
+        """Raise InternalError if something was written outside the arena."""
         if (self._low != _CANARY).any() or (self._high != _CANARY).any():
             raise InternalError(f"bug in hybridjit: {after} wrote outside the arena")
 
@@ -62,8 +63,8 @@ class Arena:
 def address_of(array: np.ndarray) -> int:
     """The address of an array's first element.
 
-    Through the buffer protocol: 0.3 us, against 0.9 us through ``__array_interface__``, which is
-    left for arrays that cannot be written or are empty.
+    Uses the buffer protocol: 0.3 us, against 0.9 us through ``__array_interface__``, which serves
+    read-only and empty arrays.
     """
     try:
         return _addressof(_from_buffer(array))  # type: ignore[arg-type]
@@ -72,12 +73,12 @@ def address_of(array: np.ndarray) -> int:
 
 
 def aligned_empty(size: int, dtype: np.dtype) -> np.ndarray:
-    """Room for ``size`` elements on a 64-byte boundary, so that no vector crosses a cache line."""
+    """``size`` elements at a 64-byte boundary, so that no vector crosses a cache line."""
     return aligned_bytes(size * dtype.itemsize).view(dtype)
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
-    """So many bytes on a 64-byte boundary; many of them on that of a huge page."""
+    """``nbytes`` bytes at a 64-byte boundary; large blocks at a huge-page boundary."""
     if nbytes < _WORTH_A_PAGE:
         return _aligned(np.empty(nbytes + ALIGNMENT, np.uint8), nbytes)
     raw = np.empty(max(nbytes + _HUGE_PAGE, _ASKED_FOR), np.uint8)
@@ -85,9 +86,10 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
 
 
 def aligned_together(sizes: Sequence[int]) -> list[np.ndarray]:
-    """So many bytes each, on 64-byte boundaries: side by side, so that small ones share huge pages.
+    """Blocks of these sizes at 64-byte boundaries, adjacent, so that small ones share huge pages.
 
-    What was asked for at once is freed when the last of it is: 64 MB, or one that is larger.
+    Blocks that were allocated together, up to 64 MB or one larger block, are freed when the last of
+    them is.
     """
     rooms: list[np.ndarray] = []
     while len(rooms) < len(sizes):
@@ -96,7 +98,7 @@ def aligned_together(sizes: Sequence[int]) -> list[np.ndarray]:
 
 
 def _first_together(sizes: Sequence[int]) -> list[int]:
-    """As many of the first as are asked for at once: one at least."""
+    """The first sizes that fit into one allocation: at least one."""
     ends = list(accumulate(map(_up_to_boundary, sizes)))
     return list(sizes[: max(1, bisect_right(ends, _MOST_TOGETHER))])
 
@@ -112,13 +114,12 @@ def _up_to_boundary(nbytes: int) -> int:
 
 
 def aligned_pages(nbytes: int) -> np.ndarray:
-    """Bytes on a 64-byte boundary, for what a step of training writes once and reads once.
+    """Bytes at a 64-byte boundary, for data that a training step writes once and reads once.
 
-    NumPy asks the system for huge pages, and many bytes do without. Where a host takes back what
-    its virtual machine leaves free, it takes 5 ms to give 2 MB again: MobileNet's first step,
-    nothing cached, takes 1.9 s with them and 1.5 without (AMD Zen 5), and all others as long.
-
-    Raises MemoryError as NumPy does.
+    Large blocks avoid the huge pages that NumPy would request. A host that takes back free memory
+    of its virtual machine needs 5 ms to provide 2 MB again: MobileNet's first step, nothing cached,
+    takes 1.9 s with huge pages and 1.5 s without (AMD Zen 5); later steps take as long. Raises
+    MemoryError as NumPy does.
     """
     return _aligned(_pages(nbytes + ALIGNMENT), nbytes)
 

@@ -1,8 +1,8 @@
-"""Binding: the parameters of one executable as its kernels want them.
+"""Binding: the parameters of one executable in the layouts of its kernels.
 
 In: a plan's bind graph, and an array for every parameter. Out: packed arrays and their addresses.
-What is computed in the same way from the same parameters is one array for all executables of a
-net, and goes when the last of them does.
+An array that several executables of a net compute in the same way from the same parameters is
+shared, and freed with the last of them.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from ..tasks import begin
 from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 
-# Bytes of weights that are packed at a time: enough that starting is nothing, few enough to share
-# out, and to stay in the cache where they have to be copied first.
+# Bytes of weights packed per task: large enough to hide the start of a task, small enough to
+# balance threads and to stay in the cache when a copy precedes packing.
 _PIECE = 1 << 20
 
 
 class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
-    """Packed arrays by how they are computed. They belong to one state of the parameters."""
+    """Packed arrays by their recipes. They belong to one state of the parameters."""
 
 
 @dataclass
 class _Work:
-    """An array that is being packed, piece by piece, and where it goes."""
+    """An array to be packed in chunks, and its key in the store."""
 
     key: Any
     made: np.ndarray
     pieces: list[Callable[[], None]]
-    evict: Callable[[], object] | None = None  # after the last piece
+    evict: Callable[[], object] | None = None  # after the last chunk
 
 
 class Evictable(Mapping[str, np.ndarray]):
-    """Parameters that need not stay in memory where ``restore`` makes them again."""
+    """Parameters that need not stay in memory if ``restore`` can rebuild them."""
 
     @abstractmethod
     def evict(self, name: str, restore: Callable[[], np.ndarray]) -> None:
-        """Let the parameter be what ``restore`` makes, once somebody looks at it."""
+        """Release the parameter; ``restore`` rebuilds it when it is read."""
 
 
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
-    ``pack(packing, weights, out)`` packs. ``params`` are looked up when that is done, and are told
-    of a large one whose packed form has all of its bits if they are :class:`Evictable`.
-    ``store`` keeps packed arrays by how they are computed, so that the executables of one net
-    share them; a binding keeps those that it uses alive.
+    ``pack(packing, weights, out)`` packs. ``params`` are read when they are packed; if they are
+    :class:`Evictable`, large ones whose packed form preserves all bits are evicted. ``store`` keeps
+    packed arrays by their recipes, so that the executables of one net share them; a binding keeps
+    those that it uses alive.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Binding:
         self._held: dict[Any, np.ndarray] = {}
 
     def value(self, index: int) -> np.ndarray:
-        """Parameter ``index`` of the run graph, contiguous; a copy, never the user's own array."""
+        """Parameter ``index`` of the run graph, contiguous; a copy, never the user's array."""
         key = self._recipes[index]
         if not self._has(key):
             array = self._evaluated(self._bind.outputs[index], as_views=False)
@@ -100,10 +100,10 @@ class Binding:
         return list(self._held.values())
 
     def prepare(self, wanted: Iterable[Packed]) -> None:
-        """Pack these, the largest first, on several threads.
+        """Pack these parameters, the largest first, on several threads.
 
-        They lie in that order: a huge page is taken as soon as a byte of it is written, so that
-        packing in another one takes memory early, 40 MB of ResNet-50's.
+        They are stored in that order: a huge page occupies memory as soon as one byte of it is
+        written, so that packing in another order takes memory early, 40 MB for ResNet-50.
         """
         keys = {self._key(each): each for each in wanted}
         missing = [(key, each) for key, each in keys.items() if not self._has(key)]
@@ -116,7 +116,7 @@ class Binding:
     # --- packing ---
 
     def _like(self, wanted: Packed) -> np.ndarray:
-        """An array of the shape and the type of what is packed, which takes no memory."""
+        """An array with the shape and type of the unpacked parameter that occupies no memory."""
         if wanted.index is None:
             return np.broadcast_to(np.zeros((), wanted.element), wanted.size)
         type_ = self._bind.outputs[wanted.index].type
@@ -143,7 +143,7 @@ class Binding:
         return _Work(key, made, pieces, self._evictor(moved, packing, made))
 
     def _rows(self, moved: MovedRows) -> Callable[[slice], np.ndarray]:
-        """Some rows of a value at a time."""
+        """A function that computes a slice of a value's rows."""
         name = moved.variable.name
         if moved.factor is None:
             return lambda some: moved.apply(self._params[name][some])
@@ -163,7 +163,7 @@ class Binding:
     def _evictor(
         self, moved: MovedRows, packing: Packing, made: np.ndarray
     ) -> Callable[[], object] | None:
-        """Evicts the parameter that ``made`` is the packed form of; None where it has to stay."""
+        """A function that evicts the parameter packed in ``made``; None if it has to stay."""
         type_, unpack = moved.variable.types[0], packing.unpacking
         if unpack is None or type_.dtype != made.dtype or type_.nbytes < WORTH_EVICTING:
             return None
@@ -175,7 +175,7 @@ class Binding:
         return partial(self._params.evict, moved.variable.name, restore)
 
     def _tasks(self, work: list[_Work]) -> Iterator[Callable[[], None]]:
-        """Every piece; the thread that does the last of an array keeps the array."""
+        """Every chunk; the thread that completes an array stores it."""
 
         def done(of: _Work, left: list[int], piece: Callable[[], None]) -> None:
             piece()
@@ -185,7 +185,7 @@ class Binding:
                     of.evict()
 
         for w in work:
-            left = list(range(len(w.pieces)))  # how many others are not done, when one is
+            left = list(range(len(w.pieces)))  # numbers of chunks that remain when one is done
             yield from (partial(done, w, left, piece) for piece in w.pieces)
 
     def _key(self, wanted: Packed) -> tuple[object, ...]:
@@ -194,13 +194,13 @@ class Binding:
         return self._recipes[wanted.index], wanted.packing, wanted.element
 
     def _has(self, key: object) -> bool:
-        """Whether it is there, or was made for another executable."""
+        """Whether this array exists here, or was made for another executable."""
         if key not in self._held and (known := self.store.get(key)) is not None:
             self._held.setdefault(key, known)
         return key in self._held
 
     def _keep(self, key: object, made: np.ndarray) -> None:
-        """Another thread may have made it meanwhile, and handed out its address: that one stays."""
+        """Store an array; if another thread has stored it meanwhile, that one stays."""
         self._held.setdefault(key, self.store.setdefault(key, made))
 
     def _evaluated(self, use: Use, as_views: bool) -> np.ndarray:
@@ -212,7 +212,7 @@ class Binding:
 def _pieces(
     packing: Packing, like: np.ndarray, made: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Rows of weights, and where they go: whole blocks, which lie in their order; or all rows."""
+    """Slices of a weight's rows with their destinations: whole blocks in order, or all rows."""
     count = like.shape[0]
     row_bytes, block = max(1, made.nbytes // max(1, count)), packing.rows or count
     step = max(1, _PIECE // row_bytes // block) * block
@@ -225,7 +225,7 @@ def _pieces(
 
 
 def _restored(moved: MovedRows, block: int, unpack: Unpack, packed: np.ndarray) -> np.ndarray:
-    """The parameter that was packed, in blocks of so many rows; 0 for all of them."""
+    """The parameter that was packed in blocks of ``block`` rows; 0 stands for all rows."""
     shape = moved.variable.shape
     block = block or shape[0]
     result = np.empty(shape, packed.dtype)
@@ -240,9 +240,9 @@ def _restored(moved: MovedRows, block: int, unpack: Unpack, packed: np.ndarray) 
 
 
 def _share(tasks: deque[Callable[[], None]], threads: int) -> None:
-    """Run all tasks, here and on helping threads. Raises what the first that failed raised.
+    """Run all tasks, here and on helper threads. Raises the first exception of a task.
 
-    Helpers that an exception leaves alone end after the task that they are at.
+    After an exception in this thread, helpers stop at the end of their current task.
     """
     failures: list[BaseException] = []
 
@@ -277,7 +277,7 @@ def _next(tasks: deque[Callable[[], None]]) -> Callable[[], None] | None:
 
 
 def recipe(use: Use) -> str:
-    """How a bind value is computed from named parameters: equal text, equal array."""
+    """The computation of a bind value as a string: equal strings mean equal arrays."""
     value = use.value
     if value.op is None:
         return value.name

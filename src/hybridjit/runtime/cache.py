@@ -1,4 +1,4 @@
-"""The cache of one graph's compiled signatures: bounded, and able to say what changed on a miss."""
+"""The bounded cache of a graph's compiled signatures, which explains misses."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from .compile_stats import count as count_one
 if TYPE_CHECKING:
     import logging
 else:
-    logging = Late("logging")  # for a warning that few programs see
+    logging = Late("logging")  # for a rare warning
 
-# Signatures of one graph that are kept however large they are, and bytes of them that are, unless
-# ``hybridize(cache_size=...)`` says how many.
+# Number of signatures of one graph that are kept in any case, and bytes up to which more are kept,
+# unless ``hybridize(cache_size=...)`` gives a number.
 LEAST_SIGNATURES = 16
 KEPT_BYTES = 1 << 28
 
 
 class Limit:
-    """How many compiled signatures are kept: ``size``, or as many as :data:`KEPT_BYTES` hold.
+    """The number of compiled signatures to keep: ``size``, or as many as :data:`KEPT_BYTES` hold.
 
     Raises ValueError for a size that is not a positive integer.
     """
 
     def __init__(self, name: str, size: int | None = None) -> None:
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise ValueError(f"cache_size is a whole number of signatures, at least 1, got {size}")
+            raise ValueError(
+                f"cache_size is an integer number of signatures, at least 1, got {size}"
+            )
         self.size = size
         self._name = name
         self._has_warned = False
 
     def is_exceeded(self, nbytes: Collection[int]) -> bool:
-        """Whether signatures of these sizes are too many; the first time, a warning says so."""
+        """Whether signatures of these sizes exceed the limit; warns the first time."""
         if self.size is not None:
             is_over = len(nbytes) > self.size
         else:
@@ -57,9 +59,9 @@ class Limit:
 
 
 class Entry:
-    """One signature's executable; ``is_bound`` tells whether it has the parameters of today.
+    """One signature's executable; ``is_bound`` states whether it has the current parameters.
 
-    ``variant`` is the compilation for many sizes that it is of, if it is of one.
+    ``variant`` is the compilation for symbolic sizes to which it belongs, or None.
     """
 
     __slots__ = ("executable", "variant", "is_bound", "used", "nbytes", "shape", "dtype", "_wanted")
@@ -74,7 +76,7 @@ class Entry:
         self._wanted = [(t.shape, t.dtype) for t in types]
 
     def fits(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Whether this executable is for arrays like these."""
+        """Whether this executable is bound and accepts arrays of these shapes and types."""
         if len(arrays) != len(self._wanted):
             return False
         for array, (shape, dtype) in zip(arrays, self._wanted):
@@ -86,8 +88,8 @@ class Entry:
 class SignatureCache:
     """Signature to :class:`Entry`.
 
-    Beyond the limit the one that was not used for longest goes, with its code and memory. An
-    exception may leave one too many; the next to be added finds that.
+    Beyond the limit, the least recently used entry is released, with its code and memory. An
+    exception may leave one entry too many; the next addition removes it.
     """
 
     def __init__(self, name: str, input_names: Sequence[str], size: int | None = None) -> None:
@@ -104,7 +106,7 @@ class SignatureCache:
 
     @property
     def compiled(self) -> int:
-        """How many signatures have been compiled so far."""
+        """Number of signatures compiled so far."""
         return self._compiled
 
     def find(self, types: Sequence[TensorType]) -> Entry | None:
@@ -120,7 +122,7 @@ class SignatureCache:
         variant: Any = None,
         is_compiled: bool = True,
     ) -> Entry:
-        """Keep an executable, which was compiled just now or is of a variant that was before."""
+        """Store an executable that was compiled now, or is an instance of an existing variant."""
         entry = Entry(types, executable, variant)
         entry.used = next(self._uses)
         self._entries[self._key(types)] = entry
@@ -142,12 +144,12 @@ class SignatureCache:
         return entry
 
     def unbind(self) -> None:
-        """Every entry takes its parameters anew before its next call."""
+        """Make every entry rebind its parameters before its next call."""
         for entry in self._entries.values():
             entry.is_bound = False
 
     def _key(self, types: Sequence[TensorType]) -> tuple[object, ...]:
-        """Hashed and compared by C alone: a dictionary hides what is raised meanwhile."""
+        """A key that C code compares: a dictionary swallows exceptions of Python code."""
         return (*((t.shape, t.dtype) for t in types), config.fingerprint())
 
     def _explanation(self, types: tuple[TensorType, ...]) -> str:

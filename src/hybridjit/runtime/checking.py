@@ -1,10 +1,10 @@
-"""Check mode: every step against its NumPy reference, one thread, poisoned and fenced memory.
+"""Check mode: each step against its NumPy reference, on one thread, in poisoned and fenced memory.
 
 In: an executable and the arrays of a call. Out: the outputs, or an InternalError that names the
-first step that differs, reads what is dead, or writes where nothing of its own is. Inputs and
-outputs are copies between canaries, the arena is poisoned when it is fresh and wherever a buffer
-dies, and each step may change its results and nothing else. Slow on purpose: a wrong answer is
-named where it arises.
+first step that gives a wrong result, reads dead memory, or writes outside its results. Inputs and
+outputs are copies between canaries; the arena is poisoned when it is fresh and wherever a buffer's
+lifetime ends; and each step may change only its results. Slow on purpose: an error is reported
+where it arises.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .arena import Arena
 if TYPE_CHECKING:
     from .executable import Executable, Instance
 
-# Largest difference allowed, as a part of the largest result: a step sums in another order than
-# its reference.
+# Largest accepted difference relative to the largest result: a step adds in another order than its
+# reference.
 TOLERANCE = 2e-4
-# The same of a whole network against float32, by the precision of its products.
+# The same for a whole network against float32, by the precision of its products.
 TOLERANCES = {"float32": TOLERANCE, "bfloat16": 0.05}
-# The same as a part of what the terms of a sum would add up to if none cancelled another: of a
-# gradient that is 0, rounding is all that is left.
+# The same relative to the sum of the absolute values of a sum's terms: a gradient that is exactly 0
+# consists of rounding errors only.
 TOLERANCE_OF_TERMS = 1e-6
-# What is stored in bfloat16 rounds either way where a sum lies between two of its numbers.
+# A bfloat16 result rounds either way if the sum is between two representable values.
 TOLERANCE_OF_BFLOAT16 = 2.0**-7
-# How many times as much as NumPy's own float32 loses there a step may be off.
+# Allowed error of a step as a multiple of the error of NumPy's float32 computation.
 MORE_THAN_NUMPY = 20
 
 _SUMS = frozenset({"reduce", "gemm", "conv", "deconv"})
@@ -44,7 +44,7 @@ _SUMS = frozenset({"reduce", "gemm", "conv", "deconv"})
 
 @dataclass(frozen=True)
 class Ran:
-    """A step that was run: what it wrote, and what its references write for the same operands.
+    """A step that was run, with its results and those of its references for the same operands.
 
     reads  the operands
     """
@@ -56,7 +56,7 @@ class Ran:
 
 
 class Fenced:
-    """A copy of an array between canaries; ``array`` None is poison of this type."""
+    """A copy of an array between canaries; ``array`` None gives poison of this type."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, array: np.ndarray | None) -> None:
         self.arena = Arena(int(np.prod(shape)) * dtype.itemsize)
@@ -68,7 +68,7 @@ class Fenced:
 
 
 class Checker:
-    """One checked run of an executable on an instance that nobody else uses."""
+    """One checked run of an executable on an unshared instance."""
 
     def __init__(
         self, executable: Executable, instance: Instance, inputs: Sequence[np.ndarray]
@@ -82,7 +82,7 @@ class Checker:
         for number, index in executable.results.updated.items():
             self.outputs[number] = self.inputs[index]
         instance.connect(*self.inputs, *self.outputs)
-        # What each buffer should hold: the results as they were when their step ended.
+        # Expected contents of each buffer: the results as they were when their step ended.
         self._kept = {
             b.number: np.full(b.nbytes, 0xFF, np.uint8)
             for b in executable.plan.buffers
@@ -95,7 +95,7 @@ class Checker:
         }
 
     def run(self) -> list[np.ndarray]:
-        """The outputs of all steps. Raises InternalError at the first step that is wrong."""
+        """The outputs of all steps. Raises InternalError at the first wrong step."""
         for ran in self.steps():
             if not is_random(ran.step):
                 self._require_near(ran)
@@ -114,9 +114,10 @@ class Checker:
                 )
 
     def rounding(self, ran: Ran) -> list[float]:
-        """What rounding may lose of each result where terms cancel, as a part of its largest value.
+        """The possible rounding error of each result after cancellation, relative to its largest
+        value.
 
-        It follows from what NumPy loses there in float32, and in a sum from its terms.
+        It follows from the error of NumPy in float32 and, for sums, from the size of the terms.
         """
         operands = list(map(_as_float, ran.reads))
         wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
@@ -131,7 +132,7 @@ class Checker:
         ]
 
     def steps(self) -> Iterator[Ran]:
-        """Run one step after the other. Raises InternalError for one that breaks memory."""
+        """Run one step after the other. Raises InternalError for a step that corrupts memory."""
         self.instance.arena.poison()
         self._seen = [memory.bytes.copy() for memory in self._memories()]
         weights = self.instance.binding.arrays()
@@ -160,11 +161,11 @@ class Checker:
         return Ran(step, found, shaped, reads)
 
     def _memories(self) -> list[Arena]:
-        """Everything that a step can reach but weights and scratch: the arena comes first."""
+        """All memory that a step can reach except weights and scratch: the arena comes first."""
         return [self.instance.arena, *(f.arena for f in (*self._given, *self._made))]
 
     def _require_kept(self, step: Step, reads: Sequence[np.ndarray]) -> None:
-        """Raises InternalError if an operand is not what its own step left there."""
+        """Raise InternalError if an operand differs from the result that its producer stored."""
         for view, array in zip(step.reads, reads):
             kept = self._kept.get(view.buffer)
             if kept is not None and strided(kept, view).tobytes() != array.tobytes():
@@ -174,9 +175,9 @@ class Checker:
                 )
 
     def _require_untouched(self, step: Step) -> None:
-        """Raises InternalError if the step changed a byte that is not of its results.
+        """Raise InternalError if the step changed a byte outside its results.
 
-        What it did change is looked at as it is now from then on.
+        The new contents of its results are the expected ones from then on.
         """
         memories, name = self._memories(), describe(step)
         for memory in (*memories, self.instance.scratch):
@@ -195,7 +196,7 @@ class Checker:
             seen[...] = memory.bytes
 
     def _place(self, view: View) -> tuple[int, int, int]:
-        """Which of the memories holds a view's buffer, and from where to where."""
+        """The memory that holds a view's buffer, and the buffer's first and last byte."""
         buffer = self.executable.plan.buffers[view.buffer]
         if buffer.kind == "arena":
             return 0, buffer.offset, buffer.offset + buffer.nbytes
@@ -203,7 +204,7 @@ class Checker:
         return before + buffer.index, 0, buffer.nbytes
 
     def _bury(self, number: int) -> None:
-        """NaN over every buffer whose life ends with this step."""
+        """Poison every buffer whose lifetime ends with this step."""
         for buffer in self.executable.plan.buffers:
             if buffer.kind == "arena" and buffer.last == number:
                 start, stop = buffer.offset, buffer.offset + buffer.nbytes
@@ -215,19 +216,19 @@ class Checker:
 
 
 def _as_float(array: np.ndarray) -> np.ndarray:
-    """bfloat16 as the float32 that it stands for; others as they are."""
+    """bfloat16 widened to float32; other types unchanged."""
     return from_bfloat16(array) if array.dtype == BFLOAT16 else array
 
 
 def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays have the same bytes: by words, eight times as fast as byte by byte."""
+    """Whether two arrays have the same bytes; compares words, 8 times as fast as bytes."""
     words = len(one) // 8 * 8
     same = (one[:words].view(np.uint64) == other[:words].view(np.uint64)).all()
     return bool(same and (one[words:] == other[words:]).all())
 
 
 def checksums(arrays: Sequence[np.ndarray]) -> list[int]:
-    """One number for the content of each contiguous array."""
+    """A checksum of the contents of each contiguous array."""
     return [zlib.crc32(array.reshape(-1).view(np.uint8).data) for array in arrays]
 
 
@@ -238,14 +239,15 @@ def describe(step: Step) -> str:
 
 
 def is_random(step: Step) -> bool:
-    """Whether the reference, run again, gives something else."""
+    """Whether running the reference again gives another result."""
     return any(v.op is not None and v.op.is_random for v in step.group.members)
 
 
 def lost_by(right: np.ndarray, exact: np.ndarray) -> float:
-    """What a kernel may lose where NumPy's ``right`` loses as much from ``exact``, in float64.
+    """The error that a kernel may have, from the error of NumPy's ``right`` against ``exact``
+    (float64).
 
-    A part of the largest right value.
+    Relative to the largest right value.
     """
     if right.dtype.kind != "f" or right.size == 0:
         return 0.0
@@ -255,15 +257,15 @@ def lost_by(right: np.ndarray, exact: np.ndarray) -> float:
 
 
 def largest(array: np.ndarray) -> float:
-    """The largest finite value, but not 0: differences are parts of it."""
+    """The largest finite absolute value, at least 1e-30: differences are divided by it."""
     finite = np.abs(array[np.isfinite(array)].astype(np.float64))
     return max(float(finite.max(initial=0.0)), 1e-30)
 
 
 def difference(found: np.ndarray, right: np.ndarray) -> float:
-    """The largest difference as a part of the largest right value; inf where NaN or inf differ.
+    """The largest difference relative to the largest right value; inf if NaN or inf differ.
 
-    Types without fractions have to be equal.
+    Integer types have to be equal.
     """
     found, right = _as_float(found), _as_float(right)
     if found.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""Counts of compilations of this process, for users who look for the reason of slow calls."""
+"""Counts of this process's compilations, for users who search the cause of slow calls."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def compile_stats() -> dict[str, float]:
 
 
 def count(name: str) -> None:
-    """One more of these."""
+    """Increment a count."""
     _COUNTS[name] += 1
 
 
 def counted(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The function is a compilation, which is counted under these names when it has succeeded."""
+    """Decorate a compilation: count each success under these names and add its time."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

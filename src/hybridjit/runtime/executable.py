@@ -1,8 +1,8 @@
 """Executable: a plan with machine code, bound to parameters, ready to be called.
 
-An *instance* is what one call needs for itself: an arena and a table of kernel arguments. Calls
-from several threads take an instance each, so they never meet. A call that ends in an exception,
-wherever it was, does not give its instance back: the next one begins with a whole one.
+An *instance* is the private memory of one call: an arena and a table of kernel arguments.
+Concurrent calls use different instances. A call that ends in an exception does not return its
+instance, so that the next call never begins with an inconsistent one.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from .threads import THREADS, main_thread
 from .timed import run_timed
 from .workspace import MAX_IDLE, Room, Turns, Workspace
 
-# Takes the arrays of a call, inputs and then outputs.
+# Receives the arrays of a call, inputs and then outputs.
 Entry = Callable[..., None]
-# After so many steps of the plan a function is called.
+# A function, and the number of steps of the plan after which it is called.
 Stage = tuple[int, Callable[[], None]]
 
-# Below this many multiplications a plan runs on the caller alone: waking a worker costs about as
-# much (5 us) as half of that work takes.
+# Plans with fewer multiplications run on the calling thread only: waking a worker costs 5 us, about
+# as much as half of this work.
 WORTH_SHARING = 1_000_000
 
-# What a step of a plan takes: objects of Python, measured in networks of 3 to 29 steps.
+# Memory of a step of a plan: Python objects, measured in networks of 3 to 29 steps.
 _STEP_BYTES = 32 << 10
 
-# All that are alive, for those who ask what memory is used for.
+# All live executables and instances, for memory accounting.
 EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
 INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
 
@@ -56,7 +56,7 @@ INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
 class Segment:
     """Steps [first, last) that run natively, or one host step.
 
-    After ``flagged``, the last of the native ones, the flag is looked at.
+    The flag is checked after ``flagged``, the last of the native steps.
     """
 
     first: int
@@ -67,7 +67,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bound:
-    """A binding, and the instances that no call uses: they change together."""
+    """A binding and its idle instances, which are replaced together."""
 
     binding: Binding
     idle: list[Instance]
@@ -76,8 +76,8 @@ class Bound:
 class Code(Protocol):
     """Machine code as ``codegen`` loads it.
 
-    calls      for each step its kernel calls, for those who look into them
-    addresses  where the kernels that the image names are
+    calls      for each step its kernel calls, for inspection
+    addresses  addresses of the kernels that the image names
     """
 
     @property
@@ -103,7 +103,7 @@ class Code(Protocol):
 
 
 class Instance:
-    """One call's arena, working memory and argument table, for up to ``threads`` threads."""
+    """One call's arena, scratch memory and argument table, for up to ``threads`` threads."""
 
     def __init__(
         self,
@@ -128,10 +128,10 @@ class Instance:
         self._packed = image.packed
         self.slots = executable.tables.slots(self._address)
         self.steps_address, self.connect, self.run_all = self._entries(executable)
-        INSTANCES.add(self)  # last of all: others look into those that are there
+        INSTANCES.add(self)  # last: other threads read the instances in the set
 
     def _address(self, base: Base, number: int) -> int:
-        """The address that a base has in this instance."""
+        """The address of a base in this instance."""
         if base is Base.PACKED:
             return self.binding.packed(self._packed[number])
         if base is Base.WEIGHT:
@@ -139,11 +139,11 @@ class Instance:
         return self._bases[base]
 
     def _entries(self, executable: Executable) -> tuple[int, Entry, Entry]:
-        """Where the table of kernels and their arguments is, and two functions.
+        """The address of the table of kernels and their arguments, and two functions.
 
-        ``connect(*inputs, *outputs)`` puts the addresses of one call's arrays where the kernels
-        read them; ``run_all(*inputs, *outputs)`` then runs all of it on the calling thread. Arrays
-        that are not given stay the ones of before.
+        ``connect(*inputs, *outputs)`` stores the addresses of one call's arrays in the table;
+        ``run_all(*inputs, *outputs)`` then runs all steps on the calling thread. Omitted arrays
+        keep their previous addresses.
         """
         code, tables, base = executable.code, executable.tables, address_of(self.slots)
         self._steps = tables.steps(code.addresses, base)
@@ -153,7 +153,7 @@ class Instance:
 
 
 class Executable:
-    """A compiled plan. ``bind`` it, then call it with the inputs' arrays."""
+    """A compiled plan. ``bind`` it, then call it with the input arrays."""
 
     def __init__(self, plan: Plan, code: Code) -> None:
         self.plan = plan
@@ -178,11 +178,11 @@ class Executable:
         only = self.segments[0] if len(self.segments) == 1 else Segment(0, 0)
         is_native = only.last > 0 and only.flagged is None
         self._is_quick = self.is_small and is_native
-        EXECUTABLES.add(self)  # last of all, as instances
+        EXECUTABLES.add(self)  # last, as for instances
 
     @property
     def nbytes(self) -> int:
-        """About what it holds: code, the plan, and working memory that no others take turns in."""
+        """Approximate bytes: code, the plan, and scratch memory that is not shared."""
         kernels = self.code.kernels.values()
         libraries: dict[int, int] = {id(k.library): k.library.nbytes for k in kernels}
         room = 0 if self._turns else self.room.nbytes
@@ -190,16 +190,16 @@ class Executable:
 
     @property
     def bound(self) -> Bound | None:
-        """The binding, and the instances that no call uses."""
+        """The binding and its idle instances."""
         return self._bound
 
     @property
     def binding(self) -> Binding | None:
-        """The parameters that the next call takes; None before :meth:`bind`."""
+        """The parameters of the next call; None before :meth:`bind`."""
         return None if self._bound is None else self._bound.binding
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore | None = None) -> None:
-        """Take these parameters from the next call on; calls under way finish with the old ones.
+        """Use these parameters from the next call on; running calls finish with the old ones.
 
         ``store`` is shared by the executables of one net; it belongs to these parameters.
         """
@@ -207,16 +207,16 @@ class Executable:
         self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
     def take_turns(self, turns: Turns, number: int) -> None:
-        """Work in memory that others use too, as number ``number``. It has not been called yet."""
+        """Use shared memory, as its user number ``number``. Only before the first call."""
         turns.grow(self.room)
         self._turns = (turns, number)
 
     def bind_as(self, binding: Binding) -> None:
-        """Take the parameters of a binding that another executable of the same graph has."""
+        """Use the parameters of another executable of the same graph."""
         self._bound = Bound(binding, [])
 
     def pack(self) -> None:
-        """Pack all parameters now, so that calls read what they are at this moment."""
+        """Pack all parameters now, so that calls use their current values."""
         assert self.binding is not None
         self.binding.prepare(self.code.image.packed)
         raw = {number for base, number in self.tables.bases if base is Base.WEIGHT}
@@ -228,11 +228,12 @@ class Executable:
     def __call__(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
         """The outputs. ``inputs`` are contiguous, of the compiled types, and are not written.
 
-        Freshly allocated, but for those that ``outs`` has an array for, those that update an input
-        (they are that input's array) and saved ones. Raises MXNetError, ShapeError or DTypeError,
-        before anything is written, for an array that cannot be written to: it has the output's
-        type, is C-contiguous and writable, and shares no memory with another array of the call. An
-        exception in the middle leaves some of what a call writes as it was, some of it new.
+        Outputs are freshly allocated, except those with an array in ``outs``, those that update an
+        input (the output is the input's array) and saved ones. Raises MXNetError, ShapeError or
+        DTypeError, before any write, for an unsuitable array in ``outs``: it must have the output's
+        type, be C-contiguous and writable, and share no memory with another array of the call.
+        After an exception during the call, some of the written arrays have new contents and some
+        have old ones.
         """
         if outs is None and self._is_plain:
             outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
@@ -254,7 +255,7 @@ class Executable:
         return outputs
 
     def output_for(self, data: np.ndarray) -> np.ndarray:
-        """The first output for the only input: a small network's call, with nothing in its way."""
+        """The first output for the only input: the shortest path for small networks."""
         bound, only = self._bound, self._only
         if not self._is_quick or not only or config.check or TIMELINE.graphs or bound is None:
             return self((data,))[0]
@@ -274,10 +275,11 @@ class Executable:
         stages: Sequence[Stage] = (),
         bound: Bound | None = None,
     ) -> None:
-        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs.
+        """Compute into ``outputs``: contiguous, of the compiled types, not overlapping the inputs.
 
-        One that updates an input is that input's array. ``stages``, in their order, are called on
-        the way, or in the end. ``bound`` are the parameters, those of now unless given.
+        An output that updates an input is that input's array. ``stages`` are called in order, each
+        after its number of steps, or at the end. ``bound`` are the parameters, by default the
+        current ones.
         """
         bound = bound or self._bound
         assert bound is not None, "bind() comes before the first call"
@@ -299,10 +301,10 @@ class Executable:
     def connected(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> Callable[[], None]:
-        """A function that runs on these arrays, with an instance of its own.
+        """A function that runs on these arrays, with a private instance.
 
-        It keeps the parameters that are bound now. Raises as a call does where arrays have to be
-        checked: where outputs update inputs or are saved.
+        It keeps the parameters that are bound now. Raises as a call does if arrays have to be
+        checked: if outputs update inputs or are saved.
         """
         assert self.binding is not None
         if not self._is_plain:
@@ -328,13 +330,13 @@ class Executable:
         outputs: Sequence[np.ndarray],
         stages: Sequence[Stage] = (),
     ) -> None:
-        """The whole plan on a connected instance, and ``stages`` as :meth:`run_into`."""
+        """Run the whole plan on a connected instance, and ``stages`` as in :meth:`run_into`."""
         if TIMELINE.graphs:
             run_timed(self, instance, inputs, outputs)
             for _, call in stages:
                 call()
             return
-        instance.flag.value = 0  # an exception may have come after a kernel had raised it
+        instance.flag.value = 0  # an exception may have followed after a kernel raised it
         if not stages:
             self._run(self.segments, instance, inputs, outputs)
             return
@@ -345,7 +347,7 @@ class Executable:
         self._run(pieces[-1], instance, inputs, outputs)
 
     def _pieces(self, cuts: tuple[int, ...]) -> list[list[Segment]]:
-        """The plan's segments, in pieces that end after these numbers of steps, and the rest."""
+        """The plan's segments, cut after these numbers of steps."""
         if self._cut is None or self._cut[0] != cuts:
             bounds = [0, *cuts, len(self.plan.steps)]
             pieces = [_segments(self.plan, self.code.image, *two) for two in pairwise(bounds)]
@@ -354,7 +356,7 @@ class Executable:
 
     @property
     def finals(self) -> list[int]:
-        """For each output after how many steps of the plan it is complete."""
+        """For each output, the number of steps of the plan after which it is complete."""
         if self._finals is None:
             buffers, count = self.plan.buffers, len(self.plan.steps)
             last = {
@@ -384,11 +386,11 @@ class Executable:
 
     @property
     def thread_count(self) -> int:
-        """How many threads the next call uses."""
+        """Number of threads that the next call uses."""
         return 1 if self.is_small else THREADS.count
 
     def run_steps(self, instance: Instance, first: int, last: int, stamps: int = 0) -> None:
-        """Native steps [first, last), counted in kernel calls; times go to address ``stamps``."""
+        """Run native steps [first, last) of kernel calls; times go to address ``stamps``."""
         count = min(self.thread_count, instance.threads)
         THREADS.pool(self.code.driver).run(instance.steps_address, first, last, count, stamps)
 
@@ -399,7 +401,7 @@ class Executable:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
-        """An op without a kernel: its NumPy reference, on views of the same memory."""
+        """Run a step without a kernel: its NumPy reference, on views of the same memory."""
 
         def array(view: View) -> np.ndarray:
             return self.array(view, instance, inputs, outputs)
@@ -409,7 +411,7 @@ class Executable:
             np.copyto(array(view), result.reshape(view.shape))
 
     def reference(self, step: Step, reads: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What a step should write, by the NumPy references of its group's values."""
+        """The expected results of a step, from the NumPy references of its group's values."""
         group = step.group
         if group.kind == "copy":
             (target,) = step.writes
@@ -427,7 +429,7 @@ class Executable:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> np.ndarray:
-        """A NumPy view of a plan's view during a call."""
+        """A NumPy array for a plan's view during a call."""
         buffer = self.plan.buffers[view.buffer]
         if buffer.kind == "arena":
             end = buffer.offset + buffer.nbytes
@@ -437,7 +439,7 @@ class Executable:
         return strided((inputs if buffer.kind == "input" else outputs)[buffer.index], view)
 
     def _at(self, workspace: Workspace, bound: Bound) -> Instance:
-        """The instance that works in a workspace when it is this executable's turn."""
+        """This executable's instance in a shared workspace."""
         assert self._turns is not None
         number = self._turns[1]
         instance: Instance | None = workspace.instances.get(number)
@@ -447,7 +449,7 @@ class Executable:
         return instance
 
     def _taken(self, bound: Bound) -> Instance:
-        """An instance that nobody else has, for as many threads as the call uses."""
+        """An unused instance for as many threads as the call uses."""
         threads = self.thread_count
         try:
             instance = bound.idle.pop()
@@ -457,9 +459,9 @@ class Executable:
 
 
 def take_turns(executables: Sequence[Executable]) -> None:
-    """Let executables work in the same memory: a call leaves nothing there for another one.
+    """Let executables share memory: a call leaves no data there for another one.
 
-    They have not been called yet.
+    Only before their first calls.
     """
     turns = Turns([])
     for number, executable in enumerate(executables):
@@ -467,7 +469,7 @@ def take_turns(executables: Sequence[Executable]) -> None:
 
 
 def _segments(plan: Plan, image: Image | SizedImage, begin: int, end: int) -> list[Segment]:
-    """The plan's steps [begin, end) as runs of kernel calls, and host steps between them."""
+    """The plan's steps [begin, end) as runs of kernel calls, with host steps between them."""
     segments: list[Segment] = []
     position = sum(image.counts[:begin])
     for number in range(begin, end):
@@ -485,5 +487,5 @@ def _segments(plan: Plan, image: Image | SizedImage, begin: int, end: int) -> li
 
 
 def _widened(array: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """What a step reads: bfloat16 stands for the float32 that it has."""
+    """The operand of a step, bfloat16 widened to float32 where the step reads float32."""
     return from_bfloat16(array) if array.dtype == BFLOAT16 != dtype else array

@@ -1,7 +1,8 @@
-"""``mx.runtime.Features``: what MXNet's build could do, as programs ask for it.
+"""``mx.runtime.Features``: the build features of MXNet, for programs that query them.
 
-In: a feature's name. Out: whether it is there. They concern GPUs, other libraries and how MXNet
-was compiled, so all of them are off; ``hybridjit doctor`` tells what there is.
+In: a feature's name. Out: whether it is available. The features concern GPUs, other libraries and
+the compilation of MXNet, so all of them are off; ``hybridjit doctor`` reports the facts of this
+installation.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Features(OrderedDict[str, Feature]):
         return str(list(self.values()))
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Whether MXNet would have it here. Raises RuntimeError for a name that is none."""
+        """Whether the feature is available. Raises RuntimeError for an unknown name."""
         name = feature_name.upper()
         if name not in self:
             raise RuntimeError(

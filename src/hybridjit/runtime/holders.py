@@ -1,6 +1,6 @@
-"""Who holds arrays of training from call to call: gradients, and states of optimizers.
+"""Objects that hold arrays of training from call to call: gradients, and states of optimizers.
 
-In: objects that hold some, for as long as they live. Out: how many bytes those are together.
+In: holders, registered as long as they live. Out: the total bytes of their arrays.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .arena import address_of
 
 
 class Holder(Protocol):
-    """What holds arrays."""
+    """An object that holds arrays."""
 
     def _held(self) -> Iterable[np.ndarray]:
-        """The arrays, as they are now."""
+        """The arrays that it holds now."""
 
 
 GRADIENTS: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -26,7 +26,7 @@ STATES: weakref.WeakSet[Holder] = weakref.WeakSet()
 
 
 def held_bytes(holders: Iterable[Holder]) -> int:
-    """The bytes of all arrays that they hold, each memory once however many hold it."""
+    """The bytes of all arrays held, each memory once even if several hold it."""
     found: dict[int, int] = {}
     for holder in [*holders]:
         for array in holder._held():

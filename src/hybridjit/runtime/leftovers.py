@@ -1,6 +1,6 @@
-"""What compiling leaves in memory, and the system may have again.
+"""Release memory that compilation leaves behind.
 
-That is what was freed in the middle of a heap, and LLVM's own code: Linux reads its pages from the
+That is freed memory within the heap, and LLVM's own code, whose pages Linux reads from the
 library's file again when they are needed. On other systems nothing is done.
 """
 
@@ -13,43 +13,45 @@ from collections.abc import Iterator
 import numpy as np
 
 _DONT_NEED = 4  # MADV_DONTNEED
-# Bytes of blocks that glibc maps alone from the start, and of the largest whose free it follows.
+# Size from which glibc maps blocks separately at first, and of the largest block whose release
+# adjusts this size.
 _MAPPED_ALONE, _LARGEST_COUNTED = 128 << 10, (32 << 20) - (64 << 10)
 _LIBRARIES = ("libllvmlite", "libLLVM")
-# glibc's; musl has no trim.
+# glibc's; musl lacks malloc_trim.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _TRIM, _ADVISE = (getattr(_LIBC, name, None) for name in ("malloc_trim", "madvise"))
 
 
 def release_freed() -> None:
-    """Give the system the memory that compiling has freed: 30 MB of ResNet-50's, in 3 ms.
+    """Return the memory that compilation has freed to the system: 30 MB of ResNet-50's, in 3 ms.
 
-    Where a heap is in pieces, what is allocated next takes up to 3 MB of it again, bit by bit.
+    In a fragmented heap, later allocations take up to 3 MB of it again.
     """
     if _TRIM is not None:
         _TRIM(0)
 
 
 def keep_freed(nbytes: int) -> None:
-    """Let malloc keep so many bytes that calls free for the next call, and copies of them.
+    """Let malloc keep ``nbytes`` that calls free for the next call, and for copies of them.
 
-    Else it gives them back, and each call asks for every page again: 0.9 ms for outputs of 1.3 MB
-    and their copy in NumPy, 605 pages. glibc keeps twice as much as the largest block that was
-    ever mapped alone and freed, so one is, without a touch; from 32 MB on it counts none.
+    Otherwise it returns them to the system, and each call faults in every page again: 0.9 ms for
+    outputs of 1.3 MB and their copy in NumPy, 605 pages. glibc keeps twice the size of the largest
+    separately mapped block that was ever freed, so one is allocated and freed, without touching it;
+    blocks of 32 MB and more do not count.
     """
     if _TRIM is not None and nbytes >= _MAPPED_ALONE // 2:
         np.empty(min(2 * nbytes, _LARGEST_COUNTED), np.uint8)
 
 
 def release_code() -> None:
-    """Give the system LLVM's code: 30 to 55 MB in 1 to 3 ms, and 2 ms in the next compilation."""
+    """Return LLVM's code to the system: 30 to 55 MB in 1 to 3 ms."""
     if _ADVISE is not None:
         for start, end in _code_in_memory():
             _ADVISE(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _DONT_NEED)
 
 
 def _code_in_memory() -> Iterator[tuple[int, int]]:
-    """First address of LLVM's code and the one behind it; data, which are written to, are not."""
+    """First address of LLVM's code and the one after it, without its writable data."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             lines = file.readlines()

@@ -1,7 +1,8 @@
-"""What compiled networks hold in memory, and what the process does.
+"""Memory held by compiled networks, and by the process.
 
-In: nothing; every live instance is known. Out: numbers of bytes. Parameters are the user's own and
-are not counted; gradients and states of optimizers are, for nobody makes these by hand.
+In: nothing; every live instance is registered. Out: numbers of bytes. Parameters are the user's
+arrays and are not counted; gradients and states of optimizers are, because the library allocates
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def memory_stats() -> dict[str, int]:
     dict of str to int
         - ``executables``: compiled signatures that are alive
         - ``kernels``: distinct pieces of machine code in them
-        - ``code_bytes``: size of their object code
+            - ``kernels``: distinct kernels of their machine code
         - ``packed_bytes``: weights in the layout of kernels, shared ones counted once
         - ``arena_bytes``: intermediate results and working memory of concurrent calls
         - ``saved_bytes``: values that recorded calls save for their backward pass
@@ -64,7 +65,7 @@ def memory_stats() -> dict[str, int]:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has had resident so far; 0 where nothing tells."""
+    """The largest resident memory of this process so far in bytes; 0 if unknown."""
     most = _status("VmHWM:")
     if most or resource is None:
         return most
@@ -73,7 +74,7 @@ def peak_memory() -> int:
 
 
 def _status(field: str) -> int:
-    """A number of bytes from Linux's account of this process; 0 elsewhere."""
+    """A number of bytes from Linux's status file of this process; 0 on other systems."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
             return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))

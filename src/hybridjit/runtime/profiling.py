@@ -1,9 +1,8 @@
-"""How long each kernel call of a plan takes within a run: after the one before, on all threads.
+"""Times of the kernel calls of a plan within a run: each from the end of the previous call.
 
-In: a bound executable, inputs, outputs. Out: a :class:`Profile`. Watched runs alternate with runs
-that are not, so that the two can be compared: the parts together have to be the whole. The calling
-thread notes the times without leaving native code (a look at the clock costs about 25 ns), and the
-workers run what they always run.
+In: a bound executable, inputs, outputs. Out: a :class:`Profile`. Timed runs alternate with untimed
+runs for comparison: the sum of the parts must equal the whole. The calling thread reads the clock
+within native code (about 25 ns each), and the workers run unchanged code.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Part:
 class Profile:
     """All parts in order; all times are means over the faster half of the rounds.
 
-    start  seconds outside of all parts: waking threads, going into native code and back
-    whole  seconds of a run that was not watched
+    start  seconds outside of all parts: waking threads, entering and leaving native code
+    whole  seconds of an untimed run
     """
 
     plan: Plan
@@ -54,17 +53,17 @@ class Profile:
 
     @property
     def total(self) -> float:
-        """The parts together, in seconds."""
+        """The sum of the parts, in seconds."""
         return sum(part.seconds for part in self.parts)
 
     @property
     def excess(self) -> float:
-        """By which part of the whole the parts and the start together differ from it."""
+        """Relative difference between the parts plus the start and the whole."""
         return (self.total + self.start) / self.whole - 1
 
 
 class Profiler:
-    """Watched and unwatched runs of one executable on one set of arrays."""
+    """Timed and untimed runs of one executable on one set of arrays."""
 
     def __init__(
         self,
@@ -90,7 +89,8 @@ class Profiler:
         while len(rounds) < _LEAST_ROUNDS or (
             len(rounds) < _MOST_ROUNDS and time.perf_counter() < deadline
         ):
-            # A run before each one that counts, so that both find the caches and the workers awake.
+            # An uncounted run before each counted one, so that both find warm caches and awake
+            # workers.
             self.run_whole()
             whole.append(self.run_whole())
             self.run_whole()
@@ -103,7 +103,7 @@ class Profiler:
         )
 
     def least(self, seconds: float) -> list[float]:
-        """The least that each step of the plan took, of runs for about ``seconds``, two or more."""
+        """The least time of each step of the plan, over runs of about ``seconds``, at least two."""
         deadline = time.perf_counter() + seconds
         least = self.run_watched()
         while True:
@@ -112,20 +112,20 @@ class Profiler:
                 return self._by_step(least)
 
     def _by_step(self, parts: Sequence[float]) -> list[float]:
-        """Seconds of the calls of each step together."""
+        """Seconds of each step: the sum over its calls."""
         left = iter(parts)
         rows = (row or (None,) for row in self.executable.code.calls)
         return [sum(next(left) for _ in row) for row in rows]
 
     def run_whole(self) -> float:
-        """Seconds of a run."""
+        """Seconds of an untimed run."""
         start = time.perf_counter()
         for segment in self.executable.segments:
             self._run_segment(segment, 0)
         return time.perf_counter() - start
 
     def run_watched(self) -> list[float]:
-        """Seconds of each part of a run, in order, and last those outside of all parts."""
+        """Seconds of each part of a run, in order, and then of the time outside of all parts."""
         found: list[float] = []
         rest = 0.0
         for segment in self.executable.segments:
@@ -146,7 +146,7 @@ class Profiler:
         pool.run(instance.steps_address, segment.first, segment.last, self.threads, stamps)
 
     def _noted(self, segment: Segment) -> list[float]:
-        """Seconds from the end of the step before (or the start) to the end of each step."""
+        """Seconds from the end of the previous step (or the start) to the end of each step."""
         stamps = self._stamps
         count = segment.last - segment.first + 1
         whole, parts = stamps[0], range(count)
@@ -159,10 +159,10 @@ class Profiler:
 
 
 def faster_means(rounds: Sequence[Sequence[float]]) -> list[float]:
-    """Each column's mean over the half of the rounds whose sums are the smallest.
+    """Each column's mean over the half of the rounds with the smallest sums.
 
-    Means add up, as medians do not: the columns together are what those rounds took. The slower
-    half is where other programs took the machine.
+    Unlike medians, means add up: the sum of the columns is the time of those rounds. In the slower
+    half, other programs used the machine.
     """
     ordered = sorted(rounds, key=sum)
     faster = ordered[: (len(ordered) + 1) // 2]
@@ -175,6 +175,6 @@ def bytes_moved(step: Step) -> int:
 
 
 def _view_bytes(view: View) -> int:
-    """Elements that a view repeats (stride 0) count once."""
+    """Bytes of a view; elements that it repeats (stride 0) count once."""
     sizes = tuple(size for size, stride in zip(view.shape, view.strides) if stride)
     return product(sizes) * view.dtype.itemsize

@@ -1,6 +1,6 @@
-"""Where the outputs of a call go: fresh arrays, the caller's, an input's own, or saved memory.
+"""Arrays for the outputs of a call: fresh ones, the caller's, an updated input's, or saved memory.
 
-In: the arrays of a call. Out: an array for each output, or an error before anything is written.
+In: the arrays of a call. Out: an array for each output, or an error before any write.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .saved import SAVED, Layout, Typed
 Outs = Sequence["np.ndarray | None"]
 
 
-# An array of a call: where it starts and stops, its number, of inputs and then outputs, and whether
-# the call writes to it. A plain tuple: each call makes one for each array.
+# An array of a call: its first byte and the one after its last, its number (inputs before outputs),
+# and whether the call writes it. A plain tuple: each call makes one for each array.
 _Place = tuple[int, int, int, bool]
 
 
 class Spans(NamedTuple):
-    """The bytes of arrays that have none in common, in the order of their addresses."""
+    """The bytes of arrays that do not overlap, in the order of their addresses."""
 
     starts: list[int]
     stops: list[int]
 
     def are_apart_from(self, array: np.ndarray) -> bool:
-        """Whether an array has none of these bytes."""
+        """Whether an array contains none of these bytes."""
         start = address_of(array)
         before = bisect_left(self.starts, start + array.nbytes) - 1
         return before < 0 or self.stops[before] <= start
@@ -46,9 +46,9 @@ def spans(bounds: Iterable[tuple[int, int]]) -> Spans:
 
 
 class _Fitting(NamedTuple):
-    """The arrays of a call whose outputs could be written.
+    """The arrays of the latest call whose outputs passed the checks.
 
-    inputs, outs  what gives each of them, or None where it has gone or there was none
+    inputs, outs  references to each of them; they return None for arrays that are gone or absent
     written       the bytes of outs
     """
 
@@ -57,7 +57,7 @@ class _Fitting(NamedTuple):
     written: Spans
 
     def serves(self, inputs: Sequence[np.ndarray], outs: Outs) -> bool:
-        """Whether these outs are the same, and the inputs the same or apart from outs too."""
+        """Whether these outs are the same, and the inputs are the same or do not overlap outs."""
         for ref, out in zip(self.outs, outs):
             if ref() is not out or out is not None and not out.flags.writeable:
                 return False
@@ -66,7 +66,7 @@ class _Fitting(NamedTuple):
 
 
 class Results:
-    """Makes and checks the arrays that calls of one plan write to.
+    """Makes and checks the arrays that calls of one plan write.
 
     is_plain  whether every output is visible and updates nothing
     """
@@ -79,15 +79,15 @@ class Results:
         self._visible = len(self.types) - purpose.saved
         self._inputs = [value.name for value in plan.graph.inputs]
         self._saved = Layout(self.types[self._visible :])
-        self._fitting: _Fitting | None = None  # of the latest call that was looked through
+        self._fitting: _Fitting | None = None  # of the latest call that was checked
         if purpose.saved:
             SAVED.serve(self, self._saved.nbytes)
 
     def arrays(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:
-        """An array for each output: of ``outs`` where it has one, else as the purpose says.
+        """An array for each output: from ``outs`` if given there, else as the purpose says.
 
-        Raises MXNetError, ShapeError or DTypeError for an array that the call cannot write to:
-        nothing is written then.
+        Raises MXNetError, ShapeError or DTypeError for an array that the call cannot write, before
+        any write.
         """
         if outs is None and not self.updated:
             return self._filled([None] * len(self.types))
@@ -102,7 +102,7 @@ class Results:
             name = f"input '{self._inputs[index]}', which output {number} updates,"
             _require_writable(name, inputs[index], self.types[number])
             if given[number] is not None and given[number] is not inputs[index]:
-                raise MXNetError(f"{name} is where the output goes: outs[{number}] is None or it")
+                raise MXNetError(f"{name} receives the output: outs[{number}] must be None or it")
         found: list[np.ndarray | None] = [*given]
         for number, index in self.updated.items():
             found[number] = inputs[index]
@@ -116,7 +116,7 @@ class Results:
         return self._filled(found)
 
     def _filled(self, found: list[np.ndarray | None]) -> list[np.ndarray]:
-        """The arrays that are there, and new ones."""
+        """The given arrays, completed by new ones."""
         saved = [i for i in range(self._visible, len(found)) if found[i] is None]
         if saved:
             are_all = len(saved) == len(found) - self._visible
@@ -136,8 +136,8 @@ class Results:
         return places
 
     def _require_apart(self, places: Iterable[_Place]) -> None:
-        """Raises MXNetError if an array that is written shares a byte with another."""
-        read_end = written_end = 0  # where those that begin before a place end, and which they are
+        """Raise MXNetError if an array that is written shares a byte with another."""
+        read_end = written_end = 0  # the ends of the arrays seen so far, and their numbers
         last_read = last_written = -1
         for start, stop, number, is_written in sorted(places):
             if start == stop:
@@ -153,7 +153,7 @@ class Results:
 
     def _refuse(self, one: int, other: int) -> None:
         raise MXNetError(
-            "what a call writes shares no memory with its other arrays: "
+            "an array that a call writes must not share memory with its other arrays: "
             f"{self._name(one)} and {self._name(other)} do"
         )
 
@@ -163,7 +163,7 @@ class Results:
 
 
 def nothing() -> object:
-    """What a reference to no array gives."""
+    """A reference to no array."""
     return None
 
 
@@ -181,7 +181,7 @@ def _place(array: np.ndarray, number: int, is_written: bool) -> _Place:
 
 
 def _require_writable(name: str, array: np.ndarray, kind: Typed) -> None:
-    """Raises MXNetError, ShapeError or DTypeError for an array that kernels cannot write to."""
+    """Raise MXNetError, ShapeError or DTypeError for an array that kernels cannot write."""
     shape, dtype = kind
     if not isinstance(array, np.ndarray):
         raise MXNetError(f"{name} is a NumPy array, got {type(array).__name__}")

@@ -1,8 +1,8 @@
-"""Memory of saved outputs: it lives from one call to a later one of another executable.
+"""Memory of saved outputs, which live from one call to a later call of another executable.
 
-In: types. Out: arrays in one block of memory, which are the caller's for as long as anything refers
-to one of them or to a view. Then the block is taken again: to write a hundred fresh arrays of 1 MB
-takes 85 ms, to write the same memory again 11, for the system hands out every page anew and zeroed.
+In: types. Out: arrays in one block of memory, which belong to the caller until the last of them and
+of their views is gone. Then the block is reused: writing a hundred fresh arrays of 1 MB takes 85
+ms, writing the same memory again 11 ms, because the system zeroes every new page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOCK = held_at_fork(Rank.SAVING)
 
 
 class Layout:
-    """Where arrays of these types lie in one block, each on a boundary of its own."""
+    """Offsets of arrays of these types in one block, each aligned."""
 
     __slots__ = ("types", "offsets", "nbytes")
 
@@ -38,7 +38,7 @@ class Layout:
 
 
 class _Block:
-    """A piece of memory."""
+    """A block of memory."""
 
     __slots__ = ("memory", "__weakref__")
 
@@ -47,10 +47,10 @@ class _Block:
 
 
 class _Lease:
-    """What the arrays of a block and their views refer to; the last to go gives the block back.
+    """The object to which the arrays of a block and their views refer; its end returns the block.
 
-    It goes wherever Python collects garbage, in any thread and with any lock held, so it does one
-    thing that nothing can interrupt.
+    The garbage collector may end it in any thread and with any lock held, so ``__del__`` is a
+    single operation that cannot be interrupted.
     """
 
     __slots__ = ("__array_interface__", "_block", "_returned")
@@ -63,15 +63,15 @@ class _Lease:
         }  # fmt: skip
 
     def __del__(self) -> None:
-        if hasattr(self, "_returned"):  # else an exception ended __init__: the block goes
+        if hasattr(self, "_returned"):  # otherwise __init__ failed, and the block is freed
             self._returned.append(self._block)
 
 
 class SavedMemory:
-    """Blocks that wait to be taken again, by size.
+    """Idle blocks by size, to be reused.
 
-    They and what one call takes are at most as much as one call of a live executable may take: of
-    more, the size goes first that was not used for longest.
+    Idle blocks and one call's block together are limited to the largest need of a live executable;
+    beyond that, the least recently used size is freed.
     """
 
     def __init__(self) -> None:
@@ -81,13 +81,13 @@ class SavedMemory:
         self._returned: deque[_Block] = deque()
 
     def serve(self, executable: object, nbytes: int) -> None:
-        """While it lives, a call of ``executable`` may take ``nbytes``."""
+        """Reserve ``nbytes`` for calls of ``executable`` as long as it lives."""
         self._most[executable] = nbytes
         weakref.finalize(executable, self._shrink).atexit = False
 
     @holding(_LOCK)
     def take(self, layout: Layout) -> list[np.ndarray]:
-        """An array of each type, with anything in it."""
+        """An array of each type, with arbitrary contents."""
         self._collect()
         found = self._waiting(layout.nbytes)
         if self._idle:
@@ -99,14 +99,14 @@ class SavedMemory:
 
     @holding(_LOCK)
     def nbytes(self) -> tuple[int, int]:
-        """Bytes that callers hold, and bytes that wait."""
+        """Bytes held by callers, and bytes of idle blocks."""
         self._collect()
         self._drop(self._limit())
         idle = sum(size * len(blocks) for size, blocks in self._idle.items())
         return sum(block.memory.nbytes for block in [*self._blocks]) - idle, idle
 
     def _collect(self) -> None:
-        """Sort in what came back; the sizes used last come last."""
+        """Move returned blocks to the idle ones; the most recently used sizes come last."""
         while self._returned:
             block = self._returned.popleft()
             size = block.memory.nbytes
@@ -125,7 +125,7 @@ class SavedMemory:
         return max(self._most.values(), default=0)
 
     def _drop(self, limit: int) -> None:
-        """Give the system blocks until the others are not more than ``limit`` bytes."""
+        """Free idle blocks until the others are at most ``limit`` bytes."""
         idle = sum(size * len(blocks) for size, blocks in self._idle.items())
         for size, blocks in [*self._idle.items()]:
             while blocks and idle > limit:
@@ -135,7 +135,7 @@ class SavedMemory:
                 del self._idle[size]
 
     def _shrink(self) -> None:
-        """After an executable went; a call that is under way sees to it otherwise."""
+        """Free memory after the end of an executable, unless a running call will do so."""
         if not _LOCK._is_owned() and _LOCK.acquire(blocking=False):
             try:
                 self._collect()

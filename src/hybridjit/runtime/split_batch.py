@@ -1,6 +1,6 @@
-"""A batch run one sample after the other: the same code, the same memory, the same bits.
+"""A batch that runs one sample after the other, with the same code, memory and bits.
 
-In: the executable of one sample. Out: what can be called like an executable of the whole batch.
+In: the executable of one sample. Out: an object that is called like an executable of the batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SplitBatch:
 
     @property
     def thread_count(self) -> int:
-        """How many threads the next call uses."""
+        """Number of threads that the next call uses."""
         return self.one.thread_count
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore | None = None) -> None:
@@ -62,14 +62,14 @@ class SplitBatch:
         return self((data,))[0]
 
     def run_into(self, inputs: Arrays, outputs: Arrays) -> None:
-        """Compute into ``outputs``: contiguous, of the compiled types, apart from the inputs."""
-        bound = self.one.bound  # of all samples, whatever is bound meanwhile
+        """Compute into ``outputs``: contiguous, of the compiled types, no input memory."""
+        bound = self.one.bound  # for all samples, even if other parameters are bound meanwhile
         for sample in range(self.samples):
             arrays = take_sample(inputs, sample), take_sample(outputs, sample)
             self.one.run_into(*arrays, bound=bound)
 
     def connected(self, inputs: Arrays, outputs: Arrays) -> Callable[[], None]:
-        """A function that runs on these arrays, with an instance of its own."""
+        """A function that runs on these arrays, with a private instance."""
         assert self.one.binding is not None
         instance = Instance(self.one, self.one.binding, self.thread_count)
         samples = [(take_sample(inputs, i), take_sample(outputs, i)) for i in range(self.samples)]

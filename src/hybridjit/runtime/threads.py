@@ -1,15 +1,16 @@
-"""One pool of workers for the process.
+"""The process's pool of worker threads.
 
-All that a shared call does to the pool happens in one native call (``codegen.build.driver``):
-taking a part of the threads, making workers that are missing, publishing the job, waking who
-sleeps, the caller's own part, giving the pool back. Here is nothing that an exception could leave
-half done.
-Of little work each thread has a fixed part; of much, those that are done take pieces that others
-have left. No part decides the order of a sum: the bits are the same for any number of threads.
+A shared call modifies the pool within one native call (``codegen.build.driver``): reserving
+threads, creating missing workers, publishing the job, waking sleeping workers, doing the caller's
+share, releasing the pool. So an exception cannot leave the pool in an inconsistent state.
 
-With one thread no worker is made. Callers that run at the same time share the threads: two of
-them on two cores use one each, and a caller that finds the pool busy does all the work itself.
-Measured, ResNet-18, two callers on two cores: 215 calls a second, 138 where one had the pool.
+For little work each thread has a fixed share; for much work, idle threads take chunks that others
+have not begun (work stealing). Shares do not affect the order of a sum: the bits are equal for any
+number of threads.
+
+With one thread, no worker is created. Concurrent callers share the threads: two callers on two
+cores use one thread each, and a caller that finds the pool busy does all its work itself. ResNet-18
+with two callers on two cores: 215 calls per second, against 138 if one caller had the whole pool.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LINE = 8  # 64-bit slots of a cache line
 
 
 class DriverLike(Protocol):
-    """The part of ``codegen.build.driver.Driver`` that is used here."""
+    """The part of ``codegen.build.driver.Driver`` that the pool uses."""
 
     @property
     def share(self) -> Any: ...
@@ -40,13 +41,13 @@ class DriverLike(Protocol):
 
 
 class Pool:
-    """Workers 1 .. n-1, made when a call first needs them; the caller is worker 0."""
+    """Workers 1 .. n-1, created when a call first needs them; the caller is worker 0."""
 
     def __init__(self, driver: DriverLike) -> None:
         layout = driver.layout
         self._share = driver.share
         memory = (ctypes.c_int64 * (layout.slots + _LINE))()
-        # Workers look at it until the process ends, after Python has gone.
+        # Workers read it until the process ends, after the end of the interpreter.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         base = ctypes.addressof(memory)
         self._state = base + (-base % (8 * _LINE))
@@ -59,41 +60,41 @@ class Pool:
 
     @property
     def workers(self) -> int:
-        """Threads that were made so far; they sleep between calls."""
+        """Number of threads created so far; they sleep between calls."""
         return self._workers.value
 
     def run(self, steps: int, first: int, last: int, threads: int, stamps: int = 0) -> None:
-        """Run steps [first, last) on this caller's part of ``threads`` threads.
+        """Run steps [first, last) on this caller's share of ``threads`` threads.
 
-        The time before and after each step is written to address ``stamps``, if there is one.
-        Raises what a signal's handler raises; and in the child MXNetError if one forks.
+        The time before and after each step is written to address ``stamps``, unless it is 0. Raises
+        the exception of a signal handler; and MXNetError in the child process if a handler forks.
         """
         if self._share(self._state, steps, first, last, threads, stamps, self._main):
             raise MXNetError(
-                "a signal's handler forked in the middle of a call on several threads: this is the "
-                "child, which has none of them to end that call; later calls make their own"
+                "a signal handler forked during a call on several threads: this is the child "
+                "process, which has no threads to finish that call; later calls create new ones"
             )
 
     def run_whole(self, steps: int, count: int, threads: int, done: list[Any]) -> None:
-        """Run ``count`` steps; signals are heard after the last one, and ``done`` tells of it."""
+        """Run ``count`` steps, then handle signals; ``done`` gets an element in between."""
         noted(done, self._share, self._state, steps, 0, count, threads, 0, 0)
 
     def forget(self) -> None:
-        """In the child of a fork: there are no workers here."""
+        """In the child of a fork: mark the workers as absent."""
         self._orphaned.value = 1
 
 
 def main_thread() -> int:
-    """What identifies the thread in which Python's signal handlers run."""
+    """The identifier of the thread in which Python runs signal handlers."""
     return threading.main_thread().ident or 0
 
 
 class Threads:
-    """How many threads a call uses, and the pool, made anew in the child of a fork."""
+    """The number of threads of a call, and the pool, which is created again after a fork."""
 
     def __init__(self) -> None:
         self._count: int | None = None
-        self._pools: dict[str, Pool] = {}  # of one
+        self._pools: dict[str, Pool] = {}  # at most one
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -113,7 +114,7 @@ class Threads:
         self._count = count
 
     def pool(self, driver: DriverLike) -> Pool:
-        """The pool: of two callers that make it at the same time, one's is kept."""
+        """The pool: if two callers create it at the same time, one of the two is kept."""
         pool = self._pools.get("all")
         return pool if pool is not None else self._pools.setdefault("all", Pool(driver))
 
@@ -187,17 +188,17 @@ def threads(count: int) -> Iterator[None]:
 
 
 def default_thread_count() -> int:
-    """The least of OMP_NUM_THREADS, or of affinity, cgroup quota and physical cores."""
+    """OMP_NUM_THREADS, or the minimum of affinity, cgroup quota and physical cores."""
     return explained_default()[0]
 
 
 def explained_default() -> tuple[int, str]:
-    """The default number of threads, and what decides it."""
+    """The default number of threads, and the limits that decide it."""
     wished = os.environ.get("OMP_NUM_THREADS", "")
     try:
-        if asked := thread_count(wished.split(",")[0]):  # a list is one number for each level
+        if asked := thread_count(wished.split(",")[0]):  # a list has one number for each level
             return asked, "OMP_NUM_THREADS"
-    except ValueError as error:  # a variable of other libraries, too: they pass over it
+    except ValueError as error:  # the variable belongs to other libraries, which ignore it too
         warnings.warn(f"OMP_NUM_THREADS={shown_value(wished)} is not used: {error}", stacklevel=2)
     limits = {name: limit for name, limit in thread_limits().items() if limit}
     count = max(1, min(limits.values()))
@@ -205,7 +206,7 @@ def explained_default() -> tuple[int, str]:
 
 
 def thread_limits() -> dict[str, int | None]:
-    """What bounds the number of threads, by name; None where it is not known or not set."""
+    """The limits on the number of threads, by name; None if unknown or not set."""
     return {
         "affinity": _affinity(),
         "cgroup quota": _quota("/sys/fs/cgroup"),
@@ -220,7 +221,7 @@ def _affinity() -> int:
 
 
 def _quota(root: str) -> int | None:
-    """Whole cores that the cgroup's quota allows (version 2, then 1); None without a quota."""
+    """Number of full cores in the cgroup's quota (version 2, then 1); None without a quota."""
     try:
         quota, period = _text(f"{root}/cpu.max").split()
     except (OSError, ValueError):
@@ -250,6 +251,6 @@ def _physical_cores() -> int | None:
 
 
 def _text(path: str) -> str:
-    """A file's content without the blanks around it; pathlib would take 5 ms to import."""
+    """A file's stripped content; importing pathlib for this would take 5 ms."""
     with open(path, encoding="ascii") as file:
         return file.read().strip()

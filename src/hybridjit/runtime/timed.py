@@ -1,7 +1,7 @@
-"""A run of an executable whose steps go on the timeline, one span for each.
+"""A run of an executable that records a span on the timeline for each step.
 
-In: an executable, a connected instance, arrays. Out: what any run writes, and spans that are named
-by operator, as those of eager calls. The native code notes the times itself: see :mod:`.threads`.
+In: an executable, a connected instance, arrays. Out: the results of a run, and spans named by
+operator, like those of eager calls. Native code takes the times: see :mod:`.threads`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def run_timed(
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
 ) -> None:
-    """The whole plan on a connected instance."""
+    """Run the whole plan on a connected instance."""
 
     def run_host(step: Step) -> None:
         start = now()
@@ -54,7 +54,7 @@ def run_timed(
 def _times(
     segment: Segment, steps: Sequence[Step], stamps: ctypes.Array[ctypes.c_int64]
 ) -> Iterator[tuple[Step, int, int]]:
-    """The steps of a segment with their beginnings and ends; calls of one step are one."""
+    """The steps of a segment with their start and end times; calls of one step are joined."""
     count = segment.last - segment.first
     times = [_SECOND * stamps[2 * i] + stamps[2 * i + 1] for i in range(count + 1)]
     begun = times[0]

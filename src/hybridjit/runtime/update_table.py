@@ -1,10 +1,10 @@
-"""UpdateTable: kernels with their arguments for many arrays, which one call runs in order.
+"""UpdateTable: kernels with their arguments for many arrays, run in order by one call.
 
-In: a row for each weight, arrays and all. Out: a function without arguments. What changes from call
-to call, learning rates and the like, stands in arrays that kernels read.
+In: a row for each weight, with its arrays. Out: a function without arguments. Numbers that change
+from call to call, such as learning rates, are in arrays that the kernels read.
 
-Nothing interrupts a call: signals are heard when it is done, so that what it writes is written as
-a whole.
+A call is not interruptible: signals are handled when it is done, so that it writes all of its
+results or none.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Row:
 
 
 class UpdateTable:
-    """Rows with the numbers that they read: ``own`` ones of each row, then what all share.
+    """Rows with the numbers that they read: ``own`` numbers of each row, then the shared ones.
 
-    The arrays have to be where they are as long as the table is called; it does not hold them.
+    The caller keeps the arrays alive and in place as long as the table is called.
     """
 
     def __init__(self, rows: Sequence[Row], own: int, shared: int) -> None:
@@ -73,7 +73,7 @@ class UpdateTable:
         return [*reads, *numbers, *writes, row.writes[0].size]
 
     def run(self, done: list[Any]) -> None:
-        """All rows, one after the other; ``done`` has an element more where they are done."""
+        """Run all rows in order; ``done`` has one element more when they are done."""
         threads = 1 if self._size < WORTH_SHARING else THREADS.count
         if threads > 1:
             pool = THREADS.pool(self._driver)

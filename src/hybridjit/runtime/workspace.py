@@ -1,7 +1,7 @@
-"""Workspaces: the memory of a call that nothing of it outlives.
+"""Workspaces: memory whose contents do not outlive a call.
 
-In: how much each executable needs. Out: an arena and scratch. Executables of which one call ends
-before the next begins, as forward and backward of a training step, take turns in one workspace.
+In: the memory that each executable needs. Out: an arena and scratch. Executables whose calls do not
+overlap in time, such as forward and backward of a training step, share one workspace.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ..records import dataclass
 from .arena import Arena
 
-# Kept for later calls; a call that finds none makes its own and gives it back.
+# Number of workspaces kept for later calls; a call that finds none allocates one.
 MAX_IDLE = 8
 
 
@@ -26,7 +26,7 @@ class Room:
 
     @staticmethod
     def for_each(rooms: Sequence[Room]) -> Room:
-        """What is enough for each of these."""
+        """A room that is sufficient for each of these."""
         if not rooms:
             return Room(0, 0, 0)
         return Room(
@@ -39,7 +39,7 @@ class Room:
         return self.arena + self.scratch + self.shared
 
     def holds(self, other: Room) -> bool:
-        """Whether it is enough for another one."""
+        """Whether it is sufficient for another one."""
         return (
             self.arena >= other.arena
             and self.scratch >= other.scratch
@@ -48,7 +48,7 @@ class Room:
 
 
 class Workspace:
-    """An arena and scratch, for up to ``threads`` threads; and what works there, by its turn."""
+    """An arena and scratch for up to ``threads`` threads; and the instances that use them."""
 
     __slots__ = ("arena", "scratch", "room", "threads", "shared_at", "instances")
 
@@ -64,14 +64,14 @@ class Workspace:
 
 
 class Turns:
-    """The idle workspaces of executables that take turns; a call has one to itself."""
+    """The idle workspaces of executables that share memory; a call has one exclusively."""
 
     def __init__(self, rooms: Sequence[Room]) -> None:
         self._room = Room.for_each(rooms)
         self._idle: list[Workspace] = []
 
     def take(self, threads: int) -> Workspace:
-        """A workspace that no other call has, for ``threads`` threads."""
+        """A workspace that no other call uses, for ``threads`` threads."""
         try:
             found = self._idle.pop()
         except IndexError:
@@ -80,7 +80,7 @@ class Turns:
         return found if is_enough else Workspace(self._room, threads)
 
     def grow(self, room: Room) -> None:
-        """Let workspaces from the next one on be enough for another executable."""
+        """Make later workspaces sufficient for another executable."""
         self._room = Room.for_each([self._room, room])
 
     def forget(self, number: int) -> None:
@@ -89,6 +89,6 @@ class Turns:
             workspace.instances.pop(number, None)
 
     def give(self, workspace: Workspace) -> None:
-        """Take it back from a call that has ended, unless enough wait."""
+        """Take a workspace back from a finished call, unless enough are idle."""
         if len(self._idle) < MAX_IDLE:
             self._idle.append(workspace)
