@@ -159,7 +159,7 @@ class TestImageIter:
         assert it.next().label[0].asnumpy().tolist() == [5, 6]
 
     def test_refusals(self, tmp_path):
-        with pytest.raises(AssertionError, match="takes"):
+        with pytest.raises(AssertionError, match="needs"):
             image.ImageIter(1, (3, 4, 4))
         with pytest.raises(ValueError, match="data_shape"):
             image.ImageIter(1, (4, 4), imglist=[[1, "x.png"]])
@@ -173,10 +173,14 @@ class TestImageIter:
     )
     def test_a_line_of_a_strangers_list(self, tmp_path, line):
         (tmp_path / "bad.lst").write_bytes(b"0\t1\tx.png\n" + line + b"\n")
-        with pytest.raises(MXNetError, match=r"bad.lst: line 2 is an index, labels and a path"):
+        with pytest.raises(
+            MXNetError, match=r"bad.lst: line 2 must be an index, labels and a path"
+        ):
             image.ImageIter(1, (3, 4, 4), path_imglist=str(tmp_path / "bad.lst"))
         if line.startswith(b"0\t"):
-            with pytest.raises(MXNetError, match=r"bad.lst: line 2 is an index, labels and a path"):
+            with pytest.raises(
+                MXNetError, match=r"bad.lst: line 2 must be an index, labels and a path"
+            ):
                 gluon.data.vision.ImageListDataset(str(tmp_path), "bad.lst")
 
     def test_a_label_beyond_its_type(self, tmp_path):

@@ -1,4 +1,4 @@
-"""``mx.image``: pictures read from files, resized, cropped, normalized, with boxes or without."""
+"""``mx.image``: reading, resizing, cropping and normalizing images, also with boxes."""
 
 from ..late import arrived as _arrived
 from . import detection, image

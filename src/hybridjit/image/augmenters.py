@@ -1,7 +1,8 @@
-"""What changes pictures for training: classes whose instances are functions of one picture.
+"""Augmenters: classes whose instances are functions from image to image.
 
-In: an NDArray (height, width, channels). Out: another. What is drawn comes from Python's
-``random``, light from NumPy's global generator, as programs that seed them expect.
+Input and output: an NDArray (height, width, channels). Random numbers come from Python's
+``random``, those of :class:`LightingAug` from NumPy's global generator, as programs that seed them
+expect.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ __all__ = [
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
-# ImageNet: mean and deviation of the colours, deviations and directions of their components.
+# ImageNet: mean and deviation of the colours; eigenvalues and eigenvectors of their covariance.
 MEAN = (123.68, 116.28, 103.53)
 DEVIATION = (58.395, 57.12, 57.375)
 EIGENVALUES = np.array([55.46, 4.794, 1.148])
@@ -60,25 +61,25 @@ EIGENVECTORS = np.array(
 
 Size = tuple[int, int]
 
-Channels = NDArray | np.ndarray | Sequence[float] | None  # a number for each colour
-Statistic = NDArray | np.ndarray | bool | None  # the same, or True for the usual ones
+Channels = NDArray | np.ndarray | Sequence[float] | None  # one value for each channel
+Statistic = NDArray | np.ndarray | bool | None  # the same, or True for ImageNet's values
 
 
 def plain(value: object) -> object:
-    """A keyword for JSON: arrays as lists."""
+    """Keyword value for JSON: arrays become lists."""
     if isinstance(value, NDArray):
         value = value.asnumpy()
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 class Augmenter:
-    """Base: a subclass overrides ``__call__``; ``kwargs`` are what :meth:`dumps` writes."""
+    """Base class: a subclass defines ``__call__``; :meth:`dumps` writes ``kwargs``."""
 
     def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
     def dumps(self) -> str | list[Sequence[object]]:
-        """Name and keywords as JSON; of several augmenters, lists of such texts."""
+        """Name and keywords as JSON; for a group of augmenters a list of these strings."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray) -> NDArray:
@@ -86,7 +87,7 @@ class Augmenter:
 
 
 class SequentialAug(Augmenter):
-    """Augmenters one after the other."""
+    """Augmenters applied in order."""
 
     def __init__(self, ts: Sequence[Augmenter]) -> None:
         super().__init__()
@@ -102,7 +103,7 @@ class SequentialAug(Augmenter):
 
 
 class RandomOrderAug(SequentialAug):
-    """Augmenters in random order."""
+    """Augmenters applied in random order."""
 
     def __call__(self, src: NDArray) -> NDArray:
         random.shuffle(self.ts)
@@ -110,7 +111,7 @@ class RandomOrderAug(SequentialAug):
 
 
 class _Sized(Augmenter):
-    """What ends in a size."""
+    """Augmenter with a target size."""
 
     def __init__(self, size: Any, interp: int = 2) -> None:
         super().__init__(size=size, interp=interp)
@@ -119,14 +120,14 @@ class _Sized(Augmenter):
 
 
 class ResizeAug(_Sized):
-    """``size`` is the shorter side."""
+    """Resize so that the shorter side is ``size``."""
 
     def __call__(self, src: NDArray) -> NDArray:
         return resize_short(src, self.size, self.interp)
 
 
 class ForceResizeAug(_Sized):
-    """Resized to (width, height), whatever the proportions."""
+    """Resize to (width, height) without keeping the aspect ratio."""
 
     def __call__(self, src: NDArray) -> NDArray:
         w, h = self.size
@@ -134,21 +135,21 @@ class ForceResizeAug(_Sized):
 
 
 class RandomCropAug(_Sized):
-    """(width, height) cut out at a random place."""
+    """Crop (width, height) at a random position."""
 
     def __call__(self, src: NDArray) -> NDArray:
         return random_crop(src, self.size, self.interp)[0]
 
 
 class CenterCropAug(_Sized):
-    """(width, height) cut out of the middle."""
+    """Crop (width, height) at the centre."""
 
     def __call__(self, src: NDArray) -> NDArray:
         return center_crop(src, self.size, self.interp)[0]
 
 
 class RandomSizedCropAug(Augmenter):
-    """A part of random area and proportions, resized to (width, height)."""
+    """Crop of random area and aspect ratio, resized to (width, height)."""
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class RandomSizedCropAug(Augmenter):
 
 
 class BrightnessJitterAug(Augmenter):
-    """Times 1 +- ``brightness``."""
+    """Multiply by a random factor in 1 +- ``brightness``."""
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness=brightness)
@@ -176,7 +177,7 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """The distance from the mean grey times 1 +- ``contrast``."""
+    """Scale the difference from the mean grey value by a random factor in 1 +- ``contrast``."""
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast=contrast)
@@ -188,7 +189,7 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """The distance of every pixel from its grey times 1 +- ``saturation``."""
+    """Scale each pixel's difference from its grey value by a factor in 1 +- ``saturation``."""
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation=saturation)
@@ -201,7 +202,7 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Hues turned by up to ``hue`` of half a circle, either way."""
+    """Rotate hues by a random angle of at most ``hue`` times 180 degrees in either direction."""
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue=hue)
@@ -215,7 +216,7 @@ class HueJitterAug(Augmenter):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Brightness, contrast and saturation, those that are not 0, in random order."""
+    """Apply those of brightness, contrast and saturation that are not 0, in random order."""
 
     def __init__(self, brightness: float, contrast: float, saturation: float) -> None:
         kinds: tuple[tuple[Callable[[float], Augmenter], float], ...] = (
@@ -227,7 +228,7 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """A light along the principal components of the colours, normal with ``alphastd``."""
+    """Add noise along the principal components of the colours, normal with ``alphastd``."""
 
     def __init__(self, alphastd: float, eigval: np.ndarray, eigvec: np.ndarray) -> None:
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -240,7 +241,7 @@ class LightingAug(Augmenter):
 
 
 class ColorNormalizeAug(Augmenter):
-    """(src - mean) / std; None leaves a step out."""
+    """Compute (src - mean) / std; None omits a step."""
 
     def __init__(self, mean: Channels, std: Channels) -> None:
         super().__init__(mean=mean, std=std)
@@ -254,7 +255,7 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(Augmenter):
-    """Grey with probability ``p``."""
+    """Convert to grey with probability ``p``."""
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -267,7 +268,7 @@ class RandomGrayAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Mirrored with probability ``p``."""
+    """Flip horizontally with probability ``p``."""
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -278,7 +279,7 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Another element type."""
+    """Cast to another dtype."""
 
     def __init__(self, typ: str = "float32") -> None:
         super().__init__(type=typ)
@@ -293,7 +294,7 @@ def _factor(width: float) -> float:
 
 
 def _mixed(src: NDArray, matrix: np.ndarray) -> NDArray:
-    """Every pixel's colours times a matrix."""
+    """Multiply every pixel's colours by a matrix."""
     return nd.array(src.asnumpy() @ matrix.astype(np.float32), dtype=src.dtype)
 
 
@@ -313,14 +314,14 @@ def CreateAugmenter(
     rand_gray: float = 0,
     inter_method: int = 2,
 ) -> list[Augmenter]:
-    """The usual augmenters for pictures of ``data_shape`` (channels, height, width), in order.
+    """Standard augmenters for images of ``data_shape`` (channels, height, width), in order.
 
-    ``mean`` and ``std`` True are those of ImageNet.
+    ``mean`` and ``std`` equal to True select ImageNet's values.
     """
     found: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = (data_shape[2], data_shape[1])
     if rand_resize:
-        assert rand_crop, "rand_resize takes rand_crop"
+        assert rand_crop, "rand_resize requires rand_crop"
         found.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
     else:
         found.append((RandomCropAug if rand_crop else CenterCropAug)(size, inter_method))
@@ -339,7 +340,7 @@ def colour_augmenters(
     mean: Statistic,
     std: Statistic,
 ) -> list[Augmenter]:
-    """What changes colours alone, of these what is not 0; normalization is the last."""
+    """Augmenters of colours whose parameters are not 0; normalization is the last."""
     found: list[Augmenter] = [ColorJitterAug(*jitters)] if any(jitters) else []
     if hue:
         found.append(HueJitterAug(hue))
@@ -360,5 +361,5 @@ def _statistic(
         return nd.array(usual)
     assert given is None or (
         isinstance(given, (np.ndarray, NDArray)) and given.shape[0] in (1, 3)
-    ), f"{what} is True or an array of 1 or 3 numbers"
+    ), f"{what} must be True or an array of 1 or 3 elements"
     return given

@@ -1,6 +1,7 @@
-"""Pictures from files and encoded bytes.
+"""Decoding of images from files and encoded bytes.
 
-In: the bytes of a JPEG, PNG or other file. Out: an NDArray (height, width, channels) of uint8.
+Input: the bytes of a JPEG, PNG or other file. Output: an NDArray (height, width, channels) of
+uint8.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from ..nd import NDArray
 from ..opening import open_file
 from ..picture import decoded
 
-_PIPE_BYTES = 256 << 20  # of an encoded picture
+_PIPE_BYTES = 256 << 20  # limit of an encoded image from a pipe
 
 
 def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
-    """The picture in a file: :func:`imdecode` of its bytes. Raises MXNetError as that does."""
+    """Image read from a file by :func:`imdecode`. Raises the same MXNetErrors."""
     with system_errors(filename), open_file(filename, _PIPE_BYTES) as file:
         data = file.read()
     try:
@@ -33,11 +34,11 @@ def imdecode(
     to_rgb: bool = True,
     out: NDArray | None = None,
 ) -> NDArray:
-    """The picture in encoded bytes: (H, W, 3) in colour for ``flag`` 1, (H, W, 1) grey for 0.
+    """Image decoded from bytes: colour (H, W, 3) for ``flag`` 1, grey (H, W, 1) for 0.
 
-    Colours are in the order red, green, blue; the other way round when not ``to_rgb``. Raises
-    ValueError when ``buf`` is text and MXNetError when it is no picture, or when neither OpenCV
-    nor Pillow is installed.
+    Channels are in the order red, green, blue; reversed if ``to_rgb`` is false. Raises ValueError
+    if ``buf`` is a str, and MXNetError if it is not an image or neither OpenCV nor Pillow is
+    installed.
     """
     if not isinstance(buf, (bytes, bytearray, np.ndarray)):
         raise ValueError(
@@ -45,7 +46,7 @@ def imdecode(
             f"type str, please convert to bytes; got {type(buf).__name__}"
         )
     if flag not in (0, 1):
-        raise MXNetError(f"imdecode: flag is 1 (colour) or 0 (grey), got {flag}")
+        raise MXNetError(f"imdecode: flag must be 1 (colour) or 0 (grey), got {flag}")
     data = bytes(buf)
     if not data:
         raise MXNetError("imdecode: the buffer is empty")

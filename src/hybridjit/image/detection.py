@@ -1,8 +1,8 @@
-"""What changes pictures together with their boxes: classes of functions of a picture and its label.
+"""Detection augmenters: functions that change an image together with the boxes of its label.
 
-In: an NDArray (height, width, channels) and a label, rows ``[class, xmin, ymin, xmax, ymax, ...]``
-whose corners are parts of the picture's width and height. Out: both, changed. What is drawn comes
-from Python's ``random``, in MXNet's order. Labels that are given are not written.
+Input and output: an NDArray (height, width, channels) and a label of rows ``[class, xmin, ymin,
+xmax, ymax, ...]`` with corners in fractions of the image's width and height. Random numbers come
+from Python's ``random``, in MXNet's order. The given labels are not written.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = [
 Label: TypeAlias = Any  # an array of NumPy or an NDArray, (objects, 5 or more)
 Range: TypeAlias = tuple[float, float]
 
-_LEAST = 2  # pixels: smaller parts and margins are not worth it
+_LEAST = 2  # pixels: minimal size of crops and margins
 
 
 class Region(NamedTuple):
-    """A part of a picture, or one around it, in pixels."""
+    """Rectangle of an image, or around it, in pixels."""
 
     x: int
     y: int
@@ -58,13 +58,13 @@ class Region(NamedTuple):
 
 
 class DetAugmenter:
-    """Base: a subclass overrides ``__call__``; ``kwargs`` are what :meth:`dumps` writes."""
+    """Base class: a subclass defines ``__call__``; :meth:`dumps` writes ``kwargs``."""
 
     def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
 
     def dumps(self) -> str | list[object]:
-        """Name and keywords as JSON; of augmenters around others, lists."""
+        """Name and keywords as JSON; for augmenters that contain others, lists."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
@@ -72,7 +72,7 @@ class DetAugmenter:
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter of pictures that leaves boxes where they are. TypeError for another object."""
+    """Image augmenter that does not change boxes. Raises TypeError for other objects."""
 
     def __init__(self, augmenter: Augmenter) -> None:
         if not isinstance(augmenter, Augmenter):
@@ -88,9 +88,9 @@ class DetBorrowAug(DetAugmenter):
 
 
 class DetRandomSelectAug(DetAugmenter):
-    """One of ``aug_list`` at random, or with probability ``skip_prob`` none.
+    """One augmenter of ``aug_list`` at random, or none with probability ``skip_prob``.
 
-    Raises ValueError for a list with other objects than augmenters of boxes.
+    Raises ValueError if the list contains other objects than detection augmenters.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Mirrored with probability ``p``."""
+    """Flip horizontally with probability ``p``."""
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -129,9 +129,9 @@ class DetHorizontalFlipAug(DetAugmenter):
 
 
 class _RandomRegion(DetAugmenter):
-    """What tries regions of random area and proportions; it does nothing where none can be.
+    """Base class of augmenters that try regions of random area and aspect ratio.
 
-    ``enabled`` says whether one can.
+    ``enabled`` is false if the ranges allow no region; then the augmenter does nothing.
     """
 
     def __init__(self, least_area: float, **kwargs: Any) -> None:
@@ -150,7 +150,7 @@ class _RandomRegion(DetAugmenter):
             )
 
     def _proposal(self, label: np.ndarray, height: int, width: int) -> Any:
-        """A region and the boxes in it; None after ``max_attempts``."""
+        """Region and its boxes; None after ``max_attempts``."""
         if not self.enabled or height <= 0 or width <= 0:
             return None
         areas = (self.area_range[0] * height * width, self.area_range[1] * height * width)
@@ -172,12 +172,12 @@ class _RandomRegion(DetAugmenter):
 
 
 class DetRandomCropAug(_RandomRegion):
-    """A random part that shows enough of the boxes, or the whole picture.
+    """Random crop that contains enough of the boxes, or the whole image.
 
-    min_object_covered   of every box that it meets, more than this part is to be in it
-    min_eject_coverage   boxes of which no more than this part is in it are left out
-    aspect_ratio_range   its width by its height
-    area_range           its area, as a part of the picture's
+    min_object_covered   minimal covered fraction of every box that the crop intersects
+    min_eject_coverage   boxes covered by at most this fraction are dropped
+    aspect_ratio_range   width divided by height
+    area_range           area as a fraction of the image's area
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class DetRandomCropAug(_RandomRegion):
             tallest = int((width + 0.4999999) / ratio)
         h = _at_random(h, min(tallest, height))
         w = round(h * ratio)
-        if w * h < least:  # rounded too far: one row more, or less
+        if w * h < least:  # rounded below the minimal area: add a row
             h += 1
             w = round(h * ratio)
         if w * h > most:
@@ -241,7 +241,7 @@ class DetRandomCropAug(_RandomRegion):
         return self._moved(label, part, (region.w / width, region.h / height))
 
     def _moved(self, label: np.ndarray, start: Range, size: Range) -> np.ndarray | None:
-        """The boxes of which enough is left, seen from the part; None if there is none."""
+        """Boxes with enough coverage, relative to the crop; None if there are none."""
         moved = label.copy()
         for axis in (0, 1):
             corners = moved[:, 1 + axis : 5 : 2]
@@ -256,10 +256,10 @@ class DetRandomCropAug(_RandomRegion):
 
 
 class DetRandomPadAug(_RandomRegion):
-    """The picture somewhere in a larger one filled with ``pad_val``, or as it is.
+    """Image at a random position of a larger one filled with ``pad_val``, or unchanged.
 
-    ``area_range`` is the larger one's area by the picture's, ``aspect_ratio_range`` its width by
-    its height, ``pad_val`` one number for all channels or one for each.
+    ``area_range`` is the area relative to the image's, ``aspect_ratio_range`` width divided by
+    height, ``pad_val`` one value for all channels or one for each.
     """
 
     def __init__(
@@ -307,16 +307,18 @@ class DetRandomPadAug(_RandomRegion):
 
 
 def _at_random(least: int, most: int) -> int:
-    """A height in between; the greatest one, without drawing, if there is no other."""
+    """Random height in [least, most]; ``most``, without a draw, if the range is empty."""
     return random.randint(least, most) if least < most else most
 
 
 def _range(given: float | Range) -> Range:
-    """A number is both ends. AssertionError for what is neither a number nor two."""
+    """Range of two numbers; a single number is both ends. AssertionError for other objects."""
     if isinstance(given, (tuple, list)):
         low, high = given
         return low, high
-    assert isinstance(given, (int, float, np.generic)), f"a range is two numbers, got {given!r}"
+    assert isinstance(given, (int, float, np.generic)), (
+        f"a range must be two numbers, got {given!r}"
+    )
     return given, given  # type: ignore[return-value]
 
 
@@ -325,18 +327,18 @@ def _rows(label: Label) -> np.ndarray:
 
 
 def _areas(corners: np.ndarray) -> np.ndarray:
-    """Of boxes (xmin, ymin, xmax, ymax, ...); 0 where the ends are not in order."""
+    """Areas of boxes (xmin, ymin, xmax, ymax, ...); 0 if the corners are not in order."""
     heights = np.maximum(0, corners[:, 3] - corners[:, 1])
     return heights * np.maximum(0, corners[:, 2] - corners[:, 0])
 
 
 def _is_box(label: np.ndarray) -> np.ndarray:
-    """Which rows have an area."""
+    """Mask of the rows whose box has an area."""
     return (label[:, 3] > label[:, 1]) & (label[:, 4] > label[:, 2])
 
 
 def _exact(given: object, usual: tuple[float, ...]) -> Any:
-    """``usual`` for True: in float64, as dumps of these augmenters have it."""
+    """``usual`` as a float64 array for True: dumps of these augmenters contain float64."""
     return np.array(usual) if given is True else given
 
 
@@ -348,15 +350,16 @@ def CreateMultiRandCropAugmenter(
     max_attempts: int | Sequence[int] = 50,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
-    """One of several :class:`DetRandomCropAug`: each argument is one value for all, or a list.
+    """Random choice among several :class:`DetRandomCropAug`.
 
-    Raises AssertionError for lists of several lengths.
+    Each argument is one value for all, or a list. Raises AssertionError for lists of different
+    lengths.
     """
     params = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
     listed = [each if isinstance(each, list) else [each] for each in params]
     count = max(map(len, listed))
     assert all(len(each) in (1, count) for each in listed), (
-        f"lists of arguments have one length, got {[len(each) for each in listed]}"
+        f"lists of arguments must have the same length, got {[len(each) for each in listed]}"
     )
     columns = [each if len(each) == count else each * count for each in listed]
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in zip(*columns)], skip_prob)
@@ -384,9 +387,10 @@ def CreateDetAugmenter(
     max_attempts: int = 50,
     pad_val: float | Sequence[float] = (127, 127, 127),
 ) -> list[DetAugmenter]:
-    """The usual augmenters for pictures of ``data_shape`` (channels, height, width), in order.
+    """Standard detection augmenters for images of ``data_shape`` (channels, height, width).
 
-    ``rand_crop`` and ``rand_pad`` are probabilities; ``mean`` and ``std`` True are ImageNet's.
+    ``rand_crop`` and ``rand_pad`` are probabilities; ``mean`` and ``std`` equal to True select
+    ImageNet's values.
     """
     found: list[DetAugmenter] = []
     if resize > 0:

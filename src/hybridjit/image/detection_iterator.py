@@ -1,8 +1,8 @@
-"""``ImageDetIter``: batches of pictures with labelled boxes, changed together by augmenters.
+"""``ImageDetIter``: batches of images with labelled boxes, augmented together.
 
-In: what an ImageIter reads; a picture's label is ``[header width, row width, ..., rows]``, a row
-``[class, xmin, ymin, xmax, ymax, ...]`` in parts of the picture. Out: batches (N, C, H, W) with
-labels (N, objects, row width), where rows of -1 fill up.
+Input: that of ImageIter, where a label is ``[header width, row width, ..., rows]`` and a row is
+``[class, xmin, ymin, xmax, ymax, ...]`` in fractions of the image's size. Output: batches (N, C, H,
+W) with labels (N, objects, row width), padded with rows of -1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .iterator import ImageIter, Labels, Listed, Step
 
 __all__ = ["ImageDetIter"]
 
-_ROW = 5  # numbers of an object: its class and its corners
+_ROW = 5  # minimal row width: class and corners
 
 
 class _Sample(NamedTuple):
@@ -32,13 +32,13 @@ class _Sample(NamedTuple):
 
 
 class ImageDetIter(ImageIter):
-    """As :class:`ImageIter`, with boxes.
+    """:class:`ImageIter` for images with boxes.
 
-    aug_list     augmenters of boxes; left out, ``CreateDetAugmenter(data_shape, **kwargs)``
-    label_shape  of a picture: the greatest number of objects in any, and the width of a row
+    aug_list     detection augmenters; default: ``CreateDetAugmenter(data_shape, **kwargs)``
+    label_shape  maximal number of objects of an image, and the width of a row
 
-    Pictures whose label is wrong after their augmenters are left out. Raises RuntimeError for a
-    label that is wrong in the file, otherwise as ImageIter.
+    Images whose label is invalid after augmentation are skipped. Raises RuntimeError for an invalid
+    label in the file, and the errors of ImageIter.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ImageDetIter(ImageIter):
         last_batch_handle: str = "pad",
         **kwargs: Any,
     ) -> None:
-        self._kept: list[_Sample] = []  # what an epoch left over for the next
+        self._kept: list[_Sample] = []  # samples carried over to the next epoch
         super().__init__(
             batch_size,
             data_shape,
@@ -89,17 +89,19 @@ class ImageDetIter(ImageIter):
     # ---- labels -------------------------------------------------------------------------------
 
     def _estimate_label_shape(self) -> tuple[int, int]:
-        """The most objects of any picture; it reads all labels."""
+        """Maximal number of objects and row width; reads all labels."""
         self.reset()
         shapes = [self._parse_label(label).shape for label, _ in self._samples()]
         self.reset()
         widths = {width for _, width in shapes}
         if len(widths) != 1:
-            raise MXNetError(f"ImageDetIter: rows of labels have one width, found {sorted(widths)}")
+            raise MXNetError(
+                f"ImageDetIter: rows of labels must have the same width, found {sorted(widths)}"
+            )
         return max(count for count, _ in shapes), widths.pop()
 
     def _samples(self) -> Iterator[tuple[Labels, bytes]]:
-        """What is left of the epoch."""
+        """Remaining samples of the epoch."""
         while True:
             try:
                 sample = self.next_sample()
@@ -108,7 +110,7 @@ class ImageDetIter(ImageIter):
             yield sample
 
     def _parse_label(self, label: object) -> np.ndarray:
-        """The rows that are boxes. Raises MXNetError, a RuntimeError, when there are none."""
+        """Rows that are boxes. Raises MXNetError, a RuntimeError, if there are none."""
         raw = np.asarray(label.asnumpy() if isinstance(label, NDArray) else label).ravel()
         if raw.size < 2 + _ROW or not np.isfinite(raw[:2]).all():
             raise MXNetError(f"Label shape is invalid: {raw.shape}")
@@ -125,14 +127,14 @@ class ImageDetIter(ImageIter):
         return rows
 
     def _check_valid_label(self, label: np.ndarray) -> None:
-        """Raises MXNetError for a label without a box of a class."""
+        """Raise MXNetError for a label without a box of a class."""
         if label.ndim != 2 or label.shape[1] < _ROW:
             raise MXNetError(f"Label with shape (1+, 5+) required, {label.shape} received.")
         if not ((label[:, 0] >= 0) & _is_box(label)).any():
             raise MXNetError("Invalid label occurs.")
 
     def check_label_shape(self, label_shape: tuple[int, int]) -> None:
-        """Raises ValueError for fewer objects than there are, or rows of another width."""
+        """Raise ValueError if the shape has too few objects or another row width."""
         if len(label_shape) != 2:
             raise ValueError("label_shape should have length 2")
         count, width = self.label_shape
@@ -148,9 +150,9 @@ class ImageDetIter(ImageIter):
         data_shape: tuple[int, int, int] | None = None,
         label_shape: tuple[int, int] | None = None,
     ) -> None:
-        """Other shapes of pictures or labels; augmenters stay as they are.
+        """Set the shapes of images or labels; augmenters do not change.
 
-        Raises ValueError as :meth:`check_label_shape`, and for a picture's shape that is none.
+        Raises ValueError as :meth:`check_label_shape`, and for an invalid image shape.
         """
         if data_shape is not None:
             self.check_data_shape(data_shape)
@@ -162,9 +164,9 @@ class ImageDetIter(ImageIter):
             self._take_label_shape(self.provide_label[0].name, (label_shape[0], label_shape[1]))
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Let both have room for as many objects as the larger one; ``it`` is returned.
+        """Set both label shapes to the larger number of objects; returns ``it``.
 
-        Raises AssertionError for another kind of iterator or rows of another width.
+        Raises AssertionError for another kind of iterator or another row width.
         """
         assert isinstance(it, ImageDetIter), "Synchronize with invalid iterator."
         assert self.label_shape[1] == it.label_shape[1], "object width mismatch."
@@ -182,13 +184,13 @@ class ImageDetIter(ImageIter):
     def augmentation_transform(  # type: ignore[override]
         self, data: NDArray, label: np.ndarray
     ) -> tuple[NDArray, np.ndarray]:
-        """Picture and label after all augmenters."""
+        """Image and label after all augmenters."""
         for augmenter in self.auglist:
             data, label = augmenter(data, label)
         return data, label
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration after the last one."""
+        """Next batch. Raises StopIteration at the end of the epoch."""
         samples, self._kept = self._kept, []
         rolled = len(samples)
         self._fill(samples)
@@ -205,7 +207,7 @@ class ImageDetIter(ImageIter):
         return DataBatch([data], [label], self.batch_size - rolled if rolled else pad)
 
     def _fill(self, samples: list[_Sample]) -> None:
-        """Read on, until there are enough for a batch."""
+        """Read samples until the batch is full or the epoch ends."""
         while len(samples) < self.batch_size:
             try:
                 label, encoded = self.next_sample()
@@ -216,16 +218,16 @@ class ImageDetIter(ImageIter):
                 samples.append(made)
 
     def _fill_from_the_start(self, samples: list[_Sample]) -> None:
-        """Read the epoch again, and leave it at its end. MXNetError when it gives nothing."""
+        """Fill the batch from the start of the epoch. Raises MXNetError if no sample is valid."""
         before = len(samples)
         self.cur = 0
         self._fill(samples)
         self.cur = len(self._order)
         if len(samples) == before:
-            raise MXNetError("ImageDetIter: no label is right after its augmenters")
+            raise MXNetError("ImageDetIter: no label is valid after augmentation")
 
     def _made(self, label: object, picture: NDArray) -> _Sample | None:
-        """A sample for a batch; None, with a note in the log, for a label that is wrong."""
+        """Sample for a batch; None, with a message in the log, if the label is invalid."""
         try:
             self.check_valid_image([picture])
             rows = self._parse_label(label)
@@ -237,7 +239,8 @@ class ImageDetIter(ImageIter):
         changed = self.postprocess_data(picture).asnumpy()
         if changed.shape != self.data_shape:
             raise MXNetError(
-                f"ImageDetIter: a picture is {changed.shape} after all augmenters, data_shape is "
+                f"ImageDetIter: an image has shape {changed.shape} after augmentation, but "
+                f"data_shape is "
                 f"{self.data_shape}"
             )
         return _Sample(changed, self._filled(rows))
@@ -246,13 +249,14 @@ class ImageDetIter(ImageIter):
         filled = np.full(self.label_shape, -1, np.float32)
         if rows.shape[0] > filled.shape[0]:
             raise MXNetError(
-                f"ImageDetIter: a picture has {rows.shape[0]} objects, label_shape has room for "
+                f"ImageDetIter: an image has {rows.shape[0]} objects, but label_shape allows "
                 f"{filled.shape[0]}"
             )
         filled[: rows.shape[0]] = rows
         return filled
 
-    # ---- looking at them ----------------------------------------------------------------------
+    # ---- display
+    # ----------------------------------------------------------------------------------
 
     def draw_next(
         self,
@@ -265,16 +269,16 @@ class ImageDetIter(ImageIter):
         window_name: str = "draw_next",
         id2labels: Mapping[int, str] | None = None,
     ) -> Iterator[np.ndarray]:
-        """The pictures that are left, with their boxes: (H, W, 3), uint8, blue first as in OpenCV.
+        """Remaining images with their boxes drawn: (H, W, 3), uint8, in OpenCV's order BGR.
 
-        ``mean`` and ``std`` undo a normalization, True that of ImageNet. ``color`` is red, green
-        and blue; left out, one at random for each box. Raises MXNetError for ``waitKey`` and
-        ``id2labels``: there are no windows and no letters here.
+        ``mean`` and ``std`` undo a normalization; True selects ImageNet's values. ``color`` is
+        (red, green, blue), by default random for each box. Raises MXNetError for ``waitKey`` and
+        ``id2labels``: hybridjit shows no windows and draws no text.
         """
         if waitKey is not None or id2labels is not None:
             raise MXNetError(
-                "draw_next: waitKey shows a window and id2labels writes text, which hybridjit does "
-                "not: show the arrays that it yields"
+                "draw_next: hybridjit does not show windows (waitKey) or draw text (id2labels):"
+                " display the arrays that it yields"
             )
         return self._drawn(color, thickness, mean, std, clip)
 
@@ -298,19 +302,19 @@ class ImageDetIter(ImageIter):
 
 
 def _undone(image: np.ndarray, mean: object, std: object) -> np.ndarray:
-    """``image * std + mean``, as far as they are given. AssertionError for other than arrays."""
+    """``image * std + mean``; None omits a step. Raises AssertionError for other types."""
     scale, start = DEVIATION if std is True else std, MEAN if mean is True else mean
     for name, given in (("std", std), ("mean", mean)):
         is_array = isinstance(given, np.ndarray) and given.shape[0] in (1, 3)
         assert given is None or given is True or is_array, (
-            f"{name} is True or an array of 1 or 3 numbers"
+            f"{name} must be True or an array of 1 or 3 elements"
         )
     image = image if scale is None else image * np.asarray(scale)
     return image if start is None else image + np.asarray(start)
 
 
 def _draw_box(image: np.ndarray, row: np.ndarray, color: object, thickness: int) -> None:
-    """The edges of a box, ``thickness`` pixels wide, around its corners."""
+    """Draw the edges of a box, ``thickness`` pixels wide."""
     height, width = image.shape[:2]
     if int(row[1] * width) < 0:
         return

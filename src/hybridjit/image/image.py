@@ -1,9 +1,9 @@
-"""Pictures as arrays: resized, cropped, bordered, normalized.
+"""Image operations: resizing, cropping, borders, normalization.
 
-In: an NDArray (height, width, channels). Out: another. Sizes are (width, height), as everywhere
-in ``mx.image``. Interpolation has OpenCV's numbers: 0 nearest, 1 bilinear, 2 bicubic, 3 area,
-4 Lanczos; where a function chooses, 9 is area for shrinking and bicubic for enlarging, and 10 is
-any of them at random.
+Input and output: an NDArray (height, width, channels). Sizes are (width, height), as everywhere in
+``mx.image``. Interpolation has OpenCV's codes: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos;
+functions that take a choice also accept 9 (area for shrinking, bicubic for enlarging) and 10
+(random).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
     "scale_down",
 ]
 
-# OpenCV's border types as NumPy calls them.
-_ISOLATED = 16  # OpenCV's flag for a part of a larger picture: its surroundings do not count
+# NumPy's names of OpenCV's border types.
+_ISOLATED = 16  # OpenCV's flag for a region of an image: ignore pixels outside of the region
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """The picture in the size ``w`` x ``h``."""
+    """Image resized to ``w`` x ``h``."""
     resized = nd.image.resize(src, size=(w, h), interp=interp)
     if out is None:
         return resized
@@ -47,7 +47,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
 
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
-    """``size`` made smaller, in its proportions, until it fits into ``src_size``."""
+    """``size`` reduced proportionally until it fits into ``src_size``."""
     (w, h), (source_w, source_h) = size, src_size
     if source_h < h:
         w, h = w * source_h / h, source_h  # type: ignore[assignment]
@@ -57,9 +57,9 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
 
 
 def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
-    """The method for 9 and 10; ``sizes`` are old height and width, new height and width.
+    """Method for the codes 9 and 10; ``sizes`` are old height and width, new height and width.
 
-    Raises ValueError for a number that is none of them.
+    Raises ValueError for an unknown code.
     """
     if interp == 9:
         if not sizes:
@@ -76,7 +76,7 @@ def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
 
 
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
-    """The picture with ``size`` as its shorter side, in its own proportions."""
+    """Image resized so that its shorter side is ``size``; keeps the aspect ratio."""
     h, w = src.shape[:2]
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
     return imresize(src, new_w, new_h, _get_interp_method(interp, (h, w, new_h, new_w)))
@@ -91,7 +91,7 @@ def fixed_crop(
     size: tuple[int, int] | None = None,
     interp: int = 2,
 ) -> NDArray:
-    """The rectangle at column ``x0``, row ``y0``; resized to ``size`` if that is another."""
+    """Rectangle at column ``x0`` and row ``y0``, resized to ``size`` if that differs."""
     out = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
         return out
@@ -101,9 +101,9 @@ def fixed_crop(
 def center_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """The middle of the picture in ``size``, and (x0, y0, width, height) of what was cut out.
+    """Centre of the image with size ``size``, and its rectangle (x0, y0, width, height).
 
-    Where the picture is too small, the largest rectangle of these proportions is enlarged.
+    If the image is too small, the largest rectangle of this aspect ratio is enlarged.
     """
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
@@ -114,7 +114,7 @@ def center_crop(
 def random_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """As :func:`center_crop`, at a random place, which Python's ``random`` chooses."""
+    """:func:`center_crop` at a random position, drawn from Python's ``random``."""
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
     x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
@@ -129,10 +129,10 @@ def random_size_crop(
     interp: int = 2,
     **kwargs: float,
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """A part of random area and proportions, resized to ``size``, and where it was cut out.
+    """Crop of random area and aspect ratio, resized to ``size``, and its rectangle.
 
-    ``area`` is the least part of the picture's area, or that and the most; proportions are drawn
-    evenly on the scale of logarithms. Where ten draws do not fit, the middle is taken.
+    ``area`` is the minimal fraction of the image's area, or minimum and maximum. The logarithm of
+    the aspect ratio is uniform. If ten draws do not fit, the centre is cropped.
     """
     h, w, _ = src.shape
     least, most = (area, 1.0) if isinstance(area, (int, float)) else area
@@ -151,7 +151,7 @@ def random_size_crop(
 def color_normalize(
     src: NDArray, mean: NDArray | float | None, std: NDArray | float | None = None
 ) -> NDArray:
-    """(src - mean) / std, written into ``src``; None leaves a step out."""
+    """Compute (src - mean) / std in place; None omits a step."""
     if mean is not None:
         src -= mean
     if std is not None:
@@ -169,15 +169,15 @@ def copyMakeBorder(
     value: float = 0.0,
     values: tuple[float, ...] = (),
 ) -> NDArray:
-    """The picture with a border around it.
+    """Image with a border.
 
-    ``type`` 0 fills it with ``value`` (or ``values``, one for each channel), 1 repeats the edge,
-    2 mirrors with and 4 without the edge, 3 goes on at the other side. Raises MXNetError for
-    another type.
+    ``type`` 0 fills it with ``value`` (or ``values``, one for each channel), 1 repeats the edge, 2
+    reflects including the edge, 4 reflects without the edge, 3 wraps around. Raises MXNetError for
+    other types.
     """
     type &= ~_ISOLATED
     if type not in _BORDERS:
-        raise MXNetError(f"copyMakeBorder: type is one of 0, 1, 2, 3, 4, got {type}")
+        raise MXNetError(f"copyMakeBorder: type must be one of 0, 1, 2, 3, 4, got {type}")
     pads = ((top, bot), (left, right), (0, 0))
     pixels = src.asnumpy()
     if type != 0:

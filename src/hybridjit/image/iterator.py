@@ -1,6 +1,6 @@
-"""``ImageIter``: batches of pictures from files or a record file, changed by augmenters.
+"""``ImageIter``: batches of augmented images from files or a record file.
 
-In: a record file, a ``.lst`` file or a list of labels and paths. Out: batches (N, C, H, W).
+Input: a record file, a ``.lst`` file or a list of labels and paths. Output: batches (N, C, H, W).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from .decoding import imdecode
 
 __all__ = ["ImageIter"]
 
-Step: TypeAlias = Any  # an augmenter: called with a picture, or with a picture and its boxes
-Listed: TypeAlias = Any  # labels one after the other or in one array, then a picture's path
+Step: TypeAlias = Any  # an augmenter: called with an image, or with an image and its boxes
+Listed: TypeAlias = Any  # labels as elements or one array, then the path of an image
 Labels: TypeAlias = "float | np.ndarray"
-Key: TypeAlias = Any  # of a picture, as its list or its index has it: mostly a number
+Key: TypeAlias = Any  # of an image in its list or index: mostly an integer
 
-_LISTED = 1 << 30  # bytes of a list from a pipe
+_LISTED = 1 << 30  # limit in bytes of a list from a pipe
 
 
 class ImageIter(DataIter):
-    """Batches of ``data_shape`` (3, height, width); the augmenters must end in that size.
+    """Batches of ``data_shape`` (3, height, width), the size after augmentation.
 
-    aug_list   augmenters; left out, those of ``CreateAugmenter(data_shape, **kwargs)``
-    last_batch_handle  'pad' fills the last batch from the beginning, 'discard' leaves it out,
-               'roll_over' keeps its samples for the next epoch, whose first batch counts by
-               ``pad`` those that are its own
+    aug_list   augmenters; default: those of ``CreateAugmenter(data_shape, **kwargs)``
+    last_batch_handle  'pad' fills the last batch from the start of the epoch, 'discard' drops it,
+               'roll_over' carries its samples over to the next epoch, whose first batch reports in
+               ``pad`` the number of new samples
 
-    Raises MXNetError for files that are not there or damaged, AssertionError without a source.
+    Raises MXNetError for missing or damaged files, AssertionError without a source.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class ImageIter(DataIter):
     ) -> None:
         super().__init__(batch_size)
         assert path_imgrec or path_imglist or isinstance(imglist, list), (
-            "ImageIter takes path_imgrec, path_imglist or imglist"
+            "ImageIter needs path_imgrec, path_imglist or imglist"
         )
         assert dtype in ("int32", "float32", "int64", "float64"), f"{dtype} label not supported"
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
-            f"last_batch_handle is pad, discard or roll_over, got {last_batch_handle}"
+            f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle}"
         )
         self.check_data_shape(data_shape)
         self.data_shape = tuple(data_shape)
@@ -127,24 +127,24 @@ class ImageIter(DataIter):
                 self.imglist[int(key)] = np.array(labels, self.dtype), name
             except (ValueError, OverflowError):
                 raise MXNetError(
-                    f"{path}: line {number} is an index, labels and a path, got {line[:80]!r}"
+                    f"{path}: line {number} must be an index, labels and a path, got {line[:80]!r}"
                 ) from None
 
     def reset(self) -> None:
-        """Begin the next epoch, in another order where it is shuffled."""
+        """Start the next epoch; shuffles if requested."""
         if self.shuffle:
             random.shuffle(self.seq)
         self._order = [*self._left, *self.seq]
-        self._rolled = len(self._left)  # of the last epoch, in the next batch
+        self._rolled = len(self._left)  # samples of the previous epoch in the next batch
         self._left, self.cur = [], 0
 
     def hard_reset(self) -> None:
-        """Begin anew without what the last epoch left over."""
+        """Start the next epoch without samples carried over from the previous one."""
         self._left = []
         self.reset()
 
     def next_sample(self) -> tuple[Labels, bytes]:
-        """Labels and encoded bytes of the next picture. Raises StopIteration at the end."""
+        """Labels and encoded bytes of the next image. Raises StopIteration at the end."""
         if self.cur >= len(self._order):
             raise StopIteration
         self.cur += 1
@@ -164,37 +164,37 @@ class ImageIter(DataIter):
         return self.imglist[key][0] if key in self.imglist else header.label, data
 
     def read_image(self, fname: str) -> bytes:
-        """The bytes of a picture's file, below ``path_root``."""
+        """Bytes of an image file below ``path_root``."""
         path = os.path.join(self.path_root or "", fname)
         with system_errors(path), open_file(path) as file:
             return file.read()
 
     def imdecode(self, s: bytes) -> NDArray:
-        """The picture in encoded bytes."""
+        """Image decoded from bytes."""
         return imdecode(s, int(self.data_shape[0] == 3))
 
     def augmentation_transform(self, data: NDArray) -> NDArray:
-        """The picture after all augmenters."""
+        """Image after all augmenters."""
         for augmenter in self.auglist:
             data = augmenter(data)
         return data
 
     def postprocess_data(self, datum: NDArray) -> NDArray:
-        """The picture as the network takes it: channels first."""
+        """Image transposed to channels first."""
         return nd.transpose(datum, axes=(2, 0, 1))  # type: ignore[attr-defined]
 
     def check_data_shape(self, data_shape: tuple[int, ...]) -> None:
-        """Raises ValueError for what is no shape of a picture."""
+        """Raise ValueError unless the shape is that of an image."""
         if len(data_shape) != 3 or data_shape[0] not in (1, 3):
-            raise ValueError(f"data_shape is (3, height, width), got {data_shape}")
+            raise ValueError(f"data_shape must be (3, height, width), got {data_shape}")
 
     def check_valid_image(self, data: list[NDArray]) -> None:
-        """Raises RuntimeError for a picture that could not be read."""
+        """Raise RuntimeError for an image that could not be decoded."""
         if not data[0].shape:
             raise RuntimeError("Data shape is wrong")
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration after the last one."""
+        """Next batch. Raises StopIteration at the end of the epoch."""
         pictures: list[np.ndarray] = []
         labels: list[np.ndarray] = []
         keys = self._taken()
@@ -206,7 +206,8 @@ class ImageIter(DataIter):
             changed = self.postprocess_data(self.augmentation_transform(picture)).asnumpy()
             if changed.shape != self.data_shape:
                 raise MXNetError(
-                    f"ImageIter: a picture is {changed.shape} after all augmenters, data_shape is "
+                    f"ImageIter: an image has shape {changed.shape} after augmentation, but "
+                    f"data_shape is "
                     f"{self.data_shape}"
                 )
             pictures.append(changed)
@@ -220,7 +221,7 @@ class ImageIter(DataIter):
         return DataBatch([data], [nd.array(label_array, dtype=self.dtype)], pad)
 
     def _taken(self) -> list[Key]:
-        """The keys of the next batch. Raises StopIteration when there are none, or too few."""
+        """Keys of the next batch. Raises StopIteration if there are none, or too few."""
         keys = self._order[self.cur : self.cur + self.batch_size]
         self.cur += len(keys)
         if not keys or (len(keys) < self.batch_size and self.last_batch_handle != "pad"):
@@ -232,7 +233,7 @@ class ImageIter(DataIter):
         label = np.atleast_1d(np.asarray(given))
         if label.size < self.label_width:
             raise MXNetError(
-                f"ImageIter: picture {key} has {label.size} labels, label_width is "
+                f"ImageIter: image {key} has {label.size} labels, but label_width is "
                 f"{self.label_width}"
             )
         return label[: self.label_width]

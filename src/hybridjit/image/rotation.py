@@ -1,6 +1,7 @@
-"""Pictures turned by an angle.
+"""Rotation of images by an angle.
 
-In: float32 pictures (C, H, W) or (N, C, H, W). Out: the same shape; what lies beyond is 0.
+Input: float32 images (C, H, W) or (N, C, H, W). Output: the same shape; pixels from outside of the
+image are 0.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ __all__ = ["imrotate", "random_rotate"]
 def imrotate(
     src: NDArray, rotation_degrees: object, zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
-    """Turned around the middle by degrees: one number, or for a batch an NDArray of one each.
+    """Rotate around the centre by degrees: a number, or for a batch an NDArray of one per image.
 
-    With ``zoom_in`` nothing beyond the picture is seen, with ``zoom_out`` all of it. Raises
-    TypeError unless the picture is float32, ValueError for another rank or number of angles.
+    ``zoom_in`` scales until no pixel from outside is visible, ``zoom_out`` until the whole image is
+    visible. Raises TypeError unless the image is float32, ValueError for another rank or number of
+    angles.
     """
     if zoom_in and zoom_out:
         raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
@@ -37,14 +39,14 @@ def imrotate(
     batch = src.reshape((1, *src.shape)) if src.ndim == 3 else src
     angles = _angles(rotation_degrees, len(batch))
     grid = _grid(np.deg2rad(angles), batch.shape[2], batch.shape[3], zoom_in, zoom_out)
-    turned = nd.BilinearSampler(batch, nd.array(grid))  # type: ignore[attr-defined]
-    return turned[0] if src.ndim == 3 else turned
+    rotated = nd.BilinearSampler(batch, nd.array(grid))  # type: ignore[attr-defined]
+    return rotated[0] if src.ndim == 3 else rotated
 
 
 def random_rotate(
     src: NDArray, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
-    """:func:`imrotate` by an angle between two; of a batch, each picture by its own."""
+    """:func:`imrotate` by a random angle between two limits; in a batch one for each image."""
     count = None if src.ndim == 3 else len(src)
     drawn = np.random.uniform(*angle_limits, size=count)  # noqa: NPY002
     return imrotate(src, float(drawn) if count is None else nd.array(drawn), zoom_in, zoom_out)
@@ -62,11 +64,11 @@ def _angles(degrees: Any, count: int) -> np.ndarray:
 
 
 def _grid(angles: np.ndarray, h: int, w: int, zoom_in: bool, zoom_out: bool) -> np.ndarray:
-    """Where each pixel is taken from, (N, 2, h, w) with x before y, from -1 to 1."""
+    """Source coordinates of each pixel, (N, 2, h, w), x before y, in [-1, 1]."""
     middle_y, middle_x = (h - 1) / 2, (w - 1) / 2
     y, x = np.mgrid[:h, :w] - np.array([middle_y, middle_x])[:, None, None]
     cos, sin = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
-    with np.errstate(all="ignore"):  # a picture of one row or column has no middle
+    with np.errstate(all="ignore"):  # division by 0 for one row or column
         grid = np.stack([(x * cos - y * sin) / middle_x, (x * sin + y * cos) / middle_y], 1)
     if zoom_in or zoom_out:
         grid *= _zoom(np.abs(angles), h, w, zoom_out)[:, None, None, None]
@@ -74,7 +76,7 @@ def _grid(angles: np.ndarray, h: int, w: int, zoom_in: bool, zoom_out: bool) -> 
 
 
 def _zoom(angles: np.ndarray, h: int, w: int, zoom_out: bool) -> np.ndarray:
-    """How much larger (or smaller) the part that is shown is than the picture."""
+    """Size of the visible region relative to the image."""
     radius, corner = np.hypot(h, w), np.arctan2(h, w)
     both = np.stack([corner + angles, corner - angles])
     reach_x = np.abs(radius * np.cos(both)).max(0)

@@ -1,6 +1,7 @@
-"""Blocks of ONNX files, among them those whose graph follows from the sizes of the inputs.
+"""Blocks of ONNX models, including models whose graph depends on the input sizes.
 
-In: a graph, or a file whose nodes ask for sizes that it leaves open. Out: a hybridized block.
+Input: a graph, or a file with nodes that need sizes which the file leaves symbolic. Output: a
+hybridized block.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .graph import fits
 from .open_sizes import Imported
 
 KEPT = 16
-"""Graphs that a block keeps: the one that was not used for longest goes."""
+"""Number of graphs that a block keeps; the least recently used one is dropped."""
 
 _making = held_at_fork(Rank.TRACING)
 
@@ -39,7 +40,7 @@ _making = held_at_fork(Rank.TRACING)
 def make_block(
     imported: Imported, ctx: Context | None = None, shared: ParameterDict | None = None
 ) -> SymbolBlock:
-    """A hybridized block of a graph with its parameters, those in ``shared`` as they are."""
+    """Hybridized block of a graph and its parameters; those in ``shared`` are reused."""
     inputs = [sym.var(name) for name in imported.inputs]
     block = SymbolBlock(Symbol(imported.heads), inputs, shared)
     held = () if shared is None else shared.keys()
@@ -52,19 +53,19 @@ def make_block(
 
 
 class SizedBlock(SymbolBlock):
-    """The network of a file whose nodes ask for sizes that the file leaves open.
+    """Block of a file with nodes that need sizes which the file leaves symbolic.
 
-    A call of other sizes makes another graph from the file, which stays where it is. All graphs
-    share the parameters of the file; constants that follow from sizes belong to one graph.
+    A call with other sizes builds another graph from the file, which must remain in its place. All
+    graphs share the parameters of the file; constants that depend on sizes belong to one graph.
     """
 
     def __init__(
         self, file: ModelFile, first: Imported | None = None, ctx: Context | None = None
     ) -> None:
-        """``first`` is a graph for given sizes; without one no graph is for all sizes."""
+        """Block of a file; ``first`` is a graph for given sizes, without which none is general."""
         self._begin(None)
         self._file, self._ctx = file, ctx
-        self._asks_once = first is not None  # for a graph of all sizes
+        self._asks_once = first is not None  # try once to build a graph for all sizes
         self._open: list[tuple[list[PartialShape | None], SymbolBlock]] = []
         self._blocks: OrderedDict[tuple[Shape, ...], SymbolBlock] = OrderedDict()
         self._latest: tuple[tuple[Shape, ...], SymbolBlock] | None = None
@@ -86,16 +87,16 @@ class SizedBlock(SymbolBlock):
     # Graphs
 
     def for_arrays(self, *args: Nested) -> SymbolBlock:
-        """The block of the graph for these arrays' sizes, which is made if there is none.
+        """Block of the graph for these arrays' sizes; builds it if necessary.
 
-        Raises ShapeError naming the input for a size that the file fixes to another one, and what
-        ``hybridjit.onnx.load`` raises for these sizes.
+        Raises ShapeError with the input's name for a size that differs from the file's, and the
+        errors of ``hybridjit.onnx.load`` for these sizes.
         """
         arrays = [array for array in args if isinstance(array, NDArray)]
         shapes = tuple([array._data.shape for array in arrays])
         names = self._file.shapes
         if len(arrays) != len(names) or len(arrays) != len(args):
-            raise ValueError(f"the network takes arrays for {', '.join(names)}, got {len(args)}")
+            raise ValueError(f"the network needs arrays for {', '.join(names)}, got {len(args)}")
         return self._found(shapes)
 
     @holding(_making)
@@ -111,7 +112,7 @@ class SizedBlock(SymbolBlock):
     def _made(self, shapes: tuple[Shape, ...]) -> SymbolBlock:
         if self._asks_once:
             self._asks_once = False
-            with suppress(ShapeError):  # nodes ask for sizes that the file leaves open
+            with suppress(ShapeError):  # nodes need symbolic sizes
                 self._keep(self._file.graph({}))
         for declared, block in self._open:
             if all(map(fits, shapes, declared)):
@@ -119,7 +120,7 @@ class SizedBlock(SymbolBlock):
         return self._keep(self._file.graph(dict(zip(self._file.shapes, shapes))))
 
     def _keep(self, imported: Imported) -> SymbolBlock:
-        """The block of a graph, as those before it are."""
+        """Block of a graph, configured as the earlier ones."""
         block = make_block(imported, self._ctx, self._shared(imported))
         for change in self._changes.values():
             change(block)
@@ -136,7 +137,7 @@ class SizedBlock(SymbolBlock):
         return block
 
     def _shared(self, imported: Imported) -> ParameterDict:
-        """Parameters that are the same in every graph."""
+        """Parameters that all graphs share."""
         shared = ParameterDict("")
         for name, array in imported.params.items():
             param = self._params.find(name)
@@ -146,7 +147,7 @@ class SizedBlock(SymbolBlock):
 
     @holding(_making)
     def _any(self) -> SymbolBlock | None:
-        """The latest block, or any, or one of invented sizes; None where these do not fit."""
+        """Any block: the latest, or one for assumed sizes; None if these do not fit."""
         blocks = [*self._blocks.values(), *(block for _, block in self._open)]
         if self._latest is not None:
             return self._latest[1]
@@ -157,7 +158,7 @@ class SizedBlock(SymbolBlock):
                 return self._keep(self._file.graph(shapes))
         return None
 
-    # What a block does, by the graph for its arguments
+    # Methods that delegate to the graph for their arguments
 
     def forward(self, x: Nested, *args: Nested) -> Nested:
         if not isinstance(x, NDArray):
@@ -168,11 +169,11 @@ class SizedBlock(SymbolBlock):
         return self.for_arrays(x, *args).forward(x, *args)
 
     def forward_symbols(self, *args: Nested) -> Nested:
-        """The graph of the latest call, which refuses other sizes."""
+        """Apply the graph of the latest call, which rejects other sizes."""
         block = self._any()
         if block is None:
             raise MXNetError(
-                f"the graph of {self._file.name} follows from the sizes of its inputs: call the "
+                f"the graph of {self._file.name} depends on the sizes of its inputs: call the "
                 "network with arrays first, or load it with shapes"
             )
         return block.forward_symbols(*args)
@@ -196,7 +197,7 @@ class SizedBlock(SymbolBlock):
         self.for_arrays(x, *args).optimize_for(x, *args, **how)
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
-        """Write the graph of the latest call, which is for its sizes."""
+        """Write the graph of the latest call, which is valid for its sizes only."""
         if self._latest is None:
             return super().export(path, epoch, remove_amp_cast)
         return self._latest[1].export(path, epoch, remove_amp_cast)
@@ -205,9 +206,9 @@ class SizedBlock(SymbolBlock):
         return None if self._latest is None else self._latest[1]._exportable()
 
     def _check_containers(self) -> None:
-        """The blocks of graphs are no children."""
+        """Do nothing: the blocks of graphs are not children."""
 
-    # What holds for all graphs, those that are made later too
+    # Methods that apply to all graphs, also to those built later
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
         self._any()
@@ -242,7 +243,7 @@ class SizedBlock(SymbolBlock):
 
 
 def _shape(x: object) -> Shape | None:
-    """The shape of an array, without a look at how users see it."""
+    """Shape of an array; skips the public property, which is slower."""
     return x._data.shape if type(x) is NDArray else None
 
 

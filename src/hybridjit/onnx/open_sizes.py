@@ -1,11 +1,12 @@
-"""Graphs of models whose nodes ask for sizes that are open.
+"""One graph for all values of a model's symbolic sizes.
 
-A model is read twice, with two sizes in place of each that is open. Both graphs have the same
-nodes; what differs between them follows from the open sizes. Shapes in attributes become those
-that copy a size or infer it, and constants that are alike along an axis are broadcast there.
+A model is read twice, with two values for each symbolic size. Both graphs must have the same nodes;
+differences between them depend on the symbolic sizes. Shapes in attributes are replaced by codes
+that copy or infer a size; constants whose elements are equal along a symbolic axis are broadcast.
 
-In: the open sizes, and what makes the graph for given ones. Out: one graph for all sizes, or None
-where something else differs, as the number of steps of a loop does.
+Input: the symbolic sizes, and a function that reads the model for given sizes. Output: one graph
+for all sizes, or None if the graphs differ in another way, such as in the number of steps of a
+loop.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from ..ops.registry import lookup
 from ..passes.infer import infer_node_types
 from ..types import Shape, TensorType, is_known_shape, type_of
 
-Sizes = Mapping[str, Sequence["int | str"]]  # by input: a size, or the name of an open one
+Sizes = Mapping[str, Sequence["int | str"]]  # for each input: integers, or names of symbolic sizes
 Make = Callable[[Mapping[str, Shape]], "Imported"]
-# What stands for open sizes: far apart, so that graphs differ where a node keeps no more than so
-# many steps. None is 1, which would be broadcast, and sizes of pictures can be halved five times.
+# Values of symbolic sizes. The two are far apart, so that graphs differ if a node limits a size to
+# a count between them. None is 1, which would broadcast, and image sizes are divisible by 2 five
+# times.
 _BATCH, _SMALL, _LARGE, _STEP = 2, 64, 4096, 32
-_COPY, _INFER, _JOIN, _CUT = 0, -1, -3, -4  # in the shape of a Reshape
+_COPY, _INFER, _JOIN, _CUT = 0, -1, -3, -4  # codes in the shape of a Reshape
 Pair = tuple[int, int]
 
 
 class Imported(NamedTuple):
-    """A graph, its parameters, its inputs by name with their types, the names of its outputs.
+    """Graph, parameters, input types by name, and output names.
 
-    sized  parameters that may follow from sizes of inputs
+    sized  names of parameters that may depend on input sizes
     """
 
     heads: tuple[Output, ...]
@@ -47,11 +49,11 @@ class Imported(NamedTuple):
 
 
 class _DiffersError(Exception):
-    """The two graphs differ in what does not follow from sizes by copying and inferring."""
+    """The two graphs differ in a way that copied and inferred sizes cannot express."""
 
 
 def for_all_sizes(make: Make, sizes: Sizes) -> Imported | None:
-    """The graph for all open sizes."""
+    """Graph for all symbolic sizes, or None."""
     try:
         pair = [make(shapes) for shapes in stand_in_shapes(sizes)]
         made = _Merge(*pair).graph(sizes)
@@ -62,7 +64,7 @@ def for_all_sizes(make: Make, sizes: Sizes) -> Imported | None:
 
 
 def stand_in_shapes(sizes: Sizes) -> list[dict[str, Shape]]:
-    """Shapes of two calls that differ in all sizes that are open."""
+    """Input shapes of two calls that differ in all symbolic sizes."""
     numbers = _stand_ins(sizes)
     return [
         {
@@ -74,7 +76,7 @@ def stand_in_shapes(sizes: Sizes) -> list[dict[str, Shape]]:
 
 
 def _stand_ins(sizes: Sizes) -> dict[str, Pair]:
-    """Two numbers for each name of an open size, which no other has."""
+    """Two values for each symbolic size, different from those of the other sizes."""
     found: dict[str, Pair] = {}
     for dims in sizes.values():
         for axis, name in enumerate(dims):
@@ -100,7 +102,7 @@ def _known(
 
 
 class _Merge:
-    """Walks over two graphs at once; shapes come in pairs, one of each."""
+    """Merges two graphs node by node; shapes are handled in pairs, one of each graph."""
 
     def __init__(self, one: Imported, other: Imported) -> None:
         self._pair = one, other
@@ -110,7 +112,7 @@ class _Merge:
         self._made: dict[Output, Output] = {}
 
     def graph(self, sizes: Sizes) -> Imported:
-        """One graph for both. Raises _DiffersError."""
+        """The merged graph. Raises _DiffersError."""
         orders = [topological(g.heads) for g in self._pair]
         if len(orders[0]) != len(orders[1]):
             raise _DiffersError
@@ -144,7 +146,7 @@ class _Merge:
             self._made[Output(a, i)] = Output(node, i)
 
     def dims(self, x: Output, like: Output) -> tuple[Shape, Shape]:
-        """Shapes of a value of the first graph, and of its like in the second."""
+        """Shapes of a value of the first graph and of the corresponding value of the second."""
         shapes = (
             self._types[0][x.node][x.index].shape,
             self._types[1][like.node][like.index].shape,
@@ -154,7 +156,7 @@ class _Merge:
         return shapes  # type: ignore[return-value]
 
     def _variable(self, a: Node) -> Output:
-        """An input, or a parameter that both graphs have."""
+        """Merge an input, or a parameter that both graphs have."""
         if a.name not in self._params:
             return Output(a)
         one, other = (g.params.get(a.name) for g in self._pair)
@@ -165,7 +167,7 @@ class _Merge:
         return self._spread(a, one, other)
 
     def _spread(self, a: Node, one: np.ndarray, other: np.ndarray) -> Output:
-        """A constant of sizes that differ, along which all of its elements are alike."""
+        """Broadcast a constant whose elements are equal along the axes of different sizes."""
         if one.ndim != other.ndim or not one.size:
             raise _DiffersError
         lone = tuple(slice(m if m == n else 1) for m, n in zip(one.shape, other.shape))
@@ -177,7 +179,7 @@ class _Merge:
         return self.like_inputs(start, a.name, small.shape, (one.shape, other.shape))
 
     def like_inputs(self, x: Output, name: str, old: Shape, new: tuple[Shape, Shape]) -> Output:
-        """``x`` of shape ``old`` broadcast to sizes that inputs have."""
+        """Broadcast ``x`` of shape ``old`` to the sizes of inputs."""
         for axis, (size, *pair) in enumerate(zip(old, *new)):
             if pair[0] == pair[1]:
                 continue
@@ -189,7 +191,7 @@ class _Merge:
         return x
 
     def _with_size(self, pair: tuple[int, int]) -> tuple[Output, int]:
-        """An input and its axis of this size."""
+        """Input and axis with this pair of sizes."""
         for name, source in self._variables.items():
             one, other = (g.inputs[name].dims for g in self._pair)
             for axis, found in enumerate(zip(one, other)):
@@ -200,11 +202,11 @@ class _Merge:
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     equal = a == b
-    return bool((equal | ((a != a) & (b != b))).all())  # a number that is none is not itself
+    return bool((equal | ((a != a) & (b != b))).all())  # NaNs count as equal
 
 
 def _reshape(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
-    """Sizes that differ are copied from the operand where it has them, and one is inferred."""
+    """Copy sizes that differ from the operand where it has them; infer at most one."""
     old = [*zip(*merge.dims(a.inputs[0], b.inputs[0]))]
     ends = merge.dims(Output(a), Output(b))
     if len(ends[0]) != len(ends[1]):
@@ -216,14 +218,14 @@ def _reshape(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Nod
     ]
     if shape.count(_INFER) > 1:
         shape = _joined(old, new)
-    elif _INFER not in shape and any(shape):  # or other sizes than the file's would be cut short
+    elif _INFER not in shape and any(shape):  # a constant would fit the file's sizes only
         last = max(i for i, size in enumerate(shape) if size != _COPY)
         shape[last] = _INFER
     return _with(a, inputs, shape=tuple(shape))
 
 
 def _joined(old: Sequence[Pair], new: Sequence[Pair]) -> list[int]:
-    """A shape for Reshape where axes are copied, or two are joined, or one is cut in two."""
+    """Shape codes that copy an axis, merge two, or split one into two."""
     shape: list[int] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -246,7 +248,7 @@ def _product(pairs: Sequence[Pair]) -> Pair:
 
 
 def _broadcast(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
-    """Sizes that differ are those of inputs, and 0 is the operand's."""
+    """Copy sizes that differ from inputs; 0 keeps the operand's size."""
     old = merge.dims(a.inputs[0], b.inputs[0])
     new = merge.dims(Output(a), Output(b))
     grown = tuple(
@@ -262,7 +264,7 @@ def _broadcast(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> N
 
 
 def _slice(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
-    """Ends that differ are those of the operand, or as far from them."""
+    """Count bounds that differ from the end of the operand's axis."""
     old = merge.dims(a.inputs[0], b.inputs[0])
     changed = {}
     for key in ("begin", "end"):
@@ -274,7 +276,7 @@ def _slice(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
 
 
 def _slice_axis(merge: _Merge, a: Node, b: Node, inputs: tuple[Output, ...]) -> Node:
-    """The same along one axis."""
+    """As :func:`_slice`, along one axis."""
     axis = a.attrs["axis"]
     if axis != b.attrs["axis"]:
         raise _DiffersError
@@ -288,7 +290,7 @@ def _listed(value: object) -> Sequence[object]:
 
 
 def _place(m: object, n: object, size: int, other: int) -> int | None:
-    """A place along an axis, counted from its end where it differs."""
+    """Index along an axis, relative to its end where the two graphs differ."""
     if m == n:
         return m  # type: ignore[return-value]
     if not isinstance(m, int) or not isinstance(n, int) or m - size != n - other or m > size:

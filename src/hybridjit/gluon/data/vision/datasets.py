@@ -247,7 +247,8 @@ class ImageListDataset(Dataset):
                     values = np.array([float(label) for label in labels], np.float32)
                 except ValueError:
                     raise MXNetError(
-                        f"{path}: line {number} is an index, labels and a path, got {line[:80]!r}"
+                        f"{path}: line {number} must be an index, labels and a path, got "
+                        f"{line[:80]!r}"
                     ) from None
                 self._imglist[len(self._imglist)] = values, name
 
