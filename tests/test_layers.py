@@ -50,7 +50,7 @@ LAYERS = [
     {"ir"},
     {"formats"},
     {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
-    {"control", "options"},
+    {"control", "options", "trained"},
     {"compiler"},
     {"library"},
     {"nd", "sym"},  # siblings

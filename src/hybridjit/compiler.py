@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .compile_log import CompileLog, Sink, warn_of_unknown
@@ -61,6 +60,7 @@ from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .runtime.variant import Signature, Variant
 from .symbolic import Scope
+from .trained import Trained, TrainedVariant
 from .types import TensorType
 from .unwinding import holding, uncollected
 
@@ -257,35 +257,10 @@ def compile_variant(
     purpose = purpose_with(options)
     plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
-    templates = generate_symbolic(one or plan, options, log, scope)
+    templates = generate_symbolic(one or plan, log, options, scope)
     log.report()
     samples = None if one is None else batch_of(plan.graph)
     return Variant(Signature(tuple(input_types.values())), scope, templates, samples)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A graph compiled for training. Both executables take all variables as inputs.
-
-    forward   gives the outputs, then what it saves
-    backward  takes the inputs that ``parts`` names, what was saved, and the head gradients; gives
-              the gradients and the new states that ``joint`` names. None where nothing is wanted
-    """
-
-    joint: Joint
-    parts: Parts
-    forward: Executable
-    backward: Executable | None
-
-    @cached_property
-    def unread(self) -> frozenset[int]:
-        """The outputs whose head gradients the backward one does not take."""
-        return frozenset(range(len(self.joint.forward.outputs))).difference(self.parts.heads)
-
-    @property
-    def nbytes(self) -> int:
-        """About what both hold."""
-        return self.forward.nbytes + (0 if self.backward is None else self.backward.nbytes)
 
 
 @dataclass(frozen=True)
@@ -339,6 +314,36 @@ def compile_training(
         release_freed()
         release_code()
     return Trained(joint, parts, forward, backward)
+
+
+@holding(_LOCK)
+@counted("compilations", "variants")
+def compile_training_variant(
+    outputs: Iterable[Output],
+    types: Mapping[str, TensorType],
+    inputs: Collection[str],
+    wanted: Collection[str],
+    training: bool,
+    scope: Scope,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    name: str = "graph",
+    logs: TrainingLogs | None = None,
+) -> TrainedVariant:
+    """:func:`compile_training` for all sizes that satisfy the guards.
+
+    The types of the ``inputs`` have symbols of the ``scope``, which gets the guards.
+    """
+    logs = logs or TrainingLogs.new(config.dump)
+    seen = Verified()
+    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
+    forward = generate_symbolic(*_planned(parts.forward, logs.forward, seen), options, scope)
+    backward = None
+    if parts.backward.outputs:
+        backward = generate_symbolic(*_planned(parts.backward, logs.backward, seen), options, scope)
+    logs.forward.report()
+    logs.backward.report()
+    signature = Signature(tuple(types[name] for name in inputs))
+    return TrainedVariant(signature, scope, joint, parts, forward, backward)
 
 
 @uncollected
@@ -544,7 +549,7 @@ def generate_all(
     return [Executable(plan, code) for plan, code in codes]
 
 
-def generate_symbolic(plan: Plan, options: Options, log: CompileLog, scope: Scope) -> Any:
+def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:
     """:func:`generate` for a plan with symbolic sizes: its templates."""
     from .codegen.build.generate import Templates  # noqa: PLC0415 (see tests/test_layers.py)
 

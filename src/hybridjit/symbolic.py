@@ -365,10 +365,10 @@ class Size:
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, int) and 0 <= other <= 4:
             return math.prod([self] * other)
-        return self._as_number() ** other
+        return self.as_number() ** other
 
     def __rpow__(self, other: Any) -> Any:
-        return other ** self._as_number()
+        return other ** self.as_number()
 
     def __truediv__(self, other: Any) -> Any:
         number = _number(other)
@@ -377,13 +377,13 @@ class Size:
             return _sized(self.scope, scaled, self.hint / number)
         if not isinstance(other, Size):
             return NotImplemented
-        return _divided(self, other) if other != 0 else self._as_number() / other._as_number()
+        return _divided(self, other) if other != 0 else self.as_number() / other.as_number()
 
     def __rtruediv__(self, other: Any) -> Any:
         number = _number(other)
         if number is None:
             return NotImplemented
-        return _divided(number, self) if self != 0 else number / self._as_number()
+        return _divided(number, self) if self != 0 else number / self.as_number()
 
     def __floordiv__(self, other: Any) -> Any:
         return _quotient(self, other)
@@ -479,7 +479,8 @@ class Size:
 
     # ---- as a number: a guard that it is its hint ---------------------------------------------
 
-    def _as_number(self) -> Number:
+    def as_number(self) -> Number:
+        """The hint, with a guard that it is the value."""
         if self.scope.is_closed:
             return self.hint
         if _is_whole(self):
@@ -489,15 +490,15 @@ class Size:
         return self.hint
 
     def __index__(self) -> int:
-        return int(self._as_number())
+        return int(self.as_number())
 
     __int__ = __index__
 
     def __float__(self) -> float:
-        return float(self._as_number())
+        return float(self.as_number())
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return round(self._as_number(), ndigits)
+        return round(self.as_number(), ndigits)
 
     def bit_length(self) -> int:
         """That of the hint, with a guard."""
@@ -516,7 +517,7 @@ class Size:
         return f"Size({self})"
 
     def __format__(self, spec: str) -> str:
-        return format(str(self), spec) if spec in ("", "s") else format(self._as_number(), spec)
+        return format(str(self), spec) if spec in ("", "s") else format(self.as_number(), spec)
 
 
 def _number(value: object) -> Number | None:
@@ -589,7 +590,7 @@ def _divisor(a: Any, b: Any) -> Size | Number | None:
     if not isinstance(a, Size) and _number(a) is None:
         return None
     are_whole = all(map(_is_whole, (a, b)))
-    return b if are_whole and b > 0 else b._as_number()
+    return b if are_whole and b > 0 else b.as_number()
 
 
 def _is_whole(value: Any) -> bool:
@@ -606,7 +607,7 @@ def _is_whole(value: Any) -> bool:
 def _divided_by_number(a: Any, divisor: Number) -> Any:
     if isinstance(a, Size) and isinstance(divisor, int) and divisor > 0:
         return _quotient_by(a, divisor)
-    return (a._as_number() if isinstance(a, Size) else a) // divisor
+    return (a.as_number() if isinstance(a, Size) else a) // divisor
 
 
 def _hint(value: Size | Number) -> Number:
@@ -616,7 +617,7 @@ def _hint(value: Size | Number) -> Number:
 def _quotient_by(a: Size, divisor: int) -> Any:
     """``a // divisor``: terms that are multiples of the divisor are divided one by one."""
     if not _is_whole(a):
-        return a._as_number() // divisor
+        return a.as_number() // divisor
     nested = _of_quotient(a)
     if nested is not None:
         return _quotient_by(nested[0], nested[1] * divisor)
@@ -678,12 +679,12 @@ def _remainder(a: Any, b: Any) -> Any:
 def _remainder_by_number(a: Any, divisor: Number) -> Any:
     if isinstance(a, Size) and isinstance(divisor, int) and divisor > 0:
         return _remainder_by(a, divisor)
-    return (a._as_number() if isinstance(a, Size) else a) % divisor
+    return (a.as_number() if isinstance(a, Size) else a) % divisor
 
 
 def _remainder_by(a: Size, divisor: int) -> Any:
     if not _is_whole(a):
-        return a._as_number() % divisor
+        return a.as_number() % divisor
     rest = {m: f % divisor for m, f in a.terms.items() if f % divisor}
     hint = sum(_value(a.scope, m) * f for m, f in rest.items())
     left = _sized(a.scope, rest, hint) if rest else 0
@@ -806,8 +807,10 @@ def largest(values: Iterable[Any]) -> Any:
         else:
             numbers.append(value)
     least = max(numbers, default=0)
-    left = [size for size in sizes.values() if size.bounds()[1] > least]
-    left = [s for s in left if not any(o is not s and _is_above(o, s) for o in left)]
+    left: list[Size] = []
+    for size in sizes.values():
+        if size.bounds()[1] > least and not any(_is_above(other, size) for other in left):
+            left = [*(other for other in left if not _is_above(size, other)), size]
     if not left:
         return least
     if len(left) == 1 and left[0].bounds()[0] >= least:

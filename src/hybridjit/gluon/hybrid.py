@@ -14,17 +14,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..compiler import compile_graph, compile_variant
 from ..config import config
 from ..context import Context
-from ..errors import InternalError, MXNetError
+from ..errors import MXNetError
 from ..forks import Rank, held_at_fork
 from ..ir.node import Output, topological, with_live_operands
-from ..late import Late
 from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
@@ -38,6 +37,7 @@ from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
 from ..runtime.variant import Variant, Variants
+from ..symbolic import Scope
 from ..types import TensorType, type_of
 from ..unwinding import holding
 from .inference import finish_deferred
@@ -45,17 +45,11 @@ from .parameter import Parameter
 from .parameter.single import is_plain
 from .training import TrainingGraph
 
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = Late("logging")  # for a warning that few programs see
-
 # Held from the look at the parameters until they are bound; calls that find all as it was take no
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
 _LOOKS = 3  # at parameters which somebody writes without the lock, one after the other
-_BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 _MOST_TYPES = 64  # signatures of interpreted calls whose types are known
 
 
@@ -104,8 +98,10 @@ class CachedGraph:
         self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size"))
-        self.training = TrainingGraph(outputs, self.options, name, self.cache.limit.size)
-        self._variants: dict[object, Variants] = {}
+        self.training = TrainingGraph(
+            outputs, input_names, self.options, name, self.cache.limit.size
+        )
+        self._variants: dict[object, Variants[Variant]] = {}
         self._latest: Entry | None = None
         self._live: _Live | None = None  # of the call before, where parameters are plain
         self._is_plain = all(map(is_plain, self.params.values()))
@@ -213,50 +209,22 @@ class CachedGraph:
             variant, sizes = found
             return self.cache.add(types, variant.at(sizes), variant, is_compiled=False)
         known = {name: type_of_array(array) for name, array in params.items()}
-        made = self._compiled_for_all(variants, types, known)
+
+        def compiled(scope: Scope, sized: list[TensorType]) -> Variant:
+            inputs = dict(zip(self.input_names, sized))
+            return compile_variant(self.outputs, inputs, known, scope, self.options, name=self.name)
+
+        made = variants.compiled(types, compiled, self.name)
         if made is not None:
             own = made.sizes_for(types)
             assert own is not None, "guards hold for what they were recorded with"
             return self.cache.add(types, made.at(own), made)
         inputs = dict(zip(self.input_names, types))
         executable = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
+        variants.note(types)
         return self.cache.add(types, executable)
 
-    def _compiled_for_all(
-        self, variants: Variants, types: list[TensorType], known: Mapping[str, TensorType]
-    ) -> Variant | None:
-        """A variant for sizes that vary; None where none does, or where it cannot be compiled.
-
-        What is wrong with the sizes of this call is then said of them as they are.
-        """
-        reason = variants.reason(types)
-        symbolic = variants.symbolic(types)
-        if symbolic is None:
-            return None
-        if reason:
-            logging.getLogger("hybridjit").warning(
-                "%s is compiled for more than %d classes of sizes: %s. See docs/howto/"
-                "varying-sizes.md.", self.name, variants.most_unnoticed, reason,
-            )  # fmt: skip
-        scope, sized = symbolic
-        inputs = dict(zip(self.input_names, sized))
-        try:
-            variant = compile_variant(
-                self.outputs, inputs, known, scope, self.options, name=self.name
-            )
-        except _BUGS as error:
-            logging.getLogger("hybridjit").warning(
-                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
-                self.name, error, exc_info=True,
-            )  # fmt: skip
-            variants.give_up()
-            return None
-        except MXNetError:
-            return None
-        variants.add(variant)
-        return variant
-
-    def _variants_now(self) -> Variants:
+    def _variants_now(self) -> Variants[Variant]:
         """The variants for the switches of this moment."""
         key = config.fingerprint()
         if key not in self._variants:

@@ -13,7 +13,6 @@ from operator import attrgetter, is_
 
 import numpy as np
 
-from ..compiler import Trained
 from ..config import config
 from ..errors import MXNetError
 from ..frames import shortened
@@ -27,6 +26,7 @@ from ..runtime.cache import Limit
 from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
+from ..trained import Trained
 from ..types import type_of
 from ..unwinding import restoring
 from .fixed_gamma import put_ones

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..compiler import Trained, compile_training
+from ..compiler import compile_training, compile_training_variant
 from ..config import config
 from ..context import Context
 from ..errors import MXNetError
@@ -28,8 +28,12 @@ from ..ops.gradient import NoGradientError, needs_heads, read_results, require_g
 from ..options import Options
 from ..recording import FLAGS, recording_as
 from ..runtime.cache import Limit
+from ..runtime.compile_stats import count
 from ..runtime.executable import Executable
-from ..types import type_of
+from ..runtime.variant import Variants
+from ..symbolic import Scope
+from ..trained import Trained, TrainedVariant
+from ..types import TensorType, type_of
 from ..unwinding import holding
 from .fixed_gamma import fixed_gammas, put_ones
 
@@ -98,16 +102,25 @@ def _lead_back(outputs: Sequence[Output]) -> list[bool]:
 
 
 class TrainingGraph:
-    """Graph for training, compiled once per signature, mode and set of gradients.
+    """Graph for training, compiled per mode and set of gradients: for the sizes of the first call,
+    and from the second signature on for all sizes of the axes that vary.
 
-    size: the number of compilations to keep; the oldest is dropped first. None: as many as fit in
-        a small amount of memory
+    inputs: the variables whose sizes may vary; parameters have fixed shapes
+    size: the number of signatures to keep; the oldest is dropped first. None: as many as fit in a
+        small amount of memory
     """
 
     def __init__(
-        self, outputs: tuple[Output, ...], options: Options, name: str, size: int | None
+        self,
+        outputs: tuple[Output, ...],
+        inputs: Sequence[str],
+        options: Options,
+        name: str,
+        size: int | None,
     ) -> None:
         self._outputs = outputs
+        self._inputs = list(inputs)
+        self._variants: dict[object, Variants[TrainedVariant]] = {}
         self._options = options
         self._name = name
         self._limit = Limit(name, size)
@@ -158,16 +171,50 @@ class TrainingGraph:
         found = self._compiled.get(key)
         if found is None:
             types = {name: type_of(array._data) for name, array in named.items()}
-            found = compile_training(
-                self._outputs, types, wanted, FLAGS.training, self._options, name=self._name
-            )
-            found.forward.bind({})
-            if found.backward is not None:
-                found.backward.bind({})
-            self._compiled[key] = found
+            found = self._compiled[key] = self._new(types, wanted)
             while self._limit.is_exceeded([each.nbytes for each in self._compiled.values()]):
+                count("evictions")
                 del self._compiled[next(iter(self._compiled))]
         return found
+
+    def _new(self, types: Mapping[str, TensorType], wanted: frozenset[str]) -> Trained:
+        """Of a variant that serves these sizes, or compiled: for all sizes where some vary."""
+        variants = self._variants_for(types, wanted)
+        inputs = [types[name] for name in self._inputs]
+        found = variants.find(inputs)
+        if found is not None:
+            count("new_sizes")
+            return found[0].trained(found[1])
+        name, options = self._name, self._options
+
+        def compiled(scope: Scope, sized: list[TensorType]) -> TrainedVariant:
+            return compile_training_variant(
+                self._outputs, {**types, **dict(zip(self._inputs, sized))}, self._inputs, wanted,
+                FLAGS.training, scope, options, name=name,
+            )  # fmt: skip
+
+        variant = variants.compiled(inputs, compiled, name)
+        if variant is not None:
+            sizes = variant.sizes_for(inputs)
+            assert sizes is not None, "guards hold for the sizes that they were recorded with"
+            return variant.trained(sizes)
+        made = compile_training(self._outputs, types, wanted, FLAGS.training, options, name=name)
+        variants.note(inputs)
+        made.forward.bind({})
+        if made.backward is not None:
+            made.backward.bind({})
+        return made
+
+    def _variants_for(
+        self, types: Mapping[str, TensorType], wanted: frozenset[str]
+    ) -> Variants[TrainedVariant]:
+        """The variants for the parameters' types, the gradients, the mode and the switches."""
+        given = set(self._inputs)
+        params = tuple(each for name, each in types.items() if name not in given)
+        key = (params, wanted, FLAGS.training, config.fingerprint())
+        if key not in self._variants:
+            self._variants[key] = Variants(self._inputs, self._options.dynamic)
+        return self._variants[key]
 
 
 def leading_variables(named: Mapping[str, NDArray]) -> frozenset[str]:
@@ -300,18 +347,18 @@ class _Call:
         They are computed from the variables and output gradients, whose values are those of the
         call. Of the saved values only random draws are reused.
         """
-        joint, graph = self._trained.joint, self._trained.joint.graph
+        joint, uses = self._trained.joint, self._trained.replayed
         given: dict[Use, NDArray] = {}
-        for value, entry in zip(graph.inputs, step.inputs):
-            if value.name in self._sources:
-                given[Use(value)] = x = NDArray(self._sources[value.name], self._ctx)
+        for use, entry in zip(uses.inputs, step.inputs):
+            if use.value.name in self._sources:
+                given[use] = x = NDArray(self._sources[use.value.name], self._ctx)
                 x._entry = entry
-        heads = graph.inputs[len(joint.forward.inputs) :]
-        given |= {Use(v): d for v, d in zip(heads, self._heads(douts, joint.heads))}
-        saved = zip(self._trained.parts.saved, self._saved)
+        heads = uses.inputs[len(joint.forward.inputs) :]
+        given |= dict(zip(heads, self._heads(douts, joint.heads)))
+        saved = zip(uses.saved, self._saved)
         drawn = {use: NDArray(array, self._ctx) for use, array in saved if is_drawn(use)}
-        with recording_as(True, graph.purpose.training):
-            made = replay(joint.backward_outputs, given, drawn, self._ctx)
+        with recording_as(True, joint.graph.purpose.training):
+            made = replay(uses.wanted, given, drawn, self._ctx)
         return self._sorted(made, wanted)
 
     def _heads(self, douts: Some, numbers: Sequence[int]) -> list[NDArray]:

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from ..compiler import Trained, compile_training
+from ..compiler import compile_training
 from ..context import cpu
 from ..ir.node import Output
 from ..nd import NDArray
@@ -26,6 +26,7 @@ from ..optimizer.one_call import gather
 from ..options import Options
 from ..runtime.profiling import faster_means
 from ..table import milliseconds, table
+from ..trained import Trained
 from ..types import type_of
 from .report import Event, Report, measure, write_events
 

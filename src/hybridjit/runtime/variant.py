@@ -10,13 +10,15 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
 from ..ir.sized import SizedImage, has_symbolic_bind
+from ..late import Late
 from ..records import dataclass
 from ..symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
 from ..types import TensorType
@@ -24,6 +26,11 @@ from .binding import Binding, PackedStore
 from .executable import Code, Executable
 from .split_batch import SplitBatch
 from .workspace import Turns
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Late("logging")  # for a warning that few programs see
 
 # Bytes of working memory from which on executables of one variant take turns in it. Smaller ones
 # keep their own, which makes a call 1.5 us shorter.
@@ -36,6 +43,7 @@ MAX_VARIANTS = 8
 _MOST_PINS, _COUNTED_FROM = 2, 16
 # Signatures that are compared to find the sizes that vary.
 _HISTORY = 16
+_BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,11 @@ class Variant:
         if found is None:
             return None
         sizes = tuple(found[name] for name in self.scope.symbols)
-        return sizes if self.holds(*sizes) and self._templates.serves(sizes) else None
+        return sizes if self.holds(*sizes) and self.serves(sizes) else None
+
+    def serves(self, sizes: tuple[int, ...]) -> bool:
+        """Whether there are kernels for sizes that satisfy the guards."""
+        return self._templates.serves(sizes)
 
     def at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch:
         """The executable for sizes that :meth:`sizes_for` gave, to be bound.
@@ -130,6 +142,10 @@ class Variant:
         samples = self._samples
         count = sizes[names.index(str(samples))] if isinstance(samples, Size) else samples
         return SplitBatch(executable, count)
+
+    def share_turns(self, other: Variant) -> None:
+        """Let executables work in the memory of another variant's; none was made yet."""
+        self._turns, self._numbers = other._turns, other._numbers
 
     def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
         """The first guard that these types do not satisfy, with the axis of each symbol."""
@@ -169,12 +185,13 @@ class Variant:
             run.bind_as(self._shared)
 
 
+V = TypeVar("V", bound=Variant)
 # Which sizes are symbolic: those that vary (None), none, all, or the axes of inputs by name.
 Dynamic: TypeAlias = "bool | Mapping[str, Sequence[int]] | None"
 Shapes = tuple[tuple[int, ...], ...]
 
 
-class Variants:
+class Variants(Generic[V]):
     """The variants of one graph, and which sizes of its inputs vary.
 
     A size is symbolic once two signatures differ in it, and from the first one on where
@@ -192,9 +209,9 @@ class Variants:
         self._uses = count()
         self._has_said = False
         self._pins: Counter[tuple[int, int]] = Counter()
-        self.variants: list[Variant] = []
+        self.variants: list[V] = []
 
-    def find(self, types: Sequence[TensorType]) -> tuple[Variant, tuple[int, ...]] | None:
+    def find(self, types: Sequence[TensorType]) -> tuple[V, tuple[int, ...]] | None:
         """A variant that serves these types, and its sizes for them."""
         for variant in reversed(self.variants):
             sizes = variant.sizes_for(types)
@@ -212,12 +229,45 @@ class Variants:
         self._has_said = True
         return self.variants[-1].reason(types, self._names)
 
+    def compiled(
+        self,
+        types: Sequence[TensorType],
+        compile_variant: Callable[[Scope, list[TensorType]], V],
+        name: str,
+    ) -> V | None:
+        """A new variant for the sizes that vary; None where none does, or where it cannot be
+        compiled: what is wrong with the sizes of this call is then said of them as they are.
+        """
+        reason = self.reason(types)
+        symbolic = self.symbolic(types)
+        if symbolic is None:
+            return None
+        if reason:
+            logging.getLogger("hybridjit").warning(
+                "%s is compiled for more than %d classes of sizes: %s. See docs/howto/"
+                "varying-sizes.md.", name, self.most_unnoticed, reason,
+            )  # fmt: skip
+        try:
+            variant = compile_variant(*symbolic)
+        except _BUGS as error:
+            logging.getLogger("hybridjit").warning(
+                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
+                name, error, exc_info=True,
+            )  # fmt: skip
+            self.give_up()
+            return None
+        except MXNetError:
+            return None
+        self.note(types)
+        self.add(variant)
+        return variant
+
     def symbolic(self, types: Sequence[TensorType]) -> tuple[Scope, list[TensorType]] | None:
-        """The types with symbols for sizes that vary; None where none does. The types are noted."""
+        """The types with symbols for sizes that vary; None where none does."""
         if self._dynamic is False:
             return None
-        self._note(types)
-        axes = self._varying()
+        history = self._with(types)
+        axes = self._varying(history)
         if not axes or self._are_narrow():
             return None
         scope = Scope()
@@ -226,15 +276,15 @@ class Variants:
         for i, axis in axes:
             size = types[i].dims[axis]
             if size > 0:
-                history = tuple(seen[i][axis] for seen in self._seen)
-                if history not in symbols:
-                    symbols[history] = scope.symbol(f"s{len(symbols)}", size)
-                shapes[i][axis] = symbols[history]  # type: ignore[call-overload]
+                past = tuple(seen[i][axis] for seen in history)
+                if past not in symbols:
+                    symbols[past] = scope.symbol(f"s{len(symbols)}", size)
+                shapes[i][axis] = symbols[past]  # type: ignore[call-overload]
         if not symbols:
             return None
         return scope, [t.with_shape(tuple(shape)) for t, shape in zip(types, shapes)]
 
-    def add(self, variant: Variant) -> None:
+    def add(self, variant: V) -> None:
         """Keep a variant. A size that was pinned twice is not made symbolic again: once may be
         chance, where a size is equal to another one.
         """
@@ -256,22 +306,25 @@ class Variants:
         served = sum(variant.served for variant in self.variants)
         return len(self.variants) >= MAX_VARIANTS and served < 2 * MAX_VARIANTS
 
-    def _note(self, types: Sequence[TensorType]) -> None:
-        shapes: Shapes = tuple(t.dims for t in types)
-        dtypes = [t.dtype for t in types]
-        if self._seen and (dtypes != self._dtypes or _ranks(shapes) != _ranks(self._seen[0])):
-            self._seen.clear()
-        self._dtypes = dtypes
-        if shapes not in self._seen:
-            self._seen = [*self._seen, shapes][-_HISTORY:]
+    def note(self, types: Sequence[TensorType]) -> None:
+        """Remember a signature that was compiled. Types of a refused call are not noted."""
+        self._seen = self._with(types)
+        self._dtypes = [t.dtype for t in types]
 
-    def _varying(self) -> list[tuple[int, int]]:
-        places = [(i, axis) for i, shape in enumerate(self._seen[0]) for axis in range(len(shape))]
+    def _with(self, types: Sequence[TensorType]) -> list[Shapes]:
+        """The signatures that were compiled, and this one; others than of its kind are left out."""
+        shapes: Shapes = tuple(t.dims for t in types)
+        are_alike = not self._seen or _ranks(shapes) == _ranks(self._seen[0])
+        seen = self._seen if are_alike and [t.dtype for t in types] == self._dtypes else []
+        return seen if shapes in seen else [*seen, shapes][-_HISTORY:]
+
+    def _varying(self, history: Sequence[Shapes]) -> list[tuple[int, int]]:
+        places = [(i, axis) for i, shape in enumerate(history[0]) for axis in range(len(shape))]
         return [
             (i, axis)
             for i, axis in places
             if self._pins[i, axis] < _MOST_PINS
-            and (self._is_named(i, axis) or len({seen[i][axis] for seen in self._seen}) > 1)
+            and (self._is_named(i, axis) or len({seen[i][axis] for seen in history}) > 1)
         ]
 
     def _is_named(self, i: int, axis: int) -> bool:

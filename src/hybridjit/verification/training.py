@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..compiler import Trained, compile_training
+from ..compiler import compile_training
 from ..config import config, override
 from ..context import cpu
 from ..ir.building import building
@@ -35,6 +35,7 @@ from ..passes.infer import infer_node_types
 from ..recording import recording_as
 from ..runtime.checking import TOLERANCE
 from ..runtime.threads import THREADS as RUNNING
+from ..trained import Trained
 from ..types import type_of
 from ..unwinding import restoring
 from .inference import with_culprits

@@ -107,9 +107,9 @@ def _given(item: Any, numbers: GivenNumbers) -> Any:
 
 
 def _plain(item: Any) -> Any:
-    """A spec, or a part of one, with integers in place of symbolic sizes."""
+    """A spec, or a part of one, with numbers in place of symbolic sizes, which guards pin."""
     if isinstance(item, Size):
-        return int(item)
+        return item.as_number()
     if isinstance(item, tuple):
         return tuple(map(_plain, item))
     if not is_record(item):

@@ -386,6 +386,8 @@ def _matmul_tiles(
             mr, nv = most[2], 2
         tiles = -(-m // mr)
         mr, least = -(-m // tiles), m // tiles
+    else:
+        least = m // -(-m // mr)
     if batched:
         parts = _even_parts(-(-m // mr), count * -(-n // (nv * target.lanes)))
     return mr, nv, least or mr, parts

@@ -1,0 +1,179 @@
+"""One compilation for training serves many sizes, with the bits of a compilation for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import autograd, gluon, nd
+from hybridjit.gluon import nn, rnn
+
+
+class WithLoss(gluon.HybridBlock):
+    """A network and its loss as one graph."""
+
+    def __init__(self, net, loss):
+        super().__init__()
+        self.net, self.loss = net, loss
+
+    def hybrid_forward(self, F, x, y):
+        return self.loss(self.net(x), y)
+
+
+class Recurrent(gluon.HybridBlock):
+    """Embedding of (samples, steps), a recurrent layer, and a dense layer on ``taken`` of it."""
+
+    def __init__(self, layer, taken="last"):
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(50, 12), layer
+        self.dense = nn.Dense(5, flatten=False)
+        self.taken = taken
+
+    def hybrid_forward(self, F, x):
+        y = self.layer(F.transpose(self.embedding(x), axes=(1, 0, 2)))
+        if self.taken == "mean":
+            y = F.mean(y, axis=0)
+        return self.dense(F.SequenceLast(y) if self.taken == "last" else y)
+
+
+def sequence(*blocks):
+    net = nn.HybridSequential()
+    net.add(*blocks)
+    return net
+
+
+def convolutions():
+    return sequence(
+        nn.Conv2D(16, 3, padding=1, activation="relu"),
+        nn.MaxPool2D(2),
+        nn.Conv2D(8, 3),
+        nn.BatchNorm(),
+        nn.AvgPool2D(3, 2, 1),
+        nn.GlobalAvgPool2D(),
+        nn.Dense(10),
+    )
+
+
+def reals(*shape):
+    return nd.array(np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32))
+
+
+def whole(below, *shape):
+    values = np.random.default_rng(sum(shape)).integers(0, below, shape)
+    return nd.array(values.astype(np.float32))
+
+
+def classes(net, inputs, labels):
+    """A maker of a classifier, and data of n samples of length t."""
+    loss = gluon.loss.SoftmaxCrossEntropyLoss
+    return lambda: WithLoss(net(), loss()), lambda n, t: (inputs(n, t), labels(n, t))
+
+
+def flat(n, t):
+    return reals(n, 20)
+
+
+def text(n, t):
+    return whole(50, n, t)
+
+
+def one_label(n, t):
+    return whole(5, n)
+
+
+NETS = {
+    "dense": classes(
+        lambda: sequence(nn.Dense(33, activation="relu"), nn.Dense(7)), flat, one_label
+    ),
+    "dense, wide": (
+        lambda: WithLoss(
+            sequence(nn.Dense(130, activation="tanh"), nn.Dense(64), nn.Dense(1)),
+            gluon.loss.L2Loss(),
+        ),
+        lambda n, t: (reals(n, 200), reals(n, 1)),
+    ),
+    "dropout": classes(
+        lambda: sequence(nn.Dense(33, activation="relu"), nn.Dropout(0.5), nn.Dense(7)),
+        flat,
+        one_label,
+    ),
+    "batch norm": classes(
+        lambda: sequence(nn.Dense(33), nn.BatchNorm(), nn.Dense(7)), flat, one_label
+    ),
+    "layer norm": classes(
+        lambda: sequence(nn.Dense(33), nn.LayerNorm(), nn.Dense(7)), flat, one_label
+    ),
+    "embedding": classes(
+        lambda: sequence(nn.Embedding(50, 16), nn.Dense(7)), lambda n, t: whole(50, n, 6), one_label
+    ),
+    "convolutions, batch": classes(convolutions, lambda n, t: reals(n, 3, 14, 13), one_label),
+    "convolutions, images": classes(
+        convolutions, lambda n, t: reals(2, 3, n + 10, t + 10), lambda n, t: whole(5, 2)
+    ),
+    "lstm": classes(lambda: Recurrent(rnn.LSTM(8)), text, one_label),
+    "lstm, mean": classes(lambda: Recurrent(rnn.LSTM(8), "mean"), text, one_label),
+    "gru": classes(lambda: Recurrent(rnn.GRU(8, bidirectional=True)), text, one_label),
+    "rnn": classes(lambda: Recurrent(rnn.RNN(8)), text, one_label),
+    "tags": classes(lambda: Recurrent(rnn.LSTM(8), "all"), text, lambda n, t: whole(5, t, n)),
+}
+SIZES = [(8, 11), (3, 17), (16, 5), (1, 1)]
+
+
+def numbers(net, arrays, seed):
+    """The loss and all gradients of one step."""
+    mx.random.seed(seed)
+    with autograd.record():
+        loss = net(*arrays)
+    loss.backward()
+    params = net.collect_params().values()
+    return [loss.asnumpy(), *(p.grad().asnumpy().copy() for p in params if p.grad_req != "null")]
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_gradients_have_the_bits_of_the_specialised_executable_in_any_order(name):
+    make, data = NETS[name]
+    net = make()
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [data(*size) for size in SIZES]
+    net(*inputs[0])
+    net.hybridize(dynamic=False)
+    expected = [numbers(net, arrays, i) for i, arrays in enumerate(inputs)]
+    net.hybridize()
+    order = range(len(inputs))
+    for i in (*order, *reversed(order)):
+        for mine, wanted in zip(numbers(net, inputs[i], i), expected[i]):
+            np.testing.assert_array_equal(mine, wanted)
+
+
+def test_a_refused_call_does_not_make_its_sizes_vary():
+    net = sequence(nn.Dense(4, in_units=20))
+    net.initialize()
+    net.hybridize()
+    net(reals(3, 20))
+    with pytest.raises(mx.MXNetError):
+        net(reals(3, 21))
+    before = mx.compile_stats()
+    net(reals(4, 20))
+    (variants,) = net._cached.graph._variants.values()
+    assert [str(t) for t in variants.variants[0].signature.types] == ["f32[s0,20]"]
+    assert mx.compile_stats()["compilations"] == before["compilations"] + 1
+
+
+def test_gradients_of_gradients_of_a_variant():
+    net = sequence(nn.Dense(6, activation="tanh"), nn.Dense(1))
+    net.initialize()
+    found = {}
+    for dynamic in (False, None):
+        net.hybridize(dynamic=dynamic)
+        for n in (4, 5, 6):
+            x = reals(n, 3)
+            x.attach_grad()
+            with autograd.record():
+                y = net(x)
+                (dx,) = autograd.grad(y, [x], create_graph=True)
+                z = (dx * dx).sum()
+            z.backward()
+            found.setdefault(n, []).append(x.grad.asnumpy())
+    for fixed, symbolic in found.values():
+        np.testing.assert_array_equal(fixed, symbolic)
