@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hybridjit._core.options import Options
+from hybridjit._core.symbolic import Scope
+from hybridjit._core.types import TensorType, type_of
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.compiler import compile_graph, compile_variant, new_log, plan_graph
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
+from hybridjit.ir.mode import INFERENCE, Purpose
 from hybridjit.ir.node import Node, Output, apply, variable
 from hybridjit.ir.plan import Plan
-from hybridjit.ir.purpose import INFERENCE, Purpose
 from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
-from hybridjit.options import Options
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.binding import PackedStore
 from hybridjit.runtime.executable import Executable
-from hybridjit.symbolic import Scope
-from hybridjit.types import TensorType, type_of
 
 # Largest difference as a part of the largest result: a kernel sums in another order than NumPy.
 TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hybridjit.config import config
+from hybridjit._core.config import config
 
 # Objects that an earlier run left on disk must not stand in for the code under test.
 config.cache_dir = "off"

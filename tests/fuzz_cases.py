@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from compiling import compiled, run_reference
+from hybridjit._core.types import type_of
 from hybridjit.ir.graph import Graph, Value, from_symbol
 from hybridjit.ir.interpret import run_in_order, run_value
 from hybridjit.ir.node import Node, Output, apply, topological
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.executable import Executable
 from hybridjit.sym import Symbol, load
-from hybridjit.types import type_of
 from random_graphs import RandomGraph
 
 # Allowed difference as a part of the largest value, besides what float32 itself loses.

@@ -24,26 +24,26 @@ from fuzz_cases import (
     shaken_values,
 )  # fmt: skip
 from gradient_cases import CONSTANTS, NO_SLOPE
+from hybridjit._core.recording import recording_as
+from hybridjit._core.types import type_of
 from hybridjit.compiler import Trained, compile_training
 from hybridjit.context import cpu
 from hybridjit.errors import DTypeError
 from hybridjit.ir.graph import Use, Value, from_symbol, uses_of
 from hybridjit.ir.interpret import run_in_order, run_value
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
-from hybridjit.ir.purpose import Purpose
 from hybridjit.nd import NDArray
 from hybridjit.nd.interpreter import interpret_nodes
 from hybridjit.nd.tape import Entry, Leaf
 from hybridjit.nd.taped import run_backward, untouched_zeros
 from hybridjit.ops.gradient import NoGradientError
 from hybridjit.ops.registry import run_ref
-from hybridjit.passes.differentiate import Joint, differentiate
-from hybridjit.passes.enter_training import as_purposed
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.recording import recording_as
+from hybridjit.passes.training.differentiate import Joint, differentiate
+from hybridjit.passes.training.enter_training import as_purposed
 from hybridjit.runtime.executable import Executable
 from hybridjit.sym.outputs import auxiliary_nodes
-from hybridjit.types import type_of
 from random_graphs import RandomGraph
 
 Arrays = Mapping[str, np.ndarray]

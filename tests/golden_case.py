@@ -48,9 +48,12 @@ import numpy as np
 from golden_coverage import RULES, Claims, unknown
 from golden_loops import longest_loop
 from hybridjit import sym
-from hybridjit.codegen.build.generate import choose_calls, spec_text
-from hybridjit.codegen.build.module import emit_kernel
-from hybridjit.compile_log import CompileLog
+from hybridjit._core.compile_log import CompileLog
+from hybridjit._core.config import override
+from hybridjit._core.target import Target
+from hybridjit._core.types import DTYPE_NAMES, TensorType
+from hybridjit.codegen.emit.generate import choose_calls, spec_text
+from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.compiler import (
     PIPELINE,
     STAGES,
@@ -59,18 +62,15 @@ from hybridjit.compiler import (
     plan_graph,
     plan_one_sample,
 )
-from hybridjit.config import override
 from hybridjit.errors import MXNetError
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output, apply
 from hybridjit.ir.plan import Plan, Step
-from hybridjit.ir.purpose import Purpose
 from hybridjit.name import NameManager
 from hybridjit.ops.attrs import attr_text
 from hybridjit.ops.record import OpDef
 from hybridjit.ops.registry import lookup
-from hybridjit.passes.expand import expand
-from hybridjit.target import Target
-from hybridjit.types import DTYPE_NAMES, TensorType
+from hybridjit.passes.lower.expand import expand
 
 FOLDER = Path(__file__).parent / "golden"
 RULER = "---- "

@@ -13,14 +13,14 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from hybridjit import passes
+from hybridjit._core.types import type_of
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.compiler import PIPELINE, TRAINING
 from hybridjit.ir.kinds import KINDS
 from hybridjit.ir.rewrite import Rule
 from hybridjit.ops.building import ON_TYPES, parts_of
 from hybridjit.ops.registry import OpDef, all_names, lookup
-from hybridjit.passes.expand import title
-from hybridjit.types import type_of
+from hybridjit.passes.lower.expand import title
 from samples import samples
 
 # What the plan does with memory, and with a batch.

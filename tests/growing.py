@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from compiling import node, var
+from hybridjit._core.types import UNKNOWN, TensorType, type_of
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, topological
-from hybridjit.types import UNKNOWN, TensorType, type_of
 
 Shape = tuple[int, ...]
 LARGEST = 6000  # elements of one tensor

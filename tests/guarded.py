@@ -21,20 +21,20 @@ from dataclasses import replace
 import numpy as np
 
 from compiling import assert_near, call, compiled, run_reference, var
-from hybridjit.codegen.build.pool_memory import POLL_SLOTS
+from hybridjit._core.frozen import fields_of
+from hybridjit._core.options import Options
+from hybridjit._core.symbolic import Scope
+from hybridjit._core.types import DTYPE_NAMES, type_of
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
+from hybridjit.codegen.emit.pool_memory import POLL_SLOTS
 from hybridjit.compiler import compile_variant
-from hybridjit.ir.image import Packed
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Step, View
+from hybridjit.ir.plan_image import Packed
 from hybridjit.ir.sized import sized
-from hybridjit.options import Options
-from hybridjit.records import fields_of
 from hybridjit.runtime.binding import PackedStore
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.variant import Variant
-from hybridjit.symbolic import Scope
-from hybridjit.types import DTYPE_NAMES, type_of
 from neighbours import (
     LAYERS,
     LIVE,

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 import hybridjit as mx
-from hybridjit import autograd, forks, gluon, nd
+from hybridjit import autograd, gluon, nd
+from hybridjit._core import fork_locks as forks
+from hybridjit._core.config import SWITCHES, config
 from hybridjit.attribute import AttrScope
-from hybridjit.config import SWITCHES, config
 from hybridjit.context import current_context
 from hybridjit.gluon import naming
 from hybridjit.name import NameManager

@@ -17,10 +17,10 @@ import numpy as np
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen.build import compile_pool, generate
-from hybridjit.config import config
+from hybridjit._core.config import config
+from hybridjit.codegen.emit import compile_pool, generate
 from hybridjit.io import DataBatch
-from hybridjit.passes import split_batch
+from hybridjit.passes.plan import split_batch
 from interrupted_process import (
     EIGHT,
     Process,

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from compiling import call, var
+from hybridjit._core.options import Options
+from hybridjit._core.types import FLOAT32, FLOAT64, TensorType
 from hybridjit.ir.node import Output, topological
-from hybridjit.options import Options
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import FLOAT32, FLOAT64, TensorType
 
 Layer = Callable[[Output], Output]
 Shape = tuple[int, ...]

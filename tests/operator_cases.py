@@ -18,13 +18,13 @@ import numpy as np
 from calls import complaint, where
 from compiling import compiled
 from guarded import GuardedRun
+from hybridjit._core.types import UNKNOWN, TensorType, merge, product, type_of
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.nd.calls import checked_attrs
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.ops.attrs import Attr
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import UNKNOWN, TensorType, merge, product, type_of
 from samples import samples
 from sampling import Sample
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridjit._core.types import UNKNOWN, merge, type_of
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.attrs import attr_text
-from hybridjit.types import UNKNOWN, merge, type_of
 
 
 def run(name: str, *arrays: object, **attrs: object) -> np.ndarray | list[np.ndarray]:

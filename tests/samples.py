@@ -16,10 +16,10 @@ import samples_nn
 import samples_numpy
 import samples_training
 import samples_vision
+from hybridjit._core.types import UNKNOWN, TensorType
 from hybridjit.errors import MXNetError
 from hybridjit.ops import OpDef, rules, scalars
 from hybridjit.ops.elementwise import binary, unary
-from hybridjit.types import UNKNOWN, TensorType
 from sampling import LISTED, REFUSED, Bad, Sample
 
 samples_movement.declare()

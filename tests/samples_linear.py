@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridjit._core.types import TensorType
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
-from hybridjit.types import TensorType
 from sampling import add, bad, ints
 
 F16, F64, I32 = (np.dtype(t) for t in ("float16", "float64", "int32"))

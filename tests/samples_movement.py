@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from hybridjit._core.types import TensorType
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
-from hybridjit.types import TensorType
 from sampling import add, bad, ints
 
 F16, BOOL = np.dtype("float16"), np.dtype("bool")

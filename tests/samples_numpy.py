@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridjit._core.types import TensorType
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
-from hybridjit.types import TensorType
 from sampling import add, bad, ints
 
 SHAPES = ((), (7,), (2, 3, 5))

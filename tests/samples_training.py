@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridjit._core.types import TensorType
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
 from hybridjit.ops import lookup
-from hybridjit.types import TensorType
 from sampling import add, bad
 
 F16, F32, I32 = np.dtype("float16"), np.dtype("float32"), np.dtype("int32")

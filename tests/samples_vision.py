@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridjit._core.types import UNKNOWN, TensorType
 from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
-from hybridjit.types import UNKNOWN, TensorType
 from sampling import add, bad
 
 I32 = np.dtype("int32")

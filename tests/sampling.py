@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hybridjit._core.types import UNKNOWN, TensorType, type_of
 from hybridjit.errors import MXNetError
 from hybridjit.ops import lookup
 from hybridjit.ops.attrs import attr_text
-from hybridjit.types import UNKNOWN, TensorType, type_of
 
 
 @dataclass(frozen=True)

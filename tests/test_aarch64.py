@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, run_reference
-from hybridjit.codegen.build.module import emit_kernel
+from hybridjit._core.types import product, type_of
+from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm.jit import portable_target
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log
 from hybridjit.library import build, variants
 from hybridjit.library.interface import Interface
-from hybridjit.types import product, type_of
 from neighbours import Network
 from test_library import STRICT, ran, tool
 from test_listening import some_networks

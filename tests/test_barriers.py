@@ -16,9 +16,9 @@ import pytest
 from compiling import call, compiled, var
 from guarded import KERNEL
 from hybridjit import gluon
-from hybridjit.codegen.build import link
-from hybridjit.codegen.build.barriers import Calls
-from hybridjit.codegen.build.pool_memory import POLL_SLOTS
+from hybridjit.codegen.emit import link
+from hybridjit.codegen.emit.barriers import Calls
+from hybridjit.codegen.emit.pool_memory import POLL_SLOTS
 from hybridjit.gluon import nn, rnn
 from hybridjit.ir.plan import Plan
 from hybridjit.runtime import executable

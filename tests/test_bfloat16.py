@@ -10,17 +10,17 @@ import pytest
 import hybridjit as mx
 from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit import gluon, nd
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.types import BFLOAT16
 from hybridjit.cli import main
-from hybridjit.config import override
 from hybridjit.contrib import amp
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn, rnn
 from hybridjit.gluon.precision import DEFAULT
 from hybridjit.ops.bfloat16 import from_bfloat16, rounded, to_bfloat16
-from hybridjit.options import Options
 from hybridjit.profiling import profile
 from hybridjit.runtime.threads import threads
-from hybridjit.types import BFLOAT16
 from neighbours import LAYERS, in_bfloat16, network
 
 SHORT = Options(precision="bfloat16")

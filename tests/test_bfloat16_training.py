@@ -10,15 +10,15 @@ import pytest
 import hybridjit as mx
 from compiling import AVAILABLE
 from hybridjit import autograd, gluon, nd
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.types import BFLOAT16, type_of
 from hybridjit.compiler import compile_training
-from hybridjit.config import override
 from hybridjit.contrib import amp
 from hybridjit.gluon import nn
 from hybridjit.gluon.precision import DEFAULT
 from hybridjit.ops.bfloat16 import rounded
-from hybridjit.options import Options
 from hybridjit.runtime.threads import threads
-from hybridjit.types import BFLOAT16, type_of
 from test_bfloat16 import small_network
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"

@@ -15,7 +15,7 @@ import pytest
 import hybridjit
 from guarded import KERNEL
 from hybridjit import nd
-from hybridjit.codegen.build.pool_memory import POLL_SLOTS, QUEUE, RECORD_SLOTS
+from hybridjit.codegen.emit.pool_memory import POLL_SLOTS, QUEUE, RECORD_SLOTS
 from hybridjit.gluon import nn
 from neighbours import Network, conv, inside, network, pool
 from test_listening import POLL, Bound

@@ -15,18 +15,18 @@ import pytest
 
 import hybridjit
 from hybridjit import gluon, nd, sym
+from hybridjit._core.config import PREFIX, SWITCHES, config, override, switch_table
+from hybridjit._core.text_table import table
 from hybridjit.cli import COMMANDS, main
 from hybridjit.cli.macs import multiply_adds
 from hybridjit.codegen.llvm.jit import assembly, find_target
 from hybridjit.codegen.peak import _emit_chains, measure_flops, measure_read_bandwidth
 from hybridjit.compiler import STAGES, new_log
-from hybridjit.config import PREFIX, SWITCHES, config, override, switch_table
 from hybridjit.errors import MXNetError
 from hybridjit.ops import all_ops
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.profiling import profile
 from hybridjit.runtime.profiling import faster_means
-from hybridjit.table import table
 from recorded import CASES, FOLDER, arrays_of
 
 ROOT = Path(__file__).parent.parent
@@ -629,7 +629,7 @@ class TestCompile:
         np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), "float32"))
         setup = (
             f"import os; os.environ['HYBRIDJIT_CACHE_DIR'] = {cache!r}\n"
-            "from hybridjit.codegen.build import compile_pool\n"
+            "from hybridjit.codegen.emit import compile_pool\n"
             "def refuse(*args): raise SystemExit('it compiles')\n"
             "compile_pool.compile_object = refuse"
         )

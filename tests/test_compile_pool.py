@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridjit import autograd, gluon, nd, tasks, threads
-from hybridjit.codegen.build import compile_pool, fetch, generate
-from hybridjit.codegen.build.compile_pool import Job, compile_jobs
-from hybridjit.codegen.build.compile_worker import target_frame, target_of
+from hybridjit import autograd, gluon, nd, threads
+from hybridjit._core import background as tasks
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import compile_pool, fetch, generate
+from hybridjit.codegen.emit.compile_pool import Job, compile_jobs
+from hybridjit.codegen.emit.compile_worker import target_frame, target_of
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.compiler import new_log
-from hybridjit.config import override
 from hybridjit.errors import InternalError
 from patience import PATIENCE, wait_until
 
@@ -317,7 +318,7 @@ def test_a_part_is_compiled_while_the_next_is_made(started):
 
 IN_CHILD = """
 import os, sys, time
-from hybridjit.codegen.build import compile_pool
+from hybridjit.codegen.emit import compile_pool
 from hybridjit.codegen.llvm.jit import find_target
 compile_pool._WORTH_A_PROCESS = 1
 target = find_target()

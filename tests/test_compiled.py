@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_reference, var
+from hybridjit._core.config import config, override
+from hybridjit._core.types import UNKNOWN, type_of
 from hybridjit.cli.ops import kernel_types
-from hybridjit.config import config, override
 from hybridjit.errors import ShapeError
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, run_ref
-from hybridjit.types import UNKNOWN, type_of
 from neighbours import (
     LAYERS,
     TAILS,

@@ -11,11 +11,11 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, cli, gluon, nd, sym
+from hybridjit._core.types import type_of
 from hybridjit.control import body as bodies
 from hybridjit.control import unroll, unrolled
 from hybridjit.formats.mxnet import symbol_json
 from hybridjit.ir.node import topological
-from hybridjit.types import type_of
 
 # Graphs that MXNet 1.9.1 made with sym.contrib, what it computed in both modes, and its gradients
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "control_flow.json").read_text())

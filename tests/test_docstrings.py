@@ -12,9 +12,8 @@ import hybridjit
 
 # What programs do not import: the compiler, and what stands behind the commands.
 INTERNAL = {
-    *("codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "__main__"),
-    *("compile_log", "forks", "opening", "quiet", "records", "runtime", "table", "tasks"),
-    "unwinding",
+    *("_core", "codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "runtime"),
+    "__main__",
 }
 # The translations of operators from and to ONNX, which its module calls.
 BEHIND = ("hybridjit.onnx.operators", "hybridjit.onnx.writers")

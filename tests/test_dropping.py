@@ -7,14 +7,14 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, nd
+from hybridjit._core.options import Options
+from hybridjit._core.types import type_of
 from hybridjit.compiler import compile_graph
 from hybridjit.gluon import nn
 from hybridjit.ir.node import Node, Output, variable
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.random.counter import bits_by_counter, limit_of
 from hybridjit.ops.random.dropping import dropout_mask
-from hybridjit.options import Options
-from hybridjit.types import type_of
 
 F32 = np.dtype(np.float32)
 MANY = 1 << 16

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, Arrays, assert_near, call, compiled, node, run_reference, var
-from hybridjit.config import override
+from hybridjit._core.config import override
+from hybridjit._core.types import DTYPE_NAMES
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Executable
-from hybridjit.types import DTYPE_NAMES
 
 TYPES = tuple(DTYPE_NAMES)
 

@@ -12,14 +12,14 @@ import pytest
 from compiling import assert_near
 from expansion_cases import EXPANSIONS
 from hybridjit import random, sym
+from hybridjit._core.types import UNKNOWN, type_of
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.building import ON_ARRAYS, ON_TYPES, as_results, parts_of
-from hybridjit.passes.expand import expand, title
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import UNKNOWN, type_of
+from hybridjit.passes.lower.expand import expand, title
 from samples import Sample, samples
 from test_passes import arrays_for, typed, values_of
 

@@ -16,7 +16,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
-from hybridjit.config import override
+from hybridjit._core.config import override
 from hybridjit.errors import MXNetError
 from hybridjit.formats.atomic import together, write_atomically
 from hybridjit.gluon import nn

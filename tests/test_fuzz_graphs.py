@@ -22,7 +22,7 @@ from hybridjit.ir.node import topological
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
 from hybridjit.ops.elementwise.unary import RELU
-from hybridjit.passes import differentiate
+from hybridjit.passes.training import differentiate
 from random_graphs import random_graph
 
 FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"

@@ -16,10 +16,12 @@ import pytest
 
 from compiling import call, plan_of, symbolic_types, var
 from guarded import networks
-from hybridjit.codegen.build.driver import emit_driver
-from hybridjit.codegen.build.module import emit_kernel, kernel_name
+from hybridjit._core.target import Target
+from hybridjit._core.types import type_of
 from hybridjit.codegen.call import Setting
 from hybridjit.codegen.choices import Choices
+from hybridjit.codegen.emit.driver import emit_driver
+from hybridjit.codegen.emit.module import emit_kernel, kernel_name
 from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
@@ -30,8 +32,6 @@ from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
-from hybridjit.target import Target
-from hybridjit.types import type_of
 from neighbours import LAYERS, Network, conv, conv_weight, dense, inside, layer, network
 from samples import samples
 

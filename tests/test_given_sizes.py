@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
-from hybridjit.codegen.build.generate import choose_calls
+from hybridjit.codegen.emit.generate import choose_calls
 from hybridjit.codegen.kinds.dense.choose import least_rows
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log
+from hybridjit.ir.mode import INFERENCE, Purpose
 from hybridjit.ir.node import Output
-from hybridjit.ir.purpose import INFERENCE, Purpose
 
 TRAINING = Purpose(training=True)
 Shapes = dict[str, tuple[int, ...]]

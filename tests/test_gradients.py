@@ -26,10 +26,10 @@ from gradient_cases import (
     SYMMETRIC,
 )
 from hybridjit import autograd, nd
+from hybridjit._core.types import UNKNOWN, TensorType, type_of
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.building import ON_ARRAYS
 from hybridjit.ops.gradient import NoGradientError, gradients
-from hybridjit.types import UNKNOWN, TensorType, type_of
 from samples import Sample, accepts, samples
 
 STEP = 1e-6

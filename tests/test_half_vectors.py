@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, compiled, plan_of, run_reference, var
+from hybridjit._core.target import PAIRS, Target
 from hybridjit.codegen.call import Setting
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.kinds import choose
@@ -21,7 +22,6 @@ from hybridjit.codegen.llvm.jit import find_target, portable_target
 from hybridjit.codegen.packing import AbreastPacking
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.runtime.executable import Executable
-from hybridjit.target import PAIRS, Target
 from neighbours import Network, conv, dense, in_bfloat16, inside, layer, network
 
 # 18 filters end in two, whatever the vector: of 4 to 16 lanes.

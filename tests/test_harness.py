@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
-from hybridjit.codegen.build import generate
-from hybridjit.codegen.build.link import link
+from hybridjit._core.config import override
 from hybridjit.codegen.call import Address
+from hybridjit.codegen.emit import generate
+from hybridjit.codegen.emit.link import link
 from hybridjit.codegen.kinds.parts import program
-from hybridjit.config import override
 from hybridjit.errors import InternalError
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
-from hybridjit.passes.verify_plan import verify_plan
+from hybridjit.passes.plan.verify_plan import verify_plan
 from hybridjit.runtime.executable import INSTANCES, Executable, Instance
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors

@@ -14,13 +14,13 @@ import pytest
 
 from hostile import SYMBOLS, TEXTS, mutated, mutated_bytes, mutated_graph, mutated_letters, spans
 from hybridjit import gluon, nd, sym
+from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.errors import ModelFormatError, MXNetError, ShapeError, UnknownOpError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops.attrs import attr_text
 from hybridjit.ops.registry import all_names, all_ops, lookup
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import FLOAT32, TensorType
 from params_written_by_mxnet import MAGIC, written
 from reading import FORMATS, MEMORY, Bounds, address_space
 

@@ -13,14 +13,14 @@ import pytest
 
 from compiling import plan_of, run_reference
 from hybridjit import gluon, nd, sym
+from hybridjit._core.config import override
+from hybridjit._core.types import type_of
 from hybridjit.cli import main
 from hybridjit.compiler import compile_graph, new_log
-from hybridjit.config import override
 from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.ir.node import Output
 from hybridjit.profiling import profile
-from hybridjit.types import type_of
 from params_written_by_mxnet import MAGIC
 
 ROOT = Path(__file__).parent.parent

@@ -19,9 +19,9 @@ import llvmlite.binding
 import pytest
 
 import hybridjit
-from hybridjit.codegen.build import generate
-from hybridjit.config import config
-from hybridjit.forks import Rank, held_at_fork
+from hybridjit._core.config import config
+from hybridjit._core.fork_locks import Rank, held_at_fork
+from hybridjit.codegen.emit import generate
 from interrupted_process import Process
 from interrupted_work import CASES, Call, Case
 from interrupting import Alarm, Breaker, alarm_of, breaker_of, evenly, interrupted

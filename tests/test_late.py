@@ -162,6 +162,6 @@ def test_eager_calls_load_no_pass(fresh):
         net = hybridjit.gluon.nn.Dense(3)
         net.initialize()
         net(hybridjit.nd.ones((2, 4)))
-        assert not {"hybridjit.compiler", "hybridjit.passes.fuse"} & sys.modules.keys()
+        assert not {"hybridjit.compiler", "hybridjit.passes.plan.fuse"} & sys.modules.keys()
     """
     fresh.run(program)

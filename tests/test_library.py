@@ -20,10 +20,10 @@ import pytest
 
 import hybridjit
 from hybridjit import gluon, nd, sym
+from hybridjit._core.config import override
 from hybridjit.cli import main
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.config import override
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.library import interface as kinds
 from hybridjit.library.header import header_text
@@ -130,8 +130,10 @@ class TestBits:
             loaded(x[:2])
 
     def test_of_a_batch_that_runs_sample_by_sample(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("hybridjit.passes.split_batch._CACHE_BYTES", 0)
-        monkeypatch.setattr("hybridjit.passes.split_batch._activation_bytes", lambda step: 1 << 30)
+        monkeypatch.setattr("hybridjit.passes.plan.split_batch._CACHE_BYTES", 0)
+        monkeypatch.setattr(
+            "hybridjit.passes.plan.split_batch._activation_bytes", lambda step: 1 << 30
+        )
         stem = library(tmp_path, shape="data=3,1,28,28")
         assert b"_calls" in Path(f"{stem}.o").read_bytes()
         x = pictures(3)

@@ -15,8 +15,8 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
+from hybridjit._core.config import override
 from hybridjit.cli import main
-from hybridjit.config import override
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.gluon import nn
 from hybridjit.library import interface as kinds

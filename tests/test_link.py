@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from compiling import Arrays, call, compiled, plan_of, var
-from hybridjit.codegen.build.generate import choose_calls
-from hybridjit.codegen.build.link import link
+from hybridjit.codegen.emit.generate import choose_calls
+from hybridjit.codegen.emit.link import link
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.compiler import new_log
-from hybridjit.ir.image import Base, Image
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan, contiguous_strides
-from hybridjit.ir.purpose import Purpose
+from hybridjit.ir.plan_image import Base, Image
 from hybridjit.runtime.executable import Executable, Instance
 
 LARGEST = 1 << 40  # below every address that a process has on the systems of today

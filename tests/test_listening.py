@@ -17,10 +17,10 @@ import pytest
 
 from compiling import compiled, var
 from guarded import KERNEL, at_places, by_index, of_type, products_of_any_size, strided
-from hybridjit.codegen.build import generate
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
-from hybridjit.config import override
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Instance
 from neighbours import LAYERS, LIVE, Network, inside, layer, live, network

@@ -10,12 +10,12 @@ import pytest
 import hybridjit as mx
 from compiling import assert_near, call, compiled, plan_of, run_reference, var
 from hybridjit import nd, sym
+from hybridjit._core.options import Options
+from hybridjit._core.types import type_of
 from hybridjit.compiler import compile_graph, new_log
 from hybridjit.gluon import HybridBlock, model_zoo, nn, rnn
-from hybridjit.ir.purpose import Purpose
-from hybridjit.options import Options
+from hybridjit.ir.mode import Purpose
 from hybridjit.runtime.executable import Executable
-from hybridjit.types import type_of
 
 
 def resnet() -> tuple[HybridBlock, nd.NDArray]:

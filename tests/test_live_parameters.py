@@ -21,14 +21,14 @@ from compiling import (
     run_reference,
     var,
 )
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.types import type_of
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import compile_graph, new_log
-from hybridjit.config import override
-from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.threads import threads
-from hybridjit.types import type_of
 from neighbours import LIVE, STORED, Network, conv, in_double, inside, live, network, of_stored
 
 HOST_TARGETS = [pytest.param("" if t == "native" else t, id=t) for t in AVAILABLE]

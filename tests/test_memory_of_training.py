@@ -16,13 +16,13 @@ import pytest
 import hybridjit as mx
 from compiling import call, var
 from hybridjit import autograd, gluon, nd
+from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.compiler import Trained, compile_training
 from hybridjit.gluon import nn
 from hybridjit.ir.graph import Use, from_symbol
-from hybridjit.passes.checkpoint import checkpoint
 from hybridjit.passes.infer import infer_node_types
+from hybridjit.passes.training.checkpoint import checkpoint
 from hybridjit.runtime import saved
-from hybridjit.types import FLOAT32, TensorType
 from test_fuzz_graphs import tool
 
 KINDS = ("saved_bytes", "gradient_bytes", "state_bytes")

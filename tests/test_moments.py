@@ -8,7 +8,7 @@ import pytest
 import hybridjit
 from compiling import AVAILABLE, node, run_compiled, var
 from hybridjit import autograd, nd
-from hybridjit.config import override
+from hybridjit._core.config import override
 from hybridjit.gluon import nn
 from hybridjit.ir.node import Output
 

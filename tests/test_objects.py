@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from hybridjit import gluon, nd
-from hybridjit.codegen.build import generate, objects
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import generate, objects
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.config import override
 from patience import PATIENCE
 from reading import address_space, hurry
 
@@ -315,7 +315,7 @@ def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
 
 
 KEY = """
-from hybridjit.codegen.build.objects import object_key
+from hybridjit.codegen.emit.objects import object_key
 from hybridjit.codegen.llvm.jit import find_target
 print(object_key("a spec", find_target("sse2")))
 """
@@ -324,8 +324,8 @@ print(object_key("a spec", find_target("sse2")))
 @pytest.mark.parametrize(
     "file, changes",
     [
-        ("target.py", True),
-        ("types.py", True),
+        ("_core/target.py", True),
+        ("_core/types.py", True),
         ("codegen/llvm/builder.py", True),
         ("ops/casting.py", True),
         ("gluon/loss.py", False),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.ir.graph import from_symbol
 from hybridjit.ir.interpret import interpret
@@ -15,7 +16,6 @@ from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.tensor import new_arrays
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import FLOAT32, TensorType
 from running import run
 
 BLOCK = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)

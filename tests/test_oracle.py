@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridjit._core.types import product
 from hybridjit.ops import lookup, run_ref
-from hybridjit.types import product
 from oracle import ORACLES
 from samples import samples
 from sampling import Sample

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
-from hybridjit.codegen.build.native_packing import NativePacking
-from hybridjit.codegen.build.packers import emit_packers
+from hybridjit._core.options import Options
+from hybridjit.codegen.emit.native_packing import NativePacking
+from hybridjit.codegen.emit.packers import emit_packers
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.llvm.jit import compile_object, find_target
 from hybridjit.codegen.packing import (
@@ -19,7 +20,6 @@ from hybridjit.codegen.packing import (
     StrassenPacking,
     WinogradPacking,
 )
-from hybridjit.options import Options
 from neighbours import conv, inside, network
 
 RNG = np.random.default_rng(0)

@@ -12,19 +12,19 @@ import pytest
 
 from compiling import call, var
 from hybridjit import gluon, sym
+from hybridjit._core.types import FLOAT32, TensorType, type_of
 from hybridjit.compiler import compile_training
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output
-from hybridjit.passes.cse import share_equal
-from hybridjit.passes.differentiate import Joint, differentiate
-from hybridjit.passes.enter_training import enter_training
-from hybridjit.passes.expand import expand
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.passes.lone_terms import sum_lone_terms
-from hybridjit.passes.partition import Parts, partition
-from hybridjit.passes.parts import take_parts
-from hybridjit.types import FLOAT32, TensorType, type_of
+from hybridjit.passes.lower.expand import expand
+from hybridjit.passes.rewrite.cse import share_equal
+from hybridjit.passes.rewrite.forward_slices import take_parts
+from hybridjit.passes.rewrite.one_hot_sum import sum_lone_terms
+from hybridjit.passes.training.differentiate import Joint, differentiate
+from hybridjit.passes.training.enter_training import enter_training
+from hybridjit.passes.training.partition import Parts, partition
 from recorded import CASES, FOLDER, block_of
 from test_recorded_gradients import NAMES, assert_near, heads_of
 

@@ -15,8 +15,10 @@ import pytest
 
 from compiling import Arrays, assert_near, call, run_compiled, run_reference, var
 from expansion_cases import CONV, IMAGE, NORM, Case, Shape, one
+from hybridjit._core.async_safety import uncollected
+from hybridjit._core.config import override
+from hybridjit._core.types import type_of
 from hybridjit.compiler import PIPELINE, compile_graph, new_log
-from hybridjit.config import override
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output
@@ -24,22 +26,17 @@ from hybridjit.ir.rewrite import Rule
 from hybridjit.ops.elementwise.binary import ADD
 from hybridjit.ops.nn.softmax import SOFTMAX
 from hybridjit.ops.tensor.joining import CONCAT
-from hybridjit.passes import (
-    fold_batchnorm,
-    half,
-    layout,
-    on_rows,
-    space_to_depth,
-    sums_of_parts,
-    tables,
-    views,
-)
-from hybridjit.passes.expand import expand
-from hybridjit.passes.fuse import fuse
-from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import type_of
-from hybridjit.unwinding import uncollected
+from hybridjit.passes.layouts import choose as layout
+from hybridjit.passes.layouts import space_to_depth
+from hybridjit.passes.lower import float16 as half
+from hybridjit.passes.lower.expand import expand
+from hybridjit.passes.plan.fuse import fuse
+from hybridjit.passes.rewrite import channel_group_sums as sums_of_parts
+from hybridjit.passes.rewrite import fold_batchnorm, views
+from hybridjit.passes.rewrite import hoist_pointwise as on_rows
+from hybridjit.passes.rewrite import precompute_embeddings as tables
+from hybridjit.passes.rewrite.hoist import hoist
 
 
 def arrays_for(shapes: dict[str, Shape], dtype: str = "float32") -> dict[str, np.ndarray]:

@@ -14,6 +14,8 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from fuzz_cases import difference
+from hybridjit._core.config import override
+from hybridjit._core.types import FLOAT32, UNKNOWN, TensorType, type_of
 from hybridjit.compiler import (
     CHOICES,
     PIPELINE,
@@ -24,19 +26,17 @@ from hybridjit.compiler import (
     new_log,
     run_pass,
 )
-from hybridjit.config import override
 from hybridjit.errors import InternalError, ShapeError
 from hybridjit.ir import verify as verifier
 from hybridjit.ir.graph import Graph, Use, Value, from_symbol, make
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
-from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import lookup
-from hybridjit.passes import verify_plan as plan_verifier
-from hybridjit.passes.fuse import fuse
-from hybridjit.passes.hoist import hoist
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import FLOAT32, UNKNOWN, TensorType, type_of
+from hybridjit.passes.plan import verify_plan as plan_verifier
+from hybridjit.passes.plan.fuse import fuse
+from hybridjit.passes.rewrite.hoist import hoist
 from random_graphs import random_graph
 from recorded import NETWORKS, arrays_of, as_list, block_of
 

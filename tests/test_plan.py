@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from compiling import call, plan_of, var
+from hybridjit._core.types import type_of
 from hybridjit.ir.graph import Graph, Use, Value
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Buffer, Plan, Step, View, contiguous_strides
-from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import run_ref
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.passes.offsets import assign_offsets
-from hybridjit.passes.plan_memory import reshaped_strides
-from hybridjit.types import type_of
+from hybridjit.passes.plan.offsets import assign_offsets
+from hybridjit.passes.plan.plan_memory import reshaped_strides
 from random_graphs import RandomGraph, random_graph
 from recorded import CASES, NETWORKS, arrays_of, block_of
 

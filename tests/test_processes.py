@@ -20,7 +20,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
-from hybridjit.codegen.build import compile_pool
+from hybridjit.codegen.emit import compile_pool
 from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
 from hybridjit.runtime import binding
 from hybridjit.runtime.threads import THREADS

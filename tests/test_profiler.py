@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import autograd, gluon, nd, profiler, sym, timeline
-from hybridjit.timeline import TIMELINE
+from hybridjit import autograd, gluon, nd, profiler, sym
+from hybridjit._core import timeline
+from hybridjit._core.timeline import TIMELINE
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from compiling import call, compiled, var
-from hybridjit.codegen.build import progress
-from hybridjit.config import override
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import progress
 
 SIZES = itertools.count(3)
 

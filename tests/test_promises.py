@@ -15,7 +15,7 @@ import pytest
 
 import hybridjit
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen.build import compile_pool, generate
+from hybridjit.codegen.emit import compile_pool, generate
 from hybridjit.errors import ShapeError
 from patience import PATIENCE
 

@@ -11,6 +11,7 @@ from types import FrameType
 import pytest
 
 from hybridjit import sym
+from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.compiler import (
     differentiate_graph,
     new_log,
@@ -18,9 +19,8 @@ from hybridjit.compiler import (
     plan_typed,
     typed_graph,
 )
-from hybridjit.ir.purpose import Purpose
-from hybridjit.passes.partition import partition
-from hybridjit.types import FLOAT32, TensorType
+from hybridjit.ir.mode import Purpose
+from hybridjit.passes.training.partition import partition
 
 TIMES = 8  # as large is the second graph
 MOST = 2 * TIMES  # as much may it take: the square would be 4 times that

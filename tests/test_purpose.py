@@ -12,18 +12,18 @@ import pytest
 
 import hybridjit
 from compiling import Arrays, assert_near, call, compiled, plan_of, run_reference, var
+from hybridjit._core.config import override
+from hybridjit._core.types import type_of
 from hybridjit.compiler import compile_graph, new_log
-from hybridjit.config import override
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
-from hybridjit.ir.purpose import Purpose
 from hybridjit.profiling import measure
 from hybridjit.runtime.arena import ALIGNMENT, aligned_pages
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.saved import SAVED
 from hybridjit.runtime.split_batch import SplitBatch
 from hybridjit.runtime.threads import threads
-from hybridjit.types import type_of
 from random_graphs import random_graph
 from test_plan import purpose_for, with_inputs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hybridjit
-from hybridjit.config import switch_table
+from hybridjit._core.config import switch_table
 from pages import ROOT, blocks, checkout, command_lines, run
 
 try:
@@ -75,6 +75,9 @@ def test_the_table_of_switches_is_the_one_of_the_code():
     assert switch_table() in run(sys.executable, "-m", "hybridjit", "switches").stdout
 
 
+TOPS = (PACKAGE, *(PACKAGE / name for name in ("codegen", "ops", "passes")), ROOT)
+
+
 def test_source_layout_names_existing_folders():
     """Every folder of the package is listed, and every listed name is a file or folder."""
     page = (DOCS / "internals" / "layout.md").read_text(encoding="utf-8")
@@ -84,7 +87,7 @@ def test_source_layout_names_existing_folders():
     folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
     assert folders <= words
     for word in words - {"src/hybridjit"}:
-        places = [top / word for top in (PACKAGE, PACKAGE / "codegen", PACKAGE / "ops", ROOT)]
+        places = [top / word for top in TOPS]
         assert any(place.exists() for place in places), word
 
 

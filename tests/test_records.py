@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hybridjit import records
+from hybridjit._core import frozen as records
 
 
 def classes(dataclass) -> SimpleNamespace:

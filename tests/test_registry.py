@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from hybridjit._core.types import UNKNOWN, TensorType, merge, type_of
 from hybridjit.errors import MXNetError
 from hybridjit.ir.kinds import KIND_NAMED
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import OpDef, all_ops, lookup, run_ref
 from hybridjit.ops.attrs import attr_text
 from hybridjit.passes.infer import infer_node_types
-from hybridjit.types import UNKNOWN, TensorType, merge, type_of
 from samples import Sample, accepts, error_samples, samples
 
 CASES = [pytest.param(op, s, id=f"{op.name}-{s.name}") for op in all_ops() for s in samples(op)]

@@ -20,8 +20,8 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
-from hybridjit.codegen.build import compile_pool, generate
-from hybridjit.config import override
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import compile_pool, generate
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import hybrid, nn, training
 from hybridjit.runtime import cache

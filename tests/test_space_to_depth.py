@@ -7,11 +7,11 @@ import pytest
 
 from compiling import call, var
 from hybridjit import autograd, nd
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.types import type_of
 from hybridjit.compiler import compile_graph, new_log
-from hybridjit.config import override
 from hybridjit.gluon import nn
-from hybridjit.options import Options
-from hybridjit.types import type_of
 
 
 def layer_of(window, stride, pad, channels=3, filters=32):

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import hybridjit
-from hybridjit import gluon, image, model, nd, opening, sym
+from hybridjit import gluon, image, model, nd, sym
+from hybridjit._core import safe_open as opening
 from hybridjit.cli import main
 from hybridjit.errors import MXNetError
 from hybridjit.formats.mxnet import params

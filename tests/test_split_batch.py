@@ -7,10 +7,10 @@ import pytest
 
 from compiling import call, compiled, plan_of, var
 from hybridjit import gluon, nd
-from hybridjit.config import override
+from hybridjit._core.config import override
 from hybridjit.ir.node import Output
-from hybridjit.passes import split_batch
-from hybridjit.passes.split_batch import batch_of, should_split_batch
+from hybridjit.passes.plan import split_batch
+from hybridjit.passes.plan.split_batch import batch_of, should_split_batch
 from hybridjit.runtime.split_batch import SplitBatch
 from neighbours import LAYERS, TAILS, Network, network
 

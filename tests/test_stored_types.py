@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, run_reference, var
-from hybridjit.config import override
+from hybridjit._core.config import override
+from hybridjit._core.target import SINGLE, TYPES_OF, ElementTypes
 from hybridjit.ir import kinds
-from hybridjit.target import SINGLE, TYPES_OF, ElementTypes
 
 HALF = np.dtype("float16")
 

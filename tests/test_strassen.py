@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, run_reference, var
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
-from hybridjit.config import override
-from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, dense_across, inside, live, network
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hybridjit._core.config import MAX_THREADS, PREFIX, TARGETS, Config, config, override
 from hybridjit.cli import main
 from hybridjit.codegen.llvm import jit
 from hybridjit.compiler import new_log
-from hybridjit.config import MAX_THREADS, PREFIX, TARGETS, Config, config, override
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
 from patience import PATIENCE

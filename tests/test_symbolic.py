@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from hybridjit.symbolic import (
+from hybridjit._core.symbolic import (
     INFINITE,
     NewGuard,
     Scope,

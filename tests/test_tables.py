@@ -7,7 +7,7 @@ import pytest
 
 from compiling import call, compiled, run_reference, var
 from hybridjit import nd
-from hybridjit.config import override
+from hybridjit._core.config import override
 from hybridjit.gluon import nn, rnn
 
 RNG = np.random.default_rng(61)

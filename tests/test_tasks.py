@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import gluon, nd, tasks
-from hybridjit.tasks import Task, begin, undisturbed
+from hybridjit import gluon, nd
+from hybridjit._core import background as tasks
+from hybridjit._core.background import Task, begin, undisturbed
 from patience import PATIENCE
 
 

@@ -63,10 +63,10 @@ PASS = '''"""Twice: x + x is twice x."""
 
 from __future__ import annotations
 
-from ..ir.building import building
-from ..ir.graph import Graph, Value
-from ..ir.rewrite import Match, Replacement, rewrite, rule
-from ..ops.algebra import scaled
+from ...ir.building import building
+from ...ir.graph import Graph, Value
+from ...ir.rewrite import Match, Replacement, rewrite, rule
+from ...ops.algebra import scaled
 
 
 def double(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -139,7 +139,7 @@ TOYS: dict[str, Toy] = {
     "a function of one element": ONE_ELEMENT,
     "another operator": OPERATORS,
     "a pass": {
-        "passes/twice.py": ("", PASS),
+        "passes/rewrite/twice.py": ("", PASS),
         "compiler.py": (
             '    Pass("cse", share_equal',
             '    Pass("twice", double, "sums of equals are products", "canonical"),\n',
@@ -148,7 +148,7 @@ TOYS: dict[str, Toy] = {
         "tests/golden/twice/apart.txt": ("", APART),
     },
     "a switch": {
-        "config.py": ('    Switch("CACHE_DIR"', SWITCH),
+        "_core/config.py": ('    Switch("CACHE_DIR"', SWITCH),
     },
     "a command": {
         "cli/__init__.py": ('    "doctor":', '    "count": "how many operators there are",\n'),
@@ -160,8 +160,8 @@ TOYS: dict[str, Toy] = {
     },
 }
 IMPORTS = {
-    "compiler.py": ("from .passes.views", "from .passes.twice import double\n"),
-    "config.py": ("    cache_dir: str", "    quiet: bool\n"),
+    "compiler.py": ("from .passes.rewrite.views", "from .passes.rewrite.twice import double\n"),
+    "_core/config.py": ("    cache_dir: str", "    quiet: bool\n"),
     "optimizer/optimizer.py": ("from .large_batch", "from .descent import Halfway\n"),
 }
 
@@ -214,7 +214,7 @@ GOLDEN = [f for f in TOYS["a pass"] if f.startswith("tests/golden/")]
 TOUCHED = {
     **TOYS,
     "a kind of kernel": [*test_toy_kernel.FILES, *GOLDEN],
-    "a rewrite": ["passes/twice.py", *GOLDEN],
+    "a rewrite": ["passes/rewrite/twice.py", *GOLDEN],
 }
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from gradient_cases import CONSTANTS
 from hybridjit import autograd, nd
+from hybridjit._core.types import TensorType
 from hybridjit.nd import traced_rule
 from hybridjit.nd.ndarray import ON_NDARRAYS, _owned
 from hybridjit.nd.traced_rule import RuleUse, kind_of, trace_for
 from hybridjit.ops import OpDef, lookup, run_ref
 from hybridjit.ops.gradient import gradients
-from hybridjit.types import TensorType
 from samples import Sample, samples
 from test_gradients import COMPARED, is_float
 

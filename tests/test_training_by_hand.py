@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import executor_manager, nd, picture, sym
+from hybridjit import executor_manager, nd, sym
+from hybridjit._core import image_codecs as picture
 from hybridjit.io import DataBatch, DataDesc
 from hybridjit.mod import base_module, executor_group, module
 from hybridjit.mod.executor_group import DataParallelExecutorGroup

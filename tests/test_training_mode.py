@@ -8,9 +8,9 @@ import pytest
 import hybridjit as mx
 from compiling import AVAILABLE, assert_near, call, compiled, plan_of, run_compiled, var
 from hybridjit import autograd, gluon, nd, sym
-from hybridjit.config import override
+from hybridjit._core.config import override
+from hybridjit.ir.mode import Purpose
 from hybridjit.ir.plan import Plan
-from hybridjit.ir.purpose import Purpose
 from hybridjit.ops import lookup
 from hybridjit.runtime.threads import threads
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from hybridjit import sym
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.types import type_of
 from hybridjit.cli import main
 from hybridjit.codegen.tuned import FORMAT, Choice, Tuned, key_of, read_tuned, write_tuned
 from hybridjit.compiler import compile_graph, find_target, new_log, plan_graph
-from hybridjit.config import override
 from hybridjit.errors import ModelFormatError, MXNetError
-from hybridjit.options import Options
 from hybridjit.profiling.tuning import Tried, tune, tuned_of
-from hybridjit.types import type_of
 from test_cli import SHAPE, SYMBOL
 
 

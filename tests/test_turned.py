@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, var
+from hybridjit._core.config import override
 from hybridjit.codegen.kinds.turned import TurnedSpec
-from hybridjit.config import override
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Executable
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from compiling import compiled, plan_of, var
+from hybridjit._core.target import Target
 from hybridjit.codegen.call import Call, Setting
 from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.parts.arguments import Arguments
@@ -18,7 +19,6 @@ from hybridjit.codegen.llvm.builder import LoopBuilder, Part
 from hybridjit.codegen.llvm.indices import Index
 from hybridjit.codegen.llvm.types import I64, PTR, Value
 from hybridjit.runtime.threads import threads
-from hybridjit.target import Target
 from neighbours import Network, conv, dense, dense_across, inside, layer, network
 from test_generated_code import TARGETS
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import autograd, frames, gluon, nd
-from hybridjit.config import override
+from hybridjit import autograd, gluon, nd
+from hybridjit._core import frames
+from hybridjit._core.config import override
 from hybridjit.gluon import nn
 from patience import PATIENCE
 

@@ -10,7 +10,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import gluon, nd
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.emit import generate
 from hybridjit.gluon import nn, rnn
 
 

@@ -13,19 +13,19 @@ import pytest
 import hybridjit
 import hybridjit.compiler
 from hybridjit import gluon, nd
+from hybridjit._core.config import config, override
 from hybridjit.cli import main
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds.parts import program
 from hybridjit.codegen.packing import WinogradPacking
 from hybridjit.compiler import CHOICES, PIPELINE
-from hybridjit.config import config, override
 from hybridjit.gluon import nn
 from hybridjit.ir.graph import Graph, Use, make
 from hybridjit.ir.plan import Plan
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
 from hybridjit.ops.elementwise.unary import RELU
-from hybridjit.passes.plan_memory import plan_memory
+from hybridjit.passes.plan.plan_memory import plan_memory
 from hybridjit.verification import Gap, gap_between
 from recorded import NETWORKS, arrays_of, block_of
 

@@ -11,17 +11,17 @@ import pytest
 import hybridjit as mx
 import hybridjit.compiler
 from hybridjit import autograd, gluon, nd
+from hybridjit._core.config import config, override
 from hybridjit.cli import main
-from hybridjit.codegen.build import generate
+from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds.parts import program
 from hybridjit.compiler import PIPELINE
-from hybridjit.config import config, override
 from hybridjit.errors import InternalError
 from hybridjit.gluon import nn, rnn
 from hybridjit.ir.graph import Use, make
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
-from hybridjit.passes import differentiate
+from hybridjit.passes.training import differentiate
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 IMAGES = np.random.default_rng(4).normal(0, 1, (4, 3, 9, 9)).astype(np.float32)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from hybridjit import gluon, nd, sym
+from hybridjit._core.config import override
 from hybridjit.cli import main
 from hybridjit.compiler import compile_graph, compile_training
-from hybridjit.config import override
 from hybridjit.errors import ModelFormatError
 from hybridjit.gluon import nn
 from hybridjit.ir.print import plan_text

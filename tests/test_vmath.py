@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, call, compiled, var
+from hybridjit._core.config import override
 from hybridjit.codegen.math.double import DoubleMath
 from hybridjit.codegen.math.single import VectorMath
-from hybridjit.config import override
 from hybridjit.ops import lookup, run_ref, special
 
 Exact = Callable[[np.ndarray], np.ndarray]

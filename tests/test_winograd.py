@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from compiling import AVAILABLE, compiled, run_reference
+from hybridjit._core.config import override
+from hybridjit._core.options import Options
+from hybridjit._core.target import Target
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose_winograd import winograd_sizes
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
 from hybridjit.codegen.llvm.jit import find_target
-from hybridjit.config import override
-from hybridjit.options import Options
 from hybridjit.runtime.executable import Executable
-from hybridjit.target import Target
 from neighbours import Network, conv, deconv, inside, network
 from test_claims import Calls
 

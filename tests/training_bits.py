@@ -14,11 +14,11 @@ import numpy as np
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
+from hybridjit._core.types import type_of
 from hybridjit.compiler import compile_training
 from hybridjit.gluon import nn, rnn
 from hybridjit.nd import NDArray
 from hybridjit.runtime.threads import threads
-from hybridjit.types import type_of
 
 
 class Net(NamedTuple):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hybridjit.config import override
+from hybridjit._core.config import override
 from reading import address_space
 
 Verdict = Callable[[int], tuple[str, bool]]

@@ -29,17 +29,17 @@ from typing import Any
 import numpy as np
 
 from hybridjit import gluon, load, nd, sym
+from hybridjit._core.options import Options
+from hybridjit._core.text_table import milliseconds, table
 from hybridjit.cli.arguments import counts
 from hybridjit.cli.model import Model, parameters, read_model, stand_in, variable_types
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.peak import measure_flops
 from hybridjit.compiler import compile_graph, new_log
 from hybridjit.ir.roles import sort_variables
-from hybridjit.options import Options
 from hybridjit.profiling import Report, algorithm, measure, profile
 from hybridjit.runtime.profiling import bytes_moved
 from hybridjit.runtime.threads import threads
-from hybridjit.table import milliseconds, table
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 SECTIONS = ("kernels", "calls", "digits")

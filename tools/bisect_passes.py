@@ -18,8 +18,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from fuzz_cases import read  # noqa: E402
 from fuzz_graphs import verdict  # noqa: E402
+from hybridjit._core.config import override  # noqa: E402
 from hybridjit.compiler import CHOICES  # noqa: E402
-from hybridjit.config import override  # noqa: E402
 from hybridjit.verification import THREADS, find_culprits  # noqa: E402
 from random_graphs import RandomGraph  # noqa: E402
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from hybridjit import cli
+from hybridjit._core.config import MAX_THREADS, switch_table
 from hybridjit.compiler import JOINT, PIPELINE, Pass
-from hybridjit.config import MAX_THREADS, switch_table
 from hybridjit.control.body import MOST_STEPS
 from hybridjit.formats.mxnet import params, symbol_nodes, symbol_reader, symbol_upgrade
 from hybridjit.formats.onnx import messages

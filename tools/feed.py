@@ -23,9 +23,9 @@ import numpy as np
 
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
+from hybridjit._core.image_codecs import encoded
 from hybridjit.gluon.data.vision import ImageFolderDataset, transforms
 from hybridjit.gluon.model_zoo import vision
-from hybridjit.picture import encoded
 
 _CLASSES = 10
 _MEAN, _DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
 from fuzz_gradients import gradient_difference  # noqa: E402
-from hybridjit.codegen.build import compile_pool  # noqa: E402
+from hybridjit._core.config import override  # noqa: E402
+from hybridjit.codegen.emit import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
-from hybridjit.config import override  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
 
 REPORT = 200

@@ -26,9 +26,9 @@ import numpy as np
 
 import hybridjit
 from hybridjit import nd
+from hybridjit._core.text_table import table
 from hybridjit.cli import main as command
 from hybridjit.errors import MXNetError
-from hybridjit.table import table
 
 PROGRAM = """
 #include <dlfcn.h>

@@ -35,7 +35,6 @@ from pathlib import Path
 import numpy as np
 from hybridjit import compiler
 from hybridjit.compiler import compile_graph
-from hybridjit.types import TensorType
 
 class Done(Exception):
     pass
@@ -48,8 +47,9 @@ def first(*places):
             pass
     raise SystemExit(f"none of {places} is there")
 
-generator, shown = first(("codegen.generate", "optimised_text"),
+generator, shown = first(("codegen.emit.generate", "optimised_text"),
                          ("codegen.build.generate", "optimised_text"))
+TensorType = first(("_core.types", ""), ("types", ""))[0].TensorType
 setattr(generator, shown, lambda text, target, with_passes: text)
 symbol_json, _ = first(("formats.mxnet.symbol_json", ""), ("io.symbol_json", ""))
 new_log = getattr(compiler, "new_log", None) or compiler.Journal

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hybridjit._core.config import SWITCHES
+from hybridjit._core.text_table import indented, table
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.compiler import PIPELINE
-from hybridjit.config import SWITCHES
 from hybridjit.ops import all_names, all_ops
-from hybridjit.table import indented, table
 
 ROOT = Path(__file__).parent.parent
 FUNCTION_AIM, FUNCTION_CEILING = 35, 70

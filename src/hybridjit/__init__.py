@@ -23,17 +23,17 @@ from . import (
     sym,
     util,
 )
+from ._core.config import config as _config
+from ._core.config import override
+from ._core.lazy import modules as _modules
+from ._core.lazy import names_of as _names_of
+from ._core.lazy import same_module as _same_module
 from .attribute import AttrScope
 from .cached_op import CachedOp
 from .compat import install_as_mxnet
 from .compat.complete import complete_package as _complete_package
-from .config import config as _config
-from .config import override
 from .context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .errors import MXNetError
-from .late import modules as _modules
-from .late import names_of as _names_of
-from .late import same_module as _same_module
 from .loading import load
 from .nd import NDArray
 from .runtime.compile_stats import compile_stats

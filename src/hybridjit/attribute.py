@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import ClassVar
 
-from .unwinding import outside
+from ._core.async_safety import outside
 
 
 class _Stack(threading.local):

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .context import Context
-from .errors import MXNetError
-from .ir.node import Node, Output, variable
-from .nd import NDArray, zeros
-from .nd.tape import REQUESTS, Entry, Leaf, Some, Step, behind, place_of, variable_number
-from .nd.tape import record as put_on_tape
-from .nd.taped import run_backward, run_gradients
-from .ops.attrs import attr_text
-from .recording import (
+from ._core.async_safety import restoring
+from ._core.recording import (
     FLAGS,
     is_recording,
     is_training,
@@ -28,9 +21,16 @@ from .recording import (
     set_training,
     train_mode,
 )
+from ._core.types import DType
+from .context import Context
+from .errors import MXNetError
+from .ir.node import Node, Output, variable
+from .nd import NDArray, zeros
+from .nd.tape import REQUESTS, Entry, Leaf, Some, Step, behind, place_of, variable_number
+from .nd.tape import record as put_on_tape
+from .nd.taped import run_backward, run_gradients
+from .ops.attrs import attr_text
 from .sym import Symbol
-from .types import DType
-from .unwinding import restoring
 
 __all__ = [
     "Function",

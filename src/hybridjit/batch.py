@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .config import config
+from ._core.config import config
+from ._core.types import Shape
 from .errors import MXNetError
 from .gluon.symbol_block import SymbolBlock
 from .loading import load
 from .nd import NDArray, array
 from .onnx.load import load as load_onnx
 from .runtime.threads import set_num_threads
-from .types import Shape
 
 Frame: TypeAlias = Any  # of pandas, which is not loaded for its types
 Column: TypeAlias = Any  # an array, or a list of records

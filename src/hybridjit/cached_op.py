@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._core.lazy import Late
 from .errors import MXNetError
 from .ir.roles import sort_variables
-from .late import Late
 from .nd import NDArray
 from .sym import Symbol
 

@@ -10,48 +10,51 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .compile_log import CompileLog, Sink, warn_of_unknown
-from .config import PREFIX, config
+from ._core.async_safety import holding, uncollected
+from ._core.compile_log import CompileLog, Sink, warn_of_unknown
+from ._core.config import PREFIX, config
+from ._core.fork_locks import Rank, held_at_fork
+from ._core.frozen import dataclass
+from ._core.lazy import Late
+from ._core.options import Options
+from ._core.symbolic import Scope
+from ._core.types import TensorType
 from .control import unrolled
 from .errors import DTypeError, ShapeError, did_you_mean
-from .forks import Rank, held_at_fork
 from .ir.graph import Graph, from_symbol
+from .ir.mode import INFERENCE, Purpose
 from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
-from .ir.purpose import INFERENCE, Purpose
 from .ir.signature import without_sizes
 from .ir.sized import at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
-from .late import Late
-from .options import Options
-from .passes.cse import share_equal
-from .passes.differentiate import Joint, differentiate
-from .passes.enter_training import as_differentiated, as_purposed
-from .passes.expand import expand
-from .passes.fold_batchnorm import fold_batchnorm
-from .passes.fuse import fuse
-from .passes.half import widen_half
-from .passes.hoist import hoist
 from .passes.infer import infer_node_types, require_known
-from .passes.layout import choose_layouts, move_columns
-from .passes.lone_terms import sum_lone_terms
-from .passes.merge_dense import merge_dense
-from .passes.narrow import narrow, narrow_trained
-from .passes.on_rows import move_to_rows
-from .passes.partition import Parts, partition
-from .passes.parts import take_parts
-from .passes.plan_memory import plan_memory
-from .passes.sample_rows import note_sample_rows
-from .passes.space_to_depth import space_to_depth
-from .passes.split_batch import batch_of, is_sample_of, should_split_batch
-from .passes.strides import move_strides
-from .passes.sums_of_parts import add_parts
-from .passes.tables import make_tables
-from .passes.verify_plan import verify_plan
-from .passes.views import merge_views
-from .records import dataclass
+from .passes.layouts.choose import choose_layouts, move_columns
+from .passes.layouts.space_to_depth import space_to_depth
+from .passes.layouts.strides import move_strides
+from .passes.lower.bfloat16 import narrow, narrow_trained
+from .passes.lower.expand import expand
+from .passes.lower.float16 import widen_half
+from .passes.plan.batch_axis import note_sample_rows
+from .passes.plan.fuse import fuse
+from .passes.plan.plan_memory import plan_memory
+from .passes.plan.split_batch import batch_of, is_sample_of, should_split_batch
+from .passes.plan.verify_plan import verify_plan
+from .passes.rewrite.channel_group_sums import add_parts
+from .passes.rewrite.cse import share_equal
+from .passes.rewrite.fold_batchnorm import fold_batchnorm
+from .passes.rewrite.forward_slices import take_parts
+from .passes.rewrite.hoist import hoist
+from .passes.rewrite.hoist_pointwise import move_to_rows
+from .passes.rewrite.merge_dense import merge_dense
+from .passes.rewrite.one_hot_sum import sum_lone_terms
+from .passes.rewrite.precompute_embeddings import make_tables
+from .passes.rewrite.views import merge_views
+from .passes.training.differentiate import Joint, differentiate
+from .passes.training.enter_training import as_differentiated, as_purposed
+from .passes.training.partition import Parts, partition
 from .runtime.compile_stats import counted
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
@@ -59,16 +62,13 @@ from .runtime.routine import Routine
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .runtime.variant import Signature, Variant
-from .symbolic import Scope
 from .trained import Trained, TrainedVariant
-from .types import TensorType
-from .unwinding import holding, uncollected
 
 if TYPE_CHECKING:
-    from . import room
-    from .target import Target
+    from ._core import limits
+    from ._core.target import Target
 else:
-    room = Late(".room", __package__)  # for the first compilation
+    limits = Late("._core.limits", __package__)  # for the first compilation
 
 
 @dataclass(frozen=True)
@@ -540,8 +540,8 @@ def generate_all(
 
     ``is_large`` tells before the first is made that there will be many kernels.
     """
-    with room.loading_compiler():
-        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+    with limits.loading_compiler():
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             generate_codes,
         )
 
@@ -551,7 +551,7 @@ def generate_all(
 
 def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:
     """:func:`generate` for a plan with symbolic sizes: its templates."""
-    from .codegen.build.generate import Templates  # noqa: PLC0415 (see tests/test_layers.py)
+    from .codegen.emit.generate import Templates  # noqa: PLC0415 (see tests/test_layers.py)
 
     return Templates(plan, log, scope, options.winograd, THREADS.count)
 
@@ -567,8 +567,8 @@ class UpdateCode:
 @holding(_LOCK)
 def compile_update(rule: UpdateRule) -> UpdateCode:
     """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
-    with room.loading_compiler():
-        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+    with limits.loading_compiler():
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             load_kernel,
         )
         from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
@@ -581,8 +581,8 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 @holding(_LOCK)
 def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
     """A routine that references call, for arrays of any size: see ``codegen/routines``."""
-    with room.loading_compiler():
-        from .codegen.build.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+    with limits.loading_compiler():
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             load_kernel,
         )
         from .codegen.routines import routine_spec  # noqa: PLC0415 (see tests/test_layers.py)
@@ -594,13 +594,13 @@ def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
 
 def prepare() -> None:
     """Import what the first compilation would import: for who has time for that already."""
-    with room.loading_compiler():
-        from .codegen.build import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
+    with limits.loading_compiler():
+        from .codegen.emit import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
-    with room.loading_compiler():
+    with limits.loading_compiler():
         from .codegen.llvm.jit import (  # noqa: PLC0415 (see tests/test_layers.py)
             find_target as find,
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from typing import NoReturn
 
+from ._core.async_safety import outside
 from .errors import MXNetError
-from .unwinding import outside
 
 _TYPE_IDS = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 _TYPE_NAMES = {number: name for name, number in _TYPE_IDS.items()}

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
-from .late import Late
+from ._core.lazy import Late
 
 if TYPE_CHECKING:
     import difflib

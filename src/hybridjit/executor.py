@@ -17,6 +17,10 @@ from typing import Any
 import numpy as np
 
 from . import autograd
+from ._core.async_safety import restoring
+from ._core.lazy import arrived
+from ._core.shapes import partial_shape
+from ._core.types import DType, TensorType
 from .context import Context, current_context
 from .errors import MXNetError
 from .gluon.fixed_gamma import put_ones
@@ -25,20 +29,16 @@ from .gluon.parameter import Parameter
 from .gluon.training import Heads, head_gradients, require_gradients
 from .ir.node import Node, Output, topological
 from .ir.roles import sort_variables
-from .late import arrived
 from .nd import NDArray, array, empty, zeros
 from .nd.interpreter import Monitor, interpret_nodes
+from .nd.sparse_dispatch import makes_sparse, sparse_arrays
 from .nd.storage import together_written
-from .nd.stypes import makes_sparse, sparse_arrays
 from .nd.tape import REQUESTS
 from .nd.taped import alias, untouched_zeros
 from .passes.infer import NodeTypes, infer_node_types
 from .runtime.holders import GRADIENTS
-from .shapes import partial_shape
 from .sym import Symbol
 from .sym.creation import declared_stypes
-from .types import DType, TensorType
-from .unwinding import restoring
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]

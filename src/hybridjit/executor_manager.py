@@ -4,7 +4,7 @@
 """
 
 from . import mod as mod
-from .late import arrived as _arrived
+from ._core.lazy import arrived as _arrived
 
 __all__: list[str] = []
 

@@ -1,6 +1,6 @@
 """``mx.img``: the short name of ``mx.image``, one and the same module."""
 
 from . import image
-from .late import same_module
+from ._core.lazy import same_module
 
 same_module(__name__, image)

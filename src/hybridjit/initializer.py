@@ -16,7 +16,7 @@ import numpy as np
 
 from . import nd, registry
 from . import random as _random
-from .late import Late
+from ._core.lazy import Late
 from .nd import NDArray
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """``mx.kv``: the short name of ``mx.kvstore``, one and the same module."""
 
 from . import kvstore
-from .late import same_module
+from ._core.lazy import same_module
 
 same_module(__name__, kvstore)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import sym
+from ._core.background import Task, begin
+from ._core.lazy import Late
 from .context import Context
 from .errors import ModelFormatError, MXNetError
 from .formats.mxnet import params as params_file
@@ -20,10 +22,8 @@ from .gluon.parameter.single import Fresh
 from .gluon.symbol_block import SymbolBlock
 from .ir.node import Output
 from .ir.roles import Roles, sort_variables, without_labels
-from .late import Late
 from .runtime.threads import THREADS
 from .sym import Symbol
-from .tasks import Task, begin
 
 if TYPE_CHECKING:
     from . import compiler

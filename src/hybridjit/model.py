@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ._core.lazy import arrived as _arrived
 from .callback import BatchEndParam, Callbacks
 from .context import Context, cpu
 from .initializer import Initializer, Uniform
 from .io import DataIter, NDArrayIter
 from .io.checkpoint import load_checkpoint, load_params, save_checkpoint
-from .late import arrived as _arrived
 from .metric.base import Described
 from .mod import Module
 from .mod.base_module import Logger

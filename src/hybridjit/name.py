@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 
-from .unwinding import outside
+from ._core.async_safety import outside
 
 
 class _Stack(threading.local):

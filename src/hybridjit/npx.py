@@ -7,8 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ._core.lazy import arrived
 from .context import cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
-from .late import arrived
 from .nd.creation import waitall
 from .np.files import load, save
 from .np.front import EXTENSIONS, FRONT

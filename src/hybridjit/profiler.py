@@ -16,11 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import timeline
+from ._core import timeline
+from ._core.timeline import TIMELINE, Sum, now
 from .errors import MXNetError
 from .formats.atomic import write_atomically
 from .runtime.memory import memory_stats
-from .timeline import TIMELINE, Sum, now
 
 _SETTINGS: dict[str, Any] = {
     "profile_all": False,

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._core.image_codecs import decoded, encoded
+from ._core.safe_open import open_file
 from .errors import MXNetError
 from .formats.atomic import system_errors
-from .opening import open_file
-from .picture import decoded, encoded
 
 __all__ = [
     "IRHeader",

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ._core.frozen import dataclass
+from ._core.symbolic import Scope
 from .ir.graph import Use
 from .ir.sized import Values, sized_uses
-from .passes.differentiate import Joint
-from .passes.partition import Parts
-from .records import dataclass
+from .passes.training.differentiate import Joint
+from .passes.training.partition import Parts
 from .runtime.binding import PackedStore
 from .runtime.executable import Executable
 from .runtime.variant import Signature, Templates, Variant
-from .symbolic import Scope
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
+from ._core.shapes import is_np_array, is_np_shape, set_np_array, set_np_shape
 from .errors import MXNetError
-from .shapes import is_np_array, is_np_shape, set_np_array, set_np_shape
 
 __all__ = [
     "get_cuda_compute_capability",

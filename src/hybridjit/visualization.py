@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ._core.frozen import dataclass
+from ._core.types import DType, TensorType
 from .ir.node import Node, Output, topological
 from .ir.roles import sort_variables
 from .passes.infer import NodeTypes, infer_node_types
-from .records import dataclass
 from .sym import Symbol
-from .types import DType, TensorType
 
 __all__ = ["plot_network", "print_summary"]
 

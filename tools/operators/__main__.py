@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hybridjit._core.text_table import milliseconds, table
 from hybridjit.ops import OpDef, all_ops
-from hybridjit.table import milliseconds, table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from mxnet_side.sides import Server

@@ -20,16 +20,16 @@ import numpy as np
 from memory import Operands, operands_of
 from model import Terms, Work, terms
 
+from hybridjit._core.options import Options
+from hybridjit._core.text_table import table
 from hybridjit.cli.model import parameters, read_model, variable_types
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.peak import measure_flops
 from hybridjit.compiler import compile_graph
-from hybridjit.options import Options
 from hybridjit.profiling import part_name
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.profiling import Part, Profiler
 from hybridjit.runtime.threads import threads
-from hybridjit.table import table
 
 NEAR = 0.15
 

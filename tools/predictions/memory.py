@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hybridjit._core.target import Target
+from hybridjit._core.types import product
 from hybridjit.codegen.families import family_of
-from hybridjit.ir.image import Packed
 from hybridjit.ir.plan import View
+from hybridjit.ir.plan_image import Packed
 from hybridjit.runtime.executable import Executable
-from hybridjit.target import Target
-from hybridjit.types import product
 
 _PAGE = 1024  # bytes of a buffer whose last use is noted together
 _PARTS = (0.125, 0.375, 0.625, 0.875)  # the pages of a view, by how long ago they were used

@@ -14,6 +14,8 @@ from typing import Any
 from kernels import direct_cycles, taps_inside, tile_cycles, winograd_cycles
 from memory import Levels, Operands
 
+from hybridjit._core.target import Target
+from hybridjit._core.types import product
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.kinds.parts.cost import is_long
 from hybridjit.codegen.kinds.parts.window import tiles_of_row
@@ -21,8 +23,6 @@ from hybridjit.codegen.spec import Program
 from hybridjit.ir.plan import Step
 from hybridjit.profiling import flops
 from hybridjit.runtime.profiling import Part
-from hybridjit.target import Target
-from hybridjit.types import product
 
 # Of each kind of kernel without a count of its own: the share of the peak that its loops reach.
 SHARES = {"recurrent": 0.83, "matmul": 0.94, "softmax": 0.52}

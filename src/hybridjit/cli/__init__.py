@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
+from .._core.limits import explained_shortage
 from ..errors import MXNetError, OutOfMemoryError
-from ..room import explained_shortage
 from .arguments import UsageError, model_files
 
 COMMANDS = {

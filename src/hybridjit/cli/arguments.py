@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from .._core.config import config, home_expanded, override, shown_value
+from .._core.target import Target
+from .._core.types import DTYPE_NAMES
 from ..compiler import find_target
-from ..config import config, home_expanded, override, shown_value
-from ..ir.purpose import PRECISIONS
-from ..target import Target
-from ..types import DTYPE_NAMES
+from ..ir.mode import PRECISIONS
 
 Item = TypeVar("Item")
 

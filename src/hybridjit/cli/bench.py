@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from .._core.config import override
+from .._core.options import Options
+from .._core.text_table import milliseconds, table
 from ..compiler import compile_graph
-from ..config import override
-from ..options import Options
 from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
-from ..table import milliseconds, table
 from .arguments import (
     UsageError,
     add_model,

@@ -11,10 +11,10 @@ import argparse
 import time
 import warnings
 
+from .._core.config import config, override
+from .._core.options import Options
 from ..compiler import compile_graph, new_log
-from ..config import config, override
 from ..errors import MXNetError
-from ..options import Options
 from .arguments import (
     BATCH,
     UsageError,

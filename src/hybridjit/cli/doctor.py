@@ -12,11 +12,11 @@ import platform
 from importlib import import_module, metadata
 from pathlib import Path
 
-from ..config import PREFIX, SWITCHES, config
+from .._core.config import PREFIX, SWITCHES, config
+from .._core.limits import loading_compiler
+from .._core.text_table import table
 from ..errors import OutOfMemoryError
-from ..room import loading_compiler
 from ..runtime.threads import explained_default, thread_limits
-from ..table import table
 
 Rows = list[tuple[str, str]]
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

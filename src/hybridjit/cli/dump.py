@@ -10,9 +10,9 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from ..compile_log import write_stage
+from .._core.compile_log import write_stage
+from .._core.options import Options
 from ..compiler import STAGES, compile_graph, new_log, plan_graph, purpose_with
-from ..options import Options
 from .arguments import UsageError, add_model, add_precision, add_shapes, add_target, chosen_target
 from .model import model_of
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._core.text_table import indented, table
+from .._core.types import TensorType, merge, type_of
 from ..errors import MXNetError, UnknownOpError
 from ..formats.mxnet import params as params_file
 from ..formats.mxnet import symbol_json
@@ -32,8 +34,6 @@ from ..onnx.use import Use
 from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
-from ..table import indented, table
-from ..types import TensorType, merge, type_of
 from .arguments import add_model, add_shapes, is_onnx, once
 from .macs import multiply_adds
 from .ops import kernel

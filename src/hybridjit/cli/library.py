@@ -10,13 +10,13 @@ import argparse
 import os
 import time
 
+from .._core.config import config
+from .._core.options import Options
+from .._core.target import Target
 from ..compiler import new_log
-from ..config import config
 from ..library.build import Built, Network, Request, build, build_training
 from ..library.files import write_files
 from ..library.targets import find_targets
-from ..options import Options
-from ..target import Target
 from .arguments import BATCH, UsageError, folder
 from .model import model_of, parameters
 from .training import add_training, training_of_files

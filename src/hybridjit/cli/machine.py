@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..codegen.build.objects import cache_folder
+from .._core.config import config
+from .._core.target import Target
+from ..codegen.emit.objects import cache_folder
 from ..codegen.llvm.jit import find_target, llvm_version
 from ..codegen.peak import measure_flops, measure_read_bandwidth
-from ..config import config
 from ..errors import MXNetError
-from ..target import Target
 
 Rows = list[tuple[str, str]]
 

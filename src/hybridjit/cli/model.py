@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._core.types import FLOAT32, TensorType, merge, type_of
 from ..errors import MXNetError
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output
@@ -23,7 +24,6 @@ from ..loading import load_params, require_parameters
 from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
-from ..types import FLOAT32, TensorType, merge, type_of
 from .arguments import BATCH, UsageError, is_onnx, once
 
 Types = dict[str, TensorType]

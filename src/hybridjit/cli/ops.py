@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from .._core.text_table import table
 from ..ir.kinds import KIND_NAMED, STORED
 from ..ops import OpDef, all_ops
-from ..passes.layout import kernel_of
-from ..table import table
+from ..passes.layouts.choose import kernel_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 
+from .._core.options import Options
 from ..compiler import compile_graph
-from ..options import Options
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (

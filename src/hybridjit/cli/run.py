@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .. import nd
+from .._core.safe_open import open_file
+from .._core.types import DTYPE_NAMES
 from ..errors import MXNetError
 from ..formats.atomic import system_errors, write_atomically
 from ..loading import make_block
 from ..nd import NDArray
-from ..opening import open_file
-from ..types import DTYPE_NAMES
 from .arguments import (
     UsageError,
     add_model,

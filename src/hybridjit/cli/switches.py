@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..config import switch_table
+from .._core.config import switch_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from .._core.types import FLOAT32
 from ..errors import MXNetError
 from ..gluon import loss as losses
 from ..gluon.step_library import training_of
@@ -21,7 +22,6 @@ from ..gluon.train_step import train_step
 from ..gluon.trainer import Trainer
 from ..library.training import Training
 from ..loading import make_block
-from ..types import FLOAT32
 from .arguments import BATCH, UsageError, once
 from .model import listed, model_of
 

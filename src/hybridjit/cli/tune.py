@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._core.options import Options
+from .._core.text_table import milliseconds, table
 from ..codegen.tuned import Choice, Tuned, read_tuned, write_tuned
 from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
-from ..options import Options
 from ..profiling import algorithm
 from ..profiling.tuning import Tried, tune, tuned_of
 from ..runtime.split_batch import take_sample
 from ..runtime.threads import get_num_threads, threads
-from ..table import milliseconds, table
 from .arguments import (
     UsageError,
     add_measuring,

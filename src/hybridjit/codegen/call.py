@@ -11,15 +11,15 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.symbolic import Size as Symbolic
+from .._core.symbolic import hint_of
+from .._core.target import Target
+from .._core.types import BFLOAT16
 from ..ir.graph import SampleRows, Use, Value
-from ..ir.image import Packed
 from ..ir.plan import Step, View
+from ..ir.plan_image import Packed
 from ..ir.sized import Repeat
-from ..records import dataclass
-from ..symbolic import Size as Symbolic
-from ..symbolic import hint_of
-from ..target import Target
-from ..types import BFLOAT16
 from .choices import Choices
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from .._core.frozen import dataclass, replace
 from ..ir.sized import Values, is_symbolic, sized
-from ..records import dataclass, replace
 
 Record = TypeVar("Record")
 Found = TypeVar("Found")

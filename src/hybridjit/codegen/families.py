@@ -7,8 +7,8 @@ the table, or code for a narrower one than the host, has the prices of ``GENERIC
 
 from __future__ import annotations
 
-from ..records import dataclass
-from ..target import Target
+from .._core.frozen import dataclass
+from .._core.target import Target
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..records import dataclass
+from .._core.frozen import dataclass
 
 # Pairs of points +p and -p by how many points there are, beside infinity and, where the number is
 # even, 0. Chosen for small errors. 6 points: sqrt(1/2) and sqrt(2) instead of the usual 1 and 2

@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from ..ir.image import Unpack
+from .._core.errstate import quiet
+from .._core.frozen import dataclass
+from .._core.types import BFLOAT16, product
+from ..ir.plan_image import Unpack
 from ..ops.bfloat16 import to_bfloat16
-from ..quiet import quiet
-from ..records import dataclass
-from ..types import BFLOAT16, product
 from .interpolation import Line, filter_matrix
 
 _Transform = Callable[[np.ndarray, np.ndarray], None]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..target import Target
+from .._core.target import Target
 from .llvm import ir
 from .llvm.builder import LoopBuilder
 from .llvm.jit import Library, compile_object

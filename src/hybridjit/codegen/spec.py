@@ -13,8 +13,8 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
-from ..records import dataclass
-from ..target import SINGLE
+from .._core.frozen import dataclass
+from .._core.target import SINGLE
 
 Ints = tuple[int, ...]
 

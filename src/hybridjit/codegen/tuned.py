@@ -12,12 +12,12 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
+from .._core.frozen import dataclass
+from .._core.safe_open import open_file
+from .._core.target import Target
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import write_atomically
 from ..formats.json_stream import parse
-from ..opening import open_file
-from ..records import dataclass
-from ..target import Target
 from .call import Decide, Spec
 
 FORMAT = "hybridjit tuned 1"

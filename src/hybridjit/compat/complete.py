@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..late import complete
+from .._core.lazy import complete
 from .absent import explain_absent
 from .elsewhere import place_elsewhere
 from .placeholders import place_placeholders

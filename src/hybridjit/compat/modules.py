@@ -1,7 +1,7 @@
 """Modules by their path below the package, made where hybridjit has none of its own there.
 
-Some are parts that are loaded late (``late.py``): what is done to modules by their paths is done
-for one part at a time, when it is there.
+Some parts are loaded late (``_core/lazy.py``): an access to a module by its path loads that part
+alone.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..types import DType
+from .._core.types import DType
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

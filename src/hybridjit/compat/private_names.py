@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..types import DTYPE_CODES
+from .._core.types import DTYPE_CODES
 
 py_slice = slice  # MXNet's modules have an operator of that name
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from ..late import arrived as _arrived
-from ..late import modules as _modules
-from ..late import names_of as _names_of
+from .._core.lazy import arrived as _arrived
+from .._core.lazy import modules as _modules
+from .._core.lazy import names_of as _names_of
 from ..nd import contrib as nd
 from ..sym import contrib as sym
 

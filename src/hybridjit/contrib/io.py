@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import nd
+from .._core.types import DType
 from ..io import DataDesc, DataIter
 from ..nd import NDArray
-from ..types import DType
 
 if TYPE_CHECKING:
     from ..gluon.data import DataLoader

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.types import UNKNOWN
 from ..errors import MXNetError
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
@@ -21,7 +22,6 @@ from ..ops.gradient import Traced, Tracer, backpropagate
 from ..ops.rules import Types, merged
 from ..ops.subgraphs import MOST_NESTED
 from ..passes.infer import NodeTypes, settle, variable_type
-from ..types import UNKNOWN
 
 MOST_STEPS = 1 << 24  # of one call of an operator, with all loops inside of it
 _REMEMBERED = 8  # answers of the type rule: one graph is asked again and again

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.types import UNKNOWN, TensorType, type_of
 from ..errors import AttributeValueError, MXNetError, ShapeError
 from ..ir.node import Output
 from ..ops.building import ON_ARRAYS, Many, X
@@ -19,7 +20,6 @@ from ..ops.gradient import NoGradientError, given
 from ..ops.record import OpDef, Traits
 from ..ops.rules import Types, merged
 from ..ops.signatures import Gradient
-from ..types import UNKNOWN, TensorType, type_of
 from .body import Body, require_nesting, steps_left
 
 Arrays = Sequence[np.ndarray]

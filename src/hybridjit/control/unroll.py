@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .._core.types import TensorType
 from ..ir.node import Node, Output, apply, topological
 from ..ops.attrs import attr_text
 from ..ops.subgraphs import MOST_NESTED
 from ..ops.tensor.joining import STACK
 from ..ops.tensor.slicing import SLICE_CHANNEL
 from ..passes.infer import NodeTypes, infer_node_types
-from ..types import TensorType
 from .body import Body
 
 MOST_NODES = 4000  # that loops are written out to, all together

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.types import product
 from ..errors import ShapeError
-from ..types import product
 
 INDEX = np.dtype(np.int64)
 ROW_SPARSE, CSR = "row_sparse", "csr"

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .. import initializer
+from .._core.frames import shortened
+from .._core.keywords import by_position, of_function
+from .._core.types import DType
 from ..context import Context
 from ..errors import require_no_more
-from ..frames import shortened
-from ..keywords import by_position, of_function
-from ..types import DType
 from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block

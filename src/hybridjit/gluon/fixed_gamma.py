@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .._core.recording import FLAGS, recording_as
 from ..ir.node import Output, topological
 from ..nd import NDArray
-from ..recording import FLAGS, recording_as
 
 
 def fixed_gammas(outputs: Sequence[Output]) -> list[str]:

@@ -18,28 +18,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.async_safety import holding
+from .._core.config import config
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.options import Flag, Options
+from .._core.recording import FLAGS
+from .._core.symbolic import Scope
+from .._core.types import TensorType, type_of
 from ..compiler import compile_graph, compile_variant
-from ..config import config
 from ..context import Context
 from ..errors import MXNetError
-from ..forks import Rank, held_at_fork
 from ..ir.node import Output, topological, with_live_operands
 from ..nd import NDArray
 from ..nd.eviction import evict, type_of_array
 from ..nd.interpreter import Monitor, interpret_nodes
+from ..nd.sparse_dispatch import HOOK
 from ..nd.storage import NEVER, WRITES, Storage
-from ..nd.stypes import HOOK
-from ..options import Flag, Options
 from ..passes.infer import NodeTypes, infer_node_types
-from ..recording import FLAGS
 from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
 from ..runtime.variant import Variant, Variants
-from ..symbolic import Scope
-from ..types import TensorType, type_of
-from ..unwinding import holding
 from .inference import finish_deferred
 from .parameter import Parameter
 from .parameter.single import is_plain

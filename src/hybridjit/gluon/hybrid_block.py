@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from .. import nd, sym
+from .._core.async_safety import holding, restoring
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.keywords import of_function
+from .._core.lazy import Late
+from .._core.options import Flag, Options
+from .._core.recording import FLAGS
+from .._core.shapes import is_np_array
+from .._core.types import DType, TensorType, type_of
 from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
-from ..forks import Rank, held_at_fork
 from ..ir.node import precision_of
-from ..keywords import of_function
-from ..late import Late
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..nd.memory import DENSE_KINDS
-from ..options import Flag, Options
-from ..recording import FLAGS
-from ..shapes import is_np_array
 from ..sym import Symbol
-from ..types import DType, TensorType, type_of
-from ..unwinding import holding, restoring
 from .block import Block
 from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
 from .model_file import described_graph

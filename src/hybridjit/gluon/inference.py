@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from .._core.shapes import is_np_array, is_np_shape
+from .._core.types import Shape, TensorType, is_known_shape
 from ..errors import DTypeError, ShapeError
 from ..ir.node import Output
 from ..passes.infer import infer_node_types
-from ..shapes import is_np_array, is_np_shape
-from ..types import Shape, TensorType, is_known_shape
 from .parameter import Parameter
 from .parameter.single import is_known
 

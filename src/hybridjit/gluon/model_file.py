@@ -13,10 +13,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .._core.safe_open import open_file
 from ..errors import ModelFormatError
 from ..formats.atomic import system_errors, together, write_atomically
 from ..formats.json_stream import parse
-from ..opening import open_file
 from .saving import load_parameters, save_parameters
 
 if TYPE_CHECKING:

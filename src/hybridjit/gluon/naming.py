@@ -10,8 +10,8 @@ import threading
 from collections import Counter
 from typing import NamedTuple, Protocol
 
+from .._core.async_safety import outside
 from ..name import NameManager, Prefix
-from ..unwinding import outside
 from .parameter import ParameterDict
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.async_safety import restoring
+from .._core.recording import FLAGS, recording_as
+from .._core.types import type_of
 from ..errors import MXNetError
 from ..library.interface import MAX_COUNT
 from ..library.training import Training, Update
@@ -20,9 +23,6 @@ from ..ops.registry import lookup
 from ..optimizer import Optimizer
 from ..optimizer.by_operator import ByOperator
 from ..optimizer.one_call import Told, Use, find_uses, rule_of
-from ..recording import FLAGS, recording_as
-from ..types import type_of
-from ..unwinding import restoring
 from .parameter import Parameter
 from .training import leading_variables
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import sym
+from .._core.types import DType, PartialShape
 from ..context import Context
 from ..formats.mxnet import symbol_json
 from ..ir.node import topological
@@ -24,7 +25,6 @@ from ..passes.infer import hinted_dtype
 from ..sym import Symbol
 from ..sym.creation import declared_stypes
 from ..sym.symbol import FUNCTIONS
-from ..types import DType, PartialShape
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 from .structure import Nested, regroup

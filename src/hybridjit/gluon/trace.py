@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .. import sym
+from .._core.frozen import dataclass
+from .._core.shapes import is_np_array
 from ..ir.node import Output
 from ..nd import NDArray
-from ..records import dataclass
-from ..shapes import is_np_array
 from ..sym import Symbol
 from .structure import Format, flatten, regroup
 

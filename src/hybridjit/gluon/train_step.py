@@ -13,22 +13,22 @@ from operator import attrgetter, is_
 
 import numpy as np
 
-from ..config import config
+from .._core.async_safety import restoring
+from .._core.config import config
+from .._core.frames import shortened
+from .._core.recording import FLAGS, recording_as
+from .._core.types import type_of
 from ..errors import MXNetError
-from ..frames import shortened
 from ..nd import NDArray
-from ..nd.places import Places
+from ..nd.buffers import Places
 from ..nd.storage import Storage, together_written
 from ..nd.tape import Leaf
-from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
 from ..runtime.cache import Limit
 from ..runtime.executable import Executable, Instance, Stage
 from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
 from ..trained import Trained
-from ..types import type_of
-from ..unwinding import restoring
 from .fixed_gamma import put_ones
 from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock

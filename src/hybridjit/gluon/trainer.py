@@ -13,9 +13,11 @@ from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from .. import optimizer as opt
+from .._core.frames import shortened
+from .._core.recording import FLAGS, recording_as
+from .._core.safe_open import open_file
 from ..context import Context
 from ..formats.atomic import system_errors, write_atomically
-from ..frames import shortened
 from ..kvstore.base import KVStoreBase
 from ..kvstore.dist import DistKVStore
 from ..kvstore.kvstore import KVStore, choose, create, updates_too
@@ -23,9 +25,7 @@ from ..nd import NDArray
 from ..nd.storage import together_written
 from ..nd.tape import Leaf
 from ..nd.undo import whole
-from ..opening import open_file
 from ..optimizer import Optimizer, Updater
-from ..recording import FLAGS, recording_as
 from .parameter import Parameter, ParameterDict
 from .parameter.single import is_plain
 

@@ -13,11 +13,16 @@ from operator import attrgetter
 
 import numpy as np
 
+from .._core.async_safety import holding
+from .._core.config import config
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.options import Options
+from .._core.recording import FLAGS, recording_as
+from .._core.symbolic import Scope
+from .._core.types import TensorType, type_of
 from ..compiler import compile_training, compile_training_variant
-from ..config import config
 from ..context import Context
 from ..errors import MXNetError
-from ..forks import Rank, held_at_fork
 from ..ir.graph import Use
 from ..ir.node import Node, Output, topological
 from ..nd import NDArray
@@ -25,16 +30,11 @@ from ..nd.replay import is_drawn, replay
 from ..nd.storage import Storage
 from ..nd.tape import Leaf, Some, Stage, Step, Watch, leads_back, record
 from ..ops.gradient import NoGradientError, needs_heads, read_results, require_gradient, stops
-from ..options import Options
-from ..recording import FLAGS, recording_as
 from ..runtime.cache import Limit
 from ..runtime.compile_stats import count
 from ..runtime.executable import Executable
 from ..runtime.variant import Variants
-from ..symbolic import Scope
 from ..trained import Trained, TrainedVariant
-from ..types import TensorType, type_of
-from ..unwinding import holding
 from .fixed_gamma import fixed_gammas, put_ones
 
 Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import numpy as np
 
+from .._core.types import Unpack as Unpack
 from ..initializer import Initializer
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import Unpack as Unpack
 
 if TYPE_CHECKING:
     from .parameter import ParameterDict

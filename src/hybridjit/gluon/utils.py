@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import nd
+from .._core.lazy import Late
+from .._core.safe_open import open_file
+from .._core.shapes import is_np_array, is_np_shape, partial_shape
+from .._core.types import is_known_shape
 from ..context import Context
 from ..errors import MXNetError
 from ..formats.atomic import require_name
-from ..late import Late
 from ..nd import NDArray
-from ..opening import open_file
-from ..shapes import is_np_array, is_np_shape, partial_shape
-from ..types import is_known_shape
 from .hooks import HookHandle
 
 if TYPE_CHECKING:

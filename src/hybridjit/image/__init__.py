@@ -1,6 +1,6 @@
 """``mx.image``: reading, resizing, cropping and normalizing images, also with boxes."""
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from . import detection, image
 from .augmenters import (
     Augmenter,

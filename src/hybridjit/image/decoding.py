@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import nd
+from .._core.image_codecs import decoded
+from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors
 from ..nd import NDArray
-from ..opening import open_file
-from ..picture import decoded
 
 _PIPE_BYTES = 256 << 20  # limit of an encoded image from a pipe
 

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import nd
+from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors
 from ..io import DataBatch, DataDesc, DataIter
 from ..nd import NDArray
-from ..opening import open_file
 from ..recordio import MXIndexedRecordIO, MXRecordIO, record_places, unpack
 from .augmenters import CreateAugmenter
 from .decoding import imdecode

@@ -3,7 +3,7 @@
 The formats are in modules of their own: ``params``, ``symbol_json``, ``checkpoint``.
 """
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from .batches import DataBatch, DataDesc, DataIter, PrefetchingIter, ResizeIter
 from .file_iters import CSVIter, LibSVMIter, MNISTIter
 from .image_det_record_iter import ImageDetRecordIter

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.types import DType, Shape
 from ..nd.ndarray import NDArray
-from ..types import DType, Shape
 
 
 class _NameAndShape(NamedTuple):

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .._core.safe_open import open_file
+from .._core.types import DType, product
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
 from ..nd import NDArray, array, sparse, take
-from ..opening import open_file
-from ..types import DType, product
 from .batches import DataBatch, DataDesc, DataIter
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.image_codecs import decoded
 from ..errors import MXNetError
 from ..nd import array
-from ..picture import decoded
 from .batches import DataBatch, DataDesc
 from .box_augment import CropRule, Kept, cropped, mirrored, padded, recoloured
 from .picture_records import PictureRecords, resized

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.image_codecs import decoded
 from ..errors import MXNetError
 from ..nd import array
-from ..picture import decoded
 from .augmenting import Augmentation, cut
 from .batches import DataBatch, DataDesc
 from .picture_records import PictureRecords, resized

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .._core.types import TensorType
 from ..ops.building import ON_TYPES, parts_of
 from ..ops.record import OpDef
-from ..types import TensorType
 from .graph import Use, Value, make, uses_of
 
 

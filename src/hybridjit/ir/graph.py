@@ -11,14 +11,14 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from .._core.frozen import dataclass
+from .._core.types import TensorType
 from ..ops.attrs import Attrs
 from ..ops.building import infer_types
 from ..ops.record import OpDef
 from ..ops.tensor.new_arrays import resolved
-from ..records import dataclass
-from ..types import TensorType
+from .mode import INFERENCE, Purpose
 from .node import Node, Output, topological
-from .purpose import INFERENCE, Purpose
 
 
 class Use(NamedTuple):

@@ -11,11 +11,11 @@ from enum import Enum
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.types import FLOATS, product
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..ops.tensor.by_index import ADD_AT
-from ..records import dataclass
-from ..types import FLOATS, product
 from .building import is_canonical
 from .graph import Graph, Value
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.types import FLOAT32
 from ..ops.bfloat16 import ROUNDED, rounded
 from ..ops.elementwise.binary import MULTIPLY
 from ..ops.tensor.primitives import TRANSPOSE
-from ..records import dataclass
-from ..types import FLOAT32
 from .graph import Use, Value
 from .interpret import AS_VIEWS
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
 
+from .._core.frozen import dataclass
 from ..errors import MXNetError, located
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.record import OpDef
-from ..records import dataclass
 
 # Attributes that MXNet stores with underscores around the key, in whichever way they were given.
 HIDDEN_KEYS = frozenset({"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"})

@@ -10,8 +10,8 @@ from dataclasses import field
 
 import numpy as np
 
-from ..records import dataclass
-from ..types import Shape
+from .._core.frozen import dataclass
+from .._core.types import Shape
 from .graph import Graph, Group
 
 

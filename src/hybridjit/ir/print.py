@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from .._core.types import shape_text
 from ..ops.attrs import Attrs
-from ..types import shape_text
 from .graph import Graph, Use, Value
 from .node import Node, Output, topological
 from .plan import Plan, View

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
+from .._core.frozen import dataclass, replace
 from ..ops.building import infer_types
 from ..ops.record import OpDef
-from ..records import dataclass, replace
 from .graph import Graph, Use, Value, typed_by_rule, unique_name, uses_of, walk
 
 Replacement = Use | tuple[Use, ...] | None

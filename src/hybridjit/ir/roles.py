@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..records import dataclass
+from .._core.frozen import dataclass
 from .node import Node, Output, topological
 from .signature import in_call_order
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from .._core.frozen import replace
+from .._core.types import PartialShape
 from ..errors import AttributeValueError
 from ..ops.attrs import Attr
-from ..records import replace
-from ..types import PartialShape
 from .node import Node, Output, topological
 
 # The position of an input in a call, if the graph reads its inputs in another order.

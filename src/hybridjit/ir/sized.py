@@ -13,12 +13,12 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from ..records import dataclass, fields_of, replace
-from ..symbolic import Scope, Size, hint_of, value_of, values_function
-from ..types import TensorType, require_possible
+from .._core.frozen import dataclass, fields_of, replace
+from .._core.symbolic import Scope, Size, hint_of, value_of, values_function
+from .._core.types import TensorType, require_possible
 from .graph import Graph, Group, Use, Value, walk
-from .image import Image, KernelCall, Tables
 from .plan import Buffer, Plan, Step, View
+from .plan_image import Image, KernelCall, Tables
 
 Values = Mapping[str, int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import dataclass
+from .._core.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors, write_atomically
 from ..nd import NDArray, invoke
-from ..opening import open_file
 from ..ops.registry import lookup
 from ..optimizer import Optimizer, Updater, get_updater
 from .base import Keys, KVStoreBase, Values, as_list, require_capability, summed

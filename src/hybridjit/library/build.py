@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from .._core.compile_log import CompileLog
+from .._core.frozen import dataclass
+from .._core.options import Options
+from .._core.target import Target
+from .._core.types import TensorType
 from ..codegen.llvm.jit import Unit, compile_together, portable_target
 from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
-from ..compile_log import CompileLog
 from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
 from ..errors import MXNetError
+from ..ir.mode import Purpose
 from ..ir.node import Output
 from ..ir.plan import Plan
-from ..ir.purpose import Purpose
-from ..options import Options
-from ..passes.split_batch import batch_of, is_sample_of
-from ..records import dataclass
+from ..passes.plan.split_batch import batch_of, is_sample_of
 from ..runtime.binding import Binding, PackedStore
-from ..target import Target
-from ..types import TensorType
 from .archive import archive
 from .elf import with_section
 from .entries import emit_entries

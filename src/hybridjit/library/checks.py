@@ -5,7 +5,7 @@ Input: pointers and sizes, unchecked. Output: an error code, or 0.
 
 from __future__ import annotations
 
-from ..codegen.build.pool_memory import load_slot
+from ..codegen.emit.pool_memory import load_slot
 from ..codegen.llvm.types import I32, I64, PTR, Value
 from .functions import Emitter, code, is_null, number_of, return_failure, return_when
 from .interface import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..codegen.build.pool_memory import load_slot
+from .._core.target import Target
+from ..codegen.emit.pool_memory import load_slot
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I32, I64, PTR, VOID, Value
-from ..target import Target
 from .functions import Emitter, put
 from .layout import NEEDS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..codegen.build.pool_memory import load_slot, slot_at
+from ..codegen.emit.pool_memory import load_slot, slot_at
 from ..codegen.llvm import ir
 from ..codegen.llvm.types import I32, I64, PTR, VOID, Value
 from .checks import emit_checks

@@ -12,10 +12,10 @@ from contextlib import suppress
 from functools import partial
 from importlib import metadata
 
+from .._core.config import config
+from .._core.target import Target
 from ..compiler import new_log
-from ..config import config
 from ..formats.atomic import system_errors, together, write_atomically
-from ..target import Target
 from .build import Built, Request, build_training
 from .shared import find_linker, link_shared
 from .targets import find_targets

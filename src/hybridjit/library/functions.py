@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..codegen.build.pool_memory import load_slot, slot_at
+from .._core.target import Target
+from ..codegen.emit.pool_memory import load_slot, slot_at
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.indices import Index
 from ..codegen.llvm.types import I32, I64, PTR, Type, Value
-from ..target import Target
 
 
 class Emitter:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..records import dataclass
-from ..types import Shape, product
+from .._core.frozen import dataclass
+from .._core.types import Shape, product
 
 ABI_VERSION = 1
 # States other than those of weights: the number of updates, and the random generator.

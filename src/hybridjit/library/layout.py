@@ -8,7 +8,7 @@ working memory for each thread and for all threads, and the arena.
 
 from __future__ import annotations
 
-from ..codegen.build.pool_memory import POLL_SLOTS
+from ..codegen.emit.pool_memory import POLL_SLOTS
 
 # A variant: the CPU features it requires (four words, see cpu.py) and its name; its tables, each
 # a count and an address; sizes of working memory; whether a call is too small for threads.

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .._core.keywords import by_position
+from .._core.safe_open import open_file
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.atomic import system_errors
-from ..keywords import by_position
-from ..opening import open_file
 
 if TYPE_CHECKING:
     from ctypes import _CDataType, _NamedFuncPointer

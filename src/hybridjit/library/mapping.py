@@ -5,7 +5,7 @@ A mapped file is shared by all contexts and processes, and its pages are read on
 
 from __future__ import annotations
 
-from ..codegen.build.pool_memory import load_slot
+from ..codegen.emit.pool_memory import load_slot
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I8, I32, I64, PTR, VOID, Value

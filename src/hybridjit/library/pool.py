@@ -1,13 +1,13 @@
 """Threads of a context: started by ``init``, joined by ``free``.
 
-The workers are those of a Python process, see :mod:`..codegen.build.workers`, but each context has
+The workers are those of a Python process, see :mod:`..codegen.emit.workers`, but each context has
 its own, and they end. Without threads the same functions do all work on the calling thread.
 """
 
 from __future__ import annotations
 
-from ..codegen.build.driver import emit_run
-from ..codegen.build.pool_memory import (
+from ..codegen.emit.driver import emit_run
+from ..codegen.emit.pool_memory import (
     BUSY,
     CLAIMS,
     QUEUE,
@@ -19,7 +19,7 @@ from ..codegen.build.pool_memory import (
     slot_at,
     worker_record,
 )
-from ..codegen.build.workers import (
+from ..codegen.emit.workers import (
     emit_barrier,
     emit_end_workers,
     emit_publish,

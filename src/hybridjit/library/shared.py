@@ -13,8 +13,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from .._core.target import Target
 from ..errors import MXNetError
-from ..target import Target
 
 _SECONDS = 600
 

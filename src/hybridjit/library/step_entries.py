@@ -6,11 +6,10 @@ it, even with different workspaces.
 
 from __future__ import annotations
 
-from ..codegen.build.pool_memory import load_slot
+from ..codegen.emit.pool_memory import load_slot
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Value
-from .chance import emit_draw, emit_start
 from .entries import emit_common, emit_new_memory
 from .functions import Emitter, address, code, is_null, number_of, put, return_failure, return_when
 from .interface import (
@@ -27,6 +26,7 @@ from .interface import (
     Interface,
 )
 from .layout import CALLS, FLAG, LEARNED, OWN, STATE, VARIANT, WEIGHTS
+from .random_generator import emit_draw, emit_start
 from .training import Memory, Training
 
 _STATE_ROW = 3  # name, place, bytes

@@ -12,25 +12,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..codegen.build.generate import choose_calls
-from ..codegen.build.link import link
-from ..codegen.build.module import kernel_name
+from .._core.compile_log import CompileLog
+from .._core.frozen import dataclass
+from .._core.target import Target
 from ..codegen.call import Call
+from ..codegen.emit.generate import choose_calls
+from ..codegen.emit.link import link
+from ..codegen.emit.module import kernel_name
 from ..codegen.packing import pack
 from ..codegen.spec import KernelSpec
 from ..codegen.updates import copy_spec, update_spec
-from ..compile_log import CompileLog
 from ..compiler import new_log, plan_typed, training_parts
-from ..ir.image import Image
 from ..ir.plan import Plan, View
-from ..passes.differentiate import Joint
-from ..passes.partition import Parts
-from ..records import dataclass
+from ..ir.plan_image import Image
+from ..passes.training.differentiate import Joint
+from ..passes.training.partition import Parts
 from ..runtime.binding import Binding, PackedStore
-from ..target import Target
-from .chance import DRAW, DrawSpec, draw_of, draws
 from .interface import ALIGNMENT, CHANCE
 from .layout import IN_ARENA, IN_STATE, IN_WEIGHTS
+from .random_generator import DRAW, DrawSpec, draw_of, draws
 from .training import Memory, Training
 from .variants import Row, Tables, Variant, relocated, require_kernels, specs_of
 from .weights_file import Weights

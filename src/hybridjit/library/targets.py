@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .._core.config import config
+from .._core.target import Target
 from ..codegen.llvm.jit import find_target, portable_target
-from ..config import config
-from ..target import Target
 
 
 def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.options import Options
+from .._core.types import TensorType
 from ..errors import MXNetError
 from ..ir.node import Output
 from ..ir.update import UpdateRule
-from ..options import Options
-from ..records import dataclass
-from ..types import TensorType
-from .chance import seeded
 from .interface import ALIGNMENT, CHANCE, COUNT, Array
+from .random_generator import seeded
 
 
 @dataclass(frozen=True)

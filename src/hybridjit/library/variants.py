@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..codegen.build.driver import KERNEL
-from ..codegen.build.generate import choose_calls
-from ..codegen.build.link import link
-from ..codegen.build.module import emit_kernel, kernel_name
+from .._core.compile_log import CompileLog
+from .._core.frozen import dataclass
+from .._core.target import Target
 from ..codegen.call import Call
+from ..codegen.emit.driver import KERNEL
+from ..codegen.emit.generate import choose_calls
+from ..codegen.emit.link import link
+from ..codegen.emit.module import emit_kernel, kernel_name
 from ..codegen.llvm import ir
 from ..codegen.llvm.jit import Unit
 from ..codegen.llvm.types import I64, Value
 from ..codegen.spec import KernelSpec
-from ..compile_log import CompileLog
 from ..errors import MXNetError
-from ..ir.image import Base, Image, Patch, Relocation
 from ..ir.plan import Plan
-from ..records import dataclass
+from ..ir.plan_image import Base, Image, Patch, Relocation
 from ..runtime.binding import Binding
 from ..runtime.executable import WORTH_SHARING
-from ..target import Target
-from .chance import DRAW
 from .cpu import needed
 from .functions import Emitter
 from .interface import Interface
 from .layout import AT_FLAG, IN_ARENA, IN_SCRATCH, IN_SHARED, IN_WEIGHTS
+from .random_generator import DRAW
 from .weights_file import Weights
 
 Row = tuple[int, ...]

@@ -6,8 +6,8 @@ the array addresses of a round, ``walk`` calls the kernels.
 
 from __future__ import annotations
 
-from ..codegen.build.driver import KERNEL
-from ..codegen.build.pool_memory import STEP_SLOTS, load_slot, slot_at
+from ..codegen.emit.driver import KERNEL
+from ..codegen.emit.pool_memory import STEP_SLOTS, load_slot, slot_at
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I8, I32, I64, PTR, VOID, Value
 from .functions import Emitter, address, fields, number_of, put, table_of, whole_lines

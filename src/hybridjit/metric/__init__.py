@@ -3,7 +3,7 @@
 ``create`` makes a metric from a name such as ``"acc"``, a function, or a list of these.
 """
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from .base import (
     Caffe,
     CompositeEvalMetric,

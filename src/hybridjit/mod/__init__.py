@@ -1,6 +1,6 @@
 """``mx.mod``: MXNet's older way to train and run nets: bind a Symbol, fit, forward."""
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from . import by_hand as by_hand
 from . import device_group as device_group
 from .base_module import BaseModule

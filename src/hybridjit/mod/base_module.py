@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import metric, nd
+from .._core.types import Shape
 from ..callback import BatchEndParam, Callbacks
 from ..errors import ModelFormatError
 from ..initializer import Initializer, Uniform
@@ -24,7 +25,6 @@ from ..monitor import Monitor
 from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
-from ..types import Shape
 from .updates import Options, Rule, Store
 
 if TYPE_CHECKING:

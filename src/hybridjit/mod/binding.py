@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .. import nd
+from .._core.async_safety import finished
+from .._core.types import TensorType
 from ..context import Context, cpu
 from ..errors import MXNetError
 from ..executor import gradient_stypes
@@ -28,8 +30,6 @@ from ..nd.storage import together_written
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym import Symbol
 from ..sym.creation import declared_stypes
-from ..types import TensorType
-from ..unwinding import finished
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .names import check_names, match_names
 from .updates import Updates

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import nd, sym
+from .._core.async_safety import restoring
 from ..context import Context
 from ..formats.atomic import together
 from ..initializer import Initializer, Uniform
@@ -24,7 +25,6 @@ from ..name import NameManager
 from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
-from ..unwinding import restoring
 from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, State
 from .binding import GradReq
 from .module import Module

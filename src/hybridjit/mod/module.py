@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import autograd, monitor, nd
+from .._core.async_safety import restoring
 from ..errors import MXNetError
 from ..formats.atomic import together
 from ..gluon.training import Heads, head_gradients
@@ -22,7 +23,6 @@ from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..nd.taped import alias
 from ..optimizer import Updater
-from ..unwinding import restoring
 from .base_module import Arrays, Merged
 from .binding import BoundModule
 from .executor_group import ExecutorGroup

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .._core.safe_open import open_file
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
 from ..kvstore.dist import DistKVStore
 from ..kvstore.local import KVStore
 from ..nd.storage import together_written
 from ..nd.undo import whole
-from ..opening import open_file
 from ..sym import Symbol
 
 if TYPE_CHECKING:

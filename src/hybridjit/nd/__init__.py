@@ -7,7 +7,7 @@ The functions of operators come from the registry (``nd/__init__.pyi`` lists the
 import sys
 from typing import TYPE_CHECKING
 
-from ..late import Late, names_of
+from .._core.lazy import Late, names_of
 from ..ops import native
 from ..ops.namespace import attach
 from . import _internal, contrib, image, linalg, op, random, sparse

@@ -11,12 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from .._core.frames import user_line
+from .._core.shapes import is_np_shape
+from .._core.types import (
+    UNKNOWN,
+    PartialShape,
+    is_known_shape,
+    require_possible,
+    shape_text,
+    type_of,
+)
 from ..errors import DTypeError, MXNetError, ShapeError, located
-from ..frames import user_line
 from ..ops.attrs import Attrs
 from ..ops.record import OpDef
-from ..shapes import is_np_shape
-from ..types import UNKNOWN, PartialShape, is_known_shape, require_possible, shape_text, type_of
 
 _MAX_REMEMBERED = 8192
 _remembered: dict[tuple[object, ...], Attrs] = {}

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.errstate import quiet
+from .._core.lazy import Late
+from .._core.shapes import partial_shape
+from .._core.timeline import PLACE, TIMELINE
+from .._core.types import FLOAT32, DType, Sizes, require_dims
 from ..context import Context, current_context
 from ..errors import MXNetError
-from ..late import Late
 from ..ops.casting import convert
 from ..ops.registry import lookup
-from ..quiet import quiet
-from ..shapes import partial_shape
-from ..timeline import PLACE, TIMELINE
-from ..types import FLOAT32, DType, Sizes, require_dims
 from .calls import require_sizes
 from .memory import converted, dtype_of
 from .ndarray import NDArray, invoke
-from .stypes import is_dense, sparse_arrays
+from .sparse_dispatch import is_dense, sparse_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .. import picture
+    from .._core import image_codecs
 else:
-    picture = Late("..picture", __package__)
+    image_codecs = Late(".._core.image_codecs", __package__)
 
 
 def array(
@@ -235,7 +235,7 @@ def imdecode(
     """
     if channels not in (1, 3):
         raise MXNetError(f"imdecode: channels is 1 or 3, got {channels}")
-    pixels = picture.decoded(bytes(str_img), channels == 3)[:, :, ::-1]
+    pixels = image_codecs.decoded(bytes(str_img), channels == 3)[:, :, ::-1]
     x0, y0, x1, y1 = clip_rect
     if any(clip_rect):
         if not (0 <= x0 < x1 <= pixels.shape[1] and 0 <= y0 < y1 <= pixels.shape[0]):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..forks import Rank, held_at_fork
-from ..types import TensorType, type_of
-from ..unwinding import finished, holding
+from .._core.async_safety import finished, holding
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.types import TensorType, type_of
 
 if TYPE_CHECKING:
     from .memory import DenseArray

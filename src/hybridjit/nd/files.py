@@ -12,7 +12,7 @@ from ..context import cpu
 from ..formats.mxnet import params
 from ..formats.stored import Stored
 from .ndarray import NDArray
-from .stypes import sparse_arrays
+from .sparse_dispatch import sparse_arrays
 
 Loaded = dict[str, NDArray] | list[NDArray]
 

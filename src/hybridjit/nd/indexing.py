@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..types import product
+from .._core.types import product
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .._core.errstate import quiet
+from .._core.recording import FLAGS
+from .._core.shapes import is_np_shape
+from .._core.types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
 from ..context import Context, current_context
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.mxnet import params
 from ..ops.casting import convert
-from ..quiet import quiet
-from ..recording import FLAGS
-from ..shapes import is_np_shape
-from ..types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
 from .eviction import Evicted, restore_memory
 from .indexing import is_basic, normal_key, slice_is_contiguous
 from .storage import Storage

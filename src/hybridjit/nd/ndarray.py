@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.frames import shortened
+from .._core.lazy import Late
+from .._core.recording import FLAGS
+from .._core.timeline import PLACE, TIMELINE
+from .._core.types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from ..context import Context, current_context
 from ..errors import MXNetError, ShapeError
-from ..frames import shortened
-from ..late import Late
 from ..ops.attrs import Attrs, Declared
 from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref, run_step
-from ..recording import FLAGS
-from ..timeline import PLACE, TIMELINE
-from ..types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
 from .calls import check_out, checked_attrs
 from .memory import DENSE_KINDS, dtype_of
-from .stypes import HOOK, sparse_arrays
+from .sparse_dispatch import HOOK, sparse_arrays
 from .tape import Entry, Some, Step, record
 from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .._core.recording import FLAGS
 from ..context import Context
 from ..ir.graph import Use, Value, uses_of, walk
-from ..recording import FLAGS
 from .ndarray import NDArray, apply, record_made
 
 

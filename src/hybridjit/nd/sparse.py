@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .stypes import sparse_arrays as _sparse_arrays
+from .sparse_dispatch import sparse_arrays as _sparse_arrays
 
 if TYPE_CHECKING:
     from .sparse_arrays import BaseSparseNDArray as BaseSparseNDArray

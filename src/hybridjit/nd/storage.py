@@ -8,8 +8,8 @@ call that none of its parameters changed.
 
 from __future__ import annotations
 
-from ..forks import Rank, held_at_fork
-from ..unwinding import holding
+from .._core.async_safety import holding
+from .._core.fork_locks import Rank, held_at_fork
 
 # A function that writes several parameters, of which a compiled network in another thread sees the
 # old values or the new ones: networks hold this lock while they pack their parameters.

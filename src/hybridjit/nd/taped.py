@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .._core.async_safety import restoring
+from .._core.frames import shortened
+from .._core.recording import FLAGS, recording_as
+from .._core.types import shape_text
 from ..context import Context
 from ..errors import DTypeError, MXNetError, ShapeError
-from ..frames import shortened
 from ..ops.registry import lookup
-from ..recording import FLAGS, recording_as
 from ..runtime.arena import address_of
-from ..types import shape_text
-from ..unwinding import restoring
 from .memory import DenseArray
-from .stypes import is_dense, sparse_arrays
+from .sparse_dispatch import is_dense, sparse_arrays
 from .tape import REQUESTS, Entry, Gradients, Leaf, Some, What, record, run_back
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.errstate import quiet
+from .._core.types import Shape, TensorType
 from ..errors import MXNetError
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.building import as_results, infer_types
 from ..ops.gradient import gradients
 from ..ops.record import OpDef
-from ..quiet import quiet
-from ..types import Shape, TensorType
 
 KEPT = 2048  # traces of a process: the one that was not used for longest goes
 Kind = tuple[Shape, np.dtype]

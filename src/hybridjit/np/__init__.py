@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as _onp
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from ..ops.numpy_api.functions import Functions as _Functions
 from ..ops.numpy_api.functions import bound as _bound
 from . import fallback as _fallback

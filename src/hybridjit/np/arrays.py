@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as onp
 
+from .._core.lazy import Late
+from .._core.recording import FLAGS
+from .._core.types import DType, Sizes, product, shape_text
 from ..context import Context
 from ..errors import MXNetError, ShapeError
-from ..late import Late
 from ..nd.memory import DENSE_KINDS, _restored, dtype_of
 from ..nd.ndarray import NDArray, invoke
 from ..ops.casting import convert
 from ..ops.namespace import FLUENT
 from ..ops.registry import lookup
-from ..recording import FLAGS
-from ..types import DType, Sizes, product, shape_text
 from .indexing import is_masked, normal_key
 from .printing import text_of
 

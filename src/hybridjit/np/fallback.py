@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as onp
 
+from .._core.types import CODE_OF_DTYPE
 from ..nd.ndarray import NDArray
-from ..types import CODE_OF_DTYPE
 from .arrays import ndarray
 
 _NAMES = """allclose apply_along_axis apply_over_axes argpartition argwhere array_equal

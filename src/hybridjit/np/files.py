@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.shapes import is_np_array, is_np_shape
 from ..nd import files
-from ..shapes import is_np_array, is_np_shape
 from ..util import np_shape
 from .arrays import ndarray
 from .front import as_np

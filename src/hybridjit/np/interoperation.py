@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as onp
 
-from ..late import Late
+from .._core.lazy import Late
 from .arrays import ndarray
 from .fallback import fallback
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as onp
 
+from .._core.types import FLOAT32
 from ..context import Context, current_context
 from ..nd.memory import converted
 from ..nd.ndarray import NDArray
-from ..types import FLOAT32
 from .arrays import as_dtype, ndarray
 
 

@@ -1,6 +1,6 @@
 """ONNX files both ways: ``load``, and MXNet's functions, also as ``mx.contrib.onnx``."""
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from .export import export_model as export_model
 from .load import get_model_metadata as get_model_metadata
 from .load import import_model as import_model

@@ -13,9 +13,11 @@ from functools import partial
 from typing import Any
 
 from .. import sym
+from .._core.async_safety import holding
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.types import DType, PartialShape, Shape, is_known_shape
 from ..context import Context
 from ..errors import MXNetError, ShapeError
-from ..forks import Rank, held_at_fork
 from ..gluon.bound import BoundCall
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.parameter.single import Fresh
@@ -24,8 +26,6 @@ from ..gluon.symbol_block import SymbolBlock
 from ..gluon.trace import Trace
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType, PartialShape, Shape, is_known_shape
-from ..unwinding import holding
 from ..verification import Verdict
 from .files import ModelFile
 from .graph import fits

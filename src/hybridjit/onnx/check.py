@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._core.types import type_of
 from ..errors import MXNetError
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import read_array
@@ -19,7 +20,6 @@ from ..ir.node import Node, Output, topological
 from ..ops.registry import run_ref
 from ..passes.infer import infer_node_types
 from ..runtime.checking import difference
-from ..types import type_of
 from .exporter import attributes
 from .graph import opset_of
 from .importer import EVERYTHING, Importer, Value, as_supported

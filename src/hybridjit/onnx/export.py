@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._core.types import DType, Shape, type_of
 from ..control import unrolled
 from ..errors import MXNetError, ShapeError
 from ..formats.atomic import write_atomically
@@ -22,7 +23,6 @@ from ..loading import bare_name, load_params, require_parameters
 from ..log import get_logger
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType, Shape, type_of
 from .check import Arrays, require_same
 from .exporter import OPSET, Exporter, make_model
 from .sizes import Wanted, fixed, opened

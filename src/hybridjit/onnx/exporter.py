@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.types import UNKNOWN, Shape, TensorType, is_known_shape, type_of
 from ..errors import MXNetError, ShapeError, UnknownOpError
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import CODES, make_tensor
@@ -21,8 +23,6 @@ from ..ops.attrs import Attrs, AttrValue
 from ..ops.building import Made, parts_of
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref
-from ..records import dataclass
-from ..types import UNKNOWN, Shape, TensorType, is_known_shape, type_of
 from .importer import partial_types
 from .sizes import Opened, Place, Source
 

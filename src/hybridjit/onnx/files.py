@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from .._core.safe_open import open_file
+from .._core.types import PartialShape, Shape
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
 from ..formats.onnx import messages
-from ..opening import open_file
-from ..types import PartialShape, Shape
 from .graph import example_shapes, input_shapes, make_graph
 from .open_sizes import Imported
 from .operators import KNOWN

@@ -11,6 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from .._core.frozen import replace
+from .._core.types import CODE_OF_DTYPE, FLOAT32, PartialShape, Shape, TensorType, shape_text
 from ..errors import MXNetError, ShapeError, UnknownOpError
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import dtype_of
@@ -18,8 +20,6 @@ from ..ir.node import Node, Output, apply
 from ..ir.roles import variables
 from ..ir.signature import annotated, fixed_to, in_order, rebuilt
 from ..ops.registry import lookup
-from ..records import replace
-from ..types import CODE_OF_DTYPE, FLOAT32, PartialShape, Shape, TensorType, shape_text
 from .functions import inlined
 from .importer import (
     Importer,

@@ -12,6 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 
 import numpy as np
 
+from .._core.frozen import dataclass, replace
+from .._core.types import (
+    DTYPE_CODES,
+    PartialShape,
+    Shape,
+    TensorType,
+    is_known_shape,
+    type_of,
+)
 from ..errors import MXNetError, ShapeError, located
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import read_array
@@ -21,15 +30,6 @@ from ..ops.building import ON_ARRAYS, infer_types
 from ..ops.namespace import attr_texts
 from ..ops.record import OpDef
 from ..ops.registry import lookup
-from ..records import dataclass, replace
-from ..types import (
-    DTYPE_CODES,
-    PartialShape,
-    Shape,
-    TensorType,
-    is_known_shape,
-    type_of,
-)
 from .use import Use
 
 _STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from .._core.types import Shape
 from ..context import Context
 from ..errors import ShapeError
 from ..formats.onnx import messages
@@ -16,7 +17,6 @@ from ..gluon.symbol_block import SymbolBlock
 from ..nd import NDArray
 from ..nd import array as array_
 from ..sym import Symbol
-from ..types import Shape
 from .blocks import SizedBlock, make_block
 from .files import ModelFile, read_file
 from .open_sizes import Imported

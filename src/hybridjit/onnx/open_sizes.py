@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.types import Shape, TensorType, is_known_shape, type_of
 from ..errors import MXNetError
 from ..ir.node import Node, Output, apply, topological, variable
 from ..ops.namespace import attr_texts
 from ..ops.registry import lookup
 from ..passes.infer import infer_node_types
-from ..types import Shape, TensorType, is_known_shape, type_of
 
 Sizes = Mapping[str, Sequence["int | str"]]  # for each input: integers, or names of symbolic sizes
 Make = Callable[[Mapping[str, Shape]], "Imported"]

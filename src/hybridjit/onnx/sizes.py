@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.types import PartialShape, TensorType, type_of
 from ..errors import MXNetError, ShapeError
 from ..ir.node import Node, Output
 from ..passes.infer import infer_node_types, require_known
-from ..types import PartialShape, TensorType, type_of
 
 Arrays = Mapping[str, np.ndarray]
 Wanted = Mapping[str, Sequence["int | str | None"]]

@@ -1,6 +1,6 @@
 """``mx.operator``: operators written in Python, in arrays, symbols and hybridized networks."""
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from .custom import CustomOp, CustomOpProp, get_all_registered_operators, register
 from .older import NDArrayOp, NumpyOp, PythonOp
 

@@ -14,6 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from .._core.recording import recording_as
+from .._core.shapes import partial_shape
+from .._core.timeline import TIMELINE
+from .._core.types import DType, PartialShape, TensorType, is_known_shape
 from ..context import cpu
 from ..errors import MXNetError, ShapeError
 from ..nd import NDArray
@@ -24,10 +28,6 @@ from ..ops.gradient import given as given_or_zeros
 from ..ops.record import OpDef, Traits
 from ..ops.registry import all_names
 from ..ops.rules import Types, merged
-from ..recording import recording_as
-from ..shapes import partial_shape
-from ..timeline import TIMELINE
-from ..types import DType, PartialShape, TensorType, is_known_shape
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import FLOAT32, Shape, TensorType
+from .._core.types import FLOAT32, Shape, TensorType
 from .building import Builder, X
 from .registry import lookup
 

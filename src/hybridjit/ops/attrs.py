@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.types import DTYPE_NAMES
 from ..errors import AttributeValueError, did_you_mean
-from ..records import dataclass
-from ..types import DTYPE_NAMES
 
 # What an attribute's text can say.
 AttrValue = bool | int | float | str | tuple[int | None, ...] | tuple[float, ...] | np.dtype | None

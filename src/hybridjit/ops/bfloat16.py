@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import BFLOAT16, FLOAT32, TensorType
+from .._core.types import BFLOAT16, FLOAT32, TensorType
 from .attrs import AttrValue
 from .record import Samples, Traits
 from .registry import register

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from .._core.types import FLOATS, UNKNOWN, TensorType, type_of
 from ..errors import DTypeError
-from ..types import FLOATS, UNKNOWN, TensorType, type_of
 from .attrs import Attrs, AttrValue
 from .record import InferRule, OpDef
 from .rules import Types, merged

@@ -11,7 +11,7 @@ from functools import wraps
 
 import numpy as np
 
-from ..types import FLOAT64
+from .._core.types import FLOAT64
 from .attrs import AttrValue
 from .signatures import Computation, Reference
 

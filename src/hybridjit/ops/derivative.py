@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import TensorType
+from .._core.types import TensorType
 from .attrs import Attrs, AttrValue
 from .casting import convert, widened
 from .dual import Dual, DualScalars, Value

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
+from .._core.types import TensorType
 from ..errors import MXNetError
-from ..types import TensorType
 from .algebra import add, fitted, in_dtype, in_single, zeros_like
 from .attrs import Attrs, AttrValue
 from .building import Builder, Reached, X, as_results, parts_of

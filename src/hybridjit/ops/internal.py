@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from ..types import UNKNOWN, Shape, TensorType
+from .._core.types import UNKNOWN, Shape, TensorType
 from .algebra import add, total
 from .attrs import AttrValue, attr_text
 from .building import Builder, Many, X

@@ -18,9 +18,9 @@ from inspect import Parameter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .._core.frames import shortened
+from .._core.lazy import Late
 from ..errors import did_you_mean
-from ..frames import shortened
-from ..late import Late
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
 from .registry import all_names, find, lookup

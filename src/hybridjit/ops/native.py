@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..config import config
+from .._core.config import config
 
 __all__ = ["WORTH_NATIVE", "provide", "routine"]
 

@@ -11,8 +11,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from .._core.frozen import dataclass
 from ..errors import MXNetError
-from ..records import dataclass
 from .attrs import Attr, Attrs, Declared, parse_attrs
 from .numbered import Numbered
 from .rules import Types

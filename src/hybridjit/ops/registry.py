@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.errstate import quiet
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.lazy import Late
 from ..errors import MXNetError, UnknownOpError
-from ..forks import Rank, held_at_fork
-from ..late import Late
-from ..quiet import quiet
 from . import building, scalars
 from .attrs import Attrs, declare
 from .derivative import derivative, parse_name

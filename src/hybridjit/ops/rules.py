@@ -12,8 +12,7 @@ from functools import wraps
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..types import (
+from .._core.types import (
     UNKNOWN,
     PartialShape,
     TensorType,
@@ -22,6 +21,7 @@ from ..types import (
     merge_shapes,
     shape_text,
 )
+from ..errors import DTypeError, ShapeError
 from .attrs import AttrValue
 
 Types = tuple[TensorType, ...]

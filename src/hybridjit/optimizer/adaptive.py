@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import nd
+from .._core.types import Unpack
 from ..nd import NDArray
 from ..ops.attrs import Attrs, Declared
-from ..types import Unpack
 from .base import Index, OptimizerArgs, PerWeight, RatedArgs, WithMoments, register, zeros_like
 from .by_operator import ByOperator, in_one_call
 

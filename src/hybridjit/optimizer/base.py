@@ -13,12 +13,12 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypedDict, Type
 
 import numpy as np
 
+from .._core.types import Unpack
 from ..errors import did_you_mean, require_no_more
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
 from ..ops.attrs import Attrs
 from ..sym import Symbol
-from ..types import Unpack
 
 Index = int | str
 State: TypeAlias = Any  # what create_state makes: arrays in tuples of any depth, or None

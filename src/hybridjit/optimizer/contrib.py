@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import nd
+from .._core.types import Unpack
 from ..nd import NDArray, zeros
-from ..types import Unpack
 from .base import Index, PerWeight, RatedArgs, State, register
 
 __all__ = ["GroupAdaGrad"]

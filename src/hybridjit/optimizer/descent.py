@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from .. import nd
+from .._core.types import Unpack
 from ..nd import NDArray
 from ..nd.random import normal
 from ..ops.attrs import Attrs
-from ..types import Unpack
 from .base import (
     Index,
     OptimizerArgs,

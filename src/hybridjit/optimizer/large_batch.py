@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from .._core.errstate import quiet
+from .._core.types import Unpack
 from ..nd import NDArray
 from ..nd.ndarray import invoke
 from ..ops.attrs import Attrs
 from ..ops.registry import lookup
-from ..quiet import quiet
-from ..types import Unpack
 from .base import (
     Index,
     Indices,

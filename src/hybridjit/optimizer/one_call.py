@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.errstate import quiet
+from .._core.recording import FLAGS
 from ..compiler import UpdateCode, compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
-from ..nd.places import Places
+from ..nd.buffers import Places
 from ..nd.undo import OPEN, attributes_of
 from ..ops.attrs import Attrs, Declared
 from ..ops.registry import lookup
-from ..quiet import quiet
-from ..recording import FLAGS
 from ..runtime.arena import address_of
 from ..runtime.update_table import Row, UpdateTable
 from .base import Index, State, WithCopy

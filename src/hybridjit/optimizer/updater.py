@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config import config
+from .._core.config import config
 from ..context import Context
 from ..nd import NDArray
 from ..nd.storage import together_written

@@ -12,12 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import MXNetError, ShapeError, located
-from ..ir.node import Node, Output, topological
-from ..ir.signature import fixed_shape, shape_of
-from ..shapes import partial_shape
-from ..symbolic import hint_of
-from ..types import (
+from .._core.shapes import partial_shape
+from .._core.symbolic import hint_of
+from .._core.types import (
     DTYPE_CODES,
     FLOAT32,
     INT32,
@@ -28,6 +25,9 @@ from ..types import (
     require_possible,
     shape_text,
 )
+from ..errors import MXNetError, ShapeError, located
+from ..ir.node import Node, Output, topological
+from ..ir.signature import fixed_shape, shape_of
 
 _DTYPE_HINTS = {str(code): dtype for code, dtype in DTYPE_CODES.items()}
 

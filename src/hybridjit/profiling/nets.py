@@ -8,6 +8,8 @@ from typing import Literal, overload
 
 import numpy as np
 
+from .._core.options import Options
+from .._core.types import type_of
 from ..compiler import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
@@ -15,8 +17,6 @@ from ..gluon.training import floating, leading_variables
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer
-from ..options import Options
-from ..types import type_of
 from .report import Report, measure
 from .training import TrainingReport, profile_training
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.build.module import kernel_name
+from .._core.target import Target
+from .._core.text_table import milliseconds, table
+from ..codegen.emit.module import kernel_name
 from ..codegen.peak import measure_flops
 from ..formats.atomic import write_atomically
 from ..ir.plan import Step
 from ..runtime.executable import Executable
 from ..runtime.profiling import Part, Profile, Profiler, bytes_moved
 from ..runtime.split_batch import SplitBatch, take_sample
-from ..table import milliseconds, table
-from ..target import Target
 
 _HEADING = (
     "step", "ms", "share", "GFLOP/s", "of peak", "GB/s", "algorithm", "operator", "fused", "line",

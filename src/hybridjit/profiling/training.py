@@ -16,6 +16,9 @@ from functools import partial
 
 import numpy as np
 
+from .._core.options import Options
+from .._core.text_table import milliseconds, table
+from .._core.types import type_of
 from ..compiler import compile_training
 from ..context import cpu
 from ..ir.node import Output
@@ -23,11 +26,8 @@ from ..nd import NDArray
 from ..optimizer import Optimizer, create
 from ..optimizer.base import State
 from ..optimizer.one_call import gather
-from ..options import Options
 from ..runtime.profiling import faster_means
-from ..table import milliseconds, table
 from ..trained import Trained
-from ..types import type_of
 from .report import Event, Report, measure, write_events
 
 _LEAST_ROUNDS = 4

@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._core.compile_log import CompileLog
+from .._core.options import Options
 from ..codegen.call import Decide
 from ..codegen.tuned import Choice, Tuned, key_of
-from ..compile_log import CompileLog
 from ..compiler import generate
 from ..ir.plan import Plan
-from ..options import Options
 from ..runtime.executable import Executable
 from ..runtime.profiling import Profiler
 

@@ -1,6 +1,6 @@
 """``mx.rnn``: MXNet's older, symbolic interface to recurrent networks."""
 
-from ..late import arrived as _arrived
+from .._core.lazy import arrived as _arrived
 from . import rnn_cell
 from .io import BucketSentenceIter, encode_sentences
 from .rnn import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from .. import nd, sym
+from .._core.types import product
 from ..gluon.rnn.gates import StateInfo
 from ..initializer import FusedRNN
 from ..nd import NDArray
 from ..ops.attrs import Attrs
 from ..sym import Symbol
-from ..types import product
 from .base import KINDS, PRODUCTS, BaseRNNCell, RNNParams, States, Steps, Weights, formed
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, SequentialRNNCell

@@ -13,9 +13,9 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from .. import nd
+from .._core.types import DType
 from ..io import DataBatch, DataDesc, DataIter
 from ..nd import NDArray
-from ..types import DType
 
 Sentences = Sequence[Sequence[Hashable]]
 

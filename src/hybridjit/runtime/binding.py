@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from .._core.background import begin
+from .._core.errstate import quiet
 from ..ir.graph import Graph, Use, walk
-from ..ir.image import Pack, Packed, Packing, Unpack
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
-from ..quiet import quiet
-from ..tasks import begin
+from ..ir.plan_image import Pack, Packed, Packing, Unpack
 from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config import config
-from ..late import Late
-from ..types import TensorType
+from .._core.config import config
+from .._core.lazy import Late
+from .._core.types import TensorType
 from .compile_stats import count as count_one
 
 if TYPE_CHECKING:

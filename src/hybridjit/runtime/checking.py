@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.types import BFLOAT16
 from ..errors import InternalError
 from ..ir.plan import Step, View, strided
 from ..ops.bfloat16 import from_bfloat16
-from ..records import dataclass
-from ..types import BFLOAT16
 from .arena import Arena
 
 if TYPE_CHECKING:

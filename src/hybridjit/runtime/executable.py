@@ -16,16 +16,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy import empty
 
-from ..config import config
+from .._core.config import config
+from .._core.frozen import dataclass
+from .._core.timeline import TIMELINE
+from .._core.types import BFLOAT16, product
 from ..ir.graph import Value
-from ..ir.image import Base, Image, Pack
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
+from ..ir.plan_image import Base, Image, Pack
 from ..ir.sized import SizedImage
 from ..ops.bfloat16 import from_bfloat16
-from ..records import dataclass
-from ..timeline import TIMELINE
-from ..types import BFLOAT16, product
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .checking import Checker

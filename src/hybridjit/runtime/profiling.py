@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.types import product
 from ..ir.plan import Plan, Step, View
-from ..types import product
 from .executable import Instance, Segment
 from .threads import THREADS
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.types import shape_text
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..ir.plan import Plan
-from ..types import shape_text
 from .arena import address_of
 from .saved import SAVED, Layout, Typed
 

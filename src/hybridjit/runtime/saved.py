@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..forks import Rank, held_at_fork
-from ..unwinding import holding
+from .._core.async_safety import holding
+from .._core.fork_locks import Rank, held_at_fork
 from .arena import ALIGNMENT, address_of, aligned_pages
 
 Typed = tuple[tuple[int, ...], np.dtype]

@@ -1,6 +1,6 @@
 """The process's pool of worker threads.
 
-A shared call modifies the pool within one native call (``codegen.build.driver``): reserving
+A shared call modifies the pool within one native call (``codegen.emit.driver``): reserving
 threads, creating missing workers, publishing the job, waking sleeping workers, doing the caller's
 share, releasing the pool. So an exception cannot leave the pool in an inconsistent state.
 
@@ -24,15 +24,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ..config import config, shown_value, thread_count
+from .._core.async_safety import noted
+from .._core.config import config, shown_value, thread_count
 from ..errors import MXNetError
-from ..unwinding import noted
 
 _LINE = 8  # 64-bit slots of a cache line
 
 
 class DriverLike(Protocol):
-    """The part of ``codegen.build.driver.Driver`` that the pool uses."""
+    """The part of ``codegen.emit.driver.Driver`` that the pool uses."""
 
     @property
     def share(self) -> Any: ...

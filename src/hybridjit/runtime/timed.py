@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.timeline import TIMELINE, now
 from ..ir.plan import Step
-from ..timeline import TIMELINE, now
 
 if TYPE_CHECKING:
     from .executable import Executable, Instance, Segment

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..records import dataclass
-from ..unwinding import noted
+from .._core.async_safety import noted
+from .._core.frozen import dataclass
 from .arena import address_of
 from .executable import WORTH_SHARING
 from .threads import THREADS

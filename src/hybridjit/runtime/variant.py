@@ -15,13 +15,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.lazy import Late
+from .._core.symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
+from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
 from ..ir.sized import SizedImage, has_symbolic_bind
-from ..late import Late
-from ..records import dataclass
-from ..symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
-from ..types import TensorType
 from .binding import Binding, PackedStore
 from .executable import Code, Executable
 from .split_batch import SplitBatch

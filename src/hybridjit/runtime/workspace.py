@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..records import dataclass
+from .._core.frozen import dataclass
 from .arena import Arena
 
 # Number of workspaces kept for later calls; a call that finds none allocates one.

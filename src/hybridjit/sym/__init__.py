@@ -6,7 +6,7 @@ The functions of operators come from the registry (``sym/__init__.pyi`` lists th
 
 import sys
 
-from ..late import names_of
+from .._core.lazy import names_of
 from ..ops.namespace import attach
 from . import _internal, contrib, image, linalg, op, random, sparse
 from .creation import (

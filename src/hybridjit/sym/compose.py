@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from .._core.frames import user_line
 from ..attribute import AttrScope
 from ..errors import MXNetError, located
-from ..frames import user_line
 from ..ir.node import HIDDEN_KEYS, Node, Output, variable
 from ..name import NameManager
 from ..ops.namespace import attr_texts, is_variadic

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from .._core.frames import user_line
 from ..attribute import AttrScope
 from ..control import Body, branch, each, repeat
-from ..frames import user_line
 from ..ir.node import Node, Output, topological, variable
 from ..name import NameManager
 from ..ops.attrs import Attrs

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from .._core.frames import user_line
+from .._core.types import CODE_OF_DTYPE, DType, Sizes
 from ..errors import DTypeError
 from ..formats.mxnet import symbol_json
-from ..frames import user_line
 from ..ir.node import Output, variable
 from ..ops.attrs import attr_text
-from ..types import CODE_OF_DTYPE, DType, Sizes
 from .compose import Dumpable, user_texts
 from .symbol import FUNCTIONS, Symbol
 

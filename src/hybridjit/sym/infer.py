@@ -13,11 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..errors import MXNetError
-from ..ir.node import Node, Output, topological
-from ..passes.infer import NodeTypes, apply_rule, infer_node_types, settle, variable_type
-from ..shapes import partial_shape, shown_shape
-from ..types import (
+from .._core.shapes import partial_shape, shown_shape
+from .._core.types import (
     DTYPE_NAMES,
     FLOAT32,
     FLOAT64,
@@ -30,6 +27,9 @@ from ..types import (
     TensorType,
     is_known_shape,
 )
+from ..errors import MXNetError
+from ..ir.node import Node, Output, topological
+from ..passes.infer import NodeTypes, apply_rule, infer_node_types, settle, variable_type
 from .outputs import Outputs, auxiliary_nodes
 
 _RANKS = (4, 3, 2, 1)  # stand in for unknown shapes

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from .._core.lazy import Late
+from .._core.types import DType, Number, Shape, Sizes
 from ..context import Context
 from ..errors import MXNetError, NotImplementedForSymbol
 from ..formats.mxnet import symbol_json
 from ..ir.node import Output
-from ..late import Late
 from ..ops.namespace import FLUENT, Method, is_variadic, namespace
 from ..ops.record import OpDef
-from ..types import DType, Number, Shape, Sizes
 from .compose import compose
 from .infer import (
     Lists,

@@ -4,8 +4,8 @@ from importlib import import_module as _import_module
 
 import numpy as np
 
+from .._core.lazy import arrived as _arrived
 from ..context import Context, current_context, set_default_context
-from ..late import arrived as _arrived
 from ..nd import array
 from ..sym import Symbol
 from ..util import getenv, setenv, use_np

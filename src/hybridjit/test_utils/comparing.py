@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.types import DType
 from ..ir.node import topological
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

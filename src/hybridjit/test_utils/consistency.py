@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import nd
+from .._core.types import DType
 from ..executor import Executor, Requests
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType
 from .comparing import Tolerance, assert_almost_equal, get_tols
 
 if TYPE_CHECKING:

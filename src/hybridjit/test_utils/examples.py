@@ -12,10 +12,10 @@ from typing import TypeVar
 import numpy as np
 
 from .. import nd
+from .._core.types import DType, Sizes
 from ..context import Context, current_context
 from ..io import DataBatch, DataIter
 from ..nd import NDArray
-from ..types import DType, Sizes
 
 _Item = TypeVar("_Item")
 

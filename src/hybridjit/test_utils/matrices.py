@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import product
+from .._core.types import product
 
 
 def new_orthonormal_matrix_2d(n: int) -> np.ndarray:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import nd
+from .._core.types import DType, Shape
 from ..nd import NDArray
 from ..optimizer.base import State
-from ..types import DType, Shape
 from .comparing import Tolerance, assert_almost_equal
 from .examples import rand_ndarray
 

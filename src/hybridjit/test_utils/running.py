@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import autograd, nd
+from .._core.types import DType
 from ..context import Context
 from ..executor import Executor
 from ..gluon.hybrid_block import HybridBlock
 from ..nd import NDArray
 from ..sym import Symbol
-from ..types import DType
 from .comparing import Tolerance, assert_almost_equal
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import nd
+from .._core.types import DType
 from ..context import Context
 from ..nd import NDArray
-from ..types import DType
 from .examples import assign_each
 
 if TYPE_CHECKING:

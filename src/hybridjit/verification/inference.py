@@ -13,18 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._core.async_safety import restoring
+from .._core.config import config, override
+from .._core.options import Options
+from .._core.types import type_of
 from ..compiler import CHOICES, SPLIT_BATCH, compile_graph, new_log
-from ..config import config, override
 from ..ir.graph import from_symbol
 from ..ir.node import Output
-from ..options import Options
 from ..passes.infer import infer_node_types
 from ..runtime.checking import TOLERANCE
 from ..runtime.executable import Executable
 from ..runtime.threads import THREADS as RUNNING
 from ..runtime.threads import threads
-from ..types import type_of
-from ..unwinding import restoring
 from .steps import Arrays, Reference, Stepped
 from .verdict import THREADS, Verdict, gap_between
 

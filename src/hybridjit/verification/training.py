@@ -15,29 +15,29 @@ from functools import cached_property
 
 import numpy as np
 
+from .._core.async_safety import restoring
+from .._core.config import config, override
+from .._core.options import Options
+from .._core.recording import recording_as
+from .._core.types import type_of
 from ..compiler import compile_training
-from ..config import config, override
 from ..context import cpu
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value, from_symbol, walk
+from ..ir.mode import Purpose
 from ..ir.node import Output
-from ..ir.purpose import Purpose
 from ..ir.rewrite import Match, Replacement, replace_values
 from ..nd import NDArray
 from ..nd.interpreter import interpret_nodes
 from ..nd.tape import Entry, Leaf
 from ..nd.taped import run_backward, untouched_zeros
 from ..ops.building import as_results, parts_of
-from ..options import Options
-from ..passes.differentiate import Joint, differentiate
-from ..passes.enter_training import enter_training
 from ..passes.infer import infer_node_types
-from ..recording import recording_as
+from ..passes.training.differentiate import Joint, differentiate
+from ..passes.training.enter_training import enter_training
 from ..runtime.checking import TOLERANCE
 from ..runtime.threads import THREADS as RUNNING
 from ..trained import Trained
-from ..types import type_of
-from ..unwinding import restoring
 from .inference import with_culprits
 from .steps import Arrays, Reference, Stepped
 from .verdict import Gap, Verdict, gap_between

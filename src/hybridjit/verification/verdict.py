@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .._core.frozen import dataclass
+from .._core.text_table import indented, table
 from ..compiler import CHOICES
-from ..records import dataclass
 from ..runtime.checking import difference
-from ..table import indented, table
 
 # What a type's own rounding may lose, as a part of the largest value.
 _COARSE = {"float16": 4e-3}

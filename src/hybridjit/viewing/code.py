@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ..codegen.build.module import emit_kernel, kernel_name
+from ..codegen.emit.module import emit_kernel, kernel_name
 from ..codegen.llvm.jit import listings
 from ..codegen.spec import KernelSpec
 from ..ir.plan import Plan

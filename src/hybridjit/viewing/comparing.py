@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 
+from .._core.safe_open import open_file
 from ..errors import ModelFormatError
-from ..opening import open_file
 from .schema import Change, ComparedPart, Comparison, Document, Part, Step, require_document
 
 _MOST_BYTES = 64 << 20

@@ -12,18 +12,18 @@ from importlib import metadata
 
 import numpy as np
 
+from .._core.compile_log import CompileLog
+from .._core.config import config
+from .._core.options import Options
+from .._core.types import TensorType, type_of
 from ..codegen.llvm.jit import find_target
-from ..compile_log import CompileLog
 from ..compiler import JOINT_STAGES, TrainingLogs, compile_graph, compile_training, new_log
-from ..config import config
 from ..ir.node import Output
 from ..optimizer import Optimizer, create
-from ..options import Options
 from ..profiling import Report, TrainingReport, measure, measure_training
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
 from ..trained import Trained
-from ..types import TensorType, type_of
 from .code import kernels
 from .graphs import ValueTable, Watcher, reference, stages
 from .parameters import parameters

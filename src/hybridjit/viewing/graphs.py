@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._core.types import shape_text
 from ..compiler import JOINT, PIPELINE, TRAINING
 from ..ir.graph import Graph, unique_name
 from ..ir.graph import Use as GraphUse
 from ..ir.graph import Value as GraphValue
 from ..ir.node import Node, Output, topological
 from ..ir.print import attributes_off_default
-from ..passes.differentiate import Joint
-from ..passes.partition import Parts
-from ..types import shape_text
+from ..passes.training.differentiate import Joint
+from ..passes.training.partition import Parts
 from .schema import Group, Reference, Rule, Stage, Value
 from .texts import short_name, short_text
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 
+from .._core.frozen import dataclass
 from ..formats.atomic import write_atomically
-from ..records import dataclass
 from .schema import Document
 
 # In this order: each uses those before it.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..types import type_of
+from .._core.types import type_of
 from .schema import Histogram, Parameter
 from .texts import short_name
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codegen.build.module import kernel_name
 from ..codegen.call import Call
+from ..codegen.emit.module import kernel_name
 from ..ir.graph import Graph, Use, walk
-from ..ir.image import Packed
 from ..ir.plan import Buffer, Plan, Step, View
+from ..ir.plan_image import Packed
 from ..ir.print import purpose_lines
 from ..profiling import algorithm, fused_operators, user_source
 from ..runtime.executable import Code

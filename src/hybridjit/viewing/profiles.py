@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..codegen.build.module import kernel_name
+from ..codegen.emit.module import kernel_name
 from ..codegen.peak import measure_read_bandwidth
 from ..profiling import Report, flops, lane_flops, part_name
 from ..runtime.profiling import bytes_moved

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ...ir.image import Packed
+from ..._core.frozen import fields_of, is_record, replace
+from ..._core.symbolic import Size
+from ..._core.target import TYPES_OF
 from ...ir.plan import Step
-from ...records import fields_of, is_record, replace
-from ...symbolic import Size
-from ...target import TYPES_OF
+from ...ir.plan_image import Packed
 from ..call import Call, GivenNumbers, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 

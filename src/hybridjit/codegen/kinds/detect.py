@@ -6,8 +6,8 @@ A unit of work is the rows of one batch; sorting and comparing are those of box_
 
 from __future__ import annotations
 
+from ..._core.frozen import dataclass
 from ...ir.plan import Step
-from ...records import dataclass
 from ..call import Call, Setting
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64, Value

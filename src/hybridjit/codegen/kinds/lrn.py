@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
+from ..._core.types import product
 from ...ir.plan import Step
 from ...ops.nn.length_norm import LRN_LAST
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
-from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

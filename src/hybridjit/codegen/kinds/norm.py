@@ -12,13 +12,13 @@ from dataclasses import replace
 from enum import auto
 from functools import partial
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
+from ..._core.types import product
 from ...ir import graph
 from ...ir.plan import Step
 from ...ops.nn.length_norm import L2_NORMALIZATION
 from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
-from ...types import product
 from ..call import Address, Argument, Call, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

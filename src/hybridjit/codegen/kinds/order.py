@@ -6,9 +6,9 @@ as whole numbers is that of the floats, the lowest digit first: 20,000 numbers i
 
 from __future__ import annotations
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
 from ..call import Address, Argument, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I8, I64, Value

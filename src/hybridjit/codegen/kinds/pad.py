@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.frozen import dataclass, replace
+from ..._core.symbolic import range_of
+from ..._core.types import product
 from ...ir.plan import Step
 from ...ir.sized import is_symbolic
 from ...ops.casting import scalar_of
-from ...records import dataclass, replace
-from ...symbolic import range_of
-from ...types import product
 from ..call import Address, Call, Setting, about, rounds_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from ..._core.frozen import dataclass
+from ..._core.symbolic import Size
+from ..._core.types import product
 from ...ir.plan import Step, View
 from ...ir.sized import is_symbolic
 from ...ops.bfloat16 import FROM_BFLOAT16
-from ...records import dataclass
-from ...symbolic import Size
-from ...types import product
 from ..call import (
     Address,
     Argument,

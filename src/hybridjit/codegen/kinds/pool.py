@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from enum import auto
 from typing import Any, Protocol
 
+from ..._core.frozen import dataclass, replace
+from ..._core.target import SINGLE, ElementTypes
+from ..._core.types import product
 from ...ir.plan import Step
 from ...ir.sized import is_symbolic
 from ...ops.attrs import Attrs
-from ...records import dataclass, replace
-from ...target import SINGLE, ElementTypes
-from ...types import product
 from ..call import (
     Address,
     Call,

@@ -9,9 +9,9 @@ reference, operation by operation, so that the same boxes stay.
 
 from __future__ import annotations
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I8, I64, Value

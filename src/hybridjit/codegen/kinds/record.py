@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..._core.frozen import dataclass
 from ...ir.plan import Step
-from ...records import dataclass
 from ..call import Call, Setting
 from ..spec import KernelSpec
 

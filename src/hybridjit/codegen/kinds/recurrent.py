@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..._core.frozen import dataclass
+from ..._core.symbolic import Size
+from ..._core.target import PAIRS, SINGLE, TYPES_OF, ElementTypes, Target
 from ...ir.graph import Use
 from ...ir.plan import Step, View
 from ...ir.sized import Repeat
 from ...ops.bfloat16 import TO_BFLOAT16
 from ...ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
-from ...records import dataclass
-from ...symbolic import Size
-from ...target import PAIRS, SINGLE, TYPES_OF, ElementTypes, Target
 from ..call import Address, Argument, Call, Setting, Shared, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

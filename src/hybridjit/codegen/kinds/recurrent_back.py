@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step, View
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
 from ..call import Address, Argument, ByRows, Call, GivenNumbers, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

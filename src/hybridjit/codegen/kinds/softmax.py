@@ -6,12 +6,12 @@ from collections.abc import Callable, Generator, Sequence
 from enum import auto
 from itertools import accumulate
 
+from ..._core.frozen import dataclass
+from ..._core.target import Target
+from ..._core.types import product
 from ...ir.plan import Step
 from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...ops.record import OpDef
-from ...records import dataclass
-from ...target import Target
-from ...types import product
 from ..call import Address, Argument, Call, GivenNumbers, Setting, views_of
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder

@@ -8,10 +8,10 @@ reference, operation by operation, so that the same boxes stay.
 
 from __future__ import annotations
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes, Target
+from ..._core.types import product
 from ...ir.plan import Step
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes, Target
-from ...types import product
 from ..call import Address, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

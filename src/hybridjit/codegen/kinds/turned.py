@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ...records import dataclass
+from ..._core.frozen import dataclass
 from ..call import GivenNumbers
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

@@ -11,12 +11,12 @@ from dataclasses import replace
 from enum import auto
 from functools import partial
 
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
+from ..._core.types import product
 from ...ir.graph import Value as GraphValue
 from ...ir.plan import Step
 from ...ops.nn.pooling_back import BACK_FROM_MAX
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
-from ...types import product
 from ..call import Address, Call, Setting, five, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index

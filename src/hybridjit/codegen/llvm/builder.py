@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ...records import dataclass
-from ...target import Target
+from ..._core.frozen import dataclass
+from ..._core.target import Target
 from . import ir
 from .indices import Index
 from .types import I64, PTR, Value

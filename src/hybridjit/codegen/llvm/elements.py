@@ -8,7 +8,7 @@ that do not fit the smallest one, and narrower integers take the low bits.
 
 from __future__ import annotations
 
-from ...records import dataclass
+from ..._core.frozen import dataclass
 from . import ir
 from .builder import LoopBuilder
 from .types import F32, F64, I8, I16, I32, I64, Type, Value, constant_of

@@ -30,12 +30,12 @@ from typing import Any, ParamSpec, TypeVar
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from ..._core.async_safety import holding
+from ..._core.background import undisturbed
+from ..._core.fork_locks import Rank, held_at_fork
+from ..._core.frozen import dataclass
+from ..._core.target import Target
 from ...errors import InternalError
-from ...forks import Rank, held_at_fork
-from ...records import dataclass
-from ...target import Target
-from ...tasks import undisturbed
-from ...unwinding import holding
 
 P = ParamSpec("P")
 R = TypeVar("R")

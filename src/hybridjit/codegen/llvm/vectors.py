@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ...target import PAIRS, Target
+from ..._core.target import PAIRS, Target
 from . import ir
 from .indices import Index, IndexBuilder
 from .types import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ...records import dataclass
+from ..._core.frozen import dataclass
 
 ENTRIES = 16
 

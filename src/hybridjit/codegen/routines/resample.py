@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...records import dataclass
+from ..._core.frozen import dataclass
 from ..kinds.parts.arguments import Arguments
 from ..llvm import ir
 from ..llvm.builder import Loop, LoopBuilder

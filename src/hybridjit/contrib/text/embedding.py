@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ... import nd, registry
+from ..._core.safe_open import open_file
 from ...base import data_dir
 from ...errors import MXNetError
 from ...formats.atomic import system_errors
 from ...nd import NDArray
-from ...opening import open_file
 from . import vocab
 
 __all__ = [

@@ -20,10 +20,10 @@ from typing import BinaryIO, NoReturn
 
 import numpy as np
 
+from ..._core.safe_open import open_file
+from ..._core.shapes import is_np_shape
+from ..._core.types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
 from ...errors import DTypeError, ModelFormatError
-from ...opening import open_file
-from ...shapes import is_np_shape
-from ...types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
 from ..atomic import Path, system_errors, write_atomically
 from ..stored import CSR, INDEX, ROW_SPARSE, Stored
 from .bulk import CAN_READ, WORTH_IT, Bulk

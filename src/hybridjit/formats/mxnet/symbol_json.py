@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from textwrap import indent
 
+from ..._core.safe_open import open_file
+from ..._core.shapes import is_np_shape
 from ...ir.node import Node, Output, precision_of, topological, with_precision
-from ...opening import open_file
 from ...ops.elementwise.element_type import AMP_CAST, AMP_MULTICAST
-from ...shapes import is_np_shape
 from ..atomic import Path, system_errors, write_atomically
 from .symbol_reader import RawLine, read_document, read_outline
 from .symbol_upgrade import CURRENT, Changes

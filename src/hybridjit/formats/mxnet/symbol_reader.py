@@ -16,12 +16,12 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ..._core.shapes import is_np_shape
 from ...errors import ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Output
 from ...ops import custom, subgraphs
 from ...ops.record import OpDef
 from ...ops.registry import find, lookup
-from ...shapes import is_np_shape
 from ..json_stream import JSON, SLACK, Budget, JsonStream
 from .checked_json import INVALID, fail, list_of, object_of, required, shown, text_of, unknown_field
 from .symbol_nodes import MAX_INPUTS, MAX_OUTPUTS, built_nodes, check_counts, output_of

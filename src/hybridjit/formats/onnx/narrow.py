@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...records import dataclass
+from ..._core.frozen import dataclass
 
 
 @dataclass(frozen=True)

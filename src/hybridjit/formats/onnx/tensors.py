@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
+from ..._core.safe_open import open_file
+from ..._core.types import MAX_DIMS
 from ...errors import DTypeError, ModelFormatError
-from ...opening import open_file
-from ...types import MAX_DIMS
 from ..atomic import system_errors
 from .messages import Tensor
 from .narrow import NARROW, decoded

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from ...late import modules as _modules
-from ...late import names_of as _names_of
+from ..._core.lazy import modules as _modules
+from ..._core.lazy import names_of as _names_of
 
 if _TYPE_CHECKING:
     from . import cnn, data, estimator, nn, rnn

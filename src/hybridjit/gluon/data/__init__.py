@@ -1,6 +1,6 @@
 """Datasets, and batches from them."""
 
-from ...late import arrived as _arrived
+from ..._core.lazy import arrived as _arrived
 from . import dataloader, dataset, sampler, vision
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset

@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ... import nd
+from ..._core.shapes import is_np_array
 from ...context import Context, cpu_pinned
 from ...nd import NDArray
-from ...shapes import is_np_array
 from ...util import np_array, np_shape
 from ..parameter.single import as_mode
 from .sampler import BatchSampler, Elements, RandomSampler, Sample, Sampler, SequentialSampler

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.limits import limit_text
 from ...context import cpu
 from ...errors import MXNetError
 from ...nd import NDArray
 from ...nd.memory import DENSE_KINDS
-from ...room import limit_text
 from .workers import failed, raised
 
 _ALIGNMENT = 64

@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.background import begin
 from ...errors import MXNetError
 from ...ops.random.draws import generator
 from ...ops.random.draws import seed as seed_generator
-from ...tasks import begin
 from .messages import Layout, laid_out, portable, post, received
 from .workers import Make, Ticket, failed, raised
 

@@ -13,8 +13,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NoReturn
 
+from ..._core.background import begin
 from ...errors import MXNetError
-from ...tasks import begin
 
 _LONGEST = 1e9  # seconds, about the most that a queue waits
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from ... import nd
-from ...types import DType
+from ..._core.types import DType
 from ..fixed_gamma import put_ones
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter, ParameterDict

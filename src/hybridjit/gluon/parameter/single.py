@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ... import autograd, initializer, nd, sym
+from ..._core.async_safety import finished, holding
+from ..._core.fork_locks import Rank, held_at_fork
+from ..._core.shapes import is_np_array, is_np_shape
+from ..._core.types import DType, Sizes
 from ...context import Context, current_context
 from ...errors import DeferredInitializationError
-from ...forks import Rank, held_at_fork
 from ...formats.stored import Stored
 from ...initializer import InitDesc
 from ...nd import NDArray
 from ...nd.storage import WRITES
 from ...nd.taped import untouched_zeros
-from ...shapes import is_np_array, is_np_shape
 from ...sym import Symbol
-from ...types import DType, Sizes
-from ...unwinding import finished, holding
 from ..types import Init
 
 _GRAD_REQS = ("write", "add", "null")

@@ -1,6 +1,6 @@
 """Recurrent layers (RNN, LSTM, GRU) and cells."""
 
-from ...late import arrived as _arrived
+from ..._core.lazy import arrived as _arrived
 from . import rnn_cell, rnn_layer
 from .rnn_cell import (
     BidirectionalCell,

@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from ... import nd
+from ..._core.async_safety import restoring
 from ...context import STACK as CONTEXTS
-from ...unwinding import restoring
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict

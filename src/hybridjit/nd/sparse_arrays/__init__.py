@@ -5,7 +5,7 @@ those, so that each operator works on them; :mod:`.rules` knows which operators 
 when a program first asks for a sparse array.
 """
 
-from ..stypes import HOOK
+from ..sparse_dispatch import HOOK
 from .array import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, wrapped
 from .making import array, csr_matrix, empty, row_sparse_array, zeros
 from .operators import add, divide, multiply, subtract

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
+from ..._core.recording import FLAGS
+from ..._core.types import DType, Sizes, product, shape_text
 from ...base import NotSupportedForSparseNDArray
 from ...context import Context
 from ...errors import MXNetError, ShapeError
 from ...formats.mxnet import params
 from ...formats.stored import CSR, ROW_SPARSE, Stored, nothing, starts_of, stored
 from ...ops.registry import lookup
-from ...recording import FLAGS
-from ...types import DType, Sizes, product, shape_text
 from ..creation import array as dense_array
 from ..memory import ON_TAPE, DenseArray, converted, dtype_of
 from ..ndarray import NDArray, invoke

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ..._core.types import FLOAT32, DType
 from ...context import Context
 from ...formats.stored import CSR, INDEX, ROW_SPARSE, Stored, nothing, starts_of, stored
-from ...types import FLOAT32, DType
 from .. import creation
 from ..memory import converted, dtype_of
 from ..ndarray import NDArray

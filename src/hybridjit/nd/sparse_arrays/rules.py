@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.recording import FLAGS
 from ...context import Context
 from ...errors import MXNetError
 from ...formats.stored import CSR, ROW_SPARSE, Stored, nothing, stored
@@ -19,7 +20,6 @@ from ...ops.gradient import NoGradientError
 from ...ops.namespace import attr_texts
 from ...ops.record import OnStored, OpDef
 from ...ops.registry import run_ref
-from ...recording import FLAGS
 from ..calls import checked_attrs
 from ..ndarray import NDArray, record_made
 from ..tape import Pull, Some, Step, record

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import MXNetError, located
 from ...formats.stored import ROW_SPARSE, nothing
 from ...ir.node import Node, Output, topological
 from ...ops.record import GradientStored
 from ...passes.infer import NodeTypes
-from ...types import TensorType
 from ..ndarray import NDArray
 from .array import wrapped
 from .rules import Call, Found, find, is_ruled

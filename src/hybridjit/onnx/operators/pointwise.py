@@ -6,10 +6,10 @@ from functools import reduce
 
 import numpy as np
 
+from ..._core.types import shape_text
 from ...errors import MXNetError, ShapeError
 from ...formats.onnx.narrow import NARROW
 from ...formats.onnx.tensors import dtype_of
-from ...types import shape_text
 from ..importer import Importer, Value, supported
 from ..use import Use
 from .narrow import narrowed, nearest_even

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import UnknownOpError
-from ...types import TensorType
 from ..exporter import Exporter, Use, Value
 
 

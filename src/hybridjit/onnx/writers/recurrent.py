@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import MXNetError
 from ...ops.sequence.rnn_sizes import Layer, sizes_of, unpacked
-from ...types import TensorType
 from ..exporter import Exporter, Use, Value
 from .table import writes
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import product
 from ...errors import MXNetError
 from ...ops.nn.window_geometry import Window, window_of
 from ...ops.vision.deformable import TAP_GRID
-from ...types import product
 from ..exporter import Exporter, Use, Value
 from .table import writes
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...types import PartialShape
+from ..._core.types import PartialShape
 from ..exporter import Exporter, Use, Value
 from .table import writes
 

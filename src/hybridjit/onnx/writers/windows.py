@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..._core.types import UNKNOWN, Shape, TensorType, is_known_shape, product
 from ...ops.nn.deconvolution import output_axes
 from ...ops.nn.window_geometry import is_channel_last, window_of
 from ...ops.rules import spatial
-from ...types import UNKNOWN, Shape, TensorType, is_known_shape, product
 from ..exporter import Exporter, Use, Value
 from .table import writes
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import PartialShape, product, shape_text
 from ...errors import ShapeError
-from ...types import PartialShape, product, shape_text
 from .. import special
 from ..attrs import AttrValue
 from ..building import Builder, X

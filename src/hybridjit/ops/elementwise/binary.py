@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
 from ...errors import ShapeError
-from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_dtypes, merge_shapes
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of

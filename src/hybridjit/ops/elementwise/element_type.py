@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...types import UNKNOWN, TensorType, merge, merge_shapes
+from ..._core.types import UNKNOWN, TensorType, merge, merge_shapes
 from ..building import Builder, Many, X
 from ..casting import convert, fresh
 from ..numbered import Numbered

@@ -9,9 +9,9 @@ from functools import wraps
 
 import numpy as np
 
+from ..._core.shapes import is_np_shape
+from ..._core.types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from ...errors import DTypeError, MXNetError, ShapeError
-from ...shapes import is_np_shape
-from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import ADD, MULTIPLY

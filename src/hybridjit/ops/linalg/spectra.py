@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import ShapeError
-from ...types import TensorType, shape_text
 from ..attrs import Declared
 from ..building import Builder, Many, X
 from ..casting import convert

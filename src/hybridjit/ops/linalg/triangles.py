@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import ShapeError
-from ...types import TensorType, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..registry import lookup, register

@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import (
+    FLOAT32,
+    FLOAT64,
+    PartialShape,
+    Shape,
+    TensorType,
+    merge,
+    product,
+    shape_text,
+)
 from ...errors import ShapeError
-from ...types import FLOAT32, FLOAT64, PartialShape, Shape, TensorType, merge, product, shape_text
 from ..algebra import add, scaled
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Made, Many, Reached, X, as_results

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic
 
-from ...records import dataclass
-from ...types import product
+from ..._core.frozen import dataclass
+from ..._core.types import product
 from ..algebra import add, as_shape, div, in_dtype, mul, scaled, sub, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, Shape, TensorType, product, shape_text
 from ..algebra import total
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..casting import widened

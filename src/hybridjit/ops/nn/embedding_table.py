@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from ..._core.types import PartialShape, TensorType, merge_dtypes, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, TensorType, merge_dtypes, shape_text
 from ..algebra import as_shape
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import Shape, merge, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, merge, shape_text
 from ..algebra import div, in_single, mul, scaled, shifted, sub, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

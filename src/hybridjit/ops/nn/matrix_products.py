@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import AttributeValueError, ShapeError
-from ...types import (
+from ..._core.types import (
     PartialShape,
     Shape,
     TensorType,
@@ -18,6 +17,7 @@ from ...types import (
     product,
     shape_text,
 )
+from ...errors import AttributeValueError, ShapeError
 from ..algebra import as_shape, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

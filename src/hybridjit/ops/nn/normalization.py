@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, merge, product
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, Shape, TensorType, merge, product
 from ..algebra import average, div, in_single, mul, sub, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, Shape, TensorType, shape_text
 from ..attrs import AttrValue, Declared
 from ..rules import Types, merged, require_float, same_dtype
 from .window_geometry import (

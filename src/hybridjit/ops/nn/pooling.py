@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...types import Shape, product
+from ..._core.types import Shape, product
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, X
 from ..casting import widened

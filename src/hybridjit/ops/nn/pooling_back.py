@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, product
 from ...errors import ShapeError
-from ...types import Shape, TensorType, product
 from ..algebra import div, mul, scaled, zeros_like
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X

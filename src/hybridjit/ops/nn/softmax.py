@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, PartialShape, TensorType, merge, shape_text
 from ...errors import DTypeError, ShapeError
-from ...types import FLOAT32, FLOAT64, PartialShape, TensorType, merge, shape_text
 from ..algebra import in_single, mul, negated, sub, total
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X

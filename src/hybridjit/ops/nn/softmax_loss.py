@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, merge, merge_shapes, product, shape_text
 from ...errors import ShapeError
-from ...types import PartialShape, Shape, TensorType, merge, merge_shapes, product, shape_text
 from ..algebra import div, in_dtype, in_single, mul, scaled, shifted, sub, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

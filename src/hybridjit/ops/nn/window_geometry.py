@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.frozen import dataclass
+from ..._core.types import FLOAT64, PartialShape, Shape, TensorType, require_possible, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...records import dataclass
-from ...types import FLOAT64, PartialShape, Shape, TensorType, require_possible, shape_text
 from ..rules import spatial
 
 CHANNEL_FIRST = ("NCW", "NCHW", "NCDHW")

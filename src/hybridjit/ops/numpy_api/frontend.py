@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as onp
 
+from ..._core.types import CODE_OF_DTYPE, DType, Sizes
 from ...context import Context
 from ...errors import MXNetError
-from ...types import CODE_OF_DTYPE, DType, Sizes
 
 NUMBERS = (bool, int, float, onp.generic)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, INT64, Shape, TensorType, product
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOAT32, FLOAT64, INT64, Shape, TensorType, product
 from ..attrs import AttrValue
 from ..casting import convert
 from ..gradient import none_at_all

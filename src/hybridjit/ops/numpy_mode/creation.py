@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, INT32, Shape, TensorType
 from ...errors import AttributeValueError
-from ...types import FLOAT32, INT32, Shape, TensorType
 from ..casting import convert, scalar_of
 from ..gradient import none_at_all
 from ..internal import constant_of_shape

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, INT64, TensorType
 from ...errors import DTypeError
-from ...types import FLOAT32, INT64, TensorType
 from ..attrs import Declared
 from ..building import Builder, X
 from ..elementwise.element_type import cast

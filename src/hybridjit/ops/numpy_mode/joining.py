@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, product
 from ...errors import DTypeError, ShapeError
-from ...types import Shape, TensorType, product
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
 from ..numbered import Numbered

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT64, FLOATS, Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOAT64, FLOATS, Shape, TensorType, product, shape_text
 from ..algebra import as_shape, mul, total
 from ..building import Builder, X
 from ..casting import convert

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...types import FLOAT32, Shape, TensorType, product, shape_text
 from ..algebra import add, as_shape, div, mul, negated, scaled, sub
 from ..building import Builder, Many, Reached, X
 from ..elementwise.element_type import cast

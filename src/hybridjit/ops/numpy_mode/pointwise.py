@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, TensorType
 from ...errors import DTypeError
-from ...types import FLOAT32, FLOAT64, TensorType
 from ..algebra import mul, scaled, shifted
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, INT64, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
-from ...types import FLOAT32, FLOAT64, INT64, Shape, TensorType, shape_text
 from ..algebra import div, mul, negated, shifted, sub
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, INT64, Shape, TensorType, product
 from ...errors import DTypeError, ShapeError
-from ...types import FLOAT32, FLOAT64, INT64, Shape, TensorType, product
 from ..algebra import as_shape, div, mul, scaled, sub, total
 from ..building import Builder, Many, X
 from ..casting import convert, working_dtype

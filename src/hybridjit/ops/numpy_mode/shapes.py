@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, TensorType, product, shape_text
 from ..building import Builder, X
 from ..gradient import none_at_all
 from ..internal import PAD_AXES

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import ShapeError
-from ...types import TensorType
 from ..attrs import AttrValue, Declared
 from ..record import OnStored
 from ..rules import Types, merged

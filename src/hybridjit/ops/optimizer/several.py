@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import AttributeValueError
-from ...types import TensorType
 from ..attrs import Attrs, AttrValue, Declared
 from ..rules import Types, merged
 from .adaptive_steps import adamw, mixed_adamw, moments_in_many

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types import TensorType
+from ..._core.types import TensorType
 from ..attrs import AttrValue
 from ..registry import register
 from ..rules import Types, merged, require_float

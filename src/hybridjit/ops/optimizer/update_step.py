@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...types import PartialShape, TensorType, merge
+from ..._core.types import PartialShape, TensorType, merge
 from ..attrs import AttrValue
 from ..record import InferRule, OnStored, OpDef, Traits
 from ..registry import register

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...types import TensorType
+from ..._core.types import TensorType
 from ..attrs import AttrValue
 from ..building import Builder, X
 from ..gradient import none_at_all

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import ShapeError
-from ...types import TensorType, shape_text
 from ..casting import convert
 from ..registry import register
 from ..rules import forward, require_float, same_dtype

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import FLOAT32, INT64, TensorType, merge, shape_text
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOAT32, INT64, TensorType, merge, shape_text
 from ..algebra import as_shape, mul, negated
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from ..._core.types import TensorType
 from ...errors import AttributeValueError
-from ...types import TensorType
 from ..algebra import in_dtype, scaled
 from ..building import Builder, X
 from ..registry import lookup

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..._core.types import DType
 from ...context import Context
-from ...types import DType
 from ..registry import lookup
 
 Sizes = int | Sequence[int]

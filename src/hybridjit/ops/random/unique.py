@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..._core.types import INT64, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import INT64, Shape, TensorType, shape_text
 from ..record import Traits
 from ..registry import register
 from ..rules import Types, merged

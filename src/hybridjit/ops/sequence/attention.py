@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import ShapeError
-from ...types import TensorType, shape_text
 from ..building import Builder, Many, X
 from ..casting import convert, scalar_of, widened
 from ..elementwise.binary import DIVIDE

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import MXNetError, ShapeError
-from ...types import TensorType, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import convert

@@ -15,8 +15,8 @@ from typing import Generic
 
 import numpy as np
 
+from ..._core.types import PartialShape, TensorType, product, shape_text
 from ...errors import ShapeError
-from ...types import PartialShape, TensorType, product, shape_text
 from ..algebra import mul
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X, as_results

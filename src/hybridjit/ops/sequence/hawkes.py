@@ -13,8 +13,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from ..._core.types import TensorType, merge_dtypes, shape_text
 from ...errors import MXNetError, ShapeError
-from ...types import TensorType, merge_dtypes, shape_text
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
 from ..registry import register

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import PartialShape, TensorType, merge, shape_text
 from ...errors import ShapeError
-from ...types import PartialShape, TensorType, merge, shape_text
 from ..algebra import shifted, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X

@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from ..._core.types import FLOAT32, TensorType
 from ...errors import DTypeError
-from ...types import FLOAT32, TensorType
 from ..attrs import AttrValue, Declared
 from ..bfloat16 import rounded
 from ..building import Builder, Many, X

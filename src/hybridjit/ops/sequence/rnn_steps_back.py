@@ -12,8 +12,8 @@ from typing import Any, Generic
 
 import numpy as np
 
-from ...records import dataclass
-from ...types import TensorType
+from ..._core.frozen import dataclass
+from ..._core.types import TensorType
 from ..algebra import total
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.shapes import is_np_shape
+from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
-from ...shapes import is_np_shape
-from ...types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
 from ..algebra import add, as_shape, equals, in_dtype, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of, widened

@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import (
+    PartialShape,
+    is_known_shape,
+    merge_dtypes,
+    merge_shapes,
+    product,
+    shape_text,
+)
 from ...errors import ShapeError
-from ...types import PartialShape, is_known_shape, merge_dtypes, merge_shapes, product, shape_text
 from ..algebra import (
     add,
     as_shape,

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...errors import AttributeValueError, ShapeError
-from ...shapes import is_np_shape
-from ...types import (
+from ..._core.shapes import is_np_shape
+from ..._core.types import (
     UNKNOWN,
     PartialShape,
     Shape,
@@ -21,6 +20,7 @@ from ...types import (
     product,
     shape_text,
 )
+from ...errors import AttributeValueError, ShapeError
 from ..building import Builder, Many, Reached, X
 from ..record import OnStored, Samples, Traits
 from ..registry import register

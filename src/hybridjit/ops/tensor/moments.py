@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types import FLOAT64, TensorType, product
+from ..._core.types import FLOAT64, TensorType, product
 from ..algebra import add, as_shape, mul, scaled, sub, total
 from ..building import Builder, Many, Reached, X
 from ..casting import convert

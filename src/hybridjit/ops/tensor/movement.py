@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, TensorType, shape_text
 from ..building import Builder, Many, X
 from ..internal import PAD_AXES
 from ..record import Traits

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.shapes import partial_shape
+from ..._core.types import FLOAT32, PartialShape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...shapes import partial_shape
-from ...types import FLOAT32, PartialShape, TensorType, shape_text
 from ..attrs import Attrs, AttrValue
 from ..building import Builder, X
 from ..casting import convert, scalar_of, working_dtype

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._core.types import INT64, TensorType, product
 from ...errors import ShapeError
-from ...types import INT64, TensorType, product
 from ..algebra import as_shape
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

@@ -5,8 +5,8 @@ In: arrays and their indices. Out: arrays of the same element type.
 
 from __future__ import annotations
 
+from ..._core.types import INT64, TensorType, shape_text
 from ...errors import ShapeError
-from ...types import INT64, TensorType, shape_text
 from ..algebra import as_shape, mul
 from ..building import Builder, X
 from ..elementwise.element_type import cast

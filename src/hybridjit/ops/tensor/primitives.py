@@ -12,9 +12,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.symbolic import count_of, indices
+from ..._core.types import (
+    UNKNOWN,
+    PartialShape,
+    Shape,
+    TensorType,
+    merge_shapes,
+    product,
+    shape_text,
+)
 from ...errors import AttributeValueError, ShapeError
-from ...symbolic import count_of, indices
-from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import fresh

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, product
 from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...types import FLOAT32, FLOAT64, INT64, TensorType, product
 from ..algebra import as_shape, div, equals, in_dtype, mul, scaled, total, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, X

@@ -10,8 +10,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..._core.types import (
+    INT64,
+    Shape,
+    TensorType,
+    is_known_shape,
+    product,
+    require_dims,
+    shape_text,
+)
 from ...errors import ShapeError
-from ...types import INT64, Shape, TensorType, is_known_shape, product, require_dims, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..gradient import none_at_all

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
+from ..._core.shapes import is_np_shape
+from ..._core.types import INT64, UNKNOWN, TensorType, merge, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...shapes import is_np_shape
-from ...types import INT64, UNKNOWN, TensorType, merge, shape_text
 from ..algebra import as_shape, zeros_like
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, Reached, X

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.shapes import is_np_shape
+from ..._core.types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...shapes import is_np_shape
-from ...types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..gradient import given

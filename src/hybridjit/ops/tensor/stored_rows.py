@@ -5,8 +5,8 @@ In: dense arrays. Out: dense arrays of the same values; how they are stored is a
 
 from __future__ import annotations
 
+from ..._core.types import INT64, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import INT64, Shape, TensorType, shape_text
 from ..algebra import as_shape, shifted, total, zeros_like
 from ..building import Builder, X
 from ..elementwise.binary import NOT_EQUAL

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..._core.types import TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import TensorType, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import convert, widened

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import TensorType, shape_text
 from ..attrs import Attrs, AttrValue
 from ..building import Builder, Many, X
 from ..casting import widened

@@ -11,8 +11,8 @@ from typing import Generic
 
 import numpy as np
 
+from ..._core.types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened

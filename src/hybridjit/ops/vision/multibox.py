@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import TensorType, shape_text
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import MAXIMUM

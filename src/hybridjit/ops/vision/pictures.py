@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from ..._core.types import FLOAT32, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import FLOAT32, Shape, TensorType, shape_text
 from ..building import Builder, X
 from ..casting import widened
 from ..elementwise.binary import DIVIDE, SUBTRACT

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, TensorType
 from ..attrs import AttrValue
 from ..casting import widened
 from ..registry import register

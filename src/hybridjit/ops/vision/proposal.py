@@ -12,8 +12,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from ..._core.types import FLOAT32, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import FLOAT32, TensorType, product, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import bounded, widened

@@ -10,9 +10,9 @@ from functools import reduce
 
 import numpy as np
 
+from ..._core.symbolic import Size
+from ..._core.types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...symbolic import Size
-from ...types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ..algebra import total
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X

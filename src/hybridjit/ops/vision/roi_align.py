@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, product
 from ...errors import ShapeError
-from ...types import Shape, TensorType, product
 from ..attrs import AttrValue, Declared
 from ..casting import bounded, widened
 from ..registry import register

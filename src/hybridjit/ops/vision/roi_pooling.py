@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...types import Shape, TensorType
+from ..._core.types import Shape, TensorType
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, TensorType, shape_text
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import bounded, widened

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import TensorType, merge, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
-from ...types import TensorType, merge, shape_text
 from ..attrs import AttrValue, Declared
 from ..casting import convert
 from ..gradient import none_at_all

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.types import Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
-from ...types import Shape, TensorType, shape_text
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
 from ..casting import widened

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as onp
 
+from ..._core.lazy import Late
 from ...errors import NotImplementedForSymbol
-from ...late import Late
 from ..symbol import Symbol
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ packed at every call, 74 us for 120.
 
 from __future__ import annotations
 
-from ....records import replace
-from ....target import PAIRS, Target
-from ....types import product
+from ...._core.frozen import replace
+from ...._core.target import PAIRS, Target
+from ...._core.types import product
 from ...spec import Ints
 from .choose_direct import MOST_TAPS
 from .direct import LONG

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ....ir.image import Packed
+from ...._core.frozen import dataclass, replace
+from ...._core.target import Target
 from ....ir.plan import Step
+from ....ir.plan_image import Packed
 from ....ir.sized import is_symbolic
 from ....ops.bfloat16 import multiplies_rounded
-from ....records import dataclass, replace
-from ....target import Target
 from ...call import (
     Address,
     Argument,

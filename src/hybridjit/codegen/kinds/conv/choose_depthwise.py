@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....records import replace
-from ....target import Target
+from ...._core.frozen import replace
+from ...._core.target import Target
 from .layer import Layer
 from .spec import DepthwiseSpec
 from .tile import places_before_a_set

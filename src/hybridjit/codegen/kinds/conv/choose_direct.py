@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....records import replace
-from ....target import PAIRS, Target
-from ....types import product
+from ...._core.frozen import replace
+from ...._core.target import PAIRS, Target
+from ...._core.types import product
 from ...spec import Ints
 from .layer import Layer
 from .spec import ConvSpec

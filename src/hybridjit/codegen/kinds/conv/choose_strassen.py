@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ....symbolic import hint_of
-from ....target import SINGLE, Target
-from ....types import product
+from ...._core.symbolic import hint_of
+from ...._core.target import SINGLE, Target
+from ...._core.types import product
 from ...packing import first_half
 from .choose_direct import flattened
 from .layer import Layer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ....records import replace
-from ....target import TYPES_OF, Target
-from ....types import product
+from ...._core.frozen import replace
+from ...._core.target import TYPES_OF, Target
+from ...._core.types import product
 from ...interpolation import lines_for
 from .layer import Layer
 from .spec import LiveFilters, WinogradSpec

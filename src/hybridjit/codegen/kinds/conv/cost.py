@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ....target import PAIRS, Target
-from ....types import product
+from ...._core.target import PAIRS, Target
+from ...._core.types import product
 from ...families import family_of
 from ...interpolation import Line
 from ...packing import whole_vectors

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ....types import product
+from ...._core.types import product
 from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index

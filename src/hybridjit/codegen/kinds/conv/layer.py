@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....records import dataclass
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.types import product
 from ...spec import Extents, Ints, Program
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....records import dataclass
-from ....target import SINGLE, ElementTypes
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.target import SINGLE, ElementTypes
+from ...._core.types import product
 from ...interpolation import Line, lines_for
 from ...packing import first_half
 from ...spec import Extents, Ints, KernelSpec, Program

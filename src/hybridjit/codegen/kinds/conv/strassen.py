@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....records import dataclass
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from ....symbolic import Size, hint_of
-from ....target import Target
+from ...._core.symbolic import Size, hint_of
+from ...._core.target import Target
 from ...families import family_of
 
 

@@ -6,7 +6,7 @@ and ends. Which block a tile is in decides no bit of its results.
 
 from __future__ import annotations
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

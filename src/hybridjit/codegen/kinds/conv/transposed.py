@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from itertools import product as combinations
 
+from ...._core.frozen import dataclass, replace
 from ....ir.graph import Value
 from ....ir.plan import Step, View
 from ....ops.nn.deconvolution import output_axes
 from ....ops.nn.window_geometry import window_of
-from ....records import dataclass, replace
 from ...call import (
     Address,
     Call,

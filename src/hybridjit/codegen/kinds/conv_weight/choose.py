@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...._core.frozen import replace
+from ...._core.target import TYPES_OF, Target
+from ...._core.types import product
 from ....ir.plan import Step
 from ....ops.nn.window_geometry import window_of
-from ....records import replace
-from ....target import TYPES_OF, Target
-from ....types import product
 from ...call import (
     Address,
     Argument,

@@ -7,8 +7,8 @@ six filters: 69 us for 219.
 
 from __future__ import annotations
 
-from ....target import Target
-from ....types import product
+from ...._core.target import Target
+from ...._core.types import product
 from .layer import Layer
 from .spec import LinesByWeightSpec
 

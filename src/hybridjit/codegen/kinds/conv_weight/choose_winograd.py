@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....target import Target
-from ....types import product
+from ...._core.target import Target
+from ...._core.types import product
 from .layer import Layer
 from .spec import WinogradByWeightSpec
 from .tile import most_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...spec import Ints
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product as combinations
 
-from ....types import product
+from ...._core.types import product
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import groupby
 from itertools import product as combinations
 
-from ....records import dataclass
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

@@ -8,9 +8,9 @@ kernel, which writes the weight in any order of axes.
 
 from __future__ import annotations
 
-from ....records import dataclass
-from ....target import SINGLE, ElementTypes
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.target import SINGLE, ElementTypes
+from ...._core.types import product
 from ...spec import Ints, KernelSpec, Size, Sizes
 
 

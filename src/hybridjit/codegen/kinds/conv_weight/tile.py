@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....target import Target
+from ...._core.target import Target
 
 
 def most_rows(target: Target) -> dict[int, int]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from ....records import dataclass
-from ....types import product
+from ...._core.frozen import dataclass
+from ...._core.types import product
 from ...interpolation import filter_matrix
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...._core.symbolic import Size, decided, hint_of
+from ...._core.target import PAIRS, Target
+from ...._core.types import product
 from ....ir.graph import SampleRows
-from ....ir.image import Packed
 from ....ir.plan import Step, View
+from ....ir.plan_image import Packed
 from ....ir.sized import is_symbolic
 from ....ops.nn.matrix_products import BATCH_DOT
-from ....symbolic import Size, decided, hint_of
-from ....target import PAIRS, Target
-from ....types import product
 from ...call import (
     Address,
     Argument,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....records import dataclass
-from ....target import PAIRS, SINGLE, ElementTypes
+from ...._core.frozen import dataclass
+from ...._core.target import PAIRS, SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Program, Size, Sizes
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...._core.types import product
 from ....ir.graph import Use, Value
 from ....ir.plan import Step
 from ....ops.casting import convert
@@ -14,7 +15,6 @@ from ....ops.record import OpDef
 from ....ops.sequence.padded import SEQUENCE_LAST, SEQUENCE_MASK, SEQUENCE_REVERSE
 from ....ops.tensor.by_index import ADD_AT, BATCH_TAKE, GATHER_ND, PICK, TAKE
 from ....ops.tensor.selection import INDEX_COPY
-from ....types import product
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS
 from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import auto
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...spec import Ints, KernelSpec, Way
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from enum import auto
 from typing import NamedTuple
 
+from ...._core.frozen import dataclass
+from ...._core.target import SINGLE, ElementTypes
+from ...._core.types import product
 from ....ir.plan import Step
 from ....ops.vision.region_bins import FAR, MARGIN
 from ....ops.vision.roi_align import ROI_ALIGN_LAST
-from ....records import dataclass
-from ....target import SINGLE, ElementTypes
-from ....types import product
 from ...call import Address, Call, Setting, views_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted

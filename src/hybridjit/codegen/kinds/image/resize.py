@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...._core.frozen import dataclass, replace
+from ...._core.target import SINGLE, ElementTypes
+from ...._core.types import product
 from ....ir.plan import Step
 from ....ir.sized import is_symbolic
-from ....records import dataclass, replace
-from ....target import SINGLE, ElementTypes
-from ....types import product
 from ...call import (
     Address,
     Call,

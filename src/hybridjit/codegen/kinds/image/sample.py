@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...._core.frozen import dataclass
+from ...._core.target import SINGLE, ElementTypes
+from ...._core.types import product
 from ....ir.plan import Step
 from ....ops.vision.deformable import SAMPLE_CELLS_LAST
-from ....records import dataclass
-from ....target import SINGLE, ElementTypes
-from ....types import product
 from ...call import Address, Argument, Call, Setting, views_of
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from ....records import replace
+from ...._core.frozen import replace
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS
 from ...llvm.indices import Index

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.errstate import quiet
+from ...._core.frozen import replace
 from ....ops.casting import scalar_of
 from ....ops.elementwise.binary import MULTIPLY
-from ....quiet import quiet
-from ....records import replace
 from ...call import off_default
 from ...spec import Instr, Ints, Program
 

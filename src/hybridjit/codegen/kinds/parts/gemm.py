@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ....records import dataclass
-from ....target import PAIRS
+from ...._core.frozen import dataclass
+from ...._core.target import PAIRS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import F32, I32, Value, byte_count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....target import PAIRS
+from ...._core.target import PAIRS
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored, with_element
 from ...llvm.indices import Index

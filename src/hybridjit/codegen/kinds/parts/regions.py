@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

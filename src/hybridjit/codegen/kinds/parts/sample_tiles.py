@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ...._core.symbolic import Size, hint_of
 from ....ir.plan import View
-from ....symbolic import Size, hint_of
 from ...call import Argument, ByRows, Setting
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index

@@ -11,8 +11,8 @@ from functools import reduce
 from itertools import groupby
 from typing import Protocol
 
-from ....records import dataclass
-from ....symbolic import is_surely_less, range_of
+from ...._core.frozen import dataclass
+from ...._core.symbolic import is_surely_less, range_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

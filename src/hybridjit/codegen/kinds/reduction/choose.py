@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from ...._core.frozen import dataclass, replace
+from ...._core.types import product
 from ....ir.graph import Value
 from ....ir.plan import Step, View
 from ....ops.record import OpDef
 from ....ops.rules import reduced_axes
 from ....ops.tensor import moments, reductions
 from ....ops.tensor.ordering import ARGMAX, ARGMAX_CHANNEL, ARGMIN
-from ....records import dataclass, replace
-from ....types import product
 from ...call import (
     Address,
     Call,

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...._core.frozen import dataclass, replace
+from ...._core.target import PAIRS, TYPES_OF, ElementTypes, Target
+from ...._core.types import BFLOAT16, FLOAT32, product
 from ....ir.graph import Use
-from ....ir.image import Packed
 from ....ir.plan import Step, View
+from ....ir.plan_image import Packed
 from ....ops.nn.deconvolution import DECONVOLUTION
-from ....records import dataclass, replace
-from ....target import PAIRS, TYPES_OF, ElementTypes, Target
-from ....types import BFLOAT16, FLOAT32, product
 from ...call import (
     Address,
     Argument,

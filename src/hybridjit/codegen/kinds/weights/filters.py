@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ....records import dataclass
+from ...._core.frozen import dataclass
 from ...interpolation import filter_matrix
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...._core.frozen import dataclass
+from ...._core.types import product
 from ....ir.plan import contiguous_strides
-from ....records import dataclass
-from ....types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....types import product
+from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....records import dataclass
-from ....target import SINGLE, ElementTypes
+from ...._core.frozen import dataclass
+from ...._core.target import SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Size, Sizes
 
 # Floats of a point of transformed filters that are written one after the other, and how far apart

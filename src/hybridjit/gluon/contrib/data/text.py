@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .... import nd
+from ...._core.safe_open import open_file
 from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
 from ....formats.atomic import system_errors
 from ....nd import NDArray
-from ....opening import open_file
 from ...data.dataset import Dataset
 
 if TYPE_CHECKING:

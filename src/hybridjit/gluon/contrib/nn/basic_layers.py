@@ -6,9 +6,9 @@ from operator import index
 from types import ModuleType
 
 from .... import nd
+from ...._core.types import Sizes
 from ....nd import NDArray
 from ....ops.attrs import Attrs
-from ....types import Sizes
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential

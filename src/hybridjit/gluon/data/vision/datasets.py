@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .... import image, nd
+from ...._core.safe_open import open_file
 from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
 from ....formats.atomic import system_errors
 from ....io.file_iters import read_idx
 from ....nd import NDArray
-from ....opening import open_file
 from ....recordio import unpack
 from ..dataset import Dataset, RecordFileDataset
 from ..sampler import Sample

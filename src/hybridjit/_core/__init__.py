@@ -1,0 +1,1 @@
+"""Internal modules that every other part may import: types, switches, errors' frames, locks."""

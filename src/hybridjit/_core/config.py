@@ -1,0 +1,251 @@
+"""Every switch as one record: name, default, parser, meaning, and whether it changes code.
+
+Switches are read from ``HYBRIDJIT_<NAME>`` once, at import. :func:`override` sets them for a
+``with`` block (tests, the command line). Nothing on the hot path reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ..errors import did_you_mean
+from .frozen import dataclass
+from .lazy import Late
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Late("difflib")  # for an error alone
+
+PREFIX = "HYBRIDJIT_"
+MAX_THREADS = 1024  # beyond it systems refuse to start threads, after seconds of starting some
+
+_FLAGS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off", ""), False),
+}
+_SHOWN = 40  # characters of a value in a message
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _flag(text: str) -> bool:
+    try:
+        return _FLAGS[text.strip().lower()]
+    except KeyError:
+        raise ValueError("it is 1, true, yes or on, or else 0, false, no, off or empty") from None
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """A parser that takes these texts alone."""
+
+    def parse(text: str) -> str:
+        found = text.strip().lower()
+        if found not in values:
+            raise ValueError(f"it is {' or '.join(values)}")
+        return found
+
+    return parse
+
+
+# CPUs that HYBRIDJIT_TARGET names; the code generator knows what each is.
+TARGETS = (
+    *("native", "avx512bf16", "avx512", "avx2", "sse2", "neon", "generic"),
+    *("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
+)
+
+
+def _target(text: str) -> str:
+    found = text.strip()
+    if found and found not in TARGETS:
+        raise ValueError(f"it is {', '.join(TARGETS)} or empty{did_you_mean(found, TARGETS)}")
+    return found
+
+
+def thread_count(text: str) -> int | None:
+    """The number that ``text`` spells; None for blanks. Raises ValueError for other texts."""
+    digits = text.strip()
+    if not digits:
+        return None
+    is_short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_THREADS))
+    if not is_short or not 1 <= int(digits) <= MAX_THREADS:
+        raise ValueError(f"the number of threads is a whole number from 1 to {MAX_THREADS}")
+    return int(digits)
+
+
+def home_expanded(text: str) -> str:
+    """The folder, with the user's home for a leading ``~`` (or another's for ``~name``).
+
+    Raises ValueError where no home is known.
+    """
+    path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ValueError(
+            f"no home is known for {shown_value(path.split('/')[0])}; a folder of that name where "
+            "the program runs is ./~..."
+        )
+    return path
+
+
+def shown_value(text: str) -> str:
+    """A value from outside for a message: its beginning is enough."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One switch: what it is called, what it does, and whether it belongs in a cache key."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    meaning: str
+    changes_code: bool = False
+
+    def value(self, given: object) -> Any:
+        """What ``given`` sets: text as the environment has it, or the value itself.
+
+        Raises ValueError, naming the switch, for text that it cannot have.
+        """
+        if not isinstance(given, str):
+            return given
+        try:
+            return self.parse(given)
+        except ValueError as error:
+            raise ValueError(f"{PREFIX}{self.name}={shown_value(given)}: {error}") from None
+
+
+SWITCHES = (
+    Switch("DUMP", "", _names, "stages to print: `infer,...,fuse,plan,spec,llvm,asm` or `all`"),
+    Switch(
+        "DUMP_DIR", "", home_expanded, "write the dumped stages to numbered files in this folder"
+    ),
+    Switch("SKIP", "", _names, "passes or kernel choices to leave out", True),
+    Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after each pass"),
+    Switch(
+        "CHECK",
+        "",
+        _flag,
+        "compare each step with NumPy, in fenced memory; report the first that differs",
+    ),
+    Switch("TIMING", "", _flag, "print the compile time of each pass and each kernel"),
+    Switch(
+        "TRACEBACK", "short", one_of("short", "full"), "`full`: errors show internal frames too"
+    ),
+    Switch(
+        "EXPLAIN", "", _flag, "print reasons for compilations, kernel choices and missed fusions"
+    ),
+    Switch(
+        "TARGET", "", _target, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True
+    ),
+    Switch("TUNED", "", home_expanded, "file of `hybridjit tune` that chooses kernels", True),
+    Switch(
+        "NUM_THREADS",
+        "",
+        thread_count,
+        "number of threads, and of compiling processes; unset: the CPUs of this process",
+    ),
+    Switch(
+        "EAGER",
+        "native",
+        one_of("native", "numpy"),
+        "`numpy`: costly references compute by NumPy alone, without machine code",
+    ),
+    Switch("CACHE_DIR", "", home_expanded, "folder of compiled objects; `off`: none"),
+)
+_BY_NAME = {switch.name: switch for switch in SWITCHES}
+_CHANGING_CODE = attrgetter(*(switch.name.lower() for switch in SWITCHES if switch.changes_code))
+
+
+class Config:
+    """The current value of every switch, as attributes in lower case."""
+
+    dump: tuple[str, ...]
+    dump_dir: str
+    skip: tuple[str, ...]
+    verify: bool
+    check: bool
+    timing: bool
+    traceback: str
+    explain: bool
+    target: str
+    tuned: str
+    num_threads: int | None
+    eager: str
+    cache_dir: str
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        for switch in SWITCHES:
+            text = environ.get(PREFIX + switch.name, switch.default)
+            setattr(self, switch.name.lower(), switch.value(text))
+        for name in environ:
+            if name.startswith(PREFIX) and name[len(PREFIX) :] not in _BY_NAME:
+                _warn_unknown(name)
+
+    def fingerprint(self) -> object:
+        """The switches that change generated code, for keys: every call asks for it."""
+        return _CHANGING_CODE(self)
+
+
+def _warn_unknown(name: str) -> None:
+    near = difflib.get_close_matches(name, [PREFIX + s.name for s in SWITCHES], 1, 0.5)
+    hint = f", did you mean {near[0]}?" if near else ""
+    warnings.warn(f"unknown environment variable {name}{hint}", stacklevel=2)
+
+
+config = Config(dict(os.environ))
+
+
+@contextmanager
+def override(**values: object) -> Iterator[Config]:
+    """Set switches for a ``with`` block.
+
+    Parameters
+    ----------
+    **values
+        Switches in lower case, without ``HYBRIDJIT_``. A string is read like the environment's.
+
+    Raises
+    ------
+    ValueError
+        For an unknown switch, and for a string that is not a value of it.
+
+    Examples
+    --------
+    >>> with mx.override(num_threads=1) as config:
+    ...     config.num_threads
+    1
+    """
+    unknown = [name for name in values if name.upper() not in _BY_NAME]
+    if unknown:
+        raise ValueError(f"no such switch: {', '.join(unknown)}")
+    settled = {name: _BY_NAME[name.upper()].value(value) for name, value in values.items()}
+    before = {name: getattr(config, name) for name in values}
+    try:
+        _set(settled)
+        yield config
+        _set(before)
+    except BaseException:
+        _set(before)
+        raise
+
+
+def _set(values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        setattr(config, name, value)
+
+
+def switch_table() -> str:
+    """The table of switches, as ``hybridjit switches`` and docs/ print it."""
+    rows = [f"| `{PREFIX}...` | Meaning | In cache key |", "|---|---|---|"]
+    rows += [
+        f"| `{s.name}` | {s.meaning} | {'yes' if s.changes_code else 'no'} |" for s in SWITCHES
+    ]
+    return "\n".join(rows)

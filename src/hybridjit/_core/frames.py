@@ -1,0 +1,95 @@
+"""Frames of the program: the line that an error names, tracebacks without hybridjit's own frames.
+
+A public call that fails raises its exception with :func:`shortened`: the user's frames stay, and of
+hybridjit's the public calls alone. ``HYBRIDJIT_TRACEBACK=full`` keeps all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import FrameType, TracebackType
+from typing import TypeVar
+
+from ..errors import InternalError
+from .config import PREFIX, config
+
+E = TypeVar("E", bound=BaseException)
+
+_PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
+_CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # what older notebooks call a cell
+_NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
+
+
+def user_line() -> str:
+    """The innermost line of the calling stack that is not hybridjit's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    code = frame.f_code
+    cell = _cell_of(code.co_filename)
+    if not cell:
+        return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+    inside = "" if code.co_name == "<module>" else f" in {code.co_name}"
+    return f"{cell}, line {frame.f_lineno}{inside}"
+
+
+def _is_own(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def _cell_of(name: str) -> str:
+    """``Cell In[3]`` for the file of a notebook's cell, which does not exist; else "".
+
+    The name is the one that the notebook's own tracebacks have.
+    """
+    if match := _CELL.fullmatch(name):
+        return f"Cell In[{match[1]}]"
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    compiler = getattr(shell, "compile", None)
+    number = getattr(compiler, "_filename_map", {}).get(name)
+    return "" if number is None else f"Cell In[{number}]"
+
+
+def shortened(error: E) -> E:
+    """The exception for ``raise`` in a public function that caught it, with fewer frames."""
+    if config.traceback == "full" or isinstance(error, InternalError):
+        return error
+    own = error.__traceback__  # begins with the public function, which `raise` adds again
+    kept, left_out = _shortened(own.tb_next if own is not None else None, own is not None)
+    _shorten_causes(error)
+    if left_out and hasattr(error, "add_note") and _NOTE not in getattr(error, "__notes__", ()):
+        error.add_note(_NOTE)
+    return error.with_traceback(kept)
+
+
+def _shorten_causes(error: BaseException) -> None:
+    seen = {id(error)}
+    before = error.__cause__ or error.__context__
+    while before is not None and id(before) not in seen:
+        seen.add(id(before))
+        before.__traceback__, _ = _shortened(before.__traceback__, True)
+        before = before.__cause__ or before.__context__
+
+
+def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackType | None, bool]:
+    """The frames of programs, and those of hybridjit that they called; whether others were there.
+
+    after_own  whether hybridjit called the first
+    """
+    kept: list[TracebackType] = []
+    left_out, entry = False, start
+    while entry is not None:
+        is_own = _is_own(entry.tb_frame)
+        if is_own and after_own:
+            left_out = True
+        else:
+            kept.append(entry)
+        after_own, entry = is_own, entry.tb_next
+    made: TracebackType | None = None
+    for entry in reversed(kept):
+        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made, left_out

@@ -1,0 +1,89 @@
+"""Messages for limits of memory and files, and the import that needs most memory: LLVM's.
+
+The system's reason is lost on the way ("could not find/load shared object file"); here it is found
+again, and said.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import OutOfMemoryError
+
+try:
+    import resource
+except ImportError:  # not on every system
+    resource = None  # type: ignore[assignment]
+
+_OPTIONS = {"AS": "-v", "NOFILE": "-n", "FSIZE": "-f"}
+_COMPILER = "hybridjit.codegen.llvm.jit"
+_NEEDED = 200 << 20  # bytes: a first compilation with 190 MB ends in an abort of LLVM
+_SIZES = "/proc/self/statm"
+# What dynamic loaders say when `mmap` gives them nothing, on Linux and on the BSDs.
+_TEXTS = ("failed to map segment", "annot allocate memory", "cannot map", "no more memory")
+
+
+@contextmanager
+def loading_compiler() -> Iterator[None]:
+    """Import the code generator. Raises OutOfMemoryError where it finds no room."""
+    if _COMPILER not in sys.modules and _free_addresses() < _NEEDED:
+        raise _too_little()  # LLVM itself would end the process
+    with explained_shortage():
+        yield
+
+
+@contextmanager
+def explained_shortage() -> Iterator[None]:
+    """Imports, maybe of the code generator. Raises OutOfMemoryError where they find no room."""
+    try:
+        yield
+    except (ImportError, OSError, MemoryError) as error:
+        if not _is_shortage(error):
+            raise
+        raise _too_little() from error
+
+
+def _too_little() -> OutOfMemoryError:
+    return OutOfMemoryError(
+        "there is too little memory to load the compiler: LLVM takes about "
+        f"{_NEEDED >> 20} MB of address space, and more for each compilation{limit_text('AS')}. "
+        "Raise the limit, or stay with eager calls (do not hybridize)"
+    )
+
+
+def _free_addresses() -> float:
+    """Bytes that RLIMIT_AS leaves, where this system says how many the process has."""
+    if resource is None:
+        return math.inf
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY or not os.path.exists(_SIZES):
+        return math.inf
+    with open(_SIZES) as file:
+        return soft - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _is_shortage(error: BaseException | None) -> bool:
+    """Whether an exception, or one that it hides, comes from a system without memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if any(text in str(error) for text in _TEXTS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def limit_text(name: str) -> str:
+    """The process's limit ``AS``, ``NOFILE`` or ``FSIZE`` for a message; "" where it has none."""
+    if resource is None:
+        return ""
+    soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+    if soft == resource.RLIM_INFINITY:
+        return ""
+    said = f"{soft >> 20} MB" if name == "AS" else soft
+    return f" (RLIMIT_{name} of this process, `ulimit {_OPTIONS[name]}`, is {said})"

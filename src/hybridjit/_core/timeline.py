@@ -1,0 +1,143 @@
+"""What ran when, while ``mx.profiler`` asks for it: spans, values of counters and marks.
+
+In: names and times from whoever runs something. Out: events in the order in which they ended, and
+sums of them by category and name. Files and tables are :mod:`.profiler`'s.
+
+The clock is the system's monotonic one, in nanoseconds: that of native code, too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from .async_safety import holding, restoring
+from .fork_locks import Rank, held_at_fork
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_EVENTS = 500_000  # that are kept for a file, some 100 MB; sums go on
+
+_lock = held_at_fork(Rank.NOTING)
+now = time.monotonic_ns
+
+
+class Event(NamedTuple):
+    """Something with a time.
+
+    kind      "span", "counter" or "mark"
+    number    of a span its nanoseconds, of a counter its value
+    thread    the thread's identity
+    details   more to say, by name
+    """
+
+    kind: str
+    category: str
+    name: str
+    start: int
+    number: int
+    thread: int
+    details: Mapping[str, str]
+
+
+class Sum:
+    """How many numbers there were, and what came of them."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.least, self.most = 0, 0, 0, 0
+
+    def add(self, number: int) -> None:
+        """One more."""
+        self.least = min(self.least, number) if self.count else number
+        self.most = max(self.most, number) if self.count else number
+        self.count += 1
+        self.total += number
+
+
+class _Place(threading.local):
+    """Where this thread is.
+
+    is_inside  in a span that stands for all that it calls
+    custom     the operator written in Python whose code runs, or ""
+    operators  nanoseconds of what that code called
+    """
+
+    is_inside = False
+    custom = ""
+    operators = 0
+
+
+PLACE = _Place()
+
+
+class Timeline:
+    """The events of this process.
+
+    eager   whether operators that are called one by one are noted
+    graphs  whether the steps of compiled graphs are
+    marks   whether what programs note themselves is
+    sums    by kind and category, then by name, but of marks; None where nobody wants any
+    lost    events that were too many
+    """
+
+    def __init__(self) -> None:
+        self.eager = self.graphs = self.marks = False
+        self.events: list[Event] = []
+        self.sums: dict[tuple[str, str], dict[str, Sum]] | None = None
+        self.lost = 0
+
+    def switch(self, eager: bool, graphs: bool, marks: bool) -> None:
+        """Note these kinds from now on."""
+        self.eager, self.graphs, self.marks = eager, graphs, marks
+
+    @holding(_lock)
+    def add(
+        self, kind: str, category: str, name: str, start: int, number: int, **details: str
+    ) -> None:
+        """Keep one event."""
+        event = Event(kind, category, name, start, number, threading.get_ident(), details)
+        if len(self.events) < MOST_EVENTS:
+            self.events.append(event)
+        else:
+            self.lost += 1
+        if self.sums is not None and kind != "mark":
+            names = self.sums.setdefault((kind, category), {})
+            names.setdefault(name, Sum()).add(number)
+
+    @holding(_lock)
+    def clear(self) -> None:
+        """Forget the events, not their sums."""
+        self.events, self.lost = [], 0
+
+    @restoring(PLACE)
+    def operator(self, name: str, run: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What ``run`` gives: a use of the operator ``name``, with all that it calls."""
+        before, PLACE.is_inside = PLACE.is_inside, True
+        start = now()
+        result = run(*args, **kwargs)
+        took = now() - start
+        PLACE.is_inside = before
+        PLACE.operators += took
+        if PLACE.custom:
+            self.add("span", "Custom Operator", f"{PLACE.custom}::{name}", start, took)
+        else:
+            self.add("span", "operator", name, start, took)
+        return result
+
+    @restoring(PLACE)
+    def custom(self, name: str, run: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
+        """What ``run`` gives: Python code of the operator ``name``, less the operators it calls."""
+        before = (PLACE.is_inside, PLACE.custom, PLACE.operators)
+        PLACE.is_inside, PLACE.custom, PLACE.operators = False, name, 0
+        start = now()
+        result = run(*args, **kwargs)
+        took = now() - start - PLACE.operators
+        PLACE.is_inside, PLACE.custom, PLACE.operators = before
+        self.add("span", "Custom Operator", f"{name}::pure_python", start, took)
+        return result
+
+
+TIMELINE = Timeline()

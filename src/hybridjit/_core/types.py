@@ -1,0 +1,213 @@
+"""Element types and tensor types: what is known of a value before it exists.
+
+A :class:`TensorType` may be partial: ``shape`` None (rank unknown), a dimension None (size
+unknown) or ``dtype`` None. MXNet's files write 0 for an unknown dimension; that 0 becomes None
+where it is read, so that a real zero-size batch stays possible.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from .frozen import dataclass
+from .symbolic import Size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+    Unpack = getattr(typing, "Unpack", None)  # Python 3.10 has none; annotations are not evaluated
+
+Shape = tuple[int, ...]
+PartialShape = tuple["int | None", ...]
+
+# What users give: a shape or several axes, what names an element type, a number.
+Sizes: TypeAlias = int | Sequence[int]
+DType: TypeAlias = str | type | np.dtype
+Number: TypeAlias = float | np.generic
+
+# MXNet's numeric codes (files, `__dtype__`) and the names of its dtype attributes.
+DTYPE_CODES: dict[int, np.dtype] = {
+    0: np.dtype("float32"),
+    1: np.dtype("float64"),
+    2: np.dtype("float16"),
+    3: np.dtype("uint8"),
+    4: np.dtype("int32"),
+    5: np.dtype("int8"),
+    6: np.dtype("int64"),
+    7: np.dtype("bool"),
+}
+CODE_OF_DTYPE: dict[np.dtype, int] = {dtype: code for code, dtype in DTYPE_CODES.items()}
+DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in DTYPE_CODES.values()}
+
+_SHORT = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "uint8": "u8",
+    "int8": "i8",
+    "int32": "i32",
+    "int64": "i64",
+    "bool": "bool",
+    "uint16": "bf16",
+}
+FLOAT32 = np.dtype("float32")
+FLOAT64 = np.dtype("float64")
+FLOATS = (FLOAT32, FLOAT64)  # what is computed in: other floats are widened
+INT32 = np.dtype("int32")
+INT64 = np.dtype("int64")
+# NumPy has no bfloat16: arrays hold its bits. No other values in a graph are of this type, for
+# uint16 is no element type of MXNet's.
+BFLOAT16 = np.dtype("uint16")
+
+_LARGEST = 1 << 47  # bytes: what a program can address
+MAX_DIMS = 32  # of an array: what every supported NumPy can hold
+
+
+@dataclass(frozen=True, eq=False)
+class TensorType:
+    """Shape and dtype of a tensor, either of which may be unknown in part."""
+
+    shape: PartialShape | None
+    dtype: np.dtype | None
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, TensorType):
+            return NotImplemented
+        # NumPy reads None as float64: np.dtype("float64") == None is True.
+        same_dtype = (self.dtype is None) == (other.dtype is None) and self.dtype == other.dtype
+        return self.shape == other.shape and same_dtype
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether shape and element type are known."""
+        return self.dtype is not None and is_known_shape(self.shape)
+
+    @property
+    def dims(self) -> Shape:
+        """The shape of a known type."""
+        assert is_known_shape(self.shape), self
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a known type."""
+        return len(self.dims)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of a known type."""
+        return product(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a known type."""
+        assert self.dtype is not None
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: PartialShape | None) -> TensorType:
+        """The same element type in another shape."""
+        return TensorType(shape, self.dtype)
+
+    def with_dtype(self, dtype: np.dtype | None) -> TensorType:
+        """The same shape with another element type."""
+        return TensorType(self.shape, dtype)
+
+    def __str__(self) -> str:
+        name = "?" if self.dtype is None else _SHORT.get(self.dtype.name, self.dtype.name)
+        if self.shape is None:
+            return f"{name}[...]"
+        return f"{name}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+UNKNOWN = TensorType(None, None)
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    """Shape and element type of an array."""
+    return TensorType(array.shape, array.dtype)
+
+
+def product(sizes: tuple[int, ...]) -> int:
+    """The product of the sizes; 1 for none."""
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def require_dims(count: int) -> None:
+    """Raises ShapeError for more dimensions than an array may have."""
+    if count > MAX_DIMS:
+        raise ShapeError(f"an array has at most {MAX_DIMS} dimensions, not {count}")
+
+
+def require_possible(types: Iterable[TensorType]) -> None:
+    """Raises ShapeError for a type that no memory or array holds, or with a negative size.
+
+    In Python's integers, which do not wrap. Sizes beside a zero count too: NumPy multiplies them
+    without it. Symbolic sizes are checked once their values are known.
+    """
+    for t in types:
+        if t.shape is None or len(t.shape) == 0:
+            continue
+        require_dims(len(t.shape))
+        itemsize = 1 if t.dtype is None else t.dtype.itemsize
+        if any(isinstance(d, Size) for d in t.shape):
+            continue
+        sizes = tuple(d for d in t.shape if d)
+        if min(sizes, default=0) < 0:
+            raise ShapeError(f"a result has sizes of 0 and more, {t} has {min(sizes)}")
+        if product(sizes) * itemsize >= _LARGEST:
+            raise ShapeError(f"{t} is larger than any memory")
+
+
+def is_known_shape(shape: PartialShape | None) -> bool:
+    """Whether rank and all sizes are known."""
+    return shape is not None and None not in shape
+
+
+def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape | None:
+    """What two partial descriptions of one shape say together.
+
+    Raises ShapeError when they contradict each other.
+    """
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b):
+        raise ShapeError(f"expected shape {shape_text(a)}, got {shape_text(b)}")
+    if any(x is not None and y is not None and x != y for x, y in zip(a, b)):
+        raise ShapeError(f"expected shape {shape_text(a)}, got {shape_text(b)}")
+    return tuple(y if x is None else x for x, y in zip(a, b))
+
+
+def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
+    """The one that is known; DTypeError when both are and differ."""
+    if a is not None and b is not None and a != b:
+        raise DTypeError(f"expected {a.name}, got {b.name}")
+    return b if a is None else a
+
+
+def merge(a: TensorType, b: TensorType) -> TensorType:
+    """What two partial types say together; ShapeError or DTypeError when they contradict."""
+    if a is UNKNOWN:
+        return b
+    if a is b or a == b:
+        return a
+    return TensorType(merge_shapes(a.shape, b.shape), merge_dtypes(a.dtype, b.dtype))
+
+
+def shape_text(shape: PartialShape | None) -> str:
+    """A shape as messages print it: ``(2,?,3)``."""
+    if shape is None:
+        return "(...)"
+    return "(" + ",".join("?" if d is None else str(d) for d in shape) + ")"

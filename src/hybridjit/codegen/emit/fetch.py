@@ -1,0 +1,80 @@
+"""Objects for what a plan needs: from the disk cache, else emitted and compiled.
+
+In: what is wanted, by the text that stands for it in a key. Out: the object code of each. What is
+compiled is stored at once, so that an interrupted compilation goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ..._core.compile_log import CompileLog
+from ..._core.frozen import dataclass
+from ..._core.target import Target
+from ..llvm.jit import LEVEL
+from .compile_pool import Job, compile_jobs
+from .objects import keep_within_limit, load_object, object_key, store_object, warn_of_cache
+from .progress import Progress
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A module: the text that its code follows from, how to emit it, and how LLVM compiles it.
+
+    ``with_passes`` and ``level`` are those of :func:`compile_object`.
+    """
+
+    text: str
+    emit: Callable[[], object]
+    with_passes: bool = True
+    level: int = LEVEL
+
+
+@dataclass(frozen=True)
+class Part:
+    """Modules that are wanted together, and the log of the compilation that wants them."""
+
+    wanted: Sequence[Wanted]
+    log: CompileLog
+
+
+def fetch_objects(
+    parts: Iterable[Part], target: Target, processes: int, at_once: bool = False
+) -> dict[str, bytes]:
+    """The object of each module by its text; compiled by up to ``processes`` processes.
+
+    Workers compile one part while the next is being made by whoever gives ``parts``; ``at_once``,
+    one is started before the first is made.
+    """
+    found: dict[str, bytes] = {}
+    origins: dict[str, tuple[str, CompileLog]] = {}
+    progress = Progress()
+
+    def done(job: Job) -> None:
+        key, log = origins[job.label]
+        found[job.label] = job.code
+        store_object(key, job.code)
+        log.details.append(("kernel", job.label, job.seconds))
+        progress.step()
+
+    def missing() -> Iterator[Job]:
+        for part in parts:
+            keys = {w.text: object_key(w.text, target) for w in part.wanted}
+            objects = {text: load_object(key) for text, key in keys.items()}
+            cached = {text: code for text, code in objects.items() if code is not None}
+            found.update(cached)
+            part.log.details += [("cached", text, 0.0) for text in cached]
+            new = [w for w in part.wanted if w.text not in cached]
+            origins.update({w.text: (keys[w.text], part.log) for w in new})
+            progress.expect(len(new), part.log.name)
+            yield from (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in new)
+
+    try:
+        compile_jobs(missing(), target, processes, done, at_once)
+        progress.end()
+    except BaseException:
+        progress.end()
+        raise
+    keep_within_limit(sum(len(found[text]) for text in origins))
+    warn_of_cache()
+    return found

@@ -1,0 +1,374 @@
+"""From Plan to loaded machine code: choose, emit, load. The only door into ``codegen``."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..._core.async_safety import holding
+from ..._core.compile_log import CompileLog
+from ..._core.config import config
+from ..._core.fork_locks import Rank, held_at_fork
+from ..._core.frozen import dataclass
+from ..._core.lazy import Late
+from ..._core.symbolic import NewGuard, Scope, hint_of, values_function
+from ..._core.target import Target
+from ...ir.plan import Plan
+from ...ir.plan_image import Image, Packed
+from ...ir.sized import SizedImage, Template
+from ..call import Call, Decide, Setting
+from ..choices import Choices, Note
+from ..kinds import choose
+from ..llvm.jit import Library, assembly, find_target, optimised_text
+from ..packing import Packing, pack
+from ..spec import KernelSpec
+from .driver import emit_driver, load_driver
+from .fetch import Part, Wanted, fetch_objects
+from .link import link, link_template
+from .module import emit_kernel, kernel_name
+from .native_packing import NativePacking
+from .objects import load_object, object_key
+from .packers import PACKERS, emit_packers
+
+if TYPE_CHECKING:
+    from .. import tuned
+else:
+    tuned = Late("..tuned", __package__)  # for those who name a file
+
+
+class Kernel:
+    """One kernel's machine code in memory, given back when nothing uses it any more."""
+
+    def __init__(self, spec: KernelSpec, library: Library) -> None:
+        self.spec = spec
+        self.library = library
+        self.address = library.address(kernel_name(spec))
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
+
+    ``image`` is what the kernels are called with, and ``addresses`` where they are, by name.
+    ``pack(packing, weights, out)`` packs its weights.
+    """
+
+    target: Target
+    calls: tuple[tuple[Call, ...], ...]
+    kernels: dict[KernelSpec, Kernel]
+    driver: Any
+    pack: Callable[[Packing, np.ndarray, np.ndarray], None]
+    addresses: Mapping[str, int]
+    image: Image | SizedImage
+
+
+# Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
+_MANY_BYTES = 4 << 20
+_LOCK = held_at_fork(Rank.KERNELS)
+DRIVER = "driver"
+_KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
+    weakref.WeakValueDictionary()
+)
+_DRIVERS: dict[Target, Any] = {}
+_PACKERS: dict[Target, NativePacking] = {}
+
+
+@dataclass(frozen=True)
+class Request:
+    """Kernels that a compilation wants, by their specs, and its log.
+
+    ``packs`` tells whether it wants the packers too.
+    """
+
+    specs: tuple[KernelSpec, ...]
+    log: CompileLog
+    packs: bool = False
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A plan, the kernel calls of each of its steps, and the kernels that these want."""
+
+    plan: Plan
+    calls: tuple[tuple[Call, ...], ...]
+    request: Request
+
+
+# Templates of one variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
+_MOST_TEMPLATES = 64
+# A template, and what makes of an image of it its code.
+_Entry: TypeAlias = "tuple[Template, Callable[[SizedImage], Code]]"
+
+
+def generate_codes(
+    plans: Iterable[tuple[Plan, CompileLog]],
+    winograd: bool | str,
+    processes: int = 1,
+    decide: Decide | None = None,
+    is_large: bool = False,
+) -> list[tuple[Plan, Code]]:
+    """Choose a spec for every step, and load one kernel for every distinct spec of all plans.
+
+    ``processes`` may compile where there is enough to do, and begin while a further plan is being
+    made; where plans are large and nothing was compiled before, they start with the first plan.
+    ``decide`` as in :func:`choose_calls`.
+    """
+    target = find_target(config.target)
+    chosen: list[_Chosen] = []
+
+    def requests() -> Iterator[Request]:
+        for plan, log in plans:
+            chosen.append(_choose(plan, log, target, winograd, decide))
+            yield chosen[-1].request
+
+    kernels = _loaded(requests(), target, processes, is_large)
+    return [(one.plan, _code(one, kernels, target)) for one in chosen]
+
+
+class Templates:
+    """What a plan with the symbolic sizes of a scope is for given sizes.
+
+    There is a template for each set of choices that change bits; for sizes of the call that is
+    compiled it is made at once, for others when they ask for it. So there are kernels for what is
+    called alone, and a size has the bits that a compilation for it alone would give.
+    """
+
+    def __init__(
+        self, plan: Plan, log: CompileLog, scope: Scope, winograd: bool | str, processes: int = 1
+    ) -> None:
+        self.plan = plan
+        self._scope, self._winograd, self._processes = scope, winograd, processes
+        self._target = find_target(config.target)
+        self._memory: dict[Hashable, Any] = {}
+        sizes = tuple(int(hint_of(symbol)) for symbol in scope.symbols.values())
+        chosen, notes = self._choose(sizes, log)
+        self._numbers = values_function(
+            scope, tuple(scope.symbols), [[note.numbers for note in notes]]
+        )
+        self._keys = [note.key for note in notes]
+        self._known: dict[tuple[Hashable, ...], _Entry | None] = {}
+        self._known[self._key(sizes)] = self._made(chosen, log)
+
+    def serves(self, sizes: tuple[int, ...]) -> bool:
+        """Whether there is a template for sizes that satisfy the guards; one is made if there may
+        be, unless choices for these sizes ask for more guards.
+        """
+        return self._entry(sizes) is not None
+
+    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
+        """The plan and the image for these sizes, and what makes of the image its code."""
+        entry = self._entry(sizes)
+        assert entry is not None, "no template serves these sizes"
+        template, code = entry
+        return *template.at(sizes), code
+
+    def _key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
+        (numbers,) = self._numbers(*sizes)
+        return tuple(key(each) for key, each in zip(self._keys, numbers))
+
+    def _entry(self, sizes: tuple[int, ...]) -> _Entry | None:
+        key = self._key(sizes)
+        known = self._known
+        known[key] = known.pop(key) if key in known else self._other(sizes)
+        if len(known) > _MOST_TEMPLATES:
+            del known[next(iter(known))]  # the one that was asked for the longest time ago
+        return known[key]
+
+    def _other(self, sizes: tuple[int, ...]) -> _Entry | None:
+        log = CompileLog((), name=self.plan.graph.name)
+        try:
+            with self._scope.reopened():
+                return self._made(self._choose(sizes, log)[0], log)
+        except NewGuard:
+            return None
+
+    def _choose(self, sizes: tuple[int, ...], log: CompileLog) -> tuple[_Chosen, list[Note]]:
+        choices = Choices(dict(zip(self._scope.symbols, sizes)), self._memory)
+        return _choose(self.plan, log, self._target, self._winograd, None, choices), choices.notes
+
+    def _made(self, chosen: _Chosen, log: CompileLog) -> _Entry:
+        template = link_template(self.plan, chosen.calls, self._scope)
+        kernels = _loaded([chosen.request], self._target, self._processes)
+        own = {spec: kernels[spec] for spec in chosen.request.specs}
+        packs = _PACKERS[self._target].pack if chosen.request.packs else pack
+        driver, addresses = _DRIVERS[self._target], _addresses(own)
+        return template, partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
+
+
+def _choose(
+    plan: Plan, log: CompileLog, target: Target, winograd: bool | str, decide: Decide | None,
+    choices: Choices | None = None,
+) -> _Chosen:  # fmt: skip
+    calls = choose_calls(plan, target, winograd, log, decide, choices)
+    log.dump("spec", lambda: spec_text(plan, calls, target))
+    specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
+    _dump_code(specs, target, log)
+    has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
+    return _Chosen(plan, calls, Request(specs, log, has_many))
+
+
+def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:
+    own = {spec: kernels[spec] for spec in chosen.request.specs}
+    packs = _PACKERS[target].pack if chosen.request.packs else pack
+    image = link(chosen.plan, chosen.calls)
+    driver = _DRIVERS[target]
+    return Code(target, chosen.calls, own, driver, packs, _addresses(own), image)
+
+
+def _addresses(kernels: Mapping[KernelSpec, Kernel]) -> dict[str, int]:
+    return {kernel_name(spec): kernel.address for spec, kernel in kernels.items()}
+
+
+def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
+    """The kernel of one spec that belongs to no plan, and the driver that calls it."""
+    target = find_target(config.target)
+    return _loaded([Request((spec,), log)], target, 1)[spec], _DRIVERS[target]
+
+
+def choose_calls(
+    plan: Plan,
+    target: Target,
+    winograd: bool | str,
+    log: CompileLog,
+    decide: Decide | None = None,
+    choices: Choices | None = None,
+) -> tuple[tuple[Call, ...], ...]:
+    """The kernel calls of every step on this CPU; the reasons of choices are noted.
+
+    winograd  as in ``compiler.Options``
+    decide    who chooses between candidates; the file of HYBRIDJIT_TUNED if nobody is named, or
+              the cost model without one. Raises MXNetError for a file that cannot be used
+    choices   for what sizes, where sizes of the plan are symbolic
+    """
+    params = {value: i for i, value in enumerate(plan.graph.params)}
+    allowed = winograd if "winograd" not in config.skip else False
+    if decide is None and config.tuned:
+        decide = tuned.tuned_for(config.tuned, target)
+    training = plan.graph.purpose.training
+    rows = plan.graph.rows_of_sample
+    setting = Setting(params, target, allowed, training, decide, rows, choices)
+    calls = tuple(choose(step, setting) for step in plan.steps)
+    log.notes += [
+        f"chosen for {step.name}: {call.reason}"
+        for step, row in zip(plan.steps, calls)
+        for call in row
+        if call.reason
+    ]
+    return calls
+
+
+@holding(_LOCK)
+def _loaded(
+    requests: Iterable[Request], target: Target, processes: int, is_large: bool = False
+) -> dict[KernelSpec, Kernel]:
+    """A kernel for each spec. What is new shares one library: it is loaded once.
+
+    With the first, the driver is loaded for good, and with the first that packs, the packers. The
+    time of a request ends where the next one is made, and that of the last with the loading.
+    """
+    loading = _Loading(target)
+    began, went_on = [], []
+
+    def parts() -> Iterator[Part]:
+        for request in requests:
+            began.append((request, time.perf_counter()))
+            yield loading.part(request)
+            went_on.append(time.perf_counter())
+
+    loading.load(fetch_objects(parts(), target, processes, is_large and _is_first(target)))
+    ended = [*went_on[:-1], time.perf_counter()]
+    for (request, start), end in zip(began, ended):
+        text = f"machine code for {len(request.specs)} kernels"
+        request.log.times.append(("kernels", text, end - start))
+    return loading.kernels
+
+
+def _is_first(target: Target) -> bool:
+    """Whether nothing was compiled for this CPU before, here or in the cache."""
+    return target not in _DRIVERS and load_object(object_key(DRIVER, target)) is None
+
+
+class _Loading:
+    """The kernels of some requests: those that are there, and those that are new."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._new: dict[KernelSpec, None] = {}
+        self._others: set[str] = set()
+        self.kernels: dict[KernelSpec, Kernel] = {}
+
+    def part(self, request: Request) -> Part:
+        """What has to be fetched for a request that was not for one before."""
+        new = []
+        for spec in request.specs:
+            kernel = _KERNELS.get((self._target, spec))
+            if kernel is not None:
+                self.kernels[spec] = kernel
+            elif spec not in self._new:
+                new.append(spec)
+        self._new.update(dict.fromkeys(new))
+        emit = partial(emit_kernel, target=self._target)
+        wanted = [Wanted(str(s), partial(emit, s), s.needs_passes) for s in new]
+        return Part([*wanted, *self._once(request.packs)], request.log)
+
+    def _once(self, packs: bool) -> Iterator[Wanted]:
+        """The driver and the packers, if they are to be loaded."""
+        if self._target not in _DRIVERS and DRIVER not in self._others:
+            self._others.add(DRIVER)
+            # 5 ms of LLVM instead of 70, and calls take as long: it has a few dozen loads for each
+            # step
+            yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
+        if packs and self._target not in _PACKERS and PACKERS not in self._others:
+            self._others.add(PACKERS)
+            yield Wanted(PACKERS, partial(emit_packers, self._target), with_passes=False)
+
+    def load(self, objects: Mapping[str, bytes]) -> None:
+        """Load what was fetched."""
+        if PACKERS in self._others:
+            _PACKERS[self._target] = NativePacking(objects[PACKERS], self._target)
+        if DRIVER in self._others:
+            _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
+        if self._new:
+            codes = [objects[str(spec)] for spec in self._new]
+            library = Library(codes, self._target, list(map(kernel_name, self._new)))
+            for spec in self._new:
+                self.kernels[spec] = Kernel(spec, library)
+                _KERNELS[self._target, spec] = self.kernels[spec]
+
+
+def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:
+    """A line for each kernel call: step, kernel, spec, what it is given, how weights are packed."""
+    lines = [f"specs of {plan.graph.name} for {target}"]
+    for step, row in zip(plan.steps, calls):
+        if not row:
+            op = step.group.anchor.op
+            lines.append(f"  step {step.number:<3} host  {op.name if op else 'copy'} '{step.name}'")
+        for call in row:
+            packs = ", ".join(
+                f"{plan.graph.params[a.index].name} {a.packing}"
+                for a in call.args
+                if isinstance(a, Packed) and a.index is not None
+            )
+            given = call.args[len(call.args) - call.spec.given :]
+            numbers = f"  given {','.join(map(str, given))}" if given else ""
+            lines.append(f"  step {step.number:<3} {kernel_name(call.spec)}  {call.spec}{numbers}")
+            if packs:
+                lines.append(f"           weights {packs}")
+    return "\n".join(lines)
+
+
+def _dump_code(specs: tuple[KernelSpec, ...], target: Target, log: CompileLog) -> None:
+    def listing(show: Callable[[str, Target, bool], str]) -> str:
+        return "\n".join(
+            f"; kernel {kernel_name(s)}  {s}\n"
+            + show(str(emit_kernel(s, target)), target, s.needs_passes)
+            for s in specs
+        )
+
+    log.dump("llvm", lambda: listing(optimised_text))
+    log.dump("asm", lambda: listing(assembly))

@@ -1,0 +1,70 @@
+"""The module that packs weights: machine code for what ``packing`` says in NumPy, bit for bit.
+
+``turn`` writes filters, which are rows in memory, next to each other. ``filters_M`` transforms
+filters that were transposed, for Winograd's F(M x M, 3x3).
+"""
+
+from __future__ import annotations
+
+from ..._core.target import Target
+from ..kinds.parts.transpose import Digits, transpose_rows
+from ..kinds.weights.filters import transform_filters
+from ..llvm import ir
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I64, PTR, VOID
+
+PACKERS = "packers"
+SIZES = (2, 4, 5)
+
+
+def emit_packers(target: Target) -> ir.Module:
+    """The module that holds all of them."""
+    module = ir.Module(PACKERS)
+    module.triple = target.triple
+    _emit_transpose(module, target)
+    for m in SIZES:
+        _emit_filters(module, target, m)
+    return module
+
+
+def _function(module: ir.Module, target: Target, name: str, numbers: int) -> LoopBuilder:
+    """A function of a source, a target and so many integers."""
+    kind = ir.FunctionType(VOID, [PTR, PTR] + [I64] * numbers)
+    return LoopBuilder(ir.Function(module, kind, name), target)
+
+
+def _emit_transpose(module: ir.Module, target: Target) -> None:
+    """target[block][k(q)][f] = source[f][q] for q < size; 0 for ``filters`` <= f < ``columns``.
+
+    Blocks have ``width`` filters, the last one what is left of ``columns``. Rows begin ``step``
+    apart, and k(q) = q % minor * k_minor + q // minor * k_major. At least a vector of q.
+    """
+    b = _function(module, target, "transposed", 8)
+    source, result, filters, columns, width, size, step, minor, k_minor, k_major = b.function.args
+    with b.loop("block", 0, columns, width) as block:
+        count = b.min(b.sub(columns, block.index), width)
+        start = b.at(result, b.mul(block.index, size))
+        with b.loop("vector", 0, count, b.lanes) as vector:
+            first = b.add(block.index, vector.index)
+            places = [b.add(first, lane) for lane in range(b.lanes)]
+            last = b.sub(filters, 1)
+            rows = [b.at(source, b.mul(b.min(place, last), step)) for place in places]
+            known = [b.less(place, filters) for place in places]
+            out = b.at(start, vector.index)
+            transpose_rows(
+                b, rows, known, size, Digits(k_minor, minor, k_major),
+                lambda v, k: b.store(v, out, b.mul(k, count)),
+            )  # fmt: skip
+    b.b.ret_void()
+
+
+def _emit_filters(module: ir.Module, target: Target, m: int) -> None:
+    """target[point][c][f] = (g w gT)[point] for w = source[c][tap][f], ``width`` filters.
+
+    Behind the source there is room for ``tile_floats(m)``.
+    """
+    b = _function(module, target, f"filters_{m}", 2)
+    source, result, channels, width = b.function.args
+    tile = b.at(source, b.mul(b.mul(channels, width), 9))
+    transform_filters(b, m, source, tile, result, channels, width, channels)
+    b.b.ret_void()

@@ -1,0 +1,1 @@
+"""Passes that choose how arrays are laid out in memory."""

@@ -1,0 +1,1 @@
+"""Passes that lower operators to operators with kernels, and reduced-precision types."""

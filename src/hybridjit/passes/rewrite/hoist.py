@@ -1,0 +1,64 @@
+"""Hoist: values that depend on parameters only move into the bind graph.
+
+NumPy runs the bind graph once, and again when a parameter changes; the run graph reads its results
+as parameters. Machine code therefore contains no weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.graph import Graph, Use, Value
+from ...ir.rewrite import rebuild
+
+
+def hoist(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The run graph, with ``bind``: the graph that computes its parameters, in order."""
+    fixed = _fixed_values(graph)
+    frontier = _frontier(graph, fixed)
+    stand_in = {use: _parameter(use) for use in frontier}
+    mapped: dict[Use, Use] = {use: Use(value) for use, value in stand_in.items()}
+    for value in graph.values:
+        if value in fixed or value.op is None:
+            continue
+        new = rebuild(value, tuple(mapped.get(u, u) for u in value.inputs))
+        if new is not value:
+            mapped.update((Use(value, i), Use(new, i)) for i in range(len(value.types)))
+    bind = Graph((), graph.params, tuple(frontier), (), f"{graph.name}.bind")
+    run = replace(
+        graph,
+        params=tuple(stand_in.values()),
+        outputs=tuple(mapped.get(u, u) for u in graph.outputs),
+        bind=bind,
+    )
+    if fired is not None:
+        moved = sum(1 for v in fixed if v.op is not None)
+        fired.append(f"{moved} values moved into the bind graph")
+    return run
+
+
+def _fixed_values(graph: Graph) -> set[Value]:
+    """Parameters, and the values computed from parameters only."""
+    fixed: set[Value] = set(graph.params)
+    for value in graph.values:
+        if value.op is None or value.op.is_random:
+            continue
+        if all(use.value in fixed for use in value.inputs):
+            fixed.add(value)
+    return fixed
+
+
+def _frontier(graph: Graph, fixed: set[Value]) -> list[Use]:
+    """The fixed values that another value reads or the graph returns."""
+    found: dict[Use, None] = {}
+    for value in graph.values:
+        if value not in fixed:
+            found.update((use, None) for use in value.inputs if use.value in fixed)
+    found.update((use, None) for use in graph.outputs if use.value in fixed)
+    return list(found)
+
+
+def _parameter(use: Use) -> Value:
+    value = use.value
+    name = value.name if use.index == 0 else f"{value.name}.{use.index}"
+    return Value(None, name, {}, (), (use.type,), value.source)

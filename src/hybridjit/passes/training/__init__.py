@@ -1,0 +1,1 @@
+"""Passes that differentiate a graph and divide it into forward and backward."""
