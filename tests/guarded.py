@@ -263,6 +263,9 @@ def networks() -> Iterator[tuple[str, Network]]:
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
+    for size in (1, 3, 17, 70):
+        for number, net in enumerate(of_any_size(size)):
+            yield f"of any size {number} {size}", net
     for sizes in ((17, 33, 5), (1, 50, 17), (9, 3, 40), (40, 70, 50)):
         for turned in ((False, False), (False, True), (True, False)):
             yield f"products of any size {sizes} {turned}", products_of_any_size(*sizes, *turned)
@@ -312,6 +315,43 @@ def products_of_any_size(m: int, n: int, k: int, *turned: bool) -> Network:
     transposed = dict(zip(("transpose_a", "transpose_b"), turned))
     product = call("batch_dot", var("x"), var("y"), **transposed)
     return Network([call("relu", product)], arrays, [], Options(dynamic=True))
+
+
+def of_any_size(size: int) -> Iterator[Network]:
+    """Kernels whose sizes the call gives, in rows that are shorter and longer than a vector."""
+    x, random = var("x"), np.random.default_rng(size)
+    ones, twice = {"x": (2, size, 5)}, {"x": (2, 5, size)}
+    numbers = {"w": (5,), "b": (5,)}
+    steps = call("slice_axis", var("n"), axis=0, begin=0, end=6)
+    for output, shapes in (
+        (call("sum", x, axis=2), twice),
+        (call("mean", x, axis=1), ones),
+        (call("max", x, axis=1), {"x": (2, 4, size)}),
+        (call("argmax", x, axis=2), twice),
+        (call("argmax", x, axis=1), ones),
+        (call("norm", call("transpose", x, axes=(0, 2, 1)), axis=2), {"x": (2, size, 3)}),
+        (call("sum", call("Cast", x, dtype="float16"), axis=2), twice),
+        (call("sum", call("Cast", x, dtype="int32"), axis=1), {"x": (2, 4, size)}),
+        (call("_moments", x, axis=2), twice),
+        (call("_moments", x, axis=1), ones),
+        (call("InstanceNorm", x, var("w"), var("b")), {**twice, **numbers}),
+        (call("L2Normalization", x, mode="channel"), {"x": (2, 5, size, 3)}),
+        (call("LRN", x, nsize=3), {"x": (2, 5, size, 3)}),
+        (call("LayerNorm", x, var("w"), var("b")), {**ones, **numbers}),
+        (call("sort", x, axis=1), {"x": (3, size)}),
+        (call("topk", x, k=min(3, size), ret_typ="both"), {"x": (2, 3, size)}),
+        (call("take", x, var("n"), axis=1, mode="wrap"), {**ones, "n": (4,)}),
+        (call("pick", x, var("n"), axis=1), {"x": (2, 4, size), "n": (2, size)}),
+        (call("gather_nd", x, call("_mod_scalar", var("n"), scalar=2.0)), {**ones, "n": (1, 7)}),
+        (
+            call("SequenceReverse", x, steps, use_sequence_length=True),
+            {"x": (size, 6, 2), "n": (8,)},
+        ),
+        (call("SequenceMask", x, steps, use_sequence_length=True), {"x": (size, 6, 2), "n": (8,)}),
+        (call("softmax", x, axis=1), ones),
+    ):
+        arrays = {n: random.normal(0, 5, s).astype(np.float32) for n, s in shapes.items()}
+        yield Network([output], arrays, [], Options(dynamic=True))
 
 
 def behind_a_product(size: int, kind: str) -> Network:

@@ -161,6 +161,14 @@ def test_largest_compares_nothing():
     assert largest([]) == 0 and largest([2, 4]) == 4
 
 
+def test_largest_of_sizes_that_are_equal_is_one_of_them():
+    scope = Scope()
+    n = scope.symbol("n", 1)
+    assert n == 1  # a guard: both are 64 from here on
+    rooms = [64 * -(-(60 * n) // 64), 64 * -(-(48 * n) // 64)]
+    assert value_of(largest(rooms), {"n": 1}) == 64
+
+
 def test_numpys_numbers_mix_with_sizes():
     scope = Scope()
     n = scope.symbol("N", 3)

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ..._core.frozen import fields_of, is_record, replace
-from ..._core.symbolic import Size
+from ..._core.symbolic import Size, range_of
 from ..._core.target import TYPES_OF
 from ...ir.plan import Step
 from ...ir.plan_image import Packed
@@ -103,7 +103,10 @@ def _given(item: Any, numbers: GivenNumbers) -> Any:
     """Sizes, in tuples, as numbers that the call gives where they are symbolic."""
     if isinstance(item, tuple):
         return tuple(_given(each, numbers) for each in item)
-    return numbers.any(item) if isinstance(item, Size) else item  # type: ignore[arg-type]
+    if not isinstance(item, Size):
+        return item
+    low, high = range_of(item)
+    return low if low == high else numbers.any(item)  # type: ignore[arg-type]
 
 
 def _plain(item: Any) -> Any:

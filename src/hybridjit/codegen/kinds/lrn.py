@@ -19,7 +19,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
-from ..spec import KernelSpec
+from ..spec import Extent, KernelSpec
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
@@ -34,13 +34,14 @@ class LrnSpec(KernelSpec):
     """
 
     channels: int
-    inner: int
+    inner: Extent
     half: int
     alpha: float
     beta: float
     knorm: float
     element: ElementTypes = SINGLE
     kind = "lrn"
+    extents = ("inner",)
 
     def scratch_floats(self, lanes: int) -> int:
         """One row of squares with zeros on both sides, whole vectors of them."""
@@ -54,9 +55,10 @@ def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
     shape, attrs = anchor.shape, anchor.attrs
     is_last = anchor.op is LRN_LAST
     channels = shape[-1] if is_last else shape[1]
+    inner = 1 if is_last else product(shape[2:])
     spec = LrnSpec(
         channels=channels,
-        inner=1 if is_last else product(shape[2:]),
+        inner=1 if inner == 1 else inner,  # of a symbolic size: a guard, which chooses the code
         half=min((attrs["nsize"] - 1) // 2, channels - 1),
         alpha=attrs["alpha"] / attrs["nsize"],
         beta=attrs["beta"],
@@ -74,17 +76,18 @@ def emit_lrn(b: LoopBuilder, spec: LrnSpec, args: Arguments) -> None:
     """y[c] = x[c] * (knorm + alpha * sum of x[c']^2 for |c' - c| <= half)^-beta."""
     x, y = args.pointer("x"), args.pointer("y")
     scratch, rows = args.working("scratch"), args.integer("rows")
+    spec = args.sized(spec)
     scratch = b.at(scratch, b.mul(args.tid, spec.scratch_floats(b.lanes)))
     lrn = _Lrn(b, spec, scratch)
-    blocks = -(-spec.inner // b.lanes)
+    blocks = b.divided_up(spec.inner, b.lanes)
     with b.each_unit(b.mul(rows, blocks), args.share, args.shares) as unit:
         row, block = b.split(unit.index, (0, blocks))
-        at = b.mul(row, spec.channels * spec.inner)
+        at = b.mul(row, b.mul(spec.channels, spec.inner))
         if spec.inner == 1:
             lrn.emit_along(b.at(x, at), b.at(y, at))
         else:
             at = b.add(at, b.mul(block, b.lanes))
-            last = spec.inner - (blocks - 1) * b.lanes
+            last = b.sub(spec.inner, b.mul(b.sub(blocks, 1), b.lanes))
             across = partial(lrn.emit_across, b.at(x, at), b.at(y, at))
             whole_and_last(b, block, blocks, last, across)
 
@@ -94,7 +97,7 @@ class _Lrn:
         self.b, self.spec, self.scratch = b, spec, scratch
         self.math = float_math(b)
 
-    def emit_across(self, x: Value, y: Value, lanes: int) -> None:
+    def emit_across(self, x: Value, y: Value, lanes: Index) -> None:
         """Vectors across the channels, one channel after the other."""
         b, spec = self.b, self.spec
         with b.loop("c", 0, spec.channels) as c:
@@ -143,7 +146,7 @@ class _Lrn:
             total = self.math.add(total, b.load(square, b.add(start, offset)))
         return total
 
-    def _store(self, x: Value, y: Value, at: Index, lanes: int, energy: Value) -> None:
+    def _store(self, x: Value, y: Value, at: Index, lanes: Index, energy: Value) -> None:
         b, spec = self.b, self.spec
         value = read_vector(b, x, at, 1, lanes)
         scale = b.fma(energy, b.splat(spec.alpha), b.splat(spec.knorm))

@@ -24,7 +24,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import float_math
-from ..spec import CHAINS, KernelSpec, Way
+from ..spec import CHAINS, Extent, KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, whole_and_last, write_vector
 from .record import register
@@ -47,13 +47,14 @@ class NormSpec(KernelSpec):
     """
 
     how: Measure
-    size: int
-    inner: int
+    size: Extent
+    inner: Extent
     eps: float
     scale: str = ""
     period: int = 1
     element: ElementTypes = SINGLE
     kind = "norm"
+    extents = ("size", "inner")
     needs_passes = False
 
 
@@ -63,7 +64,8 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
     views = views_of(step, anchor.inputs)
     rows, spec = _runs(anchor)
     args: tuple[Argument, ...] = (*map(Address, views), Address(step.writes[0]), rows)
-    spec = replace(spec, element=setting.target.element)
+    is_along = spec.inner == 1  # of a symbolic size: a guard, which chooses the code
+    spec = replace(spec, inner=1 if is_along else spec.inner, element=setting.target.element)
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
 
@@ -110,17 +112,18 @@ class _Norm:
         names = ("gamma", "beta") if spec.scale else ()
         self.scales = [args.pointer(name) for name in names]
         self.y, self.rows = args.pointer("y"), args.integer("rows")
+        self.spec = args.sized(spec)
         self.math = float_math(b)
 
     def emit(self) -> None:
         b, spec = self.b, self.spec
-        blocks = -(-spec.inner // b.lanes)
+        blocks = b.divided_up(spec.inner, b.lanes)
         with b.each_unit(b.mul(self.rows, blocks), self.args.share, self.args.shares) as unit:
             row, block = b.split(unit.index, (0, blocks))
             if spec.inner == 1:
                 self._emit_along(row)
             else:
-                last = spec.inner - (blocks - 1) * b.lanes
+                last = b.sub(spec.inner, b.mul(b.sub(blocks, 1), b.lanes))
                 across = partial(self._emit_across, row, b.mul(block, b.lanes))
                 whole_and_last(b, block, blocks, last, across)
 
@@ -135,25 +138,29 @@ class _Norm:
             return b.splat(reduce_line(b, x, spec.size, 0.0, self.math.add, each))
 
         shift, factor = self._statistics(total)
-        whole = spec.size - spec.size % b.lanes
-        if whole:
+        rest = b.divmod(spec.size, b.lanes)[1]
+        whole = b.sub(spec.size, rest)
+        if not isinstance(whole, int) or whole:
             with b.loop("i", 0, whole, b.lanes) as i:
                 self._store(x, y, i.index, (row, i.index, 0), b.lanes, shift, factor)
-        if spec.size % b.lanes:
-            self._store(x, y, whole, (row, whole, 0), spec.size % b.lanes, shift, factor)
+        if not isinstance(rest, int):
+            with b.when(b.less(0, rest)):
+                self._store(x, y, whole, (row, whole, 0), rest, shift, factor)
+        elif rest:
+            self._store(x, y, whole, (row, whole, 0), rest, shift, factor)
 
     # --- across ---
 
-    def _emit_across(self, row: Index, column: Index, lanes: int) -> None:
+    def _emit_across(self, row: Index, column: Index, lanes: Index) -> None:
         b, spec = self.b, self.spec
-        at = b.add(b.mul(row, spec.size * spec.inner), column)
+        at = b.add(b.mul(row, b.mul(spec.size, spec.inner)), column)
         x, y = b.at(self.x, at), b.at(self.y, at)
         shift, factor = self._statistics(lambda each: self._sum_across(x, lanes, each))
         with b.loop("k", 0, spec.size) as k:
             index = b.mul(k.index, spec.inner)
             self._store(x, y, index, (row, k.index, column), lanes, shift, factor)
 
-    def _sum_across(self, x: Value, lanes: int, each: Callable[[Value], Value]) -> Value:
+    def _sum_across(self, x: Value, lanes: Index, each: Callable[[Value], Value]) -> Value:
         """The sum of ``each`` element of the runs, by chunks, each in independent chains."""
         b, spec, add = self.b, self.spec, self.math.add
 
@@ -168,13 +175,17 @@ class _Norm:
             first, second, third, fourth = k.results
             return add(add(first, second), add(third, fourth))
 
-        whole = spec.size - spec.size % CHAINS
+        whole = b.sub(spec.size, b.divmod(spec.size, CHAINS)[1])
         total = b.splat(0.0)
-        if whole:
+        if not isinstance(whole, int) or whole:
             with b.loop("chunk", 0, whole, _CHUNK, carry=[total]) as part:
                 stop = b.min(b.add(part.index, _CHUNK), whole)
                 part.yields([add(part.carried[0], chunk(part.index, stop))])
             total = part.results[0]
+        if not isinstance(whole, int):
+            with b.loop("last", whole, spec.size, carry=[total], most=CHAINS) as last:
+                last.yields([add(last.carried[0], term(last.index))])
+            return last.results[0]
         for k in range(whole, spec.size):
             total = add(total, term(k))
         return total
@@ -190,7 +201,7 @@ class _Norm:
         if spec.how is Measure.LENGTH:
             square = total(lambda v: math.mul(v, v))
         else:
-            size = math.const(float(spec.size))
+            size = self._number(spec.size)
             mean = centre = math.div(total(lambda v: v), size)
 
             def squared(value: Value) -> Value:
@@ -201,13 +212,19 @@ class _Norm:
         length = math.sqrt(math.add(square, math.const(spec.eps)))
         return mean, math.div(b.splat(1.0), length)
 
+    def _number(self, size: Index) -> Value:
+        """A size as lanes hold it."""
+        if isinstance(size, int):
+            return self.math.const(float(size))
+        return self.b.splat(self.b.b.sitofp(size, self.b.element))
+
     def _store(
         self,
         x: Value,
         y: Value,
         index: Index,
         place: tuple[Index, Index, Index],
-        lanes: int,
+        lanes: Index,
         shift: Value | None,
         factor: Value,
     ) -> None:
@@ -219,7 +236,7 @@ class _Norm:
             value = b.fma(value, gamma, beta)
         write_vector(b, value, y, index, 1, lanes)
 
-    def _scale(self, pointer: Value, place: tuple[Index, Index, Index], lanes: int) -> Value:
+    def _scale(self, pointer: Value, place: tuple[Index, Index, Index], lanes: Index) -> Value:
         """gamma or beta at (row, place in the run, column)."""
         b, spec = self.b, self.spec
         row, along, column = place

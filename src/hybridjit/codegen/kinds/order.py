@@ -7,13 +7,15 @@ as whole numbers is that of the floats, the lowest digit first: 20,000 numbers i
 from __future__ import annotations
 
 from ..._core.frozen import dataclass
+from ..._core.symbolic import hint_of
 from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step
 from ..call import Address, Argument, Call, Scratch, Setting
 from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
 from ..llvm.types import I8, I64, Value
 from ..math.numbers import float_numbers_of
-from ..spec import KernelSpec
+from ..spec import Extent, KernelSpec
 from .parts.arguments import Arguments
 from .parts.digits import DIGITS, digit_sort, key_of
 from .parts.merging import load_place, merge_sort
@@ -30,18 +32,19 @@ class OrderSpec(KernelSpec):
     by_digits  whether rows are sorted by the digits of their keys, not by merging
     """
 
-    count: int
-    most: int
+    count: Extent
+    most: Extent
     ascending: bool
     by_digits: bool
     element: ElementTypes = SINGLE
     kind = "order"
+    extents = ("count", "most")
 
     @property
     def scratch_bytes(self) -> int:
         """Two orders of a row, and where it is sorted by digits two rows of keys and the counts."""
         nbytes = 32 * self.count + 8 * DIGITS if self.by_digits else 16 * self.count
-        return -(-nbytes // _LINE) * _LINE
+        return -(-nbytes // _LINE) * _LINE  # type: ignore[no-any-return]
 
 
 def choose_order(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -53,19 +56,31 @@ def choose_order(step: Step, setting: Setting) -> tuple[Call, ...]:
     spec = OrderSpec(count, most, ascending, count > _SHORT, target.element)
     places = [Address(view) for view in (step.reads[0], *step.writes)]
     args: tuple[Argument, ...] = (*places, Scratch(spec.scratch_bytes), rows)
-    return (Call(spec, args, rows * count * (4 if spec.by_digits else count.bit_length())),)
+    return (
+        Call(
+            spec, args, rows * count * (4 if spec.by_digits else int(hint_of(count)).bit_length())
+        ),
+    )
 
 
 def emit_order(b: LoopBuilder, spec: OrderSpec, args: Arguments) -> None:
     """y, places = the numbers of x in order, and where each stands."""
     x, y, places = args.pointer("x"), args.pointer("y"), args.pointer("places")
     scratch, rows = args.pointer("scratch"), args.integer("rows")
-    scratch = b.at(scratch, b.mul(args.tid, spec.scratch_bytes), I8)
+    spec = args.sized(spec)
+    scratch = b.at(scratch, b.mul(args.tid, _scratch_bytes(b, spec)), I8)
     orders = scratch, b.at(scratch, spec.count, I64)
     with b.each_unit(rows, args.share, args.shares) as unit:
         row = b.at(x, b.mul(unit.index, spec.count))
         first = b.mul(unit.index, spec.most)
         _emit_row(b, spec, row, b.at(y, first), b.at(places, first, I64), orders)
+
+
+def _scratch_bytes(b: LoopBuilder, spec: OrderSpec) -> Index:
+    if isinstance(spec.count, int):
+        return spec.scratch_bytes
+    more, each = (8 * DIGITS, 32) if spec.by_digits else (0, 16)
+    return b.mul(b.divided_up(b.add(b.mul(spec.count, each), more), _LINE), _LINE)
 
 
 def _emit_row(

@@ -61,6 +61,7 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     axis = anchor.attrs["axis"] % len(anchor.shape)
     inner = product(anchor.shape[axis + 1 :])
+    inner = 1 if inner == 1 else inner  # of a symbolic size: a guard, which chooses the code
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
     dtype = views[0].dtype.name

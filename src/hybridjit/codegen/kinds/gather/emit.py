@@ -29,6 +29,7 @@ class _Gather:
         names = ("data", "index", "y", "flag")
         self.data, self.index, self.y, self.flag = (args.pointer(n) for n in names)
         self.runs, self.samples = args.integer("runs"), args.integer("samples")
+        self.spec = args.sized(spec)
         self.element = ELEMENTS[spec.moved].stored
 
     def emit(self) -> None:
@@ -44,13 +45,13 @@ class _Gather:
     def _number(self, at: Index) -> Value:
         return load_index(self.b, self.index, at, self.spec.index)
 
-    def _within(self, index: Value, size: int, mode: Outside = Outside.CLIP) -> Value:
+    def _within(self, index: Value, size: Index, mode: Outside = Outside.CLIP) -> Value:
         return bring_within(self.b, index, size, mode, self.flag)
 
     def _take(self, row: Value) -> Index:
         """(outer, index) of a run; its source is that index along the axis."""
         b, spec = self.b, self.spec
-        outer, at = b.divmod(row, spec.count) if spec.count else (0, row)
+        outer, at = b.divmod(row, spec.count) if spec.count != 0 else (0, row)
         chosen = self._within(self._number(at), spec.size, spec.mode)
         return b.mul(b.add(b.mul(outer, spec.size), chosen), spec.run)
 
@@ -114,10 +115,9 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
     data, index = args.pointer("data"), args.pointer("index")
     base = args.pointer("base") if spec.has_base else None
     y, flag, count = args.pointer("y"), args.pointer("flag"), args.integer("count")
+    spec = args.sized(spec)
     element = ELEMENTS[spec.moved].stored
-    total = 1
-    for size in spec.sizes:
-        total *= size
+    total = b.product(spec.sizes)
     begin, end = b.share(total, args.share, args.shares)
     with b.loop("row", begin, end) as row:
         target = b.at(y, b.mul(row.index, spec.run), element)
@@ -155,10 +155,10 @@ def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str) -> Value:
     return converted(b, raw, dtype, "int64")
 
 
-def bring_within(b: LoopBuilder, index: Value, size: int, mode: Outside, flag: Value) -> Value:
+def bring_within(b: LoopBuilder, index: Value, size: Index, mode: Outside, flag: Value) -> Value:
     """An index in [0, size): clipped, wrapped around, or 0 and the flag raised."""
     if mode is Outside.CLIP:
-        return b.max(b.min(index, size - 1), 0)
+        return b.max(b.min(index, b.sub(size, 1)), 0)
     if mode is Outside.WRAP:
         rest = b.b.srem(index, b.i64(size))
         return b.b.select(b.less(rest, 0), b.add(rest, size), rest)
@@ -170,7 +170,7 @@ def bring_within(b: LoopBuilder, index: Value, size: int, mode: Outside, flag: V
     return b.b.select(is_inside, index, b.i64(0))
 
 
-def copy_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Type) -> None:
+def copy_run(b: LoopBuilder, source: Value, target: Value, run: Index, element: Type) -> None:
     """target[0:run] = source[0:run], whole vectors and a partial one."""
 
     def one(at: Index, lanes: int) -> None:
@@ -182,7 +182,7 @@ def copy_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Ty
     _each_vector(b, run, one)
 
 
-def add_run(b: LoopBuilder, source: Value, target: Value, run: int, element: Type) -> None:
+def add_run(b: LoopBuilder, source: Value, target: Value, run: Index, element: Type) -> None:
     """target[0:run] += source[0:run], of numbers that are held as they are stored."""
     add = b.b.add if isinstance(element, ir.IntType) else b.b.fadd
 

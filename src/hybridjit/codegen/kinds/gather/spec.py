@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import auto
 
 from ...._core.frozen import dataclass
-from ...spec import Ints, KernelSpec, Way
+from ...spec import Extent, Extents, KernelSpec, Way
 
 
 class Outside(Way):
@@ -51,17 +51,18 @@ class GatherSpec(KernelSpec):
     """
 
     how: Selection
-    run: int
+    run: Extent
     index: str
     moved: str
     mode: Outside = Outside.CLIP
-    size: int = 1
-    count: int = 0
-    inner: int = 1
-    sizes: Ints = ()
+    size: Extent = 1
+    count: Extent = 0
+    inner: Extent = 1
+    sizes: Extents = ()
     batch_first: bool = False
     fill: int = 0
     kind = "gather"
+    extents = ("run", "size", "count", "inner", "sizes")
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,14 @@ class ScatterSpec(KernelSpec):
     adds  all of them count instead, one after the other in numbers of type ``moved``
     """
 
-    run: int
+    run: Extent
     index: str
     moved: str
-    sizes: Ints
+    sizes: Extents
     has_base: bool = False
     adds: bool = False
     kind = "scatter"
+    extents = ("run", "sizes")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import I32, I64, Value, constant_of
 from ...math.numbers import float_numbers_of
 
@@ -26,7 +27,7 @@ def key_of(b: LoopBuilder, x: Value, dtype: str, ascending: bool) -> Value:
 
 
 def digit_sort(
-    b: LoopBuilder, orders: tuple[Value, Value], count: int, key: Callable[[Value], Value]
+    b: LoopBuilder, orders: tuple[Value, Value], count: Index, key: Callable[[Value], Value]
 ) -> Value:
     """The order of ``count`` places by their keys, numbers of 64 bits without a sign.
 
@@ -34,8 +35,8 @@ def digit_sort(
             keys and for ``DIGITS`` counts, 8 bytes each
     The result is one of the orders.
     """
-    keys = b.at(orders[1], count, I64), b.at(orders[1], 2 * count, I64)
-    counts = b.at(orders[1], 3 * count, I64)
+    keys = b.at(orders[1], count, I64), b.at(orders[1], b.mul(2, count), I64)
+    counts = b.at(orders[1], b.mul(3, count), I64)
     digits = 4 if b.dtype == "float32" else 8
     with b.loop("place", 0, count) as place:
         _put(b, orders[0], place.index, place.index)
@@ -48,7 +49,7 @@ def digit_sort(
     return digit.results[0]
 
 
-def _pass(b: LoopBuilder, places: list[Value], counts: Value, count: int, shift: Value) -> None:
+def _pass(b: LoopBuilder, places: list[Value], counts: Value, count: Index, shift: Value) -> None:
     """Move places and keys behind all those of a lower digit, in their order."""
     order, keys, order_out, keys_out = places
 

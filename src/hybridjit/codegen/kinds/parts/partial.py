@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...._core.target import PAIRS
+from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored, with_element
 from ...llvm.indices import Index
@@ -21,18 +22,17 @@ def read_vector(
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
     Where no ``dtype`` is named, they are what the pointer says. A count that is known at run time
-    alone takes strides of 0 and 1.
+    alone is 1 or more, unless the stride is 1 and they are what lanes hold.
     """
     dtype = dtype or dtype_at(b, pointer)
     element = ELEMENTS[dtype].stored
     if stride == 0:
         raw = b.splat(b.load_scalar(pointer, index, element))
-    elif not isinstance(count, int):
-        assert stride == 1, "a count of the call takes elements that follow each other"
-        raw = b.load_first(pointer, index, count, element)
-    elif stride == -1:
+    elif not isinstance(count, int) and (stride != 1 or element != b.element):
+        raw = _read_apart(b, pointer, index, stride, count, element)
+    elif stride == -1 and isinstance(count, int):
         raw = _read_backwards(b, pointer, index, count, element)
-    elif stride != 1:
+    elif stride != 1 and isinstance(count, int):
         raw = b.load_strided(pointer, index, stride, count, element)
     else:
         raw = b.load_first(pointer, index, count, element)
@@ -73,6 +73,18 @@ def _read_backwards(
     return b.shuffle(raw, [*reversed(range(count)), *range(count, b.lanes)])
 
 
+def _read_apart(
+    b: LoopBuilder, pointer: Value, index: Index, stride: Index, count: Value, element: Type
+) -> Value:
+    """``count`` elements ``stride`` apart, one by one; further lanes repeat the last one."""
+    last, raw = b.sub(count, 1), constant_of(b.vector_type(element=element), 0)
+    for lane in range(b.lanes):
+        place = b.add(index, b.mul(b.min(last, lane), stride))
+        one = b.load_scalar(pointer, place, element)
+        raw = b.b.insert_element(raw, one, ir.Constant(I32, lane))
+    return raw
+
+
 def write_vector(
     b: LoopBuilder,
     value: Value,
@@ -84,10 +96,14 @@ def write_vector(
 ) -> None:
     """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
     raw = stored(b, value, dtype or dtype_at(b, pointer))
-    if stride != 1 and isinstance(count, int):
+    if stride == 1 and (isinstance(count, int) or raw.type.element == b.element):
+        b.store_first(raw, pointer, index, count)
+    elif isinstance(count, int):
         b.store_strided(raw, pointer, index, stride, count)
     else:
-        b.store_first(raw, pointer, index, count)
+        with b.loop("lane", 0, count, most=b.lanes) as lane:
+            one = b.b.extract_element(raw, b.b.trunc(lane.index, I32))
+            b.store(one, pointer, b.add(index, b.mul(lane.index, stride)))
 
 
 def each_vector(
@@ -108,10 +124,10 @@ def each_vector(
 
 
 def whole_and_last(
-    b: LoopBuilder, block: Index, blocks: Index, last: int, body: Callable[[int], None]
+    b: LoopBuilder, block: Index, blocks: Index, last: Index, body: Callable[..., None]
 ) -> None:
     """``body(lanes)`` for vector ``block`` of ``blocks``, the last of which has ``last`` lanes."""
-    if last == b.lanes:
+    if last == b.lanes:  # never of a number of the call
         body(b.lanes)
         return
     if blocks != 1:

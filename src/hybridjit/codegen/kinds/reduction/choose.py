@@ -14,6 +14,7 @@ from ...._core.frozen import dataclass, replace
 from ...._core.types import product
 from ....ir.graph import Value
 from ....ir.plan import Step, View
+from ....ir.sized import is_symbolic
 from ....ops.record import OpDef
 from ....ops.rules import reduced_axes
 from ....ops.tensor import moments, reductions
@@ -143,13 +144,14 @@ def _with_given(
 ) -> tuple[ReduceSpec, list[int]]:
     """The spec, without its numbers where vectors lie across and all units of work are alike."""
     is_float = spec.dtype.startswith("float") and spec.how not in PLACES
-    if spec.along or not is_float or len(spec.reduced) > 1 or kept[-1] % (CHAINS * lanes):
+    if spec.along or not is_float or len(spec.reduced) > 1 or is_symbolic(kept[-1]):
+        return spec, []
+    if kept[-1] % (CHAINS * lanes):
         return spec, []
     numbers = GivenNumbers()
-    names = ["kept", "reduced", "x", "y", "about", "other"]
-    names += ["second"] if isinstance(spec, PairSpec) else []
-    given: dict[str, Any] = {name: numbers.each(getattr(spec, name)) for name in names}
-    return replace(spec, **given, most=rounds_of(count)), numbers.values
+    given: dict[str, Any] = {name: numbers.each(getattr(spec, name)) for name in spec.extents}
+    most = 0 if is_symbolic(count) else rounds_of(count)
+    return replace(spec, **given, most=most), numbers.values
 
 
 def axes_of(anchor: Value) -> Ints:

@@ -24,6 +24,9 @@ from .spec import ReduceSpec
 # without, 3e-6 with it.
 _ROUNDS = 64
 
+# ``joined(partial result, index, lanes)``: what a partial result is with a further vector.
+Joined = Callable[[Carried, Index, Index], Carried]
+
 
 def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
     """y[row, kept] = the sum, mean, largest, ... of x[row, kept, reduced]."""
@@ -60,7 +63,7 @@ class _Reduction:
         self,
         bases: Sequence[Value],
         places: Sequence[tuple[Index, Index]],
-        lanes: int,
+        lanes: Index,
         about: Value | None = None,
     ) -> Value:
         """What joins, from the index and the stride of the one operand."""
@@ -68,7 +71,7 @@ class _Reduction:
         value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
         return self.partial.taken(value, about)
 
-    def centre(self, place: list[Index], lanes: int) -> Value | None:
+    def centre(self, place: list[Index], lanes: Index) -> Value | None:
         """What distances are taken from at a place: one for each lane, in the type of the sums."""
         if self.about is None:
             return None
@@ -135,32 +138,66 @@ class Along(_Reduction):
     def _line(self, sources: list[Value], offsets: Sequence[Index], flat: Carried) -> Carried:
         """The chains after one run of the last reduced axis."""
         b, size = self.b, self.reduced[-1]
-        assert isinstance(size, int), "along an axis of a known size"
         steps = [strides[-1] for strides in self.reduced_strides]
         width = len(self.partial.start())
-        chains = len(flat) // width
 
-        def one(flat: Carried, chain: int, index: Index, lanes: int) -> Carried:
-            at = slice(chain * width, (chain + 1) * width)
+        def joined(part: Carried, index: Index, lanes: Index) -> Carried:
             places = [(b.add(o, b.mul(index, step)), step) for o, step in zip(offsets, steps)]
             value = self.read(sources, places, lanes, self.middle)
-            flat = list(flat)
-            flat[at] = self.partial.step(flat[at], value, index, lanes)
-            return flat
+            return self.partial.step(part, value, index, lanes)
 
-        step = chains * b.lanes
-        whole = size - size % step
-        if whole:
-            with b.loop("i", 0, whole, step, carry=flat) as i:
-                now = list(i.carried)
-                for chain in range(chains):
-                    now = one(now, chain, b.add(i.index, chain * b.lanes), b.lanes)
-                i.yields(now)
-            flat = list(i.results)
-        for chain in range(-(-(size - whole) // b.lanes)):
-            index = whole + chain * b.lanes
-            flat = one(flat, chain, index, min(b.lanes, size - index))
-        return flat
+        chains = [flat[i : i + width] for i in range(0, len(flat), width)]
+        return [value for part in in_chains(b, chains, 0, size, joined) for value in part]
+
+
+def in_chains(
+    b: LoopBuilder,
+    chains: Sequence[Carried],
+    start: Index,
+    size: Index,
+    joined: Joined,
+    most: int | None = None,
+) -> list[Carried]:
+    """Chains of partial results after ``size`` elements from ``start`` on: each joins a vector in
+    turn by ``joined(chain, index, lanes)``; ``most`` as in ``LoopBuilder.loop``.
+    """
+    step, width = len(chains) * b.lanes, len(chains[0])
+    rest = b.divmod(size, step)[1]
+    whole = b.sub(size, rest)
+    if whole != 0:
+        flat = [value for chain in chains for value in chain]
+        with b.loop("i", start, b.add(start, whole), step, carry=flat, most=most) as i:
+            firsts = [b.add(i.index, j * b.lanes) for j in range(len(chains))]
+            made = [joined(*each, b.lanes) for each in zip(_parts(i.carried, width), firsts)]
+            i.yields([value for chain in made for value in chain])
+        chains = _parts(i.results, width)
+    return rest_in_chains(b, chains, b.add(start, whole), rest, joined)
+
+
+def _parts(flat: Sequence[Value], width: int) -> list[Carried]:
+    return [list(flat[i : i + width]) for i in range(0, len(flat), width)]
+
+
+def rest_in_chains(
+    b: LoopBuilder, chains: Sequence[Carried], start: Index, count: Index, joined: Joined
+) -> list[Carried]:
+    """Chains after the last ``count`` elements, which are fewer than a vector for each chain."""
+    if isinstance(count, int):
+        made = [
+            joined(chain, b.add(start, first), min(b.lanes, count - first))
+            for chain, first in zip(chains, range(0, count, b.lanes))
+        ]
+        return [*made, *chains[len(made) :]]
+    flat, width = [value for chain in chains for value in chain], len(chains[0])
+    with b.loop("rest", 0, count, b.lanes, carry=flat, most=len(chains)) as i:
+        turns = [b.equal(i.index, j * b.lanes) for j in range(len(chains))]
+        now = _parts(i.carried, width)
+        part = now[0]
+        for turn, chain in zip(turns[1:], now[1:]):
+            part = [b.b.select(turn, *pair) for pair in zip(chain, part)]
+        after = joined(part, b.add(start, i.index), b.min(b.sub(count, i.index), b.lanes))
+        i.yields([b.b.select(t, *pair) for t, c in zip(turns, now) for pair in zip(after, c)])
+    return _parts(i.results, width)
 
 
 class Across(_Reduction):
@@ -169,6 +206,9 @@ class Across(_Reduction):
     def emit(self, rows: Value, args: Arguments) -> None:
         b, spec = self.b, self.spec
         *outer, columns = self.kept
+        if not isinstance(columns, int) and not spec.most:
+            self._emit_open(rows, args)
+            return
         blocks, width, last = self._blocks(columns)
         units = b.mul(rows, b.product([*outer, blocks]))
         with b.each_unit(units, args.share, args.shares) as unit:
@@ -176,13 +216,38 @@ class Across(_Reduction):
             place = [*place, b.mul(block, width)]
             sources, target = self.addresses(place, spec.dtype)
             if last == width:
-                self.columns(sources, target, width, place)
+                self.columns(sources, target, self._vectors(width), place)
                 return
             if blocks != 1:
                 with b.when(b.less(block, b.sub(blocks, 1))):
-                    self.columns(sources, target, width, place)
+                    self.columns(sources, target, self._vectors(width), place)
             with b.when(b.less(b.sub(blocks, 2), block)):
-                self.columns(sources, target, last, place)
+                self.columns(sources, target, self._vectors(last), place)
+
+    def _emit_open(self, rows: Value, args: Arguments) -> None:
+        """Any number of columns: the last ones vector by vector."""
+        b, width = self.b, CHAINS * self.b.lanes
+        *outer, columns = self.kept
+        blocks = b.quotient_up(columns, width)
+        units = b.mul(rows, b.product([*outer, blocks]))
+        with b.each_unit(units, args.share, args.shares) as unit:
+            *place, block = b.split(unit.index, (0, *outer, blocks))
+            first = b.mul(block, width)
+            left = b.sub(columns, first)
+            with b.when(b.less(width - 1, left)):
+                self._columns_at([*place, first], self._vectors(width))
+            with b.when(b.less(left, width)), b.loop("v", 0, left, b.lanes, most=CHAINS) as v:
+                count = b.min(b.sub(left, v.index), b.lanes)
+                self._columns_at([*place, b.add(first, v.index)], [count])
+
+    def _columns_at(self, place: list[Index], lanes: Sequence[Index]) -> None:
+        sources, target = self.addresses(place, self.spec.dtype)
+        self.columns(sources, target, lanes, place)
+
+    def _vectors(self, count: int) -> list[Index]:
+        """The lanes of the vectors of so many columns."""
+        lanes = self.b.lanes
+        return [min(lanes, count - at) for at in range(0, count, lanes)]
 
     def _blocks(self, columns: Index) -> tuple[Index, int, int]:
         """How many, the results of one, and those of the last. A given number has whole ones."""
@@ -194,16 +259,17 @@ class Across(_Reduction):
         blocks = -(-columns // width)
         return blocks, width, columns - (blocks - 1) * width
 
-    def columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
-        """``count`` results, side by side."""
+    def columns(
+        self, sources: list[Value], target: Value, lanes: Sequence[Index], place: list[Index]
+    ) -> None:
+        """Vectors of results side by side, of so many lanes each."""
         b = self.b
-        lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
         *outer, first = place
         middles = [self.centre([*outer, b.add(first, j * b.lanes)], n) for j, n in enumerate(lanes)]
         steps, width = [each[-1] for each in self.kept_strides], len(self.partial.start())
 
         def run(offsets: Sequence[Index], carried: Carried) -> Carried:
-            with b.loop("k", 0, self.reduced[-1], carry=carried, most=self.spec.most) as k:
+            with b.loop("k", 0, self.reduced[-1], carry=carried, most=self.spec.most or None) as k:
                 along = [strides[-1] for strides in self.reduced_strides]
                 at = [b.add(o, b.mul(k.index, stride)) for o, stride in zip(offsets, along)]
                 now: Carried = []
@@ -228,15 +294,21 @@ class Across(_Reduction):
 def reduce_line(
     b: LoopBuilder,
     x: Value,
-    size: int,
+    size: Index,
     neutral: float,
     combine: Callable[[Value, Value], Value],
     each: Callable[[Value], Value] = lambda value: value,
 ) -> Value:
     """``each`` element of x[0:size] combined, as one scalar."""
     stride = CHAINS * b.lanes
-    whole, rest = size - size % stride, size % stride
-    accs: list[Value] = [b.splat(neutral)] * CHAINS
+    rest = b.divmod(size, stride)[1]
+    whole = b.sub(size, rest)
+
+    def joined(acc: Carried, index: Index, lanes: Index) -> Carried:
+        value = each(read_vector(b, x, index, 1, lanes))
+        if lanes != b.lanes:
+            value = b.b.select(b.mask_first(lanes), value, b.splat(neutral))
+        return [combine(acc[0], value)]
 
     def rounds(start: Index, stop: Index) -> list[Value]:
         zeros = [b.splat(neutral)] * CHAINS
@@ -248,7 +320,8 @@ def reduce_line(
             i.yields([combine(*pair) for pair in zip(i.carried, values)])
         return list(i.results)
 
-    if whole > _ROUNDS * stride:
+    accs: list[Value] = [b.splat(neutral)] * CHAINS
+    if not isinstance(whole, int) or whole > _ROUNDS * stride:
         with b.loop("part", 0, whole, _ROUNDS * stride, carry=accs) as part:
             stop = b.min(b.add(part.index, _ROUNDS * stride), whole)
             found = rounds(part.index, stop)
@@ -256,11 +329,6 @@ def reduce_line(
         accs = list(part.results)
     elif whole:
         accs = rounds(0, whole)
-    for j in range(-(-rest // b.lanes)):
-        lanes = min(b.lanes, rest - j * b.lanes)
-        value = each(read_vector(b, x, whole + j * b.lanes, 1, lanes))
-        if lanes < b.lanes:
-            value = b.b.select(b.mask_first(lanes), value, b.splat(neutral))
-        accs[j] = combine(accs[j], value)
-    total = combine(combine(accs[0], accs[1]), combine(accs[2], accs[3]))
-    return b.reduce_lanes(total, combine)
+    ends = rest_in_chains(b, [[acc] for acc in accs], whole, rest, joined)
+    first, second, third, fourth = (acc for (acc,) in ends)
+    return b.reduce_lanes(combine(combine(first, second), combine(third, fourth)), combine)

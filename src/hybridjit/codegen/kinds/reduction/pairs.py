@@ -18,7 +18,7 @@ from ...math.numbers import FloatMath, float_numbers_of
 from ...spec import CHAINS
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector, write_vector
-from .emit import Across, Along
+from .emit import Across, Along, in_chains
 from .partial import Carried
 from .spec import PairSpec, Statistic
 
@@ -57,7 +57,7 @@ class _Pair:
         is_double = like.type.element == F64
         return float_numbers_of(self.b, like, "float64" if is_double else "float32")
 
-    def read(self, base: Value, index: Index, stride: Index, lanes: int) -> Value:
+    def read(self, base: Value, index: Index, stride: Index, lanes: Index) -> Value:
         value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
         return converted(self.b, value, self.spec.dtype, self.single)
 
@@ -166,40 +166,44 @@ class _AlongPair(Along):
     ) -> Carried:
         """What is carried after one run of the last reduced axis."""
         b, size = self.b, self.reduced[-1]
-        assert isinstance(size, int), "along an axis of a known size"
         most = _CHUNK * CHAINS * b.lanes
-        whole = size - size % most
+        rest = b.divmod(size, most)[1]
+        whole = b.sub(size, rest)
 
-        def joined(flat: Carried, start: Index, count: int) -> Carried:
+        def joined(flat: Carried, start: Index, count: Index) -> Carried:
             n = _double(b, count)
             run = partial(self._run, sources, offsets, start, count)
             found = self.pair.joined(flat[1:], flat[0], n, run, [about])
             return [b.b.fadd(flat[0], n), *found]
 
-        if whole:
+        if whole != 0:
             with b.loop("chunk", 0, whole, most, carry=flat) as chunk:
                 chunk.yields(joined(list(chunk.carried), chunk.index, most))
             flat = list(chunk.results)
-        return joined(flat, whole, size - whole) if size > whole else flat
+        if isinstance(rest, int):
+            return joined(flat, whole, rest) if rest else flat
+        with b.loop("rest", whole, size, most, carry=flat, most=1) as last:
+            last.yields(joined(list(last.carried), last.index, rest))
+        return list(last.results)
 
     def _run(
         self,
         sources: list[Value],
         offsets: Sequence[Index],
         start: Index,
-        count: int,
+        count: Index,
         step: _Step,
         abouts: Sequence[Value | None],
         width: int,
     ) -> list[Carried]:
         """Sums over ``count`` elements in chains and lanes, joined to scalars."""
-        b, pair, stride = self.b, self.pair, CHAINS * self.b.lanes
+        b, pair = self.b, self.pair
         steps = [strides[-1] for strides in self.reduced_strides]
         about = abouts[0]
         if about is not None and about.type.count == 1:
             about = b.splat(about)
 
-        def taken(sums: Carried, index: Index, lanes: int) -> Carried:
+        def taken(sums: Carried, index: Index, lanes: Index) -> Carried:
             at = zip(sources, offsets, steps)
             x = [pair.read(s, b.add(o, b.mul(index, n)), n, lanes) for s, o, n in at]
             found = step(sums, x, about)
@@ -207,19 +211,8 @@ class _AlongPair(Along):
                 return found
             return [b.b.select(b.mask_first(lanes), f, s) for f, s in zip(found, sums)]
 
-        chains, whole = [pair.zeros(width)] * CHAINS, count - count % stride
-        if whole:
-            flat = pair.zeros(width * CHAINS)
-            with b.loop("i", start, b.add(start, whole), stride, carry=flat, most=_CHUNK) as i:
-                parts = [i.carried[j * width : (j + 1) * width] for j in range(CHAINS)]
-                now = [
-                    taken(part, b.add(i.index, j * b.lanes), b.lanes)
-                    for j, part in enumerate(parts)
-                ]
-                i.yields([value for part in now for value in part])
-            chains = [i.results[j * width : (j + 1) * width] for j in range(CHAINS)]
-        for j, first in enumerate(range(whole, count, b.lanes)):
-            chains[j] = taken(chains[j], b.add(start, first), min(b.lanes, count - first))
+        zeros = [pair.zeros(width) for _ in range(CHAINS)]
+        chains = in_chains(b, zeros, start, count, taken, most=_CHUNK)
         return [[self._total([chain[n] for chain in chains]) for n in range(width)]]
 
     def _total(self, chains: Carried) -> Value:
@@ -236,9 +229,10 @@ class _AcrossPair(Across):
     second: Value
     second_strides: list[Index]
 
-    def columns(self, sources: list[Value], target: Value, count: int, place: list[Index]) -> None:
+    def columns(
+        self, sources: list[Value], target: Value, lanes: Sequence[Index], place: list[Index]
+    ) -> None:
         b = self.b
-        lanes = [min(b.lanes, count - at) for at in range(0, count, b.lanes)]
         *outer, first = place
         abouts = [_about(self, [*outer, b.add(first, j * b.lanes)], n) for j, n in enumerate(lanes)]
         none = constant_of(b.vector_type(element=F64), 0.0)
@@ -259,7 +253,7 @@ class _AcrossPair(Across):
         offsets: Sequence[Index],
         flat: Carried,
         abouts: list[Value | None],
-        lanes: list[int],
+        lanes: Sequence[Index],
     ) -> Carried:
         """What is carried after one run of the last reduced axis."""
         b, size = self.b, self.reduced[-1]
@@ -282,7 +276,7 @@ class _AcrossPair(Across):
         sources: list[Value],
         offsets: Sequence[Index],
         span: tuple[Index, Index],
-        lanes: list[int],
+        lanes: Sequence[Index],
         step: _Step,
         abouts: Sequence[Value | None],
         width: int,
@@ -304,7 +298,7 @@ class _AcrossPair(Across):
         return [list(k.results[j * width : (j + 1) * width]) for j in range(len(lanes))]
 
 
-def _about(reduction: _AlongPair | _AcrossPair, place: list[Index], lanes: int) -> Value | None:
+def _about(reduction: _AlongPair | _AcrossPair, place: list[Index], lanes: Index) -> Value | None:
     """What distances are taken from at a place, one for each lane."""
     if reduction.about is None:
         return None

@@ -14,7 +14,7 @@ from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted
 from ...llvm.indices import Index
-from ...llvm.types import I32, Value, constant_of, element_of
+from ...llvm.types import I32, Value, constant_of
 from ...math.integer import IntegerMath
 from ...math.numbers import FloatMath, Numbers, numbers_of
 from .spec import (
@@ -90,10 +90,10 @@ class Partial:
         return self.math.mul(x, y) if how in MULTIPLIED else self.math.add(x, y)
 
     def step(
-        self, carried: Carried, value: Value, index: Index, lanes: int, is_across: bool = False
+        self, carried: Carried, value: Value, index: Index, lanes: Index, is_across: bool = False
     ) -> Carried:
         """The partial result with ``value`` in its first lanes, which begins at ``index``."""
-        if lanes < self.b.lanes:
+        if lanes != self.b.lanes:
             value = self.b.b.select(self.b.mask_first(lanes), value, self.neutral)
         return [self.combined(carried[0], value)]
 
@@ -126,8 +126,11 @@ class Partial:
         """The total over the count: of integers both wrap in their type."""
         count, b = self.count, self.b
         if not isinstance(count, int):
-            number = b.b.sitofp(count, element_of(total))
-            return numbers.div(total, b.splat(number))
+            number = converted(b, count, "int64", self.type)
+            if not self.type.startswith("float"):
+                zero, one = (ir.Constant(number.type, n) for n in (0, 1))
+                number = b.b.select(b.b.icmp_signed("==", number, zero), one, number)
+            return numbers.div(total, number if total.type.count == 1 else b.splat(number))
         if not self.type.startswith("float"):
             count = int(np.asarray(count).astype(self.type)) or 1
         return numbers.div(total, constant_of(total.type, count))
@@ -152,7 +155,7 @@ class _Place(Partial):
         return [self.neutral, self.none]
 
     def step(
-        self, carried: Carried, value: Value, index: Index, lanes: int, is_across: bool = False
+        self, carried: Carried, value: Value, index: Index, lanes: Index, is_across: bool = False
     ) -> Carried:
         b = self.b
         first = b.b.trunc(b.i64(index), I32)
@@ -160,7 +163,7 @@ class _Place(Partial):
         if not is_across:
             row = ir.Constant(self.none.type, list(range(b.lanes)))
             place = b.b.add(place, row)
-        if lanes < b.lanes:
+        if lanes != b.lanes:
             mask = b.mask_first(lanes)
             value = b.b.select(mask, value, self.neutral)
             place = b.b.select(mask, place, self.none)

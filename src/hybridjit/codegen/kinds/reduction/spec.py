@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import auto
+from typing import ClassVar
 
 from ...._core.frozen import dataclass
-from ...spec import KernelSpec, Sizes, Way
+from ...spec import Extents, KernelSpec, Way
 
 
 class Statistic(Way):
@@ -57,17 +58,18 @@ class ReduceSpec(KernelSpec):
 
     how: Statistic
     along: bool
-    kept: Sizes
-    reduced: Sizes
-    x: Sizes
-    y: Sizes
+    kept: Extents
+    reduced: Extents
+    x: Extents
+    y: Extents
     dtype: str = "float32"
     result: str = ""
     sums: str = ""
-    about: Sizes = ()
-    other: Sizes = ()
+    about: Extents = ()
+    other: Extents = ()
     most: int = 0
     kind = "reduce"
+    extents: ClassVar[tuple[str, ...]] = ("kept", "reduced", "x", "y", "about", "other")
     needs_passes = False
 
 
@@ -75,5 +77,6 @@ class ReduceSpec(KernelSpec):
 class PairSpec(ReduceSpec):
     """A reduction to two results; ``second`` are strides of the second one, as those of y."""
 
-    second: Sizes = ()
+    second: Extents = ()
     kind = "reduce_pair"
+    extents = (*ReduceSpec.extents, "second")
