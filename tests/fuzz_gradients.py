@@ -244,7 +244,9 @@ def _off_tape(training: Training, joint: Joint, near: Results, heads: Arrays) ->
         allowed = unit * scale
         worst = largest_of(near[use].astype(np.float64) - right)
         if not worst <= allowed:
-            return f"the gradient of {name} is off the tape's by {worst:.3g}, not {allowed:.3g}"
+            return (
+                f"the gradient of {name} differs from the tape's by {worst:.3g}, not {allowed:.3g}"
+            )
     return _off_states(training, joint, near, states, unit)
 
 

@@ -217,7 +217,7 @@ class TestJobs:
 
     def test_a_root_that_is_not_there(self, together):
         found = together(2, lambda j: j.of_rank(2, np.ones(1), "it"))
-        assert found == ["a rank is 0 to 1, got 2"] * 2
+        assert found == ["a rank must be 0 to 1, got 2"] * 2
 
 
 class TestMistakes:
@@ -227,8 +227,8 @@ class TestMistakes:
 
         found = together(3, push)
         assert found[0] == (
-            "all processes of a job do the same in the same order: rank 0 does 'sum of key 0, "
-            "float32 (3,)', rank 2 'sum of key 1, float32 (3,)'"
+            "all processes of a job must make the same calls in the same order: rank 0 does 'sum "
+            "of key 0, float32 (3,)', rank 2 'sum of key 1, float32 (3,)'"
         )
         assert "rank 2 does 'sum of key 1" in found[2]
 
@@ -243,7 +243,7 @@ class TestMistakes:
             else:
                 j.wait_for_all()
 
-        assert together(2, work)[0] == "rank 1 came to its end, and rank 0 waits for it: a barrier"
+        assert together(2, work)[0] == "rank 1 ended while rank 0 waits for it: a barrier"
 
     def test_after_an_interrupt(self, together, monkeypatch):
         def work(j: job.Job) -> None:
@@ -264,11 +264,11 @@ class TestMistakes:
 
         monkeypatch.setattr(job, "importlib", SimpleNamespace(import_module=missing))
         job.current_job.cache_clear()
-        with pytest.raises(MXNetError, match="takes the package mpi4py .*pip install mpi4py"):
+        with pytest.raises(MXNetError, match="needs the package mpi4py .*pip install mpi4py"):
             mx.kv.create("dist_sync")
         layer = gluon.nn.Dense(1, in_units=2)
         layer.initialize()
-        with pytest.raises(MXNetError, match="takes the package mpi4py"):
+        with pytest.raises(MXNetError, match="needs the package mpi4py"):
             gluon.Trainer(layer.collect_params(), "sgd", kvstore="dist").step(1)
 
     def test_mxnets_launcher(self, monkeypatch):
@@ -443,7 +443,7 @@ class TestAhead:
                 steps.backward(number)
                 steps.trainer.step(1)
 
-        assert "rank 1 came to its end, and rank 0 waits for it" in together(2, work)[0]
+        assert "rank 1 ended while rank 0 waits for it" in together(2, work)[0]
 
     def test_what_fails_in_the_thread_is_raised_in_step(self, together, monkeypatch):
         def work(j: job.Job) -> None:
@@ -523,7 +523,7 @@ class TestProcesses:
         "mistake, says",
         [
             ("raise", "rank 1 of 2 failed: the job ends"),
-            ("exit", "rank 1 came to its end, and rank 0 waits for it"),
+            ("exit", "rank 1 ended while rank 0 waits for it"),
             ("kill", "rank 1"),
             ("other", "does 'key 'another' of rank 0"),
         ],

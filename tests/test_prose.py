@@ -15,7 +15,16 @@ COMPILER = (  # codegen, passes, ir, runtime, the package's root
     "src/hybridjit/passes",
 )
 OPERATORS: tuple[str, ...] = ()  # ops, nd, sym, np, onnx, formats, image, io, metric
-FRONTENDS: tuple[str, ...] = ()  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
+FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
+    "src/hybridjit/cached_op.py",
+    "src/hybridjit/control",
+    "src/hybridjit/executor.py",
+    "src/hybridjit/kvstore",
+    "src/hybridjit/library",
+    "src/hybridjit/notebook",
+    "src/hybridjit/profiling",
+    "src/hybridjit/verification",
+)
 HELD = (*COMPILER, *OPERATORS, *FRONTENDS)
 
 

@@ -440,12 +440,15 @@ class TestStore:
         [
             (lambda s: s.broadcast(1, 2, 3), r"broadcast\(key, value, out, .* write it to every"),
             (lambda s: s.pushpull(1, 2), r"pushpull\(key, value, .* add up the arrays"),
-            (lambda s: s.set_optimizer(1), r"set_optimizer\(optimizer\).* update what it keeps"),
+            (lambda s: s.set_optimizer(1), r"set_optimizer\(optimizer\).* update stored values"),
             (lambda s: s.save_optimizer_states("x"), r"save_optimizer_states\(.* write the states"),
-            (lambda s: s.load_optimizer_states("x"), r"load_optimizer_states\(fname\).* read what"),
-            (lambda s: s.type, "type, a property, .* be its name"),
+            (
+                lambda s: s.load_optimizer_states("x"),
+                r"load_optimizer_states\(fname\).* read a file",
+            ),
+            (lambda s: s.type, "type, a property, .* return its name"),
             (lambda s: s.rank, "rank, a property, .* the number of this worker"),
-            (lambda s: s.num_workers, "num_workers, a property, .* how many workers"),
+            (lambda s: s.num_workers, "num_workers, a property, .* the number of workers"),
         ],
     )
     def test_what_a_store_does_not_define(self, call, text):

@@ -166,7 +166,7 @@ def test_a_mistake_in_differentiation(monkeypatch):
     monkeypatch.setattr(differentiate, "_collect", forgetful)
     verdict = net.verify(nd.array(ROWS), train=True)
     assert not verdict.agrees
-    assert "differentiation: the gradient of 'data' is off the tape's by" in str(verdict)
+    assert "differentiation: the gradient of 'data' differs from the tape's by" in str(verdict)
 
 
 def wrong_kernel(monkeypatch) -> None:
@@ -246,7 +246,7 @@ def test_the_first_nan_forward(is_training: bool):
     assert found.kind == "NaN" and (found.count, found.size) == (2, 4)
     assert found.part == ("forward" if is_training else "")
     assert found.what.startswith("sqrt '") and f":{line_of('y = F.sqrt(y - 1)')} in" in found.source
-    assert "the first NaN: sqrt '" in str(verdict) and "2 of 4 numbers" in str(verdict)
+    assert "the first NaN: sqrt '" in str(verdict) and "2 of 4 elements" in str(verdict)
 
 
 def test_the_first_infinity_backward():

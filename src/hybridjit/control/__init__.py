@@ -1,7 +1,7 @@
-"""Loops and branches in graphs: operators whose records hold graphs of their own.
+"""Loops and branches in graphs: operators whose attributes are graphs.
 
-In: graphs and the numbers that say which operand is which. Out: operators as all others are, that
-run in NumPy; and, of a graph whose loops have few steps, the graph without these loops.
+Input: graphs, and the indices that assign operands to variables. Output: ordinary operators, which
+run on NumPy; and, for loops with few steps, a graph in which they are unrolled.
 """
 
 from ..ops.subgraphs import provide

@@ -1,7 +1,7 @@
-"""A graph inside of an operator: its types, its results, and what reaches its variables.
+"""Graph inside of an operator: its types, its results, the gradients of its variables.
 
-In: outputs of nodes, and a type, an array or whatever stands for one, for each variable in the
-order in which MXNet lists them. Out: the same for each output.
+Input: outputs of nodes, and a type or an array for each variable, in the order in which MXNet lists
+them. Output: the same for each output.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..ops.rules import Types, merged
 from ..ops.subgraphs import MOST_NESTED
 from ..passes.infer import NodeTypes, settle, variable_type
 
-MOST_STEPS = 1 << 24  # of one call of an operator, with all loops inside of it
-_REMEMBERED = 8  # answers of the type rule: one graph is asked again and again
+MOST_STEPS = 1 << 24  # of one call of an operator, nested loops included
+_REMEMBERED = 8  # cached results of the type rule, which is called repeatedly
 
 
 class Body:
     """A graph whose variables are its operands.
 
-    variables  in MXNet's order
-    nested     how many graphs stand in each other, this one included
+    variables   in MXNet's order
+    nested      depth of nested graphs, this one included
     """
 
     def __init__(self, outputs: Sequence[Output]) -> None:
@@ -44,12 +44,12 @@ class Body:
         self._answers: dict[tuple[Types, Types], tuple[Types, Types]] = {}
 
     def is_random(self, training: bool) -> bool:
-        """Whether two runs in this mode may differ."""
+        """Whether results in this mode may differ from run to run."""
         uses = ((node.op, node.attrs) for node in self.nodes)
         return any(op is not None and op.in_mode(attrs, training).is_random for op, attrs in uses)
 
     def types(self, ins: Types, outs: Types) -> tuple[Types, Types]:
-        """What follows for variables and outputs from what is known of them."""
+        """Types of variables and outputs that follow from the known ones."""
         if (ins, outs) not in self._answers:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
@@ -72,7 +72,7 @@ class Body:
         return found, tuple(types[node][index] for node, index in self.outputs)
 
     def run(self, g: Builder[X], operands: Sequence[X], training: bool) -> list[X]:
-        """The outputs in this mode, on any builder."""
+        """The outputs in this mode, computed by any builder."""
 
         def step(node: Node, inputs: list[X]) -> Sequence[X]:
             assert node.op is not None
@@ -86,7 +86,7 @@ class Body:
     def pull(
         self, operands: Sequence[np.ndarray], heads: Sequence[np.ndarray], training: bool
     ) -> list[np.ndarray | None]:
-        """What reaches each variable from the gradients of the outputs."""
+        """Gradient with respect to each variable, from the gradients of the outputs."""
         tracer: Tracer[np.ndarray] = Tracer(ON_ARRAYS)
         traced = [Traced(x) for x in operands]
         made = self.run(tracer, traced, training)
@@ -94,13 +94,13 @@ class Body:
 
 
 def require_nesting(bodies: Sequence[Body]) -> None:
-    """Raises MXNetError for graphs too deep in each other."""
+    """Raise MXNetError if graphs are nested too deeply."""
     if any(body.nested > MOST_NESTED for body in bodies):
-        raise MXNetError(f"more than {MOST_NESTED} graphs stand in each other")
+        raise MXNetError(f"graphs are nested more than {MOST_NESTED} deep")
 
 
 class _Steps(threading.local):
-    """How many steps this thread may still take in the operator that it runs."""
+    """Number of steps that this thread may still take in the running operator."""
 
     left: int | None = None
 
@@ -110,9 +110,9 @@ _STEPS = _Steps()
 
 @contextmanager
 def steps_left() -> Iterator[Any]:
-    """A function to call for each step; it raises MXNetError when there were too many.
+    """Yield a function to call for each step; it raises MXNetError if there are too many.
 
-    The operators that run inside of an operator take from the same number.
+    Operators that run inside of an operator count against the same limit.
     """
     before = _STEPS.left
     _STEPS.left = MOST_STEPS if before is None else before
@@ -121,7 +121,7 @@ def steps_left() -> Iterator[Any]:
         assert _STEPS.left is not None
         _STEPS.left -= 1
         if _STEPS.left < 0:
-            raise MXNetError(f"loops take more than {MOST_STEPS} steps in one call")
+            raise MXNetError(f"loops may take at most {MOST_STEPS} steps in one call")
 
     try:
         yield step

@@ -1,7 +1,7 @@
-"""``_foreach``, ``_while_loop`` and ``_cond``: records of operators around graphs.
+"""``_foreach``, ``_while_loop`` and ``_cond``: records of operators with subgraphs.
 
-In: the graphs, and which of their variables reads which operand. Out: an :class:`OpDef` for one
-node. They run in NumPy, step by step; the way back computes the steps once more.
+Input: the graphs, and the operand of each of their variables. Output: an :class:`OpDef` for one
+node. The operators run on NumPy, step by step; backward recomputes the steps.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .body import Body, require_nesting, steps_left
 
 Arrays = Sequence[np.ndarray]
 Made = tuple[np.ndarray, ...]
-Step = tuple[list[np.ndarray], list[np.ndarray]]  # its operands, its results
+Step = tuple[list[np.ndarray], list[np.ndarray]]  # operands, results
 _LOCATIONS = re.compile(r"\s*[\[(]\s*((?:\d+\s*(?:,\s*\d+\s*)*,?)?)\s*[\])]\s*")
 _MOST_DIGITS = 9
-_MOST_OPERANDS = 1 << 14  # as of any operator
+_MOST_OPERANDS = 1 << 14  # as for any operator
 
 
 class _Operator:
-    """What the three have in common. A subclass says what types follow, what runs, what returns.
+    """Common parts of the three operators. Subclasses define types, forward and backward.
 
-    operands  how many there are
-    results   how many it gives
+    operands    number of operands
+    results     number of results
     """
 
     name = ""
@@ -56,7 +56,7 @@ class _Operator:
         raise NotImplementedError
 
     def record(self) -> OpDef:
-        """The operator outside of training; its traits name the one in training."""
+        """The operator in prediction mode; its traits refer to that in training mode."""
         trained = self._record_of(True, None)
         return self._record_of(False, lambda attrs: trained)
 
@@ -102,8 +102,9 @@ class _Operator:
         ) -> tuple[X | None, ...]:
             if is_random:
                 raise NoGradientError(
-                    f"Operator {self.name} has no gradient where its graph draws random numbers "
-                    "and its steps are not written out: the way back computes them once more"
+                    f"Operator {self.name} has no gradient if its graph draws random numbers and "
+                    "its "
+                    "loop is not unrolled: backward would have to recompute the steps"
                 )
             heads = [given(g, dout, y) for dout, y in zip(douts, outs)]
             found = g.outputs(operator, *ins, *heads, at="backward")
@@ -117,10 +118,10 @@ def _output_names(count: int) -> tuple[str, ...]:
 
 
 class _Each(_Operator):
-    """A graph for each row: its results become rows, its states go from step to step.
+    """A graph run for each row: its results become rows, its states pass from step to step.
 
-    Operands are data, states, and what every step reads; ``places`` are the graph's variables of
-    each, in that order.
+    Operands are data, states, and values that every step reads; ``places`` are the indices of the
+    graph's variables for each of the three.
     """
 
     name = "_foreach"
@@ -133,11 +134,12 @@ class _Each(_Operator):
         _require_all(self.name, self.places, body)
         if len(body.outputs) != rows + len(states):
             raise MXNetError(
-                f"{self.name}: the graph gives {len(body.outputs)} results, for {rows} outputs "
+                f"{self.name}: the graph gives {len(body.outputs)} results; it needs {rows} "
+                "outputs "
                 f"and {len(states)} states"
             )
         if not data:
-            raise MXNetError(f"{self.name}: without data the number of steps is not known")
+            raise MXNetError(f"{self.name}: without data the number of steps is unknown")
         super().__init__([body], len(self.places), len(body.outputs))
 
     def _arranged(self, operands: Sequence[X]) -> list[X]:
@@ -152,10 +154,12 @@ class _Each(_Operator):
         whole = [*ins[:data], *outs[: self.rows]]
         firsts = [t.shape[0] for t in whole if t.shape]
         if any(t.shape == () for t in whole):
-            raise ShapeError(f"{self.name} takes the rows of arrays, and one has no axis")
+            raise ShapeError(f"{self.name} needs operands with rows, and one is a scalar")
         steps = next((n for n in firsts if n is not None), None)
         if any(n not in (None, steps) for n in firsts):
-            raise ShapeError(f"{self.name} takes as many rows of each array, got {firsts}")
+            raise ShapeError(
+                f"{self.name} needs the same number of rows in each operand, got {firsts}"
+            )
         inner = [*map(_row, ins[:data]), *ins[data:]]
         carried = merged(outs[self.rows :], ins[data : data + self.count])
         made_ins, made_outs = self.body.types(
@@ -183,7 +187,7 @@ class _Each(_Operator):
         return arrays[self.data : self.data + self.count]
 
     def _steps(self, training: bool, arrays: Arrays) -> list[Step]:
-        """The operands and the results of each step."""
+        """Operands and results of each step."""
         states, rest = self._states_of(arrays), arrays[self.data + self.count :]
         found = []
         with steps_left() as step:
@@ -216,10 +220,11 @@ class _Each(_Operator):
 
 
 class _Repeat(_Operator):
-    """A graph that goes on while another one says so: its rows, and what its variables became.
+    """A loop while a condition graph is true: outputs become rows, variables keep their last
+    values.
 
-    reads      of the condition and of the body: the operand that each variable reads
-    variables  of the body's variables those that change, in the order of its results
+    reads       for the condition and the body: the operand of each variable
+    variables   the body's variables that change, in the order of its results
     """
 
     name = "_while_loop"
@@ -244,7 +249,7 @@ class _Repeat(_Operator):
         if len(self.body.outputs) != rows + len(variables) or len(self.condition.outputs) != 1:
             raise MXNetError(
                 f"{self.name}: the graphs give {len(self.condition.outputs)} and "
-                f"{len(self.body.outputs)} results, for 1 condition, {rows} outputs and "
+                f"{len(self.body.outputs)} results; they need 1 condition, {rows} outputs and "
                 f"{len(variables)} variables"
             )
         super().__init__(bodies, operands, len(self.body.outputs))
@@ -276,7 +281,7 @@ class _Repeat(_Operator):
         return (*rows, *states)
 
     def _steps(self, training: bool, arrays: Arrays) -> tuple[list[Step], list[np.ndarray]]:
-        """The operands and results of each step, and what the variables are in the end."""
+        """Operands and results of each step, and the final values of the variables."""
         values = list(arrays)
         found: list[Step] = []
         operands = [values[i] for i in self.reads[1]]
@@ -316,7 +321,7 @@ class _Repeat(_Operator):
 
 
 class _Branch(_Operator):
-    """One of two graphs, as a third one says. ``reads``: the operands of each's variables."""
+    """One of two graphs, selected by a third. ``reads``: the operands of each graph's variables."""
 
     name = "_cond"
 
@@ -325,7 +330,7 @@ class _Branch(_Operator):
     ) -> None:
         counts = [len(body.outputs) for body in bodies]
         if counts[0] != 1 or counts[1] != counts[2]:
-            raise MXNetError(f"{self.name}: the graphs give {counts} results, not 1, n and n")
+            raise MXNetError(f"{self.name}: the graphs give {counts} results; they need 1, n and n")
         _require_reads(self.name, bodies, reads, operands)
         self.reads = reads
         super().__init__(bodies, operands, counts[1])
@@ -358,7 +363,7 @@ class _Branch(_Operator):
 
 
 def each(body: Body, places: Sequence[Sequence[int]], rows: int) -> OpDef:
-    """``_foreach``: places are those of data, states and the rest among the body's variables."""
+    """``_foreach``; ``places`` are the body's variables for data, states and other operands."""
     return _Each(body, places, rows).record()
 
 
@@ -370,27 +375,29 @@ def repeat(
     most: int,
     operands: int,
 ) -> OpDef:
-    """``_while_loop``, of a condition and a body, with at most ``most`` steps."""
+    """``_while_loop``, with a condition, a body and at most ``most`` steps."""
     return _Repeat(bodies, reads, variables, rows, most, operands).record()
 
 
 def branch(bodies: Sequence[Body], reads: Sequence[Sequence[int]], operands: int) -> OpDef:
-    """``_cond``, of a condition and two bodies."""
+    """``_cond``, with a condition and two bodies."""
     return _Branch(bodies, reads, operands).record()
 
 
-# ---- from texts ---------------------------------------------------------------------------------
+# ---- from attribute strings ---------------------------------------------------------------------
 
 
 def made_from_text(name: str, text: Mapping[str, str], graphs: Sequence[Sequence[Output]]) -> OpDef:
-    """The operator that a file's node names. Raises MXNetError for texts that do not fit."""
+    """The operator of a node in a file. Raises MXNetError for attributes that do not fit."""
     bodies = [Body(graph) for graph in graphs]
     wanted = {"_foreach": 1, "_while_loop": 2, "_cond": 3}[name]
     if len(bodies) != wanted:
         raise MXNetError(f"{name} has {wanted} subgraphs, got {len(bodies)}")
     operands = _number(name, text, "num_args") - wanted
     if operands > _MOST_OPERANDS:
-        raise AttributeValueError(f"{name}: {operands} operands, possible are {_MOST_OPERANDS}")
+        raise AttributeValueError(
+            f"{name}: {operands} operands, at most {_MOST_OPERANDS} are possible"
+        )
     if name == "_foreach":
         keys = ("in_data_locs", "in_state_locs", "remain_locs")
         places = [_locations(name, text, key) for key in keys]
@@ -421,7 +428,7 @@ def _number(name: str, text: Mapping[str, str], key: str) -> int:
     found = text.get(key, "").strip()
     if not found.isdecimal() or not found.isascii() or len(found) > _MOST_DIGITS:
         raise AttributeValueError(
-            f"{name}: {key} is a number of up to {_MOST_DIGITS} digits, got {found[:40]!r}"
+            f"{name}: {key} must be an integer of up to {_MOST_DIGITS} digits, got {found[:40]!r}"
         )
     return int(found)
 
@@ -431,34 +438,34 @@ def _locations(name: str, text: Mapping[str, str], key: str) -> list[int]:
     numbers = [] if found is None else [n for n in found[1].replace(" ", "").split(",") if n]
     if found is None or any(len(n) > _MOST_DIGITS for n in numbers):
         raise AttributeValueError(
-            f"{name}: {key} is a list of places, got {text.get(key, '')[:40]!r}"
+            f"{name}: {key} must be a list of indices, got {text.get(key, '')[:40]!r}"
         )
     return [int(n) for n in numbers]
 
 
-# ---- parts --------------------------------------------------------------------------------------
+# ---- helpers ------------------------------------------------------------------------------------
 
 
 def _require_all(name: str, places: Sequence[int], body: Body) -> None:
-    """Raises MXNetError unless each variable is named just once."""
+    """Raise MXNetError unless each variable is named exactly once."""
     if sorted(places) != [*range(len(body.variables))]:
         raise MXNetError(
-            f"{name}: the places name {len(places)} variables, each once; the graph has "
-            f"{len(body.variables)}"
+            f"{name}: the indices must name each of the graph's {len(body.variables)} variables "
+            f"once, got {len(places)} indices"
         )
 
 
 def _require_reads(
     name: str, bodies: Sequence[Body], reads: Sequence[Sequence[int]], operands: int
 ) -> None:
-    """Raises MXNetError unless each variable reads an operand that is there."""
+    """Raise MXNetError unless each variable reads an existing operand."""
     for body, places in zip(bodies, reads):
         if len(places) != len(body.variables):
             raise MXNetError(
-                f"{name}: {len(places)} places for the graph's {len(body.variables)} variables"
+                f"{name}: {len(places)} indices for the graph's {len(body.variables)} variables"
             )
         if any(place >= operands for place in places):
-            raise MXNetError(f"{name}: place {max(places)} of {operands} operands")
+            raise MXNetError(f"{name}: index {max(places)} is out of range for {operands} operands")
 
 
 def _row(t: TensorType) -> TensorType:
@@ -467,7 +474,7 @@ def _row(t: TensorType) -> TensorType:
 
 
 def _rows(t: TensorType, count: int | None) -> TensorType:
-    """The type of so many rows."""
+    """The type of ``count`` rows."""
     return TensorType(None if t.shape is None else (count, *t.shape), t.dtype)
 
 
@@ -477,7 +484,7 @@ def _learn(found: list[TensorType], places: Sequence[int], new: Sequence[TensorT
 
 
 def _collect(found: Arrays, reached: Iterable[tuple[int, np.ndarray | None]]) -> None:
-    """Add what reaches each operand."""
+    """Add the gradient of each operand."""
     for i, d in reached:
         if d is not None:
             np.add(found[i], d, out=found[i], casting="unsafe")
@@ -485,5 +492,5 @@ def _collect(found: Arrays, reached: Iterable[tuple[int, np.ndarray | None]]) ->
 
 def _truth(name: str, asked: np.ndarray) -> bool:
     if asked.size != 1:
-        raise ShapeError(f"{name}: a condition has one element, got {asked.shape}")
+        raise ShapeError(f"{name}: a condition must have one element, got {asked.shape}")
     return bool(asked.reshape(())[()])

@@ -1,8 +1,8 @@
-"""Loops over rows written out, step by step, where types say how many steps there are.
+"""Unroll ``_foreach`` loops with few steps, if types determine the number of steps.
 
-In: a graph and what is known of its variables. Out: the graph without those ``_foreach`` that have
-few enough steps, each node of a step named after the loop and the step. Loops whose number of steps
-depends on values stay, and so do branches.
+Input: a graph and the known types of its variables. Output: the graph without those loops; each
+node of a step is named after the loop and the step. Loops whose number of steps depends on values,
+and branches, remain.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..ops.tensor.slicing import SLICE_CHANNEL
 from ..passes.infer import NodeTypes, infer_node_types
 from .body import Body
 
-MOST_NODES = 4000  # that loops are written out to, all together
+MOST_NODES = 4000  # of all unrolled loops together
 
 
 def unrolled(outputs: tuple[Output, ...], known: Mapping[str, TensorType]) -> tuple[Output, ...]:
-    """The graph with its short loops written out; the same graph where it has none."""
+    """The graph with its short loops unrolled; the same graph if it has none."""
     left = MOST_NODES
     for _ in range(MOST_NESTED):
         loops = [n for n in topological(outputs) if n.op and n.op.name == "_foreach"]
@@ -49,7 +49,7 @@ def _body(node: Node) -> Body:
 
 
 def _steps(node: Node, types: NodeTypes) -> int | None:
-    """How many rows the first operand has."""
+    """The number of rows of the first operand."""
     first = node.inputs[0]
     shape = types[first.node][first.index].shape
     return shape[0] if shape else None
@@ -69,7 +69,7 @@ def _without(outputs: Sequence[Output], chosen: Mapping[Node, int]) -> tuple[Out
 
 
 def _written_out(loop: Node, operands: Sequence[Output], steps: int) -> list[Output]:
-    """What stands for the results of a loop."""
+    """The nodes that replace the results of a loop."""
     body, places = _body(loop), _places(loop)
     data, states = (len(places[i]) for i in range(2))
     slices = [_rows(loop, x, steps, i) for i, x in enumerate(operands[:data])]

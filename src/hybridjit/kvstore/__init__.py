@@ -1,4 +1,4 @@
-"""``mx.kv``: what trains on several devices, or in several processes, adds up gradients here."""
+"""``mx.kv``: stores that add up gradients of several devices or processes."""
 
 from . import base
 from .base import KVStoreBase

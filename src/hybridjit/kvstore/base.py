@@ -1,7 +1,7 @@
-"""What a store is: values by key, added up over devices. Stores of one's own derive from this.
+"""Base class of stores: values by key, added up over devices.
 
-In: a key, the arrays of all devices. Out: their sum in all arrays. A class that is registered is
-found by ``mx.kv.create`` under its name in lower case.
+Input: a key and the arrays of all devices. Output: their sum, in all arrays. ``mx.kv.create`` finds
+registered subclasses by their name in lower case.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ if TYPE_CHECKING:
 _Class = TypeVar("_Class", bound="type[KVStoreBase]")
 
 Value = NDArray | Sequence[NDArray]
-# A key, a number or a string, with its array or those of all devices, or lists of each.
+# A key (integer or string) with one array or those of all devices; or lists of keys and arrays.
 Keys: TypeAlias = Any
 Values: TypeAlias = Any
 
 
 class KVStoreBase:
-    """Base of stores that a Trainer or a Module can use: a subclass overrides all of it.
+    """Base of stores for a Trainer or a Module: a subclass overrides all methods and properties.
 
-    What it does not override raises NotImplementedError, which says what it has to do. Without the
-    capability "optimizer" a store only adds up, and is not asked for the methods of optimizers.
+    Those not overridden raise NotImplementedError with a description of the expected behaviour. A
+    store without the capability "optimizer" only adds up; its optimizer methods are never called.
     """
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
     OPTIMIZER = "optimizer"
 
     def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
-        """Keep ``value`` under a key, and write it to all arrays of ``out``."""
+        """Store ``value`` under a key, and write it to all arrays of ``out``."""
         raise _undefined(
             type(self),
             "broadcast(key, value, out, priority=0)",
-            "keep `value` under `key` and write it to every array of `out`",
+            "store `value` under `key` and write it to every array of `out`",
         )
 
     def pushpull(self, key: Keys, value: Values, out: Values = None, priority: int = 0) -> None:
-        """Add up ``value``, and write the sum to ``out``, or else to ``value``."""
+        """Add up ``value``, and write the sum to ``out``, by default to ``value``."""
         raise _undefined(
             type(self),
             "pushpull(key, value, out=None, priority=0)",
-            "add up the arrays of `value` and write the sum, or what its optimizer makes of it, to "
-            "every array of `out`, or else of `value`",
+            "add up the arrays of `value` and write the sum, or the result of its optimizer, to "
+            "every array of `out`, by default of `value`",
         )
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Update what is kept by this optimizer."""
+        """Update stored values with this optimizer."""
         raise _undefined(
-            type(self), "set_optimizer(optimizer)", "update what it keeps by `optimizer`"
+            type(self), "set_optimizer(optimizer)", "update stored values with `optimizer`"
         )
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store can do this: "optimizer" is to update what it keeps."""
+        """Whether the store has a capability; "optimizer" is to update stored values."""
         raise _undefined(
             KVStoreBase,
             "is_capable(capability), a static method,",
-            'say whether it can do "optimizer": update what it keeps',
+            'return whether it has the capability "optimizer", to update stored values',
         )
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
@@ -70,33 +70,36 @@ class KVStoreBase:
         raise _undefined(
             type(self),
             "save_optimizer_states(fname, dump_optimizer=False)",
-            "write the states of its optimizer to the file, and with dump_optimizer itself",
+            "write the states of its optimizer, with dump_optimizer also the optimizer, to the "
+            "file",
         )
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read the optimizer's states from a file."""
         raise _undefined(
-            type(self), "load_optimizer_states(fname)", "read what save_optimizer_states wrote"
+            type(self), "load_optimizer_states(fname)", "read a file of save_optimizer_states"
         )
 
     @property
     def type(self) -> str:
         """The store's name."""
-        raise _undefined(type(self), "type, a property,", "be its name, a string")
+        raise _undefined(type(self), "type, a property,", "return its name, a string")
 
     @property
     def rank(self) -> int:
         """This worker's number."""
-        raise _undefined(type(self), "rank, a property,", "be the number of this worker, from 0 on")
+        raise _undefined(
+            type(self), "rank, a property,", "return the number of this worker, counted from 0"
+        )
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
-        raise _undefined(type(self), "num_workers, a property,", "be how many workers add up")
+        """The number of workers."""
+        raise _undefined(type(self), "num_workers, a property,", "return the number of workers")
 
     @staticmethod
     def register(klass: _Class) -> _Class:
-        """Make a store known to ``create`` by its name in lower case."""
+        """Register a store class for ``create`` under its name in lower case."""
         assert isinstance(klass, type)
         name = klass.__name__.lower()
         if name in KVStoreBase.kv_registry:
@@ -108,7 +111,7 @@ class KVStoreBase:
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):
-    """Adds up over the devices of one process, and updates nothing."""
+    """A store that adds up over the devices of one process, without optimizer."""
 
     def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
         """Write ``value`` to all arrays of ``out``."""
@@ -116,20 +119,20 @@ class TestStore(KVStoreBase):
             array[:] = value
 
     def pushpull(self, key: Keys, value: Values, out: Values = None, priority: int = 0) -> None:
-        """Write the sum of ``value`` to ``out``, or else to ``value``."""
+        """Write the sum of ``value`` to ``out``, by default to ``value``."""
         total = summed(as_list(value))
         for array in as_list(value if out is None else out):
             array[:] = total
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Only for "optimizer", which it is not. Raises ValueError for another one."""
+        """False for "optimizer". Raises ValueError for another capability."""
         require_capability(capability)
         return False
 
     @property
     def type(self) -> str:
-        """Its name."""
+        """The store's name."""
         return "teststore"
 
     @property
@@ -145,23 +148,23 @@ class TestStore(KVStoreBase):
 
 def _undefined(store: type, what: str, contract: str) -> NotImplementedError:
     return NotImplementedError(
-        f"{store.__name__} does not define {what} of KVStoreBase: it has to {contract}"
+        f"{store.__name__} does not define {what} of KVStoreBase: it must {contract}"
     )
 
 
 def require_capability(capability: str) -> None:
-    """Raises ValueError for what no store is asked for."""
+    """Raise ValueError for an unknown capability."""
     if capability.lower() != KVStoreBase.OPTIMIZER:
         raise ValueError(f"Unknown capability: {capability}")
 
 
 def as_list(value: Values) -> list[NDArray]:
-    """Several arrays as they are, one as a list."""
+    """The list of arrays; a list of one for a single array."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def summed(arrays: Sequence[NDArray]) -> NDArray:
-    """The sum over devices, in memory of its own where the first array is."""
+    """The sum over devices, in new memory, on the device of the first array."""
     total = arrays[0].copy()
     for array in arrays[1:]:
         total += array.as_in_context(total.context)

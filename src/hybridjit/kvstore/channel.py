@@ -1,7 +1,7 @@
-"""Messages between the processes of a job, apart from those of its other channels.
+"""Messages between the processes of a job, independent of those of its other channels.
 
-In: an array for every process. Out: theirs for this one. What one process does on a channel, all do
-there in the same order, each in one thread at a time.
+Input: an array for every process. Output: the arrays that they send to this one. All processes make
+the same calls on a channel in the same order, from one thread at a time.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 
 from ..errors import MXNetError
 
-_TEXT = 256  # bytes of what a process says that it is about to do
-_SPIN = 1e-3  # seconds: so long a wait asks without rest
-_PAUSES = 1e-4, 1e-3  # seconds between the questions of a longer one: a part of it, within these
+_TEXT = 256  # bytes of the description of an exchange
+_SPIN = 1e-3  # seconds of busy waiting before the first pause
+_PAUSES = 1e-4, 1e-3  # bounds of the pauses, in seconds; they grow with the wait
 _PART = 0.05
 INTERRUPTED = (
-    "an exchange between the processes was interrupted, and nobody knows what the others have: end "
+    "an exchange between the processes was interrupted, and their states are unknown: end "
     "the job, and start it again from a checkpoint"
 )
 
 
 class Channel:
-    """Exchanges under one tag of a communicator; ``endings`` tells of processes that ended.
+    """Exchanges under one tag of a communicator; ``endings`` receives news of ended processes.
 
-    patient  whether waiting leaves the processor to others from the beginning
+    patient     whether waits yield the processor from the beginning
     """
 
     def __init__(self, mpi: Any, data: Any, endings: Any, tag: int, patient: bool = False) -> None:
@@ -40,9 +40,9 @@ class Channel:
         self._is_closed = False
 
     def agree(self, what: str, state: int = 0) -> list[int]:
-        """The state, 0 to 255, of every process, by rank: all are about to do ``what``.
+        """The ``state`` (0 to 255) of every process, by rank, before the described exchange.
 
-        Raises MXNetError, here as there, if another process is about to do something else.
+        Raises MXNetError in every process if the descriptions differ.
         """
         text = what.encode()[:_TEXT].ljust(_TEXT)
         mine = np.frombuffer(text + bytes([state]), np.uint8)
@@ -53,7 +53,7 @@ class Channel:
             if not np.array_equal(line[:_TEXT], mine[:_TEXT]):
                 theirs = line[:_TEXT].tobytes().decode(errors="replace").strip()
                 raise MXNetError(
-                    "all processes of a job do the same in the same order: rank "
+                    "all processes of a job must make the same calls in the same order: rank "
                     f"{self.rank} does '{what}', rank {other} '{theirs}'"
                 )
         return [int(line[_TEXT]) for line in said]
@@ -61,9 +61,10 @@ class Channel:
     def exchange(
         self, what: str, sent: Sequence[np.ndarray], places: Sequence[np.ndarray] | np.ndarray
     ) -> None:
-        """Send ``sent[i]`` to process i, and receive ``places[i]`` from it; without the own.
+        """Send ``sent[i]`` to process i, and receive ``places[i]`` from it, for all other
+        processes.
 
-        After an exception from outside in the middle of it no exchange is possible any more.
+        An asynchronous exception during an exchange makes the channel unusable.
         """
         if self._under_way:
             raise MXNetError(INTERRUPTED)
@@ -76,15 +77,16 @@ class Channel:
         self._under_way.clear()
 
     def sum(self, what: str, sent: Sequence[np.ndarray], parts: Sequence[np.ndarray]) -> None:
-        """Write to ``parts`` the sums of what all processes send, in the order of the ranks.
+        """Write to ``parts`` the sums of the arrays of all processes, added in the order of ranks.
 
-        ``sent`` has the same parts of this process's numbers; each process adds up its own part.
+        ``sent`` has parts of the same sizes with this process's values. Each process adds up one
+        part.
         """
         mine = parts[self.rank]
         received = [np.empty_like(mine) for _ in parts]
         received[self.rank] = sent[self.rank]
         if self.rank:
-            received[0] = mine  # arrives where the sum is made
+            received[0] = mine  # the sum starts with the part of rank 0, received in place
         else:
             np.copyto(mine, sent[0])
         self.exchange(what, sent, received)
@@ -93,7 +95,7 @@ class Channel:
         self.exchange(what, [mine] * self.size, parts)
 
     def close(self) -> None:
-        """Let no thread wait here any longer."""
+        """Abort all waits of this channel, now and later."""
         self._is_closed = True
 
     def _wait(self, requests: list[Any], what: str) -> None:
@@ -105,17 +107,16 @@ class Channel:
             time.sleep(0 if waited < self._spin else min(max(waited * _PART, least), most))
 
     def _require_all_there(self, what: str) -> None:
-        """Raises MXNetError if another process has come to its end, or this one does."""
+        """Raise MXNetError if another process has ended, or this one is about to end."""
         if self._is_closed:
-            raise MXNetError(f"rank {self.rank} comes to its end in the middle of this: {what}")
+            raise MXNetError(f"rank {self.rank} ends during an exchange: {what}")
         state = self._mpi.Status()
         if self._endings.Iprobe(status=state):
             raise MXNetError(
-                f"rank {state.Get_source()} came to its end, and rank {self.rank} waits for it: "
-                f"{what}"
+                f"rank {state.Get_source()} ended while rank {self.rank} waits for it: {what}"
             )
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """The same memory as bytes: MPI has no float16."""
+    """The same memory as bytes, because MPI has no float16."""
     return array.reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
-"""``kvstore="dist_sync"``: values that all processes of a job keep alike.
+"""``kvstore="dist_sync"``: values that are equal in all processes of a job.
 
-In: gradients of every process. Out: their sum in every process, the same bits in each, or what the
-optimizer makes of it: each process updates what it keeps by itself.
+Input: gradients of every process. Output: their sum in every process with the same bits, or the
+values that the optimizer updates with it. Each process updates its own copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .local import Key, KVStore
 class DistKVStore(KVStore):
     """A store of a job's processes; all of them make the same calls in the same order.
 
-    ``init`` and ``broadcast`` keep the value of rank 0. Raises MXNetError in each process where
+    ``init`` and ``broadcast`` store the value of rank 0. Raises MXNetError in every process if
     calls differ.
     """
 
@@ -32,10 +32,10 @@ class DistKVStore(KVStore):
     def exchange(
         self, keys: Sequence[Key], leaves: Sequence[Leaf], weights: Sequence[NDArray], updates: bool
     ) -> None:
-        """Push the gradients of all weights, and pull to these, or to the gradients.
+        """Push the gradients of all weights, and pull into ``weights`` or into the gradients.
 
-        It is ``pushpull`` of each, but that they travel together, and from the third call on while
-        backward computes. Sums of ``updates`` update what is kept.
+        Equivalent to a ``pushpull`` for each, but gradients are exchanged together, and from the
+        third call on during backward. With ``updates`` the sums update the stored values.
         """
         for key in keys:
             self._require(key)
@@ -48,7 +48,7 @@ class DistKVStore(KVStore):
         self.pull(keys, outs)
 
     def _take(self, keys: Sequence[Key], totals: Sequence[NDArray]) -> None:
-        """Update what is kept by the sums, or keep them."""
+        """Update the stored values with the sums, or store the sums."""
         kept = [self._values[key] for key in keys]
         if isinstance(self._updater, Updater):
             self._updater(list(keys), totals, kept)
@@ -72,14 +72,14 @@ class DistKVStore(KVStore):
 
     @property
     def rank(self) -> int:
-        """This process's number, from 0 on."""
+        """This process's number, counted from 0."""
         return self._job.rank
 
     @property
     def num_workers(self) -> int:
-        """How many processes the job has."""
+        """The number of processes of the job."""
         return self._job.size
 
     def _barrier(self) -> None:
-        """Return when every process has come here."""
+        """Wait until every process has called this."""
         self._job.wait_for_all()

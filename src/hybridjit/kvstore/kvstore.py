@@ -1,4 +1,4 @@
-"""``mx.kv.create``: a store by its name, and which one a trainer takes."""
+"""``mx.kv.create``: stores by name, and the choice of a trainer's store."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .dist import DistKVStore
 from .job import current_job
 from .local import KVStore as KVStore
 
-_LARGE = 1024 * 1024 * 16  # elements of a parameter that a "local" store does not update
+_LARGE = 1024 * 1024 * 16  # elements: a "local" store does not update larger parameters
 
 
 def create(name: str = "local") -> KVStoreBase:
-    """A store by name: one that was registered, one of several processes, else one of this process.
+    """Make a store by name: a registered one, a distributed one, or one for this process.
 
-    ``dist_sync`` and ``dist_device_sync`` are of the processes that mpirun started. Raises
-    TypeError for what is no string, MXNetError for stores of GPUs, for ``dist_async``, and for
-    several processes without the package mpi4py.
+    ``dist_sync`` and ``dist_device_sync`` are for processes that mpirun started. Raises TypeError
+    if the name is not a string; MXNetError for stores of GPUs, for ``dist_async``, and for several
+    processes without the package mpi4py.
     """
     if not isinstance(name, str):
         raise TypeError("name must be a string")
@@ -31,17 +31,17 @@ def create(name: str = "local") -> KVStoreBase:
         return KVStore(name)
     if "_async" in name:
         raise MXNetError(
-            f"kvstore {name!r} updates without waiting for all processes, which hybridjit does not "
-            "do: its numbers would depend on time; use 'dist_sync'"
+            f"kvstore {name!r} updates without waiting for all processes, which is not supported: "
+            "results would depend on timing; use 'dist_sync'"
         )
     return DistKVStore(name, current_job())
 
 
 def choose(wanted: object, devices: int) -> KVStoreBase | None:
-    """The store for arrays on so many devices: a store as it is, by name where one is needed.
+    """The store for arrays on this number of devices: ``wanted`` itself, or one of its name.
 
-    One device needs none, unless the name is that of several processes. Raises TypeError for what
-    is neither a store, a name nor None, and as :func:`create`.
+    One device needs none, except for a name of a distributed store. Raises TypeError if ``wanted``
+    is not a store, a name or None, and as :func:`create`.
     """
     if wanted is None or isinstance(wanted, KVStoreBase):
         return wanted
@@ -51,10 +51,10 @@ def choose(wanted: object, devices: int) -> KVStoreBase | None:
 
 
 def updates_too(wanted: object, largest: int) -> bool:
-    """Whether a store that was asked for so updates what it adds up, where it can.
+    """Whether a store for this request updates values, if it is able to.
 
-    ``largest`` is the number of elements of the largest parameter. MXNET_UPDATE_ON_KVSTORE=0 says
-    no.
+    ``largest`` is the number of elements of the largest parameter. MXNET_UPDATE_ON_KVSTORE=0
+    disables updates.
     """
     if wanted == "local" and largest > _LARGE:
         return False

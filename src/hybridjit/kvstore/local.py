@@ -1,7 +1,7 @@
-"""``KVStore``: values of one process by key, summed over its devices and maybe updated.
+"""``KVStore``: values of one process by key, summed over its devices, with optional updates.
 
-In: ``push`` and ``pull`` of arrays under keys, which are numbers or strings. Out: what is kept:
-the last sum, or with an optimizer what it made of the sums.
+Input: ``push`` and ``pull`` of arrays under keys (integers or strings). Output: the stored value:
+the latest sum, or the value that the optimizer updated with the sums.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Update = Callable[[Key | bytes, NDArray, NDArray], object]
 
 
 class KVStore(KVStoreBase):
-    """A store in this process. Raises MXNetError for keys that were not initialised."""
+    """A store in this process. Raises MXNetError for uninitialised keys."""
 
     def __init__(self, type: str = "local") -> None:
         self._type = type
@@ -35,9 +35,9 @@ class KVStore(KVStoreBase):
     # ---- values -------------------------------------------------------------------------------
 
     def init(self, key: object, value: object) -> None:
-        """Keep a copy of ``value`` under a key, or of each under its own.
+        """Store a copy of ``value`` under a key, or of several values under several keys.
 
-        Raises MXNetError for a key that is there already.
+        Raises MXNetError for a key that exists.
         """
         for name, arrays in self._pairs(key, value):
             if name in self._values:
@@ -48,7 +48,7 @@ class KVStore(KVStoreBase):
             self._values[name] = self._first(name, arrays)
 
     def push(self, key: object, value: object, priority: int = 0) -> None:
-        """Add up the arrays for a key; keep the sum, or let the updater make use of it."""
+        """Add up the arrays for a key; store the sum, or call the updater with it."""
         for name, arrays in self._pairs(key, value):
             self._require(name)
             total = self._total(name, arrays)
@@ -60,19 +60,19 @@ class KVStore(KVStoreBase):
                 self._updater(given, total.as_in_context(kept.context), kept)
 
     def _first(self, key: Key, arrays: list[NDArray]) -> NDArray:
-        """What is kept of the first values of a key."""
+        """The stored value for the first arrays of a key."""
         return arrays[0].copy()
 
     def _total(self, key: Key, arrays: list[NDArray]) -> NDArray:
-        """The sum of all that is pushed under a key, in memory of its own."""
+        """The sum of the arrays for a key, in new memory."""
         return summed(self._compressed(key, arrays))
 
     def pull(
         self, key: object, out: object = None, priority: int = 0, ignore_sparse: bool = True
     ) -> None:
-        """Write what is kept under a key to the arrays of ``out``.
+        """Write the value of a key to the arrays of ``out``.
 
-        What is sparse, kept or to be written, is passed over unless ``ignore_sparse`` is False.
+        Sparse values and sparse arrays of ``out`` are skipped unless ``ignore_sparse`` is False.
         """
         assert out is not None
         for name, arrays in self._pairs(key, out):
@@ -83,21 +83,21 @@ class KVStore(KVStoreBase):
                     array[:] = kept
 
     def pushpull(self, key: object, value: object, out: object = None, priority: int = 0) -> None:
-        """Push ``value``, then pull to ``out``, or else back to ``value``."""
+        """Push ``value``, then pull into ``out``, by default into ``value``."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority)
 
     def broadcast(self, key: object, value: object, out: object, priority: int = 0) -> None:
-        """Keep ``value`` and pull it to ``out``."""
+        """Store ``value`` and pull it into ``out``."""
         self.init(key, value)
         self.pull(key, out, priority)
 
     def row_sparse_pull(
         self, key: object, out: object = None, priority: int = 0, row_ids: object = None
     ) -> None:
-        """Write these rows of what is kept to the row_sparse arrays of ``out``, and no others.
+        """Write these rows of the value to the row_sparse arrays of ``out``, without other rows.
 
-        ``row_ids`` is one array of row numbers for all, or one for each; a number may repeat.
+        ``row_ids`` is one array of row numbers for all, or one for each; numbers may repeat.
         Raises MXNetError for dense arrays.
         """
         assert out is not None and row_ids is not None
@@ -110,7 +110,7 @@ class KVStore(KVStoreBase):
         kept = self._values[key]
         if {kept.stype, array.stype} != {"row_sparse"}:
             raise MXNetError(
-                f"row_sparse_pull takes row_sparse arrays: key {key} is {kept.stype}, out is "
+                f"row_sparse_pull needs row_sparse arrays: key {key} is {kept.stype}, out is "
                 f"{array.stype}"
             )
         rows = NDArray(np.unique(wanted._data.astype(np.int64)), kept.context)
@@ -142,10 +142,10 @@ class KVStore(KVStoreBase):
     # ---- compression --------------------------------------------------------------------------
 
     def set_gradient_compression(self, compression_params: Mapping[str, str | float]) -> None:
-        """Round what devices send to -threshold, 0 or threshold, and carry over what is left.
+        """Round pushed gradients to -threshold, 0 or threshold; add the error to the next ones.
 
-        ``{"type": "2bit", "threshold": t}``, for stores of type "device" and those of several
-        processes. Raises Exception, as in MXNet, for another store.
+        ``{"type": "2bit", "threshold": t}``, for stores of type "device" and distributed ones.
+        Raises Exception, as in MXNet, for another store.
         """
         if "device" not in self._type and "dist" not in self._type:
             raise Exception("Gradient compression is not supported for this type of kvstore")
@@ -173,11 +173,11 @@ class KVStore(KVStoreBase):
     # ---- updates ------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Update what is kept by this optimizer."""
+        """Update stored values with this optimizer."""
         self._set_updater(get_updater(optimizer))
 
     def _set_updater(self, updater: Update) -> None:
-        """Call ``updater(key, sum, kept)`` for what is pushed; string keys come as bytes."""
+        """Call ``updater(key, sum, stored)`` for pushed values; string keys become bytes."""
         self._updater = updater
 
     @staticmethod
@@ -187,12 +187,12 @@ class KVStore(KVStoreBase):
         return True
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Write the optimizer's states, and maybe itself, as MXNet pickles them."""
+        """Write the optimizer's states, and optionally the optimizer, pickled as by MXNet."""
         states = self._optimizers_updater("save").get_states(dump_optimizer)
         write_atomically(fname, [states])
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read what :meth:`save_optimizer_states` wrote. Raises ModelFormatError, MXNetError."""
+        """Read a file of :meth:`save_optimizer_states`. Raises ModelFormatError, MXNetError."""
         updater = self._optimizers_updater("load")
         with system_errors(fname), open_file(fname) as file:
             states = file.read()
@@ -203,11 +203,11 @@ class KVStore(KVStoreBase):
         assert isinstance(found, Updater), f"Cannot {what} states for distributed training"
         return found
 
-    # ---- what it is ---------------------------------------------------------------------------
+    # ---- properties ---------------------------------------------------------------------------
 
     @property
     def type(self) -> str:
-        """The name that it was made by."""
+        """The name given at creation."""
         return self._type
 
     @property
@@ -221,7 +221,7 @@ class KVStore(KVStoreBase):
         return 1
 
     def _barrier(self) -> None:
-        """Nobody to wait for."""
+        """No effect: there is one worker."""
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """There are no servers."""
+        """No effect: a store has no servers here."""

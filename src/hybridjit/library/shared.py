@@ -20,7 +20,7 @@ _SECONDS = 600
 
 
 def find_linker(target: Target) -> list[str] | None:
-    """Command that links for this CPU, without arguments; None if there is no linker."""
+    """Command that links for this CPU, without arguments; None without a linker."""
     machine = target.triple.split("-")[0]
     names = [f"{machine}-linux-gnu-gcc"]
     if machine == os.uname().machine:

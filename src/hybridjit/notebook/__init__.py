@@ -1,4 +1,4 @@
-"""``mx.notebook``: callbacks that show how training goes in a notebook."""
+"""``mx.notebook``: callbacks that display the progress of training in a notebook."""
 
 from . import callback
 

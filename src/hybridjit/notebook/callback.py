@@ -1,7 +1,8 @@
-"""Callbacks for ``fit`` that keep what was measured as pandas tables, or draw it with bokeh.
+"""Callbacks for ``fit`` that collect measurements in pandas tables, or draw them with bokeh.
 
-In: the parameters that ``fit`` gives its callbacks. Out: tables, or a chart that is redrawn. Both
-packages are loaded when a callback is made; neither comes with hybridjit.
+Input: the parameters that ``fit`` passes to its callbacks. Output: tables, or a chart that is
+redrawn. The packages pandas and bokeh are imported when a callback is made; hybridjit does not
+install them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Callbacks = dict[str, Callable[..., None]]
 
 
 def _measured(param: BatchEndParam) -> dict[str, Any]:
-    """The metrics by name, which start again."""
+    """The metrics by name; resets the metric."""
     if param.eval_metric is None:
         return {}
     found = dict(param.eval_metric.get_name_value())
@@ -38,7 +39,7 @@ def _measured(param: BatchEndParam) -> dict[str, Any]:
 class PandasLogger:
     """Tables of training batches, evaluations and epochs: ``train_df``, ``eval_df``, ``epoch_df``.
 
-    Every ``frequent``-th batch of training is kept. Raises ImportError without pandas.
+    Every ``frequent``-th training batch is recorded. Raises ImportError without pandas.
     """
 
     def __init__(self, batch_size: int, frequent: int = 50) -> None:
@@ -69,27 +70,27 @@ class PandasLogger:
         return self._dataframes
 
     def elapsed(self) -> datetime.timedelta:
-        """The time since this was made."""
+        """The time since creation of this object."""
         return datetime.datetime.now() - self.start_time
 
     def append_metrics(self, metrics: dict[str, Any], df_name: str) -> None:
-        """Add a row to a table, and columns that it does not have."""
+        """Add a row to a table, with new columns if needed."""
         table = self._dataframes[df_name]
         for column in metrics.keys() - set(table.columns):
             table[column] = None
         table.loc[len(table)] = metrics
 
     def train_cb(self, param: BatchEndParam) -> None:
-        """After a batch of training."""
+        """Callback after a training batch."""
         if param.nbatch % self.frequent == 0:
             self._process_batch(param, "train")
 
     def eval_cb(self, param: BatchEndParam) -> None:
-        """After an evaluation."""
+        """Callback after an evaluation."""
         self._process_batch(param, "eval")
 
     def epoch_cb(self, *args: object) -> None:
-        """After an epoch."""
+        """Callback after an epoch."""
         now = datetime.datetime.now()
         self.append_metrics(
             {"elapsed": self.elapsed(), "epoch_time": now - self.last_epoch_time}, "epoch"
@@ -102,7 +103,7 @@ class PandasLogger:
         speed = self.frequent / took if took else float("inf")
         row = {
             **_measured(param),
-            "batches_per_sec": speed * self.batch_size,  # MXNet's two names are exchanged
+            "batches_per_sec": speed * self.batch_size,  # MXNet swaps these two names
             "records_per_sec": speed,
             "elapsed": self.elapsed(),
             "minibatch_count": param.nbatch,
@@ -121,9 +122,9 @@ class PandasLogger:
 
 
 class LiveBokehChart:
-    """A chart that is redrawn at most every ``display_freq`` seconds; subclasses say what it is.
+    """A chart that is redrawn at most every ``display_freq`` seconds; subclasses define it.
 
-    Raises ImportError without bokeh, or, where no ``pandas_logger`` is given, without pandas.
+    Raises ImportError without bokeh, and without pandas if no ``pandas_logger`` is given.
     """
 
     def __init__(
@@ -143,15 +144,15 @@ class LiveBokehChart:
         self.handle = self.setup_chart()
 
     def setup_chart(self) -> Any:
-        """Draw the chart; its handle."""
+        """Draw the chart; return its handle."""
         raise NotImplementedError("Incomplete base class: LiveBokehChart must be sub-classed")
 
     def update_chart_data(self) -> None:
-        """Give the chart new data."""
+        """Pass new data to the chart."""
         raise NotImplementedError("Incomplete base class: LiveBokehChart must be sub-classed")
 
     def interval_elapsed(self) -> bool:
-        """Whether it is time to draw again."""
+        """Whether ``display_freq`` seconds have passed since the last redraw."""
         return time.time() - self.last_update > self.display_freq
 
     def _figure(self, label: str, **options: Any) -> Any:
@@ -170,12 +171,12 @@ class LiveBokehChart:
         self._push_render()
 
     def batch_cb(self, param: BatchEndParam) -> None:
-        """After a batch."""
+        """Callback after a training batch."""
         if self.interval_elapsed():
             self._do_update()
 
     def eval_cb(self, param: BatchEndParam) -> None:
-        """After an evaluation."""
+        """Callback after an evaluation."""
         self._do_update()
 
     def callback_args(self) -> Callbacks:
@@ -184,7 +185,8 @@ class LiveBokehChart:
 
 
 class LiveTimeSeries(LiveBokehChart):
-    """A line of values over the time since it was made. ``fig_params`` go to bokeh's figure."""
+    """A line of values over the time since creation. ``fig_params`` are arguments of bokeh's
+    figure."""
 
     def __init__(self, **fig_params: Any) -> None:
         self._options = fig_params
@@ -200,18 +202,18 @@ class LiveTimeSeries(LiveBokehChart):
         return self._shown(self.fig)
 
     def elapsed(self) -> datetime.timedelta:
-        """The time since this was made."""
+        """The time since creation of this object."""
         return datetime.datetime.now() - self.start_time
 
     def update_chart_data(self, value: float = 0.0) -> None:
-        """Add a value, and draw."""
+        """Add a value, and redraw."""
         self.x_axis_val.append(self.elapsed())
         self.y_axis_val.append(value)
         self._push_render()
 
 
 class LiveLearningCurve(LiveBokehChart):
-    """One metric of training and of evaluation over time."""
+    """One metric of training and evaluation over time."""
 
     def __init__(self, metric_name: str, display_freq: float = 10, frequent: int = 50) -> None:
         self.frequent = frequent
@@ -234,13 +236,13 @@ class LiveLearningCurve(LiveBokehChart):
         return self._shown(self.fig)
 
     def batch_cb(self, param: BatchEndParam) -> None:
-        """After a batch of training."""
+        """Callback after a training batch."""
         if param.nbatch % self.frequent == 0:
             self._process_batch(param, "train")
         super().batch_cb(param)
 
     def eval_cb(self, param: BatchEndParam) -> None:
-        """After an evaluation."""
+        """Callback after an evaluation."""
         self._process_batch(param, "eval")
         super().eval_cb(param)
 
@@ -250,7 +252,7 @@ class LiveLearningCurve(LiveBokehChart):
             self._data[df_name].setdefault(name, []).append(value)
 
     def update_chart_data(self) -> None:
-        """Give both lines what was measured since."""
+        """Extend both lines by the new measurements."""
         for name, (times, values) in self._lines.items():
             found = self._data[name]
             times.extend(found.get("elapsed", [])[len(times) :])
@@ -258,7 +260,7 @@ class LiveLearningCurve(LiveBokehChart):
 
 
 def args_wrapper(*args: Any) -> dict[str, list[Callable[..., None]]]:
-    """Arguments for ``fit`` that enable all callbacks of several such objects."""
+    """Arguments for ``fit`` that enable all callbacks of several callback objects."""
     found = defaultdict(list)
     for callback in args:
         for name, function in callback.callback_args().items():

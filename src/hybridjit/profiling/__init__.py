@@ -1,7 +1,7 @@
-"""Where a network spends its time: every step of its compiled plan, with the line it comes from.
+"""Profile of a network: the time of every step of its compiled plan, with its source line.
 
-In: a block and arrays, or a bound executable. Out: a report, which prints as a table and can be
-written as a Chrome trace. Importing this package loads LLVM.
+Input: a block and arrays, or a bound executable. Output: a report, which prints as a table and can
+be written as a Chrome trace. Importing this package loads LLVM.
 """
 
 from .nets import profile, traced

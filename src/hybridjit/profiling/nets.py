@@ -1,4 +1,4 @@
-"""The profile of a block: traced, compiled for its arrays, measured."""
+"""Profile of a block: trace, compile for its arrays, measure."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def profile(
     train: bool = False,
     optimizer: str | Optimizer = "sgd",
 ) -> Report | TrainingReport:
-    """Compile ``net`` for these arrays, measure its steps for about ``seconds``.
+    """Compile ``net`` for these arrays, and measure its steps for about ``seconds``.
 
-    With ``train`` a step of training: forward, backward, and the update of each parameter by
+    With ``train`` measure a training step: forward, backward, and the update of each parameter by
     ``optimizer``, on copies. The report names the lines of ``hybrid_forward`` that the steps come
-    from. Nothing of the net changes. Raises what a call of the net raises.
+    from. The net does not change. Raises the exceptions of a call of the net.
     """
     graph = traced(net, *arrays)
     if train:
@@ -71,8 +71,8 @@ def profile(
 class Traced:
     """A block as a graph, with copies of all arrays that it reads.
 
-    wanted   the variables that a step of training computes gradients of
-    options  what the block was hybridized with
+    wanted      the variables with gradients in a training step
+    options     compiler options of the hybridized block
     """
 
     name: str
@@ -84,8 +84,8 @@ class Traced:
 
 
 def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
-    """``net`` traced for these arrays, which it is called with first. Raises what that raises."""
-    net(*arrays)  # initialises what is deferred, and says what does not fit
+    """Call ``net`` with these arrays, and trace it. Raises the exceptions of the call."""
+    net(*arrays)  # initialises deferred parameters, and checks the arrays
     net = net.for_arrays(*arrays)
     trace = net._traced(arrays)
     params = {name: param.data() for name, param in net.collect_params().items()}

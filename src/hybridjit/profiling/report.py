@@ -1,6 +1,6 @@
-"""Where an executable spends its time: every step of its plan, with the line it comes from.
+"""Profile of an executable: the time of every step of its plan, with its source line.
 
-In: a bound executable and arrays. Out: a :class:`Report`, which prints as a table and can be
+Input: a bound executable and arrays. Output: a :class:`Report`, which prints as a table and can be
 written as a Chrome trace.
 """
 
@@ -28,15 +28,15 @@ _HEADING = (
 )  # fmt: skip
 Event = dict[str, Any]
 _CLOSE = 0.05
-_LONG = 1e-3  # seconds from which on the parts have to be the whole
+_LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
 
 def measure(
     executable: Executable | SplitBatch, inputs: Sequence[np.ndarray], seconds: float
 ) -> Report:
-    """The report of a bound executable on these inputs; of one sample where they run one by one.
+    """The report of a bound executable on these inputs; of one sample if samples run one by one.
 
-    Inputs that it updates are copied first: a profile changes nothing.
+    Inputs that the executable updates are copied first: a profile has no side effects.
     """
     if isinstance(executable, SplitBatch):
         executable, inputs = executable.one, take_sample(inputs, 0)
@@ -50,7 +50,7 @@ def measure(
 
 @dataclass(frozen=True)
 class Report:
-    """A profile and what it is held against. ``peak``: operations per second of one core."""
+    """A profile with reference rates. ``peak``: operations per second of one core."""
 
     profile: Profile
     target: Target
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def most(self) -> float:
-        """Operations per second of all threads together, at most."""
+        """Peak operations per second of all threads together."""
         return self.peak * self.profile.threads
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Report:
         write_events(path, self.events())
 
     def events(self) -> Iterator[Event]:
-        """The steps end to end as complete events of the Trace Event Format; in microseconds."""
+        """The steps end to end as complete events of the Trace Event Format, in microseconds."""
         yield from _events(self.profile.parts)
 
     def _title(self) -> str:
@@ -102,7 +102,7 @@ class Report:
         )
 
     def _sums(self) -> str:
-        """What the kernels reach together, without the host's steps."""
+        """Rates of all kernels together, without host steps."""
         native = [part for part in self.profile.parts if part.call is not None]
         seconds = sum(part.seconds for part in native)
         host = self.profile.total - seconds
@@ -118,7 +118,7 @@ class Report:
         return "; ".join(parts)
 
     def _difference(self) -> str:
-        """The steps together against runs that were not watched."""
+        """Comparison of the sum of the steps with runs that were not watched."""
         found = self.profile
         text = (
             f"steps together {milliseconds(found.total)} ms, starting them "
@@ -130,11 +130,11 @@ class Report:
             return text
         if abs(found.excess) <= _CLOSE:
             return text + ", within 5%"
-        return text + ", MORE THAN 5%: something else used the machine, run it again"
+        return text + ", MORE THAN 5%: another program used the machine, run it again"
 
 
 def part_name(part: Part) -> str:
-    """The algorithm, or which operator NumPy computes."""
+    """The algorithm, or the operator that NumPy computes."""
     if part.call is not None:
         return algorithm(part.call.spec)
     op = part.step.group.anchor.op
@@ -142,7 +142,7 @@ def part_name(part: Part) -> str:
 
 
 def algorithm(spec: Any) -> str:
-    """How a kernel works, from its spec: kind, window, register tile. ``conv 3x3/2 tile 7x2``."""
+    """Algorithm of a kernel from its spec: kind, window, register tile. ``conv 3x3/2 tile 7x2``."""
     words = [spec.kind]
     if spec.kind == "winograd":
         words.append(f"F({'x'.join(str(line.m) for line in spec.lines)})")
@@ -164,7 +164,7 @@ def algorithm(spec: Any) -> str:
 
 
 def _axes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Per-axis numbers without the leading 1 that stands for a depth that is not there."""
+    """Per-axis sizes without a leading 1 of an absent depth axis."""
     return sizes[1:] if len(sizes) == 3 and sizes[0] == 1 else sizes
 
 
@@ -174,23 +174,23 @@ def _stride(stride: tuple[int, ...]) -> str:
 
 
 def flops(part: Part) -> float:
-    """Operations of a part, two for a multiply-add; none for a host step."""
+    """Operations of a step, two for a multiply-add; none for a host step."""
     return 0.0 if part.call is None else 2.0 * part.call.work
 
 
 def lane_flops(part: Part) -> float:
-    """Operations in lanes of float32, as the peak counts them: one of float64 takes two."""
+    """Operations in float32 lanes, the unit of the peak: one of float64 takes two."""
     is_double = part.call is not None and part.call.spec.element.computed == "float64"
     return flops(part) * (2 if is_double else 1)
 
 
 def fused_operators(step: Step) -> list[str]:
-    """The operators that a step's kernel computes before it stores."""
+    """The operators that a step's kernel computes before it stores its result."""
     return [value.op.name for value in step.group.epilogue if value.op]
 
 
 def user_source(step: Step) -> str:
-    """The user's line that the step comes from; a graph from a file has none."""
+    """The user's line that the step comes from; empty for a graph from a file."""
     return next((value.source for value in step.group.members if value.source), "")
 
 

@@ -1,9 +1,9 @@
-"""The profile of a step of training: forward, backward, and the update of each parameter.
+"""Profile of a training step: forward, backward, and the update of each parameter.
 
-In: a graph, an array for every variable, whose gradients are computed. Out: a
-:class:`TrainingReport`. Forward and backward are compiled and measured as an inference is; an
-update is the kernel that a trainer calls, parameter by parameter, on copies; optimizers that have
-none run in NumPy.
+Input: a graph, an array for every variable, and the variables with gradients. Output: a
+:class:`TrainingReport`. Forward and backward are compiled and measured like inference. An update is
+the kernel call of a trainer, parameter by parameter, on copies; optimizers without a kernel run on
+NumPy.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .report import Event, Report, measure, write_events
 
 _LEAST_ROUNDS = 4
 _MOST_ROUNDS = 400
-# What part of the time each part of a step is measured for.
+# Shares of the measuring time: forward, backward and updates.
 _SHARES = (0.4, 0.4, 0.2)
 
 
 @dataclass(frozen=True)
 class Update:
-    """The update of one parameter: seconds, and the bytes of all that it reads and writes."""
+    """The update of one parameter: seconds, and the bytes that it reads and writes."""
 
     name: str
     rule: str
@@ -48,13 +48,13 @@ class Update:
 
     @property
     def algorithm(self) -> str:
-        """What computes it, as other steps have it."""
+        """The name of the algorithm, as for other steps."""
         return f"{'update' if self.is_native else 'host'} {self.rule}"
 
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """The parts of a step; ``backward`` None where no gradient is computed."""
+    """The parts of a step; ``backward`` is None if no gradient is computed."""
 
     forward: Report
     backward: Report | None
@@ -68,7 +68,7 @@ class TrainingReport:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What each part of a step takes."""
+        """Seconds of each part of a step."""
         found = {"forward": self.forward.profile.total}
         if self.backward:
             found["backward"] = self.backward.profile.total
@@ -126,11 +126,12 @@ def profile_training(
     inputs: Collection[str] = (),
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> TrainingReport:
-    """Measure a step of training for about ``seconds``. The way back starts from ones.
+    """Measure a training step for about ``seconds``. Output gradients are ones.
 
-    arrays  of all variables, in call order; ``wanted`` are those with gradients, and of these all
-            but ``inputs`` are updated
-    Raises what compiling the graph raises, NoGradientError, ValueError for an unknown optimizer.
+    arrays      of all variables, in call order; ``wanted`` are those with gradients, of which all
+                but ``inputs`` are updated
+    Raises the exceptions of compiling the graph, NoGradientError, ValueError for an unknown
+    optimizer.
     """
     rule = create(optimizer) if isinstance(optimizer, str) else copy.deepcopy(optimizer)
     types = {n: type_of(array) for n, array in arrays.items()}
@@ -145,7 +146,7 @@ def measure_training(
     rule: Optimizer,
     inputs: Collection[str] = (),
 ) -> TrainingReport:
-    """As :func:`profile_training`, of what is compiled already; ``rule`` is the report's own."""
+    """As :func:`profile_training`, for a compiled graph; ``rule`` is a private optimizer."""
     forward, backward, update = (share * seconds for share in _SHARES)
     given = [np.array(array, order="C") for array in arrays.values()]
     trained.forward.bind({})
@@ -160,7 +161,8 @@ def measure_training(
 
 
 def _reads(trained: Trained, given: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What the backward executable reads: of a forward call, with ones for head gradients."""
+    """The inputs of the backward executable: values of a forward call, and ones as output
+    gradients."""
     made = trained.forward(given)
     visible = len(trained.joint.forward.outputs)
     named = dict(zip((v.name for v in trained.joint.forward.inputs), given))
@@ -169,7 +171,7 @@ def _reads(trained: Trained, given: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) -> Iterator[Update]:
-    """The update of each weight, measured round by round."""
+    """The update of each weight, measured in rounds."""
     grads = {name: weight * 1e-3 for name, weight in weights.items()}
     states = {n: rule.create_state_multi_precision(n, weight) for n, weight in weights.items()}
     calls = {n: _call(rule, n, weight, grads[n], states[n]) for n, weight in weights.items()}
@@ -192,9 +194,9 @@ def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) ->
 def _call(
     rule: Optimizer, name: str, weight: NDArray, grad: NDArray, state: State
 ) -> tuple[Callable[[], None], bool]:
-    """The update of one weight, and whether it is a kernel's.
+    """The update of one weight, and whether a kernel computes it.
 
-    A trainer sets the rates of all weights once; a kernel's call is what is left for each.
+    A trainer sets the learning rates of all weights once; the call of a kernel excludes that.
     """
     kernel = gather(rule, [name], [weight], [grad], [state])
     if kernel is not None and kernel.run([]):

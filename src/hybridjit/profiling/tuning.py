@@ -1,10 +1,10 @@
-"""Candidates for the kernels of one network, measured in their places on this machine.
+"""Measurement of candidate kernels of one network, in their context, on this machine.
 
-In: a plan, its parameters, inputs. Out: for each layer with a choice what every candidate took
-beside the one that the cost model takes, and of these the choices that are worth a file. Two
-executables at a time take turns, the cost model's and one that takes other candidates: what a round
-says is the ratio of the two, for the clock of a core and what its neighbours do change from round
-to round. What is chosen has to show its gain once more, all choices together.
+Input: a plan, its parameters, inputs. Output: for each layer with a choice the time of every
+candidate relative to that of the cost model, and the choices that are worth saving. Two executables
+alternate: the cost model's, and one with other candidates. A round yields the ratio of the two,
+because the clock of a core and the load of others change from round to round. The chosen candidates
+must show their gain again, all together.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ..ir.plan import Plan
 from ..runtime.executable import Executable
 from ..runtime.profiling import Profiler
 
-# A candidate is taken that needs less than this of the time of the cost model's: what differs by
-# less differs in the next run, too.
+# A candidate must need less than this part of the cost model's time: smaller differences are not
+# reproducible.
 _WORTH = 0.97
 _ROUNDS = 5
 
-# For two executables and a time: of each round, the seconds of every step of the one and the other.
+# Arguments: two executables and a time. Result: per round the seconds of every step of both.
 Round: TypeAlias = tuple[Sequence[float], Sequence[float]]
 Measure: TypeAlias = Callable[[Executable, Executable, float], Sequence[Round]]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The candidates for a layer, and the part of the first one's time that each takes."""
+    """The candidates of a layer, with their times relative to the first candidate's."""
 
     layer: str
     candidates: tuple[Any, ...]
@@ -46,19 +46,19 @@ class Tried:
 
     @property
     def best(self) -> int:
-        """The number of the candidate to take: the cost model's, unless another gains enough."""
+        """The index of the candidate to take: the cost model's, unless another gains enough."""
         number = int(np.argmin(self.ratios))
         return number if self.ratios[number] < _WORTH else 0
 
     def confirmed(self, number: int, again: float) -> Tried:
-        """With what candidate ``number`` took ``again``, and none of the others to take."""
+        """A copy with the time ``again`` for candidate ``number``; no other can be the best."""
         least = {0: 1.0, number: again if number else 1.0}
         ratios = (max(ratio, least.get(i, 1.0)) for i, ratio in enumerate(self.ratios))
         return replace(self, ratios=tuple(ratios))
 
 
 class _Trial:
-    """Takes candidate ``number`` where there are as many, and notes all that it is asked."""
+    """Decision for candidate ``number`` if there are enough candidates; records the layers."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -78,7 +78,7 @@ def tune(
     log: CompileLog,
     measure: Measure | None = None,
 ) -> list[Tried]:
-    """Measure for about ``seconds``, and as long as compiling takes."""
+    """Measure for about ``seconds``, in addition to the time of compilations."""
 
     def bound(decide: Decide) -> Executable:
         executable = generate(plan, options, log, decide)
@@ -90,7 +90,7 @@ def tune(
 
 
 class _Bench:
-    """The cost model's executable, and the layers of it that have a choice."""
+    """The cost model's executable, and its layers with a choice."""
 
     def __init__(self, bound: Callable[[Decide], Executable], measure: Measure) -> None:
         first = _Trial(0)
@@ -115,7 +115,8 @@ class _Bench:
         return [each.confirmed(n, ratio) for each, n, (_, ratio) in zip(found, taken, again)]
 
     def _ratios(self, decide: Decide, seconds: float) -> list[tuple[float, float]]:
-        """Of each layer the least seconds as it is, and of which part it needs as decided."""
+        """For each layer the least seconds of the cost model's kernel, and the ratio of the
+        other."""
         rounds = self._measure(self._usual, self._bound(decide), seconds)
         return [
             (
@@ -127,8 +128,8 @@ class _Bench:
 
 
 def tuned_of(tried: Sequence[Tried], cpu: str) -> Tuned:
-    """The choices that gain something, of layers with the same candidates the one that gains most
-    in the sum over them."""
+    """The choices with a gain; for layers with the same candidates the one with the largest
+    gain in total."""
     rows: dict[str, list[Tried]] = {}
     for one in tried:
         rows.setdefault(key_of(one.candidates), []).append(one)
@@ -136,7 +137,7 @@ def tuned_of(tried: Sequence[Tried], cpu: str) -> Tuned:
 
 
 def _choice(same: Sequence[Tried]) -> Iterator[Choice]:
-    """The choice for layers with the same candidates; none where the cost model's is best."""
+    """The choice for layers with the same candidates; empty if the cost model's is the best."""
     candidates, total = same[0].candidates, sum(one.seconds for one in same)
     texts = list(map(str, candidates))
     took = [
@@ -152,7 +153,7 @@ def _choice(same: Sequence[Tried]) -> Iterator[Choice]:
 def _layers(
     executable: Executable, asked: Sequence[tuple[Any, ...]]
 ) -> list[tuple[str, int, tuple[Any, ...]]]:
-    """Name, number of the step and candidates of each layer that was decided, in order."""
+    """Name, step number and candidates of each layer with a choice, in order."""
     left, found = list(asked), []
     for number, (step, calls) in enumerate(zip(executable.plan.steps, executable.code.calls)):
         for call in calls:
@@ -164,9 +165,9 @@ def _layers(
 def _rounds(
     usual: Executable, other: Executable, inputs: Sequence[np.ndarray], seconds: float
 ) -> list[Round]:
-    """The least seconds of each step in rounds in which both take turns."""
+    """The least seconds of each step, in rounds in which the two executables alternate."""
     one, two = (Profiler(each, inputs, each.results.arrays(inputs)) for each in (usual, other))
     for profiler in (one, two):
-        profiler.least(0)  # what is loaded by the first runs is no part of it
+        profiler.least(0)  # excludes lazy loading in the first runs
     time = seconds / (2 * _ROUNDS)
     return [(one.least(time), two.least(time)) for _ in range(_ROUNDS)]

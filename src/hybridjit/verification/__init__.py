@@ -1,4 +1,4 @@
-"""Compiled beside eager: ``net.verify`` and ``hybridjit verify``."""
+"""Comparison of compiled and eager execution: ``net.verify`` and ``hybridjit verify``."""
 
 from ..runtime.checking import TOLERANCE, TOLERANCES
 from .inference import find_culprits, verify_graph

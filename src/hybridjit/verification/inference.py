@@ -1,9 +1,9 @@
-"""Inference, compiled and by NumPy, and what is to blame where they differ.
+"""Verification of inference against NumPy, and the compiler choice that causes a difference.
 
-In: a graph and an array for every variable. Out: a :class:`.verdict.Verdict`. Each step of the
-plan is held against its own references on the same operands, and against the value that the graph
-as it was written has there. When something differs, the graph is compiled again with one choice of
-the compiler left out after the other: the culprit is that without which all agrees.
+Input: a graph and an array for every variable. Output: a :class:`.verdict.Verdict`. Each step of
+the plan is compared with its references on the same operands, and with the same value of the
+original graph. If they differ, the graph is compiled again for each choice of the compiler, without
+that choice: a culprit is a choice without which the results agree.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def verify_graph(
     tolerance: float = TOLERANCE,
     name: str = "graph",
 ) -> Verdict:
-    """Compare a graph compiled with the same graph run by NumPy, operator by operator.
+    """Compare a compiled graph with the same graph run by NumPy, operator by operator.
 
-    inputs  in call order; ``tolerance`` is a part of the largest value of each array
-    Raises what compiling the graph raises.
+    inputs      in call order; ``tolerance`` is relative to the largest value of each array
+    Raises the exceptions of compiling the graph.
     """
     given, fixed = ({n: type_of(a) for n, a in arrays.items()} for arrays in (inputs, params))
     graph = from_symbol(outputs, given, infer_node_types(outputs, {**fixed, **given}), name)
     eager = Reference(graph, {**inputs, **params})
 
     def examine() -> Verdict:
-        with override(skip=(*config.skip, SPLIT_BATCH)):  # so that steps and values correspond
+        with override(skip=(*config.skip, SPLIT_BATCH)):  # so that steps correspond to values
             executable = compile_graph(outputs, given, fixed, options, new_log(), name)
         assert isinstance(executable, Executable)
         executable.bind(params)
@@ -58,7 +58,7 @@ def verify_graph(
 
 
 def with_culprits(examine: Callable[[], Verdict]) -> Verdict:
-    """What ``examine`` finds, and without which choices of the compiler it finds nothing."""
+    """The verdict of ``examine``; if it differs, with the choices that cause the difference."""
     verdict = examine()
     if verdict.agrees:
         return verdict
@@ -66,7 +66,7 @@ def with_culprits(examine: Callable[[], Verdict]) -> Verdict:
 
 
 def find_culprits(agrees: Callable[[], bool]) -> Iterator[str]:
-    """The choices of the compiler without which ``agrees()``, each left out by itself."""
+    """The choices of the compiler without which ``agrees()`` holds, tried one at a time."""
     for choice in CHOICES:
         with override(skip=(*config.skip, choice)):
             if agrees():
@@ -79,7 +79,7 @@ def find_culprits(agrees: Callable[[], bool]) -> Iterator[str]:
 def _examine(
     executable: Executable, eager: Reference, inputs: Sequence[np.ndarray], tolerance: float
 ) -> Verdict:
-    """One compilation against the eager values: its steps one by one, then a usual call."""
+    """Compare one compilation with the eager values: step by step, then in an ordinary call."""
     given = [np.ascontiguousarray(array) for array in inputs]
     stepped = Stepped(executable, given, "")
     with override(check=False):

@@ -1,4 +1,4 @@
-"""The values of a graph as NumPy computes them, and compiled steps held against them."""
+"""Values of a graph computed by NumPy, and comparison of compiled steps with them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..runtime.executable import Executable, Instance
 from .verdict import Checked, Gap, Special, gap_between, special_in
 
 Arrays = Mapping[str, np.ndarray]
-Key = tuple[str, int]  # a value by name, and which of its results
+Key = tuple[str, int]  # name of a value, and index of its result
 Results = Mapping[Key, np.ndarray]
 
-# How often what float32 loses, by the precision of products: bfloat16 has 16 digits fewer.
+# Factor on the rounding errors of float32 by precision of products: bfloat16 has 16 bits fewer.
 _LOSES = {"float32": 1.0, "bfloat16": 2.0**16}
 
 
 class Reference:
     """All values of a graph, computed by NumPy operator by operator.
 
-    given  results that are taken as they are: what a compiled call drew or saved
-    What follows from chance is not in ``values``, unless what was drawn is given.
+    given       results to use without computing: random draws or saved values of a compiled call
+    ``values`` omits results that depend on random draws, unless the draws are given.
     """
 
     def __init__(self, graph: Graph, arrays: Arrays, given: Results | None = None) -> None:
@@ -38,11 +38,11 @@ class Reference:
         self.values = {(use.value.name, use.index): a for use, a in self._results.items()}
 
     def output_of(self, use: Use) -> np.ndarray | None:
-        """A result; None if it follows from chance."""
+        """A result; None if it depends on random draws."""
         return self._results.get(use)
 
     def first_special(self, backward: frozenset[Value] | None = None) -> Special | None:
-        """Where the first NaN or infinity arises; ``backward`` are the values of the way back."""
+        """The first value with a NaN or infinity; ``backward`` are the values of backward."""
         odd: set[Value] = set()
         for value in self.graph.values:
             part = "" if backward is None else "backward" if value in backward else "forward"
@@ -55,23 +55,24 @@ class Reference:
         return None
 
     def gap(self, key: Key, found: np.ndarray) -> Gap | None:
-        """How far ``found`` is from a value; None if that is not known, or has another shape."""
+        """Difference of ``found`` from a value; None if the value is unknown or of another
+        shape."""
         right = self.values.get(key)
         return None if right is None else _gap_in_some_layout(found, right)
 
     def with_rounding(self, gap: Gap, use: Use, precision: str = "float32") -> Gap:
-        """The gap of an output, that knows what float32 itself loses there; bfloat16 loses more."""
+        """The gap of an output with the rounding errors of float32, or of bfloat16, there."""
         lost = _LOSES[precision] * lost_by(self._results[use], self._wide[use])
         return replace(gap, coarse=max(gap.coarse, lost))
 
     @cached_property
     def _wide(self) -> dict[Use, np.ndarray]:
-        """The same in double precision."""
+        """The same values in double precision."""
         return _run(self.graph, _widened(self._arrays), _widened(self._given))
 
 
 def _run(graph: Graph, arrays: Arrays, given: Results) -> dict[Use, np.ndarray]:
-    """The results of each value that does not follow from chance."""
+    """The results of each value that does not depend on random draws."""
     results = {Use(v): arrays[v.name] for v in (*graph.inputs, *graph.params)}
     for value in graph.values:
         if value.op is None:
@@ -94,17 +95,18 @@ def _widened(arrays: Mapping[Any, np.ndarray]) -> dict[Any, np.ndarray]:
 
 
 def _gap_in_some_layout(found: np.ndarray, right: np.ndarray) -> Gap | None:
-    """Passes keep a value's name when they put its channels last; None if it was reshaped."""
+    """Gap in either layout: passes keep a value's name when they put channels last. None if
+    reshaped."""
     forms = [found, np.moveaxis(found, -1, 1)] if found.ndim > 2 else [found]
     gaps = [gap_between(form, right) for form in forms if form.shape == right.shape]
     return min(gaps, key=lambda gap: gap.relative, default=None)
 
 
 class Stepped:
-    """One checked run of an executable: its steps, one by one on one thread.
+    """One checked run of an executable, step by step on one thread.
 
-    outputs  what the steps gave; the last ``saved`` of them are for a later call
-    problem  how a step broke the rules of memory, if one did
+    outputs     results of the run; the last ``saved`` of them are inputs of backward
+    problem     a violation of the memory rules by a step, or an empty string
     """
 
     def __init__(self, executable: Executable, inputs: Sequence[np.ndarray], part: str) -> None:
@@ -124,7 +126,7 @@ class Stepped:
 
     @property
     def drawn(self) -> dict[Key, np.ndarray]:
-        """What operators drew, and what else their steps gave."""
+        """Random draws, and the other results of the steps that draw."""
         return {
             (use.value.name, use.index): found
             for ran in self._runs
@@ -133,7 +135,7 @@ class Stepped:
         }
 
     def first_special(self) -> Special | None:
-        """The first step that makes a NaN or an infinity of finite operands."""
+        """The first step that makes a NaN or an infinity from finite operands."""
         for ran in self._runs:
             if all(np.isfinite(x).all() for x in ran.reads if x.dtype.kind == "f"):
                 special = special_in(self.part, describe(ran.step), ran.found, _source(ran))
@@ -142,7 +144,7 @@ class Stepped:
         return None
 
     def checked(self, reference: Reference, tolerance: float) -> Iterator[Checked]:
-        """Each step beside its own references, and beside the graph as it was written."""
+        """Each step compared with its own references, and with the original graph."""
         for ran in self._runs:
             step = ran.step
             known = [

@@ -1,11 +1,11 @@
-"""Training, compiled and by NumPy: forward, and the way back, value by value.
+"""Verification of training against NumPy: forward and backward, value by value.
 
-In: a graph, an array for every variable, and whose gradients are wanted. Out: a
-:class:`.verdict.Verdict`. The compiled forward and backward are each run step by step. What they
-are held against is the graph that differentiation makes of the graph as it was written, run by
-NumPy on what the compiled forward drew; its way back starts from the products that that saved, so
-that a number next to 0, on whose sign a gradient hangs, is the same one on both sides. And the tape
-of eager mode says whether differentiation itself is right.
+Input: a graph, an array for every variable, and the variables with gradients. Output: a
+:class:`.verdict.Verdict`. The compiled forward and backward are run step by step and compared with
+the joint graph of the original graph, which NumPy runs on the random draws of the compiled forward.
+Its backward starts from the products that the compiled forward saved, so that a value near 0 whose
+sign decides a gradient has the same sign on both sides. The tape of eager mode checks the
+differentiation itself.
 """
 
 from __future__ import annotations
@@ -56,17 +56,19 @@ def verify_training(
 ) -> Verdict:
     """Compare a graph compiled for training with the same graph run by NumPy, forward and backward.
 
-    arrays  of all variables, in call order; ``wanted`` are those whose gradients are compared.
-    The way back starts from head gradients between 0.5 and 1.5, so that terms of sums do not meet
-    as ones. ``tolerance`` is a part of the largest value of each array, or what rounding makes of
-    terms that cancel each other. Raises what compiling the graph raises, and NoGradientError.
+    arrays      of all variables, in call order; ``wanted`` are the variables whose gradients are
+                compared
+    Output gradients are between 0.5 and 1.5, because equal ones can hide wrong terms of a sum.
+    ``tolerance`` is relative to the largest value of each array; rounding errors of cancelling
+    terms are permitted in addition. Raises the exceptions of compiling the graph, and
+    NoGradientError.
     """
     check = _Check(outputs, arrays, wanted, options, tolerance, name)
     return with_culprits(check.examine)
 
 
 class _Check:
-    """One graph on one set of arrays, to be compiled as often as there are choices."""
+    """One graph with one set of arrays, compiled once per choice."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class _Check:
         self._heads = list(_heads(self._joint))
 
     def examine(self) -> Verdict:
-        """One compilation, against the values of the graph as it was written."""
+        """Compare one compilation with the values of the original graph."""
         trained = self._compiled()
         forward, backward = self._stepped(trained)
         drawn = forward.drawn
@@ -127,7 +129,7 @@ class _Check:
         return trained
 
     def _stepped(self, trained: Trained) -> tuple[Stepped, Stepped | None]:
-        """Forward and backward, step by step."""
+        """Run forward and backward step by step."""
         forward = Stepped(trained.forward, list(self._arrays.values()), "forward")
         if trained.backward is None:
             return forward, None
@@ -135,7 +137,7 @@ class _Check:
         return forward, Stepped(trained.backward, reads, "backward")
 
     def _called(self, trained: Trained) -> list[np.ndarray]:
-        """What a usual call gives: outputs, gradients, new states."""
+        """Results of an ordinary call: outputs, gradients, new states."""
         with override(check=False):
             made = trained.forward(list(self._arrays.values()))
             if trained.backward is None:
@@ -151,14 +153,14 @@ class _Check:
     def _visible(self) -> int:
         return len(self._joint.forward.outputs)
 
-    # ---- as it was written ----------------------------------------------------------------------
+    # ---- original graph -------------------------------------------------------------------------
 
     @property
     def _graph(self) -> Graph:
         return self._joint.graph
 
     def _as_written(self, use: Use, found: np.ndarray) -> np.ndarray:
-        """What was saved of a product in the order of axes that the graph has as it was written."""
+        """The saved result of a product, with its axes in the order of the original graph."""
         layout = self._layouts.get(use.value.name)
         is_moved = layout != use.value.attrs.get("layout")
         return np.moveaxis(found, -1, 1) if is_moved else found
@@ -188,7 +190,7 @@ class _Check:
 
     @cached_property
     def _problem(self) -> str:
-        """How the joint graph's gradients differ from those of the tape, where chance is out."""
+        """Difference between gradients of the joint graph and of the tape, if nothing is random."""
         if self._has_chance:
             return ""
         gradients = self._graph.outputs[self._visible :]
@@ -199,7 +201,7 @@ class _Check:
             if gap.exceeds(self._tolerance):
                 gap = self._eager.with_rounding(gap, use)
             if gap.exceeds(self._tolerance):
-                return f"differentiation: the gradient of '{name}' is off the tape's by {gap}"
+                return f"differentiation: the gradient of '{name}' differs from the tape's by {gap}"
         return ""
 
     def _on_tape(self) -> Iterator[np.ndarray]:
@@ -220,7 +222,7 @@ class _Check:
     def _gaps(
         self, found: Sequence[np.ndarray], eager: Reference, again: Reference
     ) -> Iterator[tuple[str, Gap]]:
-        """How far the outputs are from the eager ones, and what the way back gives."""
+        """Gaps of the outputs, and of the results of backward, from the eager ones."""
         names = [use.value.name for use in self._joint.forward.outputs]
         names += [f"gradient of {name}" for name in self._joint.gradients]
         names += [f"new {name}" for name in self._joint.updates]
@@ -236,9 +238,9 @@ class _Check:
 
 
 def _is_product(use: Use) -> bool:
-    """Whether it is a sum of products, which no two ways of adding up give to the last bit.
+    """Whether a value is a sum of products, whose last bits depend on the order of summation.
 
-    What is picked out of others, as a maximum is, follows from them again: its way back compares.
+    Selections such as a maximum are recomputed from the products and compared by backward.
     """
     return use.value.op is not None and use.value.op.traits.multiply_adds is not None
 
@@ -249,14 +251,14 @@ def _outcome(forward: Stepped, backward: Stepped | None) -> list[np.ndarray]:
 
 
 def _heads(joint: Joint) -> Iterator[np.ndarray]:
-    """Head gradients: the same at each call."""
+    """Output gradients, the same at each call."""
     random = np.random.default_rng(_ANY_SEED)
     for value in joint.graph.inputs[len(joint.forward.inputs) :]:
         yield random.uniform(0.5, 1.5, value.shape).astype(value.type.dtype)
 
 
 def _opened(graph: Graph) -> Graph:
-    """The same graph with operators that draw numbers in parts: what is drawn is then one part."""
+    """The same graph with random operators expanded, so that the draw is a value of its graph."""
 
     def parts(value: Value, match: Match) -> tuple[str, Replacement]:
         if value.op is None or not value.op.is_random:
@@ -265,4 +267,4 @@ def _opened(graph: Graph) -> Graph:
         return "", None if made is None else as_results(made)
 
     opened = replace_values(graph, parts)
-    return graph if opened is graph else _opened(opened)  # parts may draw, in parts of their own
+    return graph if opened is graph else _opened(opened)  # expansions may contain random operators

@@ -1,4 +1,4 @@
-"""What a verification found: gaps, steps, and the answer, which prints as text."""
+"""Result of a verification: gaps, steps, and the verdict, which prints as text."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .._core.text_table import indented, table
 from ..compiler import CHOICES
 from ..runtime.checking import difference
 
-# What a type's own rounding may lose, as a part of the largest value.
+# Rounding error of each element type, relative to the largest value.
 _COARSE = {"float16": 4e-3}
 THREADS = "threads"
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How far one array is from another.
+    """Difference between one array and another.
 
-    absolute  the largest difference; inf where only one of the two is a number
-    ulp       the same in units of the last place of the right value there
-    relative  the same as a part of the largest right value
-    coarse    what rounding may make of ``relative``: of the element type, of terms that cancel
+    absolute    the largest difference; inf if only one of two elements is a number
+    ulp         the same in units of the last place of the right value there
+    relative    the same relative to the largest right value
+    coarse      permitted ``relative`` due to rounding of the element type and of cancelling terms
     """
 
     absolute: float
@@ -32,7 +32,7 @@ class Gap:
     coarse: float = 0.0
 
     def exceeds(self, tolerance: float) -> bool:
-        """Whether it is more than ``tolerance``, or than rounding can make of it."""
+        """Whether the relative difference exceeds both ``tolerance`` and ``coarse``."""
         return not self.relative <= max(tolerance, self.coarse)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Gap:
 
 
 def gap_between(found: np.ndarray, right: np.ndarray) -> Gap:
-    """The gap of two arrays of one shape."""
+    """The gap of two arrays of the same shape."""
     relative = difference(found, right)
     if relative == 0.0:
         return Gap(0.0, 0.0, 0.0)
@@ -55,11 +55,11 @@ def gap_between(found: np.ndarray, right: np.ndarray) -> Gap:
 
 @dataclass(frozen=True)
 class Checked:
-    """A step that was run.
+    """Comparison of one executed step.
 
-    number  in its plan; ``part`` says which: ``forward``, ``backward``, or nothing for inference
-    own     from what its references give for the same operands; None where they draw numbers
-    eager   from the value of that name in the graph as it was written; None where there is none
+    number      index in its plan; ``part`` is ``forward``, ``backward``, or empty for inference
+    own         gap from its references on the same operands; None for steps that draw numbers
+    eager       gap from the value of that name in the original graph; None if there is none
     """
 
     part: str
@@ -76,7 +76,7 @@ class Checked:
         return f"{self.part} step {self.number}".lstrip()
 
     def text(self) -> str:
-        """The step, how far off it is, and the line of the program that it comes from."""
+        """The step, its gaps, and the line of the program that it comes from."""
         lines = [f"{self.label} ({self.kind}: {self.what})"]
         lines += [f"    from its own operands    {self.own}"] if self.own else []
         lines += [f"    from the eager values    {self.eager}"] if self.eager else []
@@ -86,12 +86,12 @@ class Checked:
 
 @dataclass(frozen=True)
 class Special:
-    """The first value that holds a NaN or an infinity though nothing that it is made of does.
+    """The first value with a NaN or an infinity that is computed from finite values.
 
-    part   ``forward``, ``backward``, or nothing for inference
-    what   the operator or variable, or a step of the compiled code if eager values are finite
-    kind   ``NaN``, or ``infinity`` where there is no NaN
-    count  how many of its ``size`` numbers are not finite
+    part        ``forward``, ``backward``, or empty for inference
+    what        the operator or variable, or the compiled step if eager values are finite
+    kind        ``NaN``, or ``infinity`` without a NaN
+    count       number of elements, among ``size``, that are not finite
     """
 
     part: str
@@ -103,12 +103,12 @@ class Special:
 
     def __str__(self) -> str:
         where = f", {self.part}" if self.part else ""
-        first = f"the first {self.kind}: {self.what}{where}, {self.count} of {self.size} numbers"
+        first = f"the first {self.kind}: {self.what}{where}, {self.count} of {self.size} elements"
         return f"{first}\n  created at {self.source}" if self.source else first
 
 
 def special_in(part: str, what: str, arrays: Sequence[np.ndarray], source: str) -> Special | None:
-    """What is not finite in the arrays that ``what`` made; None if nothing is."""
+    """The elements that are not finite in the arrays of an operator; None if all are finite."""
     floats = [array for array in arrays if array.dtype.kind == "f"]
     count = sum(int(array.size - np.isfinite(array).sum()) for array in floats)
     if not count:
@@ -119,14 +119,14 @@ def special_in(part: str, what: str, arrays: Sequence[np.ndarray], source: str) 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found. ``agrees`` is the answer; ``str`` says it with the step and the culprit.
+    """Result of a verification. ``agrees`` is the answer; ``str`` adds the step and the culprit.
 
-    problem   how a step broke the rules of memory, if one did
-    outputs   each output's name and how far a usual call is from the eager values; for training
-              each gradient, too, and each auxiliary state that a step changes
-    special   where the first NaN or infinity arises, if there is one; it does not count against
-              agreement where eager and compiled values have the same
-    culprits  choices without which all agrees, when it does not
+    problem     a violation of the memory rules by a step, or an empty string
+    outputs     each output's name and its gap in an ordinary call from the eager values; for
+                training also each gradient and each auxiliary state that a step changes
+    special     the first NaN or infinity, if there is one; results still agree if eager and
+                compiled values have the same
+    culprits    choices without which the results agree, if they differ
     """
 
     name: str
@@ -145,7 +145,7 @@ class Verdict:
 
     @property
     def first(self) -> Checked | None:
-        """The first step that is beyond the tolerance; None if all agrees."""
+        """The first step beyond the tolerance; None if the results agree."""
         if self.agrees:
             return None
         for step in self.steps:
@@ -175,12 +175,13 @@ class Verdict:
     def _blame(self) -> Iterator[str]:
         for name in self.culprits:
             how = "HYBRIDJIT_NUM_THREADS=1" if name == THREADS else f"HYBRIDJIT_SKIP={name}"
-            yield f"culprit: {name}; without it all agrees ({how})"
+            yield f"culprit: {name}; without it the results agree ({how})"
         if not self.culprits:
-            yield f"no choice alone is to blame (left out in turn: {', '.join(CHOICES)}, {THREADS})"
+            tried = ", ".join([*CHOICES, THREADS])
+            yield f"no single choice causes the difference (each was disabled in turn: {tried})"
 
     def step_table(self) -> str:
-        """A line for each step."""
+        """A table with a line for each step."""
         heading = (
             "part",
             "step",
