@@ -65,7 +65,9 @@ def test_a_batch_has_as_many_arrays_as_are_bound(module):
     x = mx.nd.array(X[:3])
     for data in ([], None, [x, x]):
         count = len(data or ())
-        with pytest.raises(ValueError, match=f"the batch has {count} arrays, bound are 1"):
+        with pytest.raises(
+            ValueError, match=f"the batch has {count} arrays, the module is bound to 1"
+        ):
             module.forward(io.DataBatch(data))
     assert module.data_shapes[0].shape == (4, 2)
 

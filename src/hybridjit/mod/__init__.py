@@ -1,4 +1,4 @@
-"""``mx.mod``: MXNet's older way to train and run nets: bind a Symbol, fit, forward."""
+"""``mx.mod``: MXNet's older interface to train and run networks: bind a Symbol, fit, forward."""
 
 from .._core.lazy import arrived as _arrived
 from . import by_hand as by_hand

@@ -1,6 +1,6 @@
-"""What all modules share: training, prediction and scoring over iterators, parameters in files.
+"""Base of all modules: training, prediction and scoring over iterators, parameter files.
 
-In: batches. Out: outputs, what a metric makes of them, and trained parameters.
+Input: batches. Output: outputs, values of metrics, and trained parameters.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from .module import Module
 
 Arrays = dict[str, NDArray]
-Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of what makes them
+Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of their arguments
 
-Merged: TypeAlias = Any  # an NDArray; unmerged, a list of one for each context
+Merged: TypeAlias = Any  # an NDArray; unmerged: a list with one per context
 OutGrads: TypeAlias = NDArray | Sequence[NDArray] | None
-State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # whole, or in parts
+State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # merged, or split by context
 Logger: TypeAlias = ModuleType | logging.Logger
 
 
 class BaseModule:
-    """Base of all modules. A subclass overrides what raises NotImplementedError here."""
+    """Base of all modules. A subclass overrides the methods that raise NotImplementedError here."""
 
     def __init__(self, logger: Logger = logging) -> None:
         self.logger = logger
@@ -53,7 +53,7 @@ class BaseModule:
 
     @property
     def symbol(self) -> Symbol | None:
-        """The graph, None where there is none."""
+        """The graph, or None."""
         return self._symbol
 
     # ---- to override ----------------------------------------------------------------------------
@@ -70,12 +70,12 @@ class BaseModule:
 
     @property
     def data_shapes(self) -> list[DataDesc]:
-        """Names, shapes and element types of the inputs that are bound."""
+        """Names, shapes and element types of the bound inputs."""
         raise _undefined(self, "data_shapes")
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
-        """Those of the labels, None where none are bound."""
+        """The same for the labels; None if none are bound."""
         raise _undefined(self, "label_shapes")
 
     @property
@@ -93,7 +93,7 @@ class BaseModule:
         shared_module: Module | None = None,
         grad_req: str = "write",
     ) -> None:
-        """To override: make ready for inputs of these shapes."""
+        """To override: bind to inputs of these shapes."""
         raise _undefined(self, "bind")
 
     def get_params(self) -> tuple[Arrays, Arrays]:
@@ -102,7 +102,7 @@ class BaseModule:
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -117,13 +117,13 @@ class BaseModule:
         raise _undefined(self, "forward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
-        """To override: the outputs of the last batch."""
+        """To override: the outputs of the latest batch."""
         raise _undefined(self, "get_outputs")
 
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:
-        """To override: count the last outputs against these labels."""
+        """To override: update a metric with the latest outputs and these labels."""
         raise _undefined(self, "update_metric")
 
     # ---- parameters -----------------------------------------------------------------------------
@@ -136,17 +136,17 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Take these values. RuntimeError for one that is missing, unless that is allowed."""
+        """Set these values. Raises RuntimeError for a missing one, unless ``allow_missing``."""
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def save_params(self, fname: str) -> None:
-        """Write all parameters, as ``arg:`` and ``aux:`` and their name."""
+        """Write all parameters, under their names with the prefix ``arg:`` or ``aux:``."""
         args, auxs = self.get_params()
         named = {f"arg:{name}": array for name, array in args.items()}
         nd_files.save(fname, {**named, **{f"aux:{name}": a for name, a in auxs.items()}})
 
     def load_params(self, fname: str) -> None:
-        """Read what :meth:`save_params` wrote. ModelFormatError for names without arg: or aux:."""
+        """Read a file of :meth:`save_params`. Raises ModelFormatError for names without prefix."""
         loaded = nd_files.load(fname)
         if not isinstance(loaded, dict):
             raise ModelFormatError(f"{fname} holds arrays without names; a checkpoint has names")
@@ -159,7 +159,7 @@ class BaseModule:
         self.set_params(found["arg"], found["aux"])
 
     def get_states(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """The states, arrays that outlive a batch; none here."""
+        """The states, arrays that persist from batch to batch; empty in this class."""
         return []
 
     def set_states(
@@ -167,18 +167,18 @@ class BaseModule:
         states: Sequence[State] | None = None,
         value: float | None = None,
     ) -> None:
-        """Write the states. Raises AssertionError: there are none here."""
+        """Write the states. Raises AssertionError: this class has none."""
         assert not states and not value, "this module has no states"
 
     # ---- running over iterators -----------------------------------------------------------------
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
-        """Get ready for a batch; there is nothing to do, as a module keeps all rows."""
+        """Prepare for a batch. No effect: a module holds all rows of sparse parameters."""
 
     def _batches(
         self, eval_data: DataIter, num_batch: int | None, reset: bool
     ) -> Iterator[tuple[int, DataBatch]]:
-        """The batches with their numbers, each after it went through ``forward``."""
+        """Number and batch, each after its ``forward``."""
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if reset:
             eval_data.reset()
@@ -199,7 +199,7 @@ class BaseModule:
         reset: bool = True,
         sparse_row_id_fn: object = None,
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
-        """``(outputs, number, batch)`` for each batch, without the samples that fill it up."""
+        """``(outputs, number, batch)`` for each batch, without its padding samples."""
         for number, batch in self._batches(eval_data, num_batch, reset):
             yield self._unpadded(batch), number, batch
 
@@ -212,10 +212,10 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: object = None,
     ) -> NDArray | list[NDArray] | list[list[NDArray]]:
-        """The outputs for an array, or those for all batches of an iterator, joined.
+        """The outputs for an array, or for all batches of an iterator, concatenated.
 
-        A lone output is no list unless that is wanted; without ``merge_batches`` one list per
-        batch. Raises ValueError for other data.
+        A single output is returned without a list unless ``always_output_list``; without
+        ``merge_batches`` the result is a list per batch. Raises ValueError for other data.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if isinstance(eval_data, (NDArray, np.ndarray)):
@@ -246,7 +246,7 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: object = None,
     ) -> list[tuple[str, float]]:
-        """Names and values of a metric (or its name) over all batches."""
+        """Names and values of a metric, given as object or name, over all batches."""
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
         eval_metric.reset()
@@ -261,11 +261,11 @@ class BaseModule:
     # ---- training -------------------------------------------------------------------------------
 
     def backward(self, out_grads: OutGrads = None) -> None:
-        """To override: the gradients of the last batch."""
+        """To override: the gradients of the latest batch."""
         raise _undefined(self, "backward")
 
     def update(self) -> None:
-        """To override: one step of the optimizer."""
+        """To override: apply the optimizer once."""
         raise _undefined(self, "update")
 
     def init_optimizer(
@@ -275,7 +275,7 @@ class BaseModule:
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """To override: take an optimizer."""
+        """To override: set the optimizer."""
         raise _undefined(self, "init_optimizer")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
@@ -299,7 +299,7 @@ class BaseModule:
         optimizer_params: Options = (("learning_rate", 0.01),),
         eval_end_callback: Callbacks | None = None,
         eval_batch_end_callback: Callbacks | None = None,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -311,11 +311,11 @@ class BaseModule:
         monitor: Monitor | None = None,
         sparse_row_id_fn: object = None,
     ) -> None:
-        """Train from epoch ``begin_epoch`` up to ``num_epoch``, a pass over the data each.
+        """Train from epoch ``begin_epoch`` to ``num_epoch``; an epoch is one pass over the data.
 
-        Callbacks are functions, or lists of them: of batches with a ``BatchEndParam``, of epochs
-        with the number, the symbol and the parameters. Metrics are names or objects; each epoch's
-        value is logged. Ctrl-C ends it between two updates of a parameter: each is old or new.
+        Callbacks are functions or lists of them. Batch callbacks receive a ``BatchEndParam``, epoch
+        callbacks the epoch, the symbol and the parameters. Metrics are names or objects; values are
+        logged per epoch. Ctrl-C stops training between two parameter updates, never within one.
         """
         assert num_epoch is not None, "please specify number of epochs"
         self.bind(
@@ -349,7 +349,7 @@ class BaseModule:
             self._end_epoch(train_data)
 
     def _start_epoch(self, epoch: int, train_data: DataIter) -> None:
-        """What a subclass does before an epoch."""
+        """Hook for subclasses before an epoch."""
 
     def _end_epoch(self, train_data: DataIter) -> None:
         train_data.reset()
@@ -362,7 +362,7 @@ class BaseModule:
         monitor: Monitor | None,
         batch_end_callback: Callbacks | None,
     ) -> None:
-        """One pass over the data."""
+        """Train on one pass over the data."""
         start = time.perf_counter()
         measured.reset()
         for number, batch in enumerate(train_data):
@@ -380,12 +380,12 @@ class BaseModule:
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - start)
 
     def install_monitor(self, mon: Monitor) -> None:
-        """Let ``mon``, a ``mx.mon.Monitor``, watch the tensors of each batch."""
+        """Let ``mon``, a ``mx.mon.Monitor``, collect the tensors of each batch."""
         raise _undefined(self, "install_monitor")
 
 
 def described(given: Shapes) -> list[DataDesc]:
-    """Descriptions, from descriptions or tuples of their arguments."""
+    """Descriptions from descriptions or tuples of their arguments."""
     return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
 
 

@@ -1,7 +1,7 @@
-"""A Symbol bound to input shapes: its names, its arrays and the values of its parameters.
+"""A Symbol bound to input shapes: names, arrays and parameter values.
 
-In: a Symbol, the names of its inputs and labels, shapes, values by name. Out: parameters and
-inputs as arrays, and the graph that is compiled once for every input shape.
+Input: a Symbol, the names of its inputs and labels, shapes, values by name. Output: parameters and
+inputs as arrays, and the graph, compiled once per input shape.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .names import check_names, match_names
 from .updates import Updates
 
-# Contexts of the groups of variables that AttrScope(ctx_group=) makes; lists have one a context.
+# Contexts of the variable groups of AttrScope(ctx_group=): a mapping, or one per context.
 ByGroup = Mapping[str, Context | Sequence[Context]]
 Groups = ByGroup | Sequence[ByGroup] | None
 GradReq = str | Sequence[str] | Mapping[str, str]
 
 
 class _SparseParameter(Parameter):
-    """A sparse parameter that gives its arrays: a module keeps all rows."""
+    """A sparse parameter that returns its complete arrays, because a module holds all rows."""
 
     def data(self, ctx: Context | None = None) -> NDArray:
         """The live array on ``ctx``."""
@@ -53,7 +53,7 @@ class _SparseParameter(Parameter):
 
 
 class BoundModule(BaseModule):
-    """A module that has a Symbol, as far as shapes and values go."""
+    """The part of a module with a Symbol that manages shapes and values."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class BoundModule(BaseModule):
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
 
-    # ---- what it is -----------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------
 
     @property
     def data_names(self) -> list[str]:
@@ -152,11 +152,11 @@ class BoundModule(BaseModule):
         shared_module: BoundModule | None = None,
         grad_req: GradReq = "write",
     ) -> None:
-        """Make arrays for all inputs and parameters from the inputs' shapes.
+        """Make arrays for all inputs and parameters from the shapes of the inputs.
 
-        ``for_training`` says what ``forward`` does when it is not told. ``shared_module`` gives its
-        parameters. ``grad_req`` is "write", "add" or "null", for all parameters, as a list or by
-        argument. Raises MXNetError when the shapes do not decide those of all parameters.
+        ``for_training`` is the default mode of ``forward``. Parameters of ``shared_module`` are
+        shared. ``grad_req`` is "write", "add" or "null": one for all, a list, or by argument.
+        Raises MXNetError if the shapes do not determine those of all parameters.
         """
         if force_rebind:
             self._keep_values()
@@ -174,7 +174,7 @@ class BoundModule(BaseModule):
         self.binded = True
 
     def _keep_values(self) -> None:
-        """Values of parameters survive binding again."""
+        """Keep the values of parameters for the new binding."""
         if self.binded and self.params_initialized:
             self._given = self.get_params()
         self._params, self._inputs, self.binded = {}, {}, False
@@ -186,9 +186,9 @@ class BoundModule(BaseModule):
         shared: Mapping[str, Parameter],
         states: Arrays | None = None,
     ) -> None:
-        """Make what depends on the shapes, then take all of it together.
+        """Make all objects that depend on the shapes, then assign them together.
 
-        ``states`` are arrays to go on with, where they have the shapes still.
+        ``states`` are arrays to reuse if their shapes did not change.
         """
         data, label = described(data_shapes), described(label_shapes or ())
         match_names(self._data_names, data, "data", True)
@@ -212,7 +212,7 @@ class BoundModule(BaseModule):
         self._take_shapes(data, label or None, params, inputs, graph)
 
     def _graph_of(self, names: list[str], params: dict[str, Parameter]) -> CachedGraph:
-        """The graph for these parameters: the one that is there, with all that was compiled."""
+        """The graph for these parameters: the present one, with its compiled code, if it fits."""
         is_known = self._params.keys() == params.keys() and [*self._inputs] == names
         if is_known and all(self._params[name] is param for name, param in params.items()):
             return self._graph
@@ -252,20 +252,20 @@ class BoundModule(BaseModule):
     def _variable_types(
         self, types: NodeTypes, described_inputs: list[DataDesc]
     ) -> dict[str, TensorType]:
-        """The type of every variable of the graph. MXNetError when one stays unknown."""
+        """The type of every variable. Raises MXNetError if one cannot be inferred."""
         found = {n.name: types[n][0] for n in topological(self._symbol.outputs) if n.is_variable}
         known = ", ".join(d.name for d in described_inputs if d.name in found)
         for name, kind in found.items():
             if not kind.is_known:
                 raise MXNetError(
-                    f"bind: the shapes of {known or 'no inputs'} do not decide that of "
-                    f"{name}. If it is an input, name it in data_names or label_names and give its "
+                    f"bind: the shapes of {known or 'no inputs'} do not determine the shape of "
+                    f"{name}. If it is an input, add it to data_names or label_names and give its "
                     "shape"
                 )
         return found
 
     def _parameter(self, name: str, found: TensorType) -> Parameter:
-        """A parameter of zeros, which counts as having no values yet."""
+        """A parameter of zeros, marked as uninitialised."""
         if name in self._params and self._params[name].shape == found.dims:
             return self._params[name]
         is_trained = self.for_training and name in self._param_names
@@ -293,14 +293,14 @@ class BoundModule(BaseModule):
         return dict(zip(self._symbol.list_arguments(), self._grad_req))[name]
 
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
-        """Bind to other input shapes and keep the parameters."""
+        """Bind to other input shapes, and keep the parameters."""
         self._require_bound()
         self._set_shapes(data_shapes, label_shapes, self._params)
 
     # ---- parameters -----------------------------------------------------------------------------
 
     def get_params(self) -> tuple[Arrays, Arrays]:
-        """``(arg_params, aux_params)`` as copies."""
+        """``(arg_params, aux_params)`` , copied."""
         assert self.params_initialized, "call init_params or set_params first"
         if not self._params and self._given is not None:
             return dict(self._given[0]), dict(self._given[1])
@@ -313,16 +313,16 @@ class BoundModule(BaseModule):
     @together_written
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Values from the dictionaries; by ``initializer`` for what is missing, if it may be.
+        """Set values from the mappings; use ``initializer`` for missing ones if ``allow_missing``.
 
-        Raises RuntimeError for a value that is missing otherwise.
+        Raises RuntimeError for a missing value otherwise.
         """
         if self.params_initialized and not force_init:
             warnings.warn(
@@ -359,10 +359,10 @@ class BoundModule(BaseModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Take these values.
+        """Set these values.
 
-        RuntimeError for one that is missing, or with ``allow_missing`` ValueError for one that
-        the graph does not have, unless ``allow_extra``.
+        Raises RuntimeError for a missing one; with ``allow_missing`` ValueError for one that the
+        graph does not have, unless ``allow_extra``.
         """
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
@@ -400,8 +400,8 @@ class BoundModule(BaseModule):
         param = self._params[name]
         if tuple(values.shape) != tuple(param.shape):
             raise MXNetError(
-                f"parameter {name} has shape {param.shape} by the input shapes, "
-                f"the value for it {values.shape}"
+                f"parameter {name} has shape {param.shape} for these input shapes, "
+                f"its value has shape {values.shape}"
             )
         param.set_data(values)
         self._unset.discard(name)
@@ -417,14 +417,14 @@ class BoundModule(BaseModule):
         states: Sequence[State] | None = None,
         value: float | None = None,
     ) -> None:
-        """Write states from arrays, each maybe a list of parts, or one number into all of them."""
+        """Set states from arrays, each optionally a list per context, or all to one number."""
         assert (states is None) != (value is None), "set_states takes states or a value"
         for i, state in enumerate(self.get_states()):
             state[:] = value if states is None else _merged(states[i])
 
 
 def _first_of(groups: Groups) -> dict[str, Context]:
-    """The context of each group on the first of a module's contexts: one computation serves all."""
+    """The context of each group on the first context of a module, which computes for all."""
     if groups is None:
         return {}
     first = groups if isinstance(groups, Mapping) else groups[0]

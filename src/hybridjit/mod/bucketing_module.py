@@ -1,7 +1,7 @@
-"""``BucketingModule``: one module per bucket (such as a sequence length), all on one set of values.
+"""``BucketingModule``: a module per bucket (such as a sequence length) with shared parameters.
 
-In: ``sym_gen(bucket_key)``, which gives a Symbol with its data and label names; batches that say
-their bucket. Out: as of a Module.
+Input: ``sym_gen(bucket_key)``, which returns a Symbol with its data and label names; batches with a
+bucket key. Output: as for a Module.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BucketingModule(BaseModule):
         self._current = self._module_of(default_bucket_key)
 
     def _module_of(self, key: Hashable) -> Module:
-        """The module of a bucket, made when it is first asked for."""
+        """The module of a bucket, made at the first use."""
         if key not in self._buckets:
             symbol, data_names, label_names = self._generated(key)
             self._buckets[key] = Module(symbol, data_names, label_names, **self._options)
@@ -64,15 +64,15 @@ class BucketingModule(BaseModule):
 
     @restoring(NAMES)
     def _generated(self, key: Hashable) -> Generated:
-        with NameManager():  # the same names for every bucket
+        with NameManager():  # equal names in every bucket
             return self._sym_gen(key)
 
     @property
     def _curr_module(self) -> Module:
-        """MXNet's name for the current bucket's module, which programs look into."""
+        """The current bucket's module, under MXNet's name, which programs use."""
         return self._current
 
-    # ---- what the current module is ------------------------------------------------------------
+    # ---- properties of the current module ------------------------------------------------------
 
     @property
     def symbol(self) -> Symbol | None:
@@ -111,7 +111,7 @@ class BucketingModule(BaseModule):
         shared_module: object = None,
         grad_req: GradReq = "write",
     ) -> None:
-        """Bind the default bucket; the others follow when they are switched to."""
+        """Bind the default bucket; the others are bound by the first switch to them."""
         assert shared_module is None, "shared_module for BucketingModule is not supported"
         self._current = self._module_of(self._default_bucket_key)
         self._current.bind(
@@ -131,7 +131,7 @@ class BucketingModule(BaseModule):
     def switch_bucket(
         self, bucket_key: Hashable, data_shapes: Shapes | None, label_shapes: Shapes | None = None
     ) -> None:
-        """Make this bucket's module the current one, bound to the values of the default one."""
+        """Select the module of this bucket, which shares the parameters of the default one."""
         assert self.binded, "call bind before switching bucket"
         module = self._module_of(bucket_key)
         if not module.binded:
@@ -156,7 +156,7 @@ class BucketingModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -191,7 +191,7 @@ class BucketingModule(BaseModule):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Take an optimizer, which all buckets share."""
+        """Set an optimizer, shared by all buckets."""
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -234,7 +234,7 @@ class BucketingModule(BaseModule):
     # ---- files ----------------------------------------------------------------------------------
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
-        """Write the parameters, a symbol file per bucket, and the list of buckets (numbers)."""
+        """Write the parameters, a symbol file per bucket, and the list of bucket numbers."""
         keys = nd.array(list(self._buckets), dtype=np.int32)  # type: ignore[arg-type]
 
         def save_graphs() -> None:
@@ -255,7 +255,7 @@ class BucketingModule(BaseModule):
         default_bucket_key: Hashable | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Read what :meth:`save_checkpoint` wrote; yet to be bound."""
+        """Read the files of :meth:`save_checkpoint`. The module is not bound."""
         keys = nd_files.load(f"{prefix}.buckets")[0].asnumpy()  # type: ignore[index]
         symbols: dict[Hashable, Symbol] = {
             int(key): sym.load(f"{prefix}-{int(key)}-symbol.json") for key in keys
@@ -272,7 +272,7 @@ class BucketingModule(BaseModule):
         aux_params: Mapping[str, NDArray] | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """A module of these symbols by bucket key, and these values; yet to be bound."""
+        """A module of these symbols by bucket key, with these values. It is not bound."""
         assert sym_dict is not None and sym_gen is not None, "sym_dict and sym_gen are needed"
         assert arg_params is not None and aux_params is not None, "parameters are needed"
         module = BucketingModule(sym_gen, default_bucket_key, **kwargs)

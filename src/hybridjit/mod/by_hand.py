@@ -1,7 +1,7 @@
-"""Functions that training loops written over executors call, by MXNet's private names.
+"""MXNet's private functions for training loops written over executors.
 
-In: a store or its name, and lists of arrays that have for each parameter one on every device.
-Out: the store, or the parameters after one step.
+Input: a store or its name, and for each parameter a list of arrays, one per device. Output: the
+store, or the parameters after one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .updates import Store, open_store, updates_there
 if TYPE_CHECKING:
     from ..kvstore import KVStoreBase
 
-Devices = Sequence[Sequence[NDArray]]  # for each parameter its arrays
+Devices = Sequence[Sequence[NDArray]]  # per parameter, an array per device
 Gradients = Sequence[Sequence[NDArray | None]]
 Update = Callable[[int, NDArray, NDArray], object]
 
@@ -27,9 +27,9 @@ Update = Callable[[int, NDArray, NDArray], object]
 def create_kvstore(
     kvstore: Store, num_device: int, arg_params: Mapping[str, NDArray]
 ) -> tuple[KVStoreBase | None, bool]:
-    """The store for so many devices, None where none is needed, and whether it updates.
+    """The store for this number of devices (None if none is needed), and whether it updates.
 
-    Raises TypeError for what is neither a store, a name nor None.
+    Raises TypeError if ``kvstore`` is not a store, a name or None.
     """
     store = open_store(kvstore, num_device)
     largest = max((array.size for array in arg_params.values()), default=0)
@@ -53,7 +53,7 @@ def initialize_kvstore(
     param_names: Sequence[str],
     update_on_kvstore: bool,
 ) -> None:
-    """Keep all parameters in the store; one that updates writes dense ones to all devices."""
+    """Put all parameters into the store; a store that updates broadcasts dense ones."""
     for name, arrays in zip(param_names, param_arrays):
         value = arg_params[name]
         if update_on_kvstore and value.stype == "default":
@@ -65,7 +65,7 @@ def initialize_kvstore(
 def update_params_on_kvstore(
     param_arrays: Devices, grad_arrays: Gradients, kvstore: Any, param_names: Sequence[str]
 ) -> None:
-    """Let the store update every parameter that has gradients, and write it to all devices."""
+    """Update every parameter with gradients in the store, and pull it to all devices."""
     for number, (name, weights, given) in enumerate(zip(param_names, param_arrays, grad_arrays)):
         grads = [grad for grad in given if grad is not None]
         if grads:
@@ -80,9 +80,9 @@ def update_params(
     kvstore: Any = None,
     param_names: Sequence[str] = (),
 ) -> None:
-    """Update every parameter that has gradients, which the store adds up before.
+    """Update every parameter with gradients, which the store adds up first.
 
-    A parameter has on each device a number, and so a state, of its own.
+    A parameter has a separate index, hence a separate state, on each device.
     """
     updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in range(num_device)]
     for number, (weights, given) in enumerate(zip(param_arrays, grad_arrays)):
@@ -112,14 +112,14 @@ def _exchange(
 
 
 def check_input_names(symbol: Symbol, names: Sequence[str], typename: str, throw: bool) -> None:
-    """ValueError, or a warning, for a name that is not an argument of the symbol."""
+    """Raise ValueError, or warn, for a name that is not an argument of the symbol."""
     check_names(symbol.list_arguments(), list(names), typename, throw)
 
 
 def check_names_match(
     data_names: Sequence[str], data_shapes: Shapes, name: str, throw: bool
 ) -> None:
-    """ValueError, or a warning, when the descriptions have other names than ``data_names``."""
+    """Raise ValueError, or warn, if the descriptions have other names than ``data_names``."""
     match_names(list(data_names), described(data_shapes), name, throw)
 
 
@@ -129,7 +129,7 @@ def parse_data_desc(
     data_shapes: Shapes,
     label_shapes: Shapes | None,
 ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-    """Shapes as descriptions. ValueError for other names than these, a warning for labels'."""
+    """Shapes as descriptions. Raises ValueError for wrong data names, warns of wrong labels."""
     data, label = described(data_shapes), described(label_shapes or ())
     match_names(list(data_names), data, "data", True)
     match_names(list(label_names), label, "label", False)
@@ -139,7 +139,7 @@ def parse_data_desc(
 def split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
     """The samples of each device, in proportion to its work load; the last takes the rest.
 
-    Raises ValueError where a device would have none.
+    Raises ValueError if a device would get no sample.
     """
     whole, ends = sum(work_load_list), [0]
     for load in work_load_list:
@@ -155,9 +155,9 @@ def load_general(
     targets: Sequence[NDArray | Sequence[tuple[slice, NDArray]]],
     major_axis: Sequence[int] | None = None,
 ) -> None:
-    """Copy each array to its target, or to several the samples that each of them has.
+    """Copy each array to its target, or to several targets the samples of each.
 
-    ``major_axis`` is the axis of the samples, for each array; -1 copies the whole.
+    ``major_axis`` is the batch axis of each array; -1 copies the whole array.
     """
     axes = [0] * len(data) if major_axis is None else major_axis
     for source, target, axis in zip(data, targets, axes):
@@ -181,7 +181,7 @@ def load_label(batch: Any, targets: Sequence[Any], major_axis: Sequence[int] | N
 
 
 def check_arguments(symbol: Symbol) -> None:
-    """Raises ValueError for a name that two arguments, or auxiliary states, have."""
+    """Raise ValueError if two arguments, or two auxiliary states, have the same name."""
     for what, names in (
         ("arguments", symbol.list_arguments()),
         ("auxiliary states", symbol.list_auxiliary_states()),

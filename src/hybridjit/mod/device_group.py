@@ -1,7 +1,7 @@
-"""``DataParallelExecutorGroup``: executors of one symbol on several contexts, each with samples.
+"""``DataParallelExecutorGroup``: executors of one symbol on several contexts, splitting batches.
 
-In: a symbol, contexts, shapes of a batch. Out: outputs and gradients of batches. All contexts are
-this CPU; programs that build their own modules bind through this.
+Input: a symbol, contexts, shapes of a batch. Output: outputs and gradients of batches. All contexts
+are this CPU; programs that implement their own modules use this class.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Placed = Mapping[str, Context | Sequence[Context]]
 
 
 class DataParallelExecutorGroup:
-    """Executors, one for each context, over parameters of the same values.
+    """Executors, one per context, with equal parameter values.
 
-    ``workload`` says how large a part of the samples each has. ``shared_group`` is another group,
-    whose parameters are these.
+    ``workload`` is the relative share of samples of each context. The parameters of
+    ``shared_group`` are shared.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class DataParallelExecutorGroup:
         shared_group: DataParallelExecutorGroup | None = None,
         reshape: bool = False,
     ) -> None:
-        """Bind to shapes of a batch; with ``reshape`` the parameters stay what they are."""
+        """Bind to shapes of a batch; with ``reshape`` keep the parameters."""
         self.decide_slices(data_shapes)
         self.data_shapes = described(data_shapes)
         self.label_shapes = None if label_shapes is None else described(label_shapes)
@@ -96,9 +96,9 @@ class DataParallelExecutorGroup:
         self.bind_exec(data_shapes, label_shapes, reshape=True)
 
     def decide_slices(self, data_shapes: Shapes) -> list[int]:
-        """Share the samples of a batch among the contexts; the axis of samples of each input.
+        """Split the samples of a batch among the contexts; return each input's batch axis.
 
-        Raises ValueError for inputs of different numbers of samples.
+        Raises ValueError for inputs with different numbers of samples.
         """
         found = described(data_shapes)
         axes = _axes(found)
@@ -110,7 +110,7 @@ class DataParallelExecutorGroup:
         return axes
 
     def _shapes_of(self, part: slice) -> list[tuple[str, tuple[int, ...]]]:
-        """The shapes of the inputs that one context has."""
+        """The shapes of the inputs of one context."""
         found = []
         for desc in [*self.data_shapes, *(self.label_shapes or ())]:
             axis = DataDesc.get_batch_axis(desc.layout)
@@ -141,7 +141,8 @@ class DataParallelExecutorGroup:
 
     @property
     def grad_req(self) -> dict[str, str]:
-        """Requests by argument: "null" for labels, states, fixed parameters, unwanted data."""
+        """``grad_req`` by argument: "null" for labels, states, fixed parameters, and data by
+        default."""
         asked = requests_by_name(self.arg_names, self._asked)
         for name in self.arg_names:
             is_trained = name in self.param_names and name not in self.fixed_param_names
@@ -156,12 +157,12 @@ class DataParallelExecutorGroup:
 
     @property
     def param_arrays(self) -> list[list[NDArray]]:
-        """For each parameter its arrays, one on each context."""
+        """For each parameter its arrays, one per context."""
         return self._arrays([n for n in self.param_names if n in self.arg_names], "arg_dict")
 
     @property
     def grad_arrays(self) -> list[list[NDArray]] | None:
-        """The gradients of the parameters, None where nothing is trained."""
+        """The gradients of the parameters; None if not for training."""
         names = [n for n in self.param_names if n in self.arg_names]
         return self._arrays(names, "grad_dict") if self.for_training else None
 
@@ -177,13 +178,13 @@ class DataParallelExecutorGroup:
 
     @property
     def input_grad_arrays(self) -> list[list[NDArray]] | None:
-        """The gradients of the inputs, None where they are not computed."""
+        """The gradients of the inputs; None if they are not computed."""
         names = [name for name in self.data_names if name in self.arg_names]
         return self._arrays(names, "grad_dict") if self.inputs_need_grad else None
 
     @property
     def data_arrays(self) -> Parts:
-        """For each input the samples of each context and the array that holds them."""
+        """For each input, per context, the slice of samples and the array that holds them."""
         return self._sliced(self.data_names)
 
     @property
@@ -208,12 +209,12 @@ class DataParallelExecutorGroup:
         aux_params: Mapping[str, NDArray],
         allow_extra: bool = False,
     ) -> None:
-        """Copy values to all contexts. Raises ValueError for a name that is not there."""
+        """Copy values to all contexts. Raises ValueError for an unknown name."""
         for executor in self.execs:
             executor.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
     def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
-        """Write the means over the contexts into the dictionaries' arrays."""
+        """Write the means over all contexts into the arrays of these dictionaries."""
         for names, arrays, target in (
             (self.param_names, self.param_arrays, arg_params),
             (self.aux_names, self.aux_arrays, aux_params),
@@ -253,7 +254,7 @@ class DataParallelExecutorGroup:
     def get_outputs(
         self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
     ) -> list[Merged]:
-        """The outputs from ``begin`` to ``end``, joined, or of each the list of the contexts'."""
+        """Outputs ``begin`` to ``end``, concatenated, or each as a list per context."""
         count = len(self.output_names)
         numbers = range(count)[begin:end]
         found = [[executor.outputs[i] for executor in self.execs] for i in numbers]
@@ -262,11 +263,11 @@ class DataParallelExecutorGroup:
         return [_joined(parts, self._output_axis(i)) for i, parts in zip(numbers, found)]
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The names and shapes of the outputs of a whole batch."""
+        """The names and shapes of the outputs for a complete batch."""
         return [(n, x.shape) for n, x in zip(self.output_names, self.get_outputs())]  # type: ignore[union-attr]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
-        """The gradients of the data. Raises AssertionError where they are not computed."""
+        """The gradients of the data. Raises AssertionError if they are not computed."""
         assert self.inputs_need_grad, "bind with inputs_need_grad=True"
         found = self.input_grad_arrays or []
         if not merge_multi_context:
@@ -274,13 +275,13 @@ class DataParallelExecutorGroup:
         return [_joined(parts, axis) for parts, axis in zip(found, self._axes(self.data_shapes))]
 
     def get_states(self, merge_multi_context: bool = True) -> list[Merged]:
-        """The states, joined, or of each the list of the contexts'."""
+        """The states, concatenated, or each as a list per context."""
         return [_joined(x, 0) for x in self.state_arrays] if merge_multi_context else [
             *self.state_arrays
         ]  # fmt: skip
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Write the states from arrays, of each a list for the contexts, or one number into all."""
+        """Set the states from arrays, each a list per context, or all to one number."""
         assert (states is None) != (value is None), "set_states takes states or a value"
         for number, arrays in enumerate(self.state_arrays):
             for device, array in enumerate(arrays):
@@ -289,7 +290,7 @@ class DataParallelExecutorGroup:
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
     ) -> None:
-        """Count the outputs against labels, each context's against its own."""
+        """Update a metric with the outputs and labels of each context."""
         axes = self._axes(self.label_shapes)
         for device, (part, executor) in enumerate(zip(self.slices, self.execs)):
             mine = list(labels[device]) if pre_sliced else [
@@ -299,13 +300,13 @@ class DataParallelExecutorGroup:
             eval_metric.update_dict(dict(zip(self.label_names, mine)), executor.output_dict)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let ``mon`` watch every executor."""
+        """Install ``mon`` on every executor."""
         for executor in self.execs:
             mon.install(executor)
 
 
 def _axes(shapes: Sequence[DataDesc] | None) -> list[int]:
-    """The axis of samples of each array."""
+    """The batch axis of each array."""
     return [DataDesc.get_batch_axis(desc.layout) for desc in shapes or ()]
 
 
@@ -318,5 +319,5 @@ def _joined(parts: Sequence[NDArray], axis: int) -> NDArray:
 def merge_multi_context(
     outputs: Sequence[Sequence[NDArray]], major_axis: Sequence[int]
 ) -> list[NDArray]:
-    """Of each output the parts of all contexts, joined along its axis of samples."""
+    """The outputs of all contexts, concatenated along their batch axes."""
     return [_joined(parts, axis) for parts, axis in zip(outputs, major_axis)]

@@ -1,7 +1,7 @@
-"""``Module._exec_group``: the names and arrays inside of a bound module, as programs look at them.
+"""``Module._exec_group``: names and arrays of a bound module, as MXNet's programs access them.
 
-In: a bound module. Out: a view of it, with one executor, because one computation serves all
-contexts. It keeps nothing of its own: each look finds what the module holds at that moment.
+Input: a bound module. Output: a view of it with one executor, because one computation serves all
+contexts. The view holds no data: each access reads the module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .module import Module
 
-# For each array its copies, one for every executor: there is one.
+# For each array a list of one copy per executor; there is one executor.
 Copies = list[list[NDArray]]
 
 
@@ -41,7 +41,7 @@ class BoundExecutor:
 
     @property
     def grad_dict(self) -> dict[str, NDArray | None]:
-        """Gradients by argument: zeros, or None where none is wanted."""
+        """Gradients by argument: zeros, or None without a gradient."""
         params = self._module._params
         return {
             name: None if name not in params or params[name]._grad is None else params[name].grad()
@@ -55,12 +55,12 @@ class BoundExecutor:
 
     @property
     def arg_arrays(self) -> list[NDArray]:
-        """The arrays of the arguments, in their order."""
+        """The arrays of the arguments, in order."""
         return list(self.arg_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
-        """The arrays of the auxiliary states, in their order."""
+        """The arrays of the auxiliary states, in order."""
         return list(self.aux_dict.values())
 
     @property
@@ -70,13 +70,13 @@ class BoundExecutor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """Those of the last batch."""
+        """The outputs of the latest batch."""
         return list(self._module._outputs)
 
     def forward(self, is_train: bool = False, **kwargs: ArrayLike) -> list[NDArray]:
-        """The outputs, after ``kwargs`` became the inputs of those names.
+        """Copy ``kwargs`` into the inputs of the same names, and compute the outputs.
 
-        Raises TypeError for a name that is no input.
+        Raises TypeError for an unknown name.
         """
         for name, given in kwargs.items():
             if name not in self._module._inputs:
@@ -88,12 +88,12 @@ class BoundExecutor:
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
     ) -> None:
-        """Call ``callback(name, array)`` for every operator's results."""
+        """Call ``callback(name, array)`` for the results of every operator."""
         self._module.set_monitor_callback(callback, monitor_all)
 
 
 class ExecutorGroup:
-    """A bound module by the names that MXNet's group of executors has."""
+    """A bound module with the attributes of MXNet's executor group."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -125,12 +125,12 @@ class ExecutorGroup:
 
     @property
     def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
-        """For each input its samples and the array that holds them."""
+        """For each input, the slice of samples and the array that holds them."""
         return self._sliced(self.data_names)
 
     @property
     def label_arrays(self) -> list[list[tuple[slice, NDArray]]] | None:
-        """For each label its samples and the array that holds them."""
+        """For each label, the slice of samples and the array that holds them."""
         return self._sliced(self.label_names) if self.label_shapes else None
 
     @property
@@ -150,7 +150,7 @@ class ExecutorGroup:
 
     @property
     def grad_arrays(self) -> list[list[NDArray | None]] | None:
-        """The gradients of ``param_names``, None unless the module is bound for training."""
+        """The gradients of ``param_names``; None unless the module is bound for training."""
         gradients = self.execs[0].grad_dict
         return [[gradients[name]] for name in self.param_names] if self.for_training else None
 

@@ -1,8 +1,8 @@
 """``Module``: a Symbol with its parameters, bound to input shapes, run and trained.
 
-In: a Symbol, the names of its inputs and labels, parameters by name, batches. Out: the outputs of
-the last batch, gradients, updated parameters. The graph is compiled once for every input shape, as
-a hybridized block's is.
+Input: a Symbol, the names of its inputs and labels, parameters by name, batches. Output: outputs of
+the latest batch, gradients, updated parameters. The graph is compiled once per input shape, like a
+hybridized block.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 
 class Module(BoundModule):
-    """A Symbol to bind. ``label_names`` are inputs that inference does without."""
+    """A Symbol to bind. Inference does not need the inputs in ``label_names``."""
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """A module from ``prefix-symbol.json`` and ``prefix-<epoch>.params``, yet to be bound."""
+        """A module from ``prefix-symbol.json`` and ``prefix-<epoch>.params``, not bound."""
         symbol, args, auxs = checkpoint.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         if load_optimizer_states:
@@ -62,7 +62,7 @@ class Module(BoundModule):
         save_optimizer_states: bool = False,
         remove_amp_cast: bool = True,
     ) -> None:
-        """Write the files that :meth:`load` reads: all of them, or none."""
+        """Write the files that :meth:`load` reads: all or none."""
         args, auxs = self.get_params()
         writers = [
             lambda: checkpoint.save_checkpoint(
@@ -77,7 +77,7 @@ class Module(BoundModule):
 
     @restoring(autograd.FLAGS)
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch; other shapes than bound ones bind anew.
+        """Compute the outputs of a batch; shapes that differ from the bound ones bind again.
 
         Raises MXNetError while parameters have no values.
         """
@@ -92,12 +92,13 @@ class Module(BoundModule):
                 stype = self._stypes.get(desc.name, "default")
                 if moved.stype != stype:
                     moved = moved.tostype(stype)
-                # backward reads it again, when the program may have written to its own array
+                # backward reads it again, and the program may have overwritten its own array by
+                # then
                 self._inputs[desc.name] = moved.astype(np.dtype(desc.dtype), copy=trains)
         self.compute(trains)
 
     def compute(self, is_train: bool) -> None:
-        """The outputs of what the inputs hold."""
+        """Compute the outputs for the contents of the inputs."""
         inputs = [self._variable(name, array) for name, array in self._inputs.items()]
         with autograd.record() if is_train else autograd.predict_mode():
             made = self._graph(inputs)
@@ -105,7 +106,7 @@ class Module(BoundModule):
         self._outputs = [output.detach() for output in made]
 
     def _variable(self, name: str, array: NDArray) -> NDArray:
-        """An input as the graph reads it: with a gradient, where inputs have one."""
+        """An input as an operand of the graph, with a gradient if inputs need one."""
         found = alias(array)
         if name in self._input_grads:
             autograd.mark_variables(found, self._input_grads[name], self._request_of(name))
@@ -115,19 +116,19 @@ class Module(BoundModule):
 
     @restoring(autograd.FLAGS)
     def backward(self, out_grads: Heads = None) -> None:
-        """Compute the gradients of the last batch, which went through ``forward`` in training.
+        """Compute the gradients of the latest batch; its ``forward`` was in training mode.
 
-        ``out_grads`` has an array for each output; without it every output is a loss. Raises
-        MXNetError where one is not.
+        ``out_grads`` has an array for each output. Without it every output must be a loss;
+        otherwise MXNetError is raised.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         assert self._recorded, "call forward with is_train=True first"
         if all(output._entry is None for output in self._recorded):
-            return  # nothing that has a gradient leads to the outputs
+            return  # the outputs do not depend on a variable with a gradient
         heads = head_gradients(self._symbol.outputs, out_grads)
         autograd.backward(self._recorded, heads, retain_graph=True)
 
-    # MXNet's names for what updates, which programs look into.
+    # MXNet's private attributes, which programs use.
 
     @property
     def _optimizer(self) -> Optimizer | None:
@@ -142,7 +143,7 @@ class Module(BoundModule):
         return None if self._updates is None else self._updates.store
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Merged]:
-        """The gradients of the data, in the order of ``data_names``; None where none is wanted."""
+        """The gradients of the data, in the order of ``data_names``; None for those without one."""
         assert self.binded and self.params_initialized and self.inputs_need_grad, (
             "call bind with inputs_need_grad=True, and init_params, first"
         )
@@ -158,9 +159,11 @@ class Module(BoundModule):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Take an optimizer, by name or as it is; of a name, gradients are divided by the batch.
+        """Set an optimizer, given as object or name; with a name, gradients are divided by the
+        batch size.
 
-        ``kvstore`` is a store, its name or None. Raises MXNetError for one that cannot be had.
+        ``kvstore`` is a store, its name or None. Raises MXNetError for a store that is not
+        available.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:
@@ -187,7 +190,7 @@ class Module(BoundModule):
         self.optimizer_initialized = True
 
     def update(self) -> None:
-        """One step of the optimizer over all parameters, by their gradients."""
+        """Apply the optimizer once to all parameters with gradients."""
         assert self.binded and self.params_initialized and self.optimizer_initialized, (
             "call bind, init_params and init_optimizer first"
         )
@@ -200,7 +203,7 @@ class Module(BoundModule):
         self._updates.save(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read the optimizer's states. Raises MXNetError for a file that holds none."""
+        """Read the optimizer's states. Raises MXNetError for a file without states."""
         assert self._updates is not None, "call init_optimizer first"
         self._updates.load(fname)
 
@@ -220,7 +223,7 @@ class Module(BoundModule):
         self._set_shapes(data_shapes, label_shapes or None, self._params, states)
 
     def _label_shapes_for(self, batch: DataBatch) -> list[DataDesc]:
-        """Those of the labels in the batch; without labels, as many as there are samples."""
+        """Descriptions of the labels in the batch; without labels, derived from the samples."""
         bound = self._label_shapes or []
         label = getattr(batch, "label", None)
         if label:
@@ -231,21 +234,22 @@ class Module(BoundModule):
         return [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(bound, shapes)]
 
     def _arrays_of(self, batch: DataBatch) -> Sequence[NDArray]:
-        """The arrays of a batch. Raises ValueError unless there are as many as are bound."""
+        """The arrays of a batch. Raises ValueError unless their number equals that of the
+        inputs."""
         data = batch.data or ()
         if len(data) != len(self._data_shapes):
             raise ValueError(
-                f"the batch has {len(data)} arrays, bound are {len(self._data_shapes)}"
+                f"the batch has {len(data)} arrays, the module is bound to {len(self._data_shapes)}"
             )
         return data
 
     def _values_in(self, batch: DataBatch) -> Iterator[tuple[DataDesc, NDArray]]:
-        """The arrays of a batch with their descriptions, labels only where they are bound."""
+        """Descriptions and arrays of a batch, including labels if they are bound."""
         yield from zip(self._data_shapes, self._arrays_of(batch))
         yield from zip(self._label_shapes or [], getattr(batch, "label", None) or [])
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Merged]:
-        """The outputs of the last batch; unmerged, each as a list with a part for every context.
+        """The outputs of the latest batch; unmerged, each is a list with one part per context.
 
         One computation serves all contexts of the module.
         """
@@ -256,7 +260,7 @@ class Module(BoundModule):
         return [self._parts(out, layout) for out, layout in zip(self._outputs, attrs)]
 
     def _parts(self, out: NDArray, layout: str | None) -> list[NDArray]:
-        """What of an output each context has; the whole of one that has no samples."""
+        """The part of an output for each context; the complete output if it has no batch axis."""
         count = len(self._context)
         first = self.data_shapes[0]
         samples = first.shape[DataDesc.get_batch_axis(first.layout)]
@@ -270,14 +274,14 @@ class Module(BoundModule):
         ]
 
     def install_monitor(self, mon: monitor.Monitor) -> None:
-        """Let ``mon`` watch the tensors of each batch, which are then computed one by one."""
+        """Let ``mon`` collect the tensors of each batch, which are then computed one by one."""
         assert self.binded, "call bind first"
         mon.install(self)
 
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
     ) -> None:
-        """Call ``callback(name, array)`` for every operator's results, as an Executor does."""
+        """Call ``callback(name, array)`` for the results of every operator, as an Executor does."""
 
         def report(tensor_name: str, op_name: str, tensor: NDArray) -> None:
             callback(tensor_name, tensor)
@@ -287,35 +291,35 @@ class Module(BoundModule):
 
     @property
     def _exec_group(self) -> ExecutorGroup | None:
-        """What programs look at inside of a module; None before it is bound."""
+        """The view of the module's arrays for programs; None before binding."""
         return ExecutorGroup(self) if self.binded else None
 
     _copies: tuple[Arrays, Arrays] | None = None
 
     def _sync_params_from_devices(self) -> None:
-        """Let ``_arg_params`` and ``_aux_params`` be copies of the values now."""
+        """Refresh ``_arg_params`` and ``_aux_params`` from the current values."""
         self._copies = self.get_params()
 
     @property
     def _arg_params(self) -> Arrays | None:
-        """Copies of the parameters, made at the first look; None while they have no values."""
+        """Copies of the parameters, made at the first access; None while they have no values."""
         if self._copies is None and self.params_initialized:
             self._sync_params_from_devices()
         return None if self._copies is None else self._copies[0]
 
     @property
     def _aux_params(self) -> Arrays | None:
-        """Copies of the auxiliary states, as :attr:`_arg_params`."""
+        """Copies of the auxiliary states, like :attr:`_arg_params`."""
         return None if self._arg_params is None or self._copies is None else self._copies[1]
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
-        """What the symbol's arguments hold, as far as there are values."""
+        """The arrays of the symbol's arguments that have values."""
         return self._held(self._symbol.list_arguments())
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
-        """What the symbol's auxiliary states hold, as far as there are values."""
+        """The arrays of the symbol's auxiliary states that have values."""
         return self._held(self._symbol.list_auxiliary_states())
 
     def _held(self, names: list[str]) -> dict[str, NDArray]:
@@ -326,7 +330,7 @@ class Module(BoundModule):
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:
-        """Count the last outputs against these labels."""
+        """Update a metric with the latest outputs and these labels."""
         if pre_sliced:
             labels = [nd.concatenate(list(parts)) for parts in zip(*labels or ())]
         names = [desc.name for desc in self._label_shapes or []] or self._label_names
@@ -335,9 +339,9 @@ class Module(BoundModule):
 
 
 def _shares(samples: int, count: int) -> list[int]:
-    """How many samples each of ``count`` contexts gets; the last one takes what rounding leaves.
+    """The number of samples of each of ``count`` contexts; the last one takes the remainder.
 
-    Raises ValueError when one would get none.
+    Raises ValueError if a context would get no sample.
     """
     shares = [round(samples / count)] * (count - 1)
     shares.append(samples - sum(shares))

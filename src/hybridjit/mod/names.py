@@ -1,4 +1,4 @@
-"""Names that a module is given, held against those of its graph and of its batches."""
+"""Checks of a module's names against its graph and its batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEARNED = ("_weight", "_bias", "_gamma", "_beta")
 
 
 def check_names(known: list[str], names: list[str], kind: str, throw: bool) -> None:
-    """ValueError, or a warning, for a name that is no argument of the graph."""
+    """Raise ValueError, or warn, for a name that is not an argument of the graph."""
     for name in names:
         if name in known:
             continue
@@ -25,7 +25,7 @@ def check_names(known: list[str], names: list[str], kind: str, throw: bool) -> N
 
 
 def match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool) -> None:
-    """ValueError, or a warning, when descriptions have other names than these."""
+    """Raise ValueError, or warn, if descriptions have other names than these."""
     if sorted(names) == sorted(desc.name for desc in shapes):
         return
     message = (

@@ -1,4 +1,4 @@
-"""``PythonModule``: a module without parameters, whose outputs the user's own code computes."""
+"""``PythonModule``: a module without parameters whose outputs are computed by user code."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PythonModule(BaseModule):
         shared_module: object = None,
         grad_req: object = "write",
     ) -> None:
-        """Take the shapes; there is nothing to make."""
+        """Set the shapes."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -82,19 +82,19 @@ class PythonModule(BaseModule):
         raise NotImplementedError(f"{type(self).__name__} does not define _compute_output_shapes")
 
     def get_params(self) -> tuple[Arrays, Arrays]:
-        """Nothing: there are no parameters."""
+        """Two empty mappings: the module has no parameters."""
         return {}, {}
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """There is nothing to initialise."""
+        """No effect: the module has no parameters."""
         self.params_initialized = True
 
     def init_optimizer(
@@ -104,28 +104,28 @@ class PythonModule(BaseModule):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """There is nothing to update."""
+        """No effect: the module has no parameters."""
         self.optimizer_initialized = True
 
     def update(self) -> None:
-        """There is nothing to update."""
+        """No effect: the module has no parameters."""
 
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:
-        """Count the outputs against the labels, where there are labels."""
+        """Update a metric with the outputs and labels, if there are labels."""
         if self._label_shapes is not None:
             assert not pre_sliced, "PythonModule does not support presliced labels"
             eval_metric.update(list(labels or []), self.get_outputs())
 
     def install_monitor(self, mon: Monitor) -> None:
-        """Nothing here is an operator that a monitor would see."""
+        """No effect: a monitor observes operators, and this module has none."""
 
 
 class PythonLossModule(PythonModule):
-    """A loss at the end of a chain: its output is its data, its gradient a function's.
+    """A loss at the end of a chain: its output is its data, its gradient is a function's result.
 
-    ``grad_func(scores, labels)`` gives the gradient of the data, as an array of any kind.
+    ``grad_func(scores, labels)`` returns the gradient of the data as any array type.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class PythonLossModule(PythonModule):
         return [(self._output_names[0], tuple(self._data_shapes[0].shape))]
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Keep the data and, in training, the label."""
+        """Store the data and, in training, the label."""
         (self._scores,) = data_batch.data or ()
         if self.for_training if is_train is None else is_train:
             self._labels = data_batch.label[0] if data_batch.label else None
@@ -159,7 +159,7 @@ class PythonLossModule(PythonModule):
         return [self._scores]
 
     def backward(self, out_grads: OutGrads = None) -> None:
-        """The gradient by ``grad_func``. Raises NotImplementedError where there is none."""
+        """Compute the gradient by ``grad_func``. Raises NotImplementedError without one."""
         assert out_grads is None, "For a loss module, out_grads should be None"
         assert self.for_training, "call bind with for_training=True first"
         self._backward_impl()

@@ -1,4 +1,4 @@
-"""``SequentialModule``: modules in a row, the outputs of one being the data of the next."""
+"""``SequentialModule``: a chain of modules; outputs of one are the data of the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .updates import Options, Rule, Store
 
 
 class SequentialModule(BaseModule):
-    """A chain of modules; only those added with ``take_labels=True`` are given the labels."""
+    """A chain of modules; those added with ``take_labels=True`` receive the labels."""
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
@@ -27,7 +27,8 @@ class SequentialModule(BaseModule):
         self._label_shapes: list[DataDesc] | None = None
 
     def add(self, module: BaseModule, **kwargs: bool) -> SequentialModule:
-        """Append a module; ``auto_wiring`` gives outputs the names of its data. Returns itself."""
+        """Append a module; ``auto_wiring`` renames incoming outputs to its data. Returns
+        ``self``."""
         for key in kwargs:
             assert key in (self.META_TAKE_LABELS, self.META_AUTO_WIRING), f'Unknown meta "{key}"'
         self._modules.append(module)
@@ -65,7 +66,7 @@ class SequentialModule(BaseModule):
         shared_module: object = None,
         grad_req: str = "write",
     ) -> None:
-        """Bind each module to the shapes of the outputs before it."""
+        """Bind each module to the output shapes of its predecessor."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -97,14 +98,14 @@ class SequentialModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (an initialiser keeps nothing)
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008 (has no state)
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Initialise all modules. Raises AssertionError when two have a parameter of one name."""
+        """Initialise all modules. Raises AssertionError if two have parameters of the same name."""
         if self.params_initialized and not force_init:
             return
         assert self.binded, "call bind before initializing the parameters"
@@ -127,7 +128,7 @@ class SequentialModule(BaseModule):
             data = module.get_outputs()
 
     def backward(self, out_grads: OutGrads = None) -> None:
-        """Each module's gradients from those of the data of the next."""
+        """Compute each module's gradients, from the input gradients of its successor."""
         for position, module in reversed(list(enumerate(self._modules))):
             module.backward(out_grads)
             if position:
@@ -143,7 +144,7 @@ class SequentialModule(BaseModule):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Give every module an optimizer of its own."""
+        """Set a separate optimizer for every module."""
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -166,7 +167,7 @@ class SequentialModule(BaseModule):
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:
-        """Count by every module that takes labels."""
+        """Update a metric by every module that receives labels."""
         for module, meta in zip(self._modules, self._metas):
             if meta.get(self.META_TAKE_LABELS):
                 module.update_metric(eval_metric, labels, pre_sliced)

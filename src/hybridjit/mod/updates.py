@@ -1,6 +1,6 @@
-"""What a module updates its parameters with: an optimizer and its states, or a store that has them.
+"""Updates of a module's parameters: an optimizer with its states, or a store that contains them.
 
-In: parameters with gradients. Out: new values, in the parameters' own arrays.
+Input: parameters with gradients. Output: new values, in the parameters' arrays.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ..nd import NDArray
 
 Options = Mapping[str, object] | Sequence[tuple[str, object]]
-Rule: TypeAlias = "str | optimizer.Optimizer"  # by name, or as it is
+Rule: TypeAlias = "str | optimizer.Optimizer"  # name or object
 Store: TypeAlias = "str | KVStoreBase | None"
 
 
 class Updates:
     """The optimizer of a module, with a state for each parameter.
 
-    Several modules over the same parameters may share one, as buckets do. A store adds up gradients
-    by the parameter's name; with ``on_store`` it updates too, otherwise ``updater`` does, by the
-    parameter's number.
+    Modules with the same parameters, such as buckets, may share it. A store adds up gradients by
+    parameter name; with ``on_store`` it also updates, otherwise ``updater`` does, by parameter
+    index.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Updates:
             store.set_optimizer(made)
 
     def share(self, params: Mapping[str, Parameter]) -> None:
-        """Give all processes of a job the values of the first, where there are several."""
+        """In a job of several processes, broadcast the values of the first process."""
         if self.store is None or "dist" not in self.store.type:
             return
         for name, param in params.items():
@@ -59,7 +59,7 @@ class Updates:
                 self._introduce(name, weight)
 
     def apply(self, params: Mapping[str, Parameter]) -> None:
-        """One step of every parameter that has a gradient: of all of them, or of none."""
+        """Update all parameters with gradients, or none if an exception is raised."""
         are_exchanged = self._exchanged(params)
         if self.updater is None and not are_exchanged:
             self._update_there(params)
@@ -83,9 +83,9 @@ class Updates:
             self.updater(*map(list, zip(*found)))
 
     def _exchanged(self, params: Mapping[str, Parameter]) -> bool:
-        """Add up all gradients over the processes of a job together, where they are on one context.
+        """Add up all gradients over the processes of a job together, if there is one context.
 
-        False, with nothing done, where that is not possible.
+        Returns False, without any effect, if that is not possible.
         """
         if not isinstance(self.store, DistKVStore):
             return False
@@ -115,14 +115,14 @@ class Updates:
             self._known.add(name)
 
     def save(self, fname: str) -> None:
-        """Write the states as MXNet does: pickled, by the parameter's number."""
+        """Write the states as MXNet does: pickled, by parameter index."""
         if self.updater is None:
             self.store.save_optimizer_states(fname)
             return
         write_atomically(Path(fname), [self.updater.get_states(dump_optimizer=False)])
 
     def load(self, fname: str) -> None:
-        """Read what :meth:`save` or MXNet wrote."""
+        """Read a file of :meth:`save` or of MXNet."""
         if self.updater is None:
             self.store.load_optimizer_states(fname)
             return
@@ -131,9 +131,9 @@ class Updates:
 
 
 def open_store(wanted: Store, devices: int) -> KVStoreBase | None:
-    """A store as it is, or by its name where so many devices need one.
+    """The given store, or one of this name if the number of devices needs one.
 
-    Raises MXNetError for a store that cannot be had, TypeError for what is none.
+    Raises MXNetError for a store that is not available, TypeError for other objects.
     """
     from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
 
@@ -141,14 +141,14 @@ def open_store(wanted: Store, devices: int) -> KVStoreBase | None:
 
 
 def updates_there(wanted: Store, store: KVStoreBase | None, largest: int) -> bool:
-    """Whether a store updates parameters of which the largest has so many elements."""
+    """Whether a store updates parameters; ``largest`` is the largest number of elements."""
     from ..kvstore.kvstore import updates_too  # noqa: PLC0415 (see tests/test_layers.py)
 
     return store is not None and store.is_capable("optimizer") and updates_too(wanted, largest)
 
 
 def workers_of(store: KVStoreBase | None) -> int:
-    """How many processes add up their gradients in a step."""
+    """The number of processes that add up their gradients."""
     return store.num_workers if store is not None and "dist" in store.type else 1
 
 
@@ -160,10 +160,10 @@ def make_optimizer(
     batch_size: int,
     workers: int = 1,
 ) -> optimizer.Optimizer:
-    """An optimizer whose gradients are divided by the batch's size, unless ``options`` say else.
+    """An optimizer that divides gradients by the batch size, unless ``options`` set another scale.
 
-    ``batch_size`` is that of one process, of which ``workers`` add up their gradients. ``wanted``
-    is a name, or an optimizer, which stays as it is, with a warning where it does not divide.
+    ``batch_size`` is that of one of ``workers`` processes that add up their gradients. ``wanted``
+    is a name, or an optimizer, which does not change; a warning is logged if it does not divide.
     """
     from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
 

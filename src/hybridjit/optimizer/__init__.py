@@ -1,7 +1,7 @@
-"""``mx.optimizer``: how weights follow their gradients.
+"""``mx.optimizer``: update rules of weights.
 
-``create`` makes an optimizer by name; an ``Updater`` keeps its states. The rules themselves are
-operators (``ops/optimizer``) where MXNet has one.
+``create`` makes an optimizer by name; an ``Updater`` holds its states. Rules for which MXNet has
+operators are operators here too (``ops/optimizer``).
 """
 
 from . import contrib, optimizer

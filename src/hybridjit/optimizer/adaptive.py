@@ -1,4 +1,4 @@
-"""Optimizers that scale each element's step by what its gradients were."""
+"""Optimizers that scale each element's step by its previous gradients."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class Adam(WithMoments, ByOperator):
         self.lazy_update = lazy_update
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """With mean and variance."""
+        """The operator with mean and variance."""
         return "adam_update", state
 
     def told(self) -> Attrs:
-        """Both means' factors, the term below the line, scale and bound."""
+        """Decay factors of both means, epsilon, scale and bound."""
         betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         return {**betas, "lazy_update": self.lazy_update, **self._scales()}
 
     @property
     def unbiased(self) -> tuple[float, float]:
-        """Mean and variance begin at 0."""
+        """Decay factors of mean and variance, which start at 0."""
         return self.beta1, self.beta2
 
 
@@ -114,7 +114,7 @@ class Adamax(PerWeight):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step; a gradient of 0 from the first step on gives NaN, as in MXNet."""
+        """Update once; a gradient of 0 from the first step on gives NaN, as in MXNet."""
         lr /= 1.0 - self.beta1 ** self._index_update_count[index]
         g = self._bounded(grad * self.rescale_grad + wd * weight)
         mean, largest = state
@@ -170,7 +170,7 @@ class Nadam(WithMoments):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         t = self._index_update_count[index]
         now, later = self._momentum(t), self._momentum(t + 1)
         self.m_schedule *= now
@@ -218,21 +218,21 @@ class AdaGrad(ByOperator):
         return zeros_like(weight)
 
     def operator(self, weight: NDArray, state: NDArray) -> tuple[str, tuple[NDArray, ...]]:
-        """With the sum of squares."""
+        """The operator with the sum of squares."""
         return "_sparse_adagrad_update", (state,)
 
     def told(self) -> Attrs:
-        """The term below the line, scale and bound; a bound of 0 is one."""
+        """Epsilon, scale and bound; a bound of 0 is a bound."""
         return {"epsilon": self.float_stable_eps, **self._exact_scales()}
 
     def takes(self, weight: NDArray) -> bool:
-        """The operator's scale and bound are float32, and a negative bound is none to it."""
+        """True for float32, unless the bound is negative, which the operator treats as none."""
         return weight.dtype == np.float32 and not self.is_bound_negative
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: NDArray, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         if self.takes(weight):
             super().step(index, weight, grad, state, lr, wd)
             return
@@ -291,15 +291,15 @@ class RMSProp(ByOperator):
         self.clip_weights = clip_weights
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """The mean of squares; ``centered`` also the mean and the last change."""
+        """The mean of squares; if ``centered`` also the mean and the previous change."""
         return tuple(zeros_like(weight) for _ in range(3 if self.centered else 1))
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """By the variance where it is centered."""
+        """The operator; with the variance if ``centered``."""
         return "rmspropalex_update" if self.centered else "rmsprop_update", state
 
     def told(self) -> Attrs:
-        """Both factors, the term below the line, scale and bounds."""
+        """Decay factors, epsilon, scale and bounds."""
         given: dict[str, Declared] = {"gamma1": self.gamma1, "gamma2": self.gamma2}
         if self.clip_weights:
             given["clip_weights"] = self.clip_weights
@@ -342,22 +342,22 @@ class AdaDelta(ByOperator):
         return zeros_like(weight), zeros_like(weight)
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """With both means."""
+        """The operator with both means."""
         return "_adadelta_update", state
 
     def told(self) -> Attrs:
-        """The means' factors, the term below the lines, scale and bound; a bound of 0 is one."""
+        """Decay factor, epsilon, scale and bound; a bound of 0 is a bound."""
         means = {"rho": self.rho, "rest": 1.0 - self.rho, "epsilon": self.epsilon}
         return {**means, **self._exact_scales()}
 
     def takes(self, weight: NDArray) -> bool:
-        """The operator's numbers are float32, and a negative bound is none to it."""
+        """True for float32, unless the bound is negative, which the operator treats as none."""
         return weight.dtype == np.float32 and not self.is_bound_negative
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step. The gradient stays as it is, which MXNet rescales in place."""
+        """Update once. The gradient does not change; MXNet rescales it in place."""
         if self.takes(weight):
             super().step(index, weight, grad, state, lr, wd)
             return
@@ -407,15 +407,15 @@ class Ftrl(ByOperator):
         self.beta = beta
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """z and n."""
+        """The states z and n."""
         return zeros_like(weight), zeros_like(weight)
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """With z and n."""
+        """The operator with z and n."""
         return "ftrl_update", state
 
     def told(self) -> Attrs:
-        """Its own two numbers, scale and bound."""
+        """``lamda1``, ``beta``, scale and bound."""
         return {"lamda1": self.lamda1, "beta": self.beta, **self._scales()}
 
 
@@ -457,13 +457,13 @@ class FTML(PerWeight):
         self.epsilon = epsilon
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """d, v and z."""
+        """The states d, v and z."""
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         given: dict[str, Declared] = {
             "beta1": self.beta1,
             "beta2": self.beta2,

@@ -1,8 +1,7 @@
-"""What all optimizers share: names, learning rates and decays of parameters, update counts.
+"""Base of all optimizers: names, learning rates and weight decays of parameters, update counts.
 
-In: an index, a weight, its gradient and the state that ``create_state`` made. Out: weight and
-state, changed in place. A parameter's index is a number or a string; what it means is the caller's
-affair.
+Input: an index, a weight, its gradient and the state from ``create_state``. Output: weight and
+state, updated in place. The caller defines the meaning of an index, an integer or a string.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from ..ops.attrs import Attrs
 from ..sym import Symbol
 
 Index = int | str
-State: TypeAlias = Any  # what create_state makes: arrays in tuples of any depth, or None
-# An Index with its weight or gradient, an NDArray, or lists of each for several at once.
+State: TypeAlias = Any  # result of create_state: None, an array, or nested tuples of arrays
+# An Index with its weight or gradient (an NDArray), or lists of each.
 Indices: TypeAlias = Any
 Weights: TypeAlias = Any
 _Class = TypeVar("_Class", bound="type[Optimizer]")
@@ -33,14 +32,14 @@ _OVERWRITTEN = (
 
 
 class Multiplied(Protocol):
-    """A parameter, as far as an optimizer asks."""
+    """The attributes of a parameter that an optimizer reads."""
 
     lr_mult: float
     wd_mult: float
 
 
 class OptimizerArgs(TypedDict, total=False):
-    """What every optimizer takes, beside the learning rate."""
+    """Arguments of every optimizer, except the learning rate."""
 
     rescale_grad: float
     param_idx2name: Mapping[Index, str] | None
@@ -54,7 +53,7 @@ class OptimizerArgs(TypedDict, total=False):
 
 
 class RatedArgs(OptimizerArgs, total=False):
-    """The same with the learning rate, for optimizers without a default of their own."""
+    """The same with the learning rate, for optimizers without a specific default."""
 
     learning_rate: float | None
 
@@ -140,7 +139,7 @@ class Optimizer:
 
     @staticmethod
     def register(klass: _Class) -> _Class:
-        """Make a subclass known to ``create`` by its name in lower case."""
+        """Register a subclass for ``create`` under its name in lower case."""
         assert isinstance(klass, type)
         known = Optimizer.opt_registry.get(klass.__name__.lower())
         if known is not None:
@@ -154,7 +153,7 @@ class Optimizer:
 
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
-        """An optimizer by its name in any case. Raises ValueError for an unknown one."""
+        """Make an optimizer by its name, in any case. Raises ValueError for an unknown one."""
         if name.lower() not in Optimizer.opt_registry:
             hint = did_you_mean(name, Optimizer.opt_registry)
             raise ValueError(f"Cannot find optimizer {name}{hint}")
@@ -163,11 +162,11 @@ class Optimizer:
     # ---- to override --------------------------------------------------------------------------
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """What ``update`` keeps for this weight: an array, a tuple of arrays, or None."""
+        """The state of this weight for ``update``: an array, a tuple of arrays, or None."""
         return None
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """The same; with ``multi_precision`` of a float16 weight, a float32 copy and its state."""
+        """The same; for float16 weights with ``multi_precision`` a float32 copy and its state."""
         if weight.dtype == np.float16:
             if self.multi_precision:
                 copy = weight.astype(np.float32)
@@ -176,13 +175,13 @@ class Optimizer:
         return self.create_state(index, weight)
 
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
-        """Change a weight and its state, or those of a list of indices, in place."""
+        """Update a weight and its state, or those of a list of indices, in place."""
         raise NotImplementedError
 
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """:meth:`update` on the float32 copy that a float16 weight has."""
+        """:meth:`update`, on the float32 copy of a float16 weight."""
         if not isinstance(index, (list, tuple)):
             self._update_one(index, weight, grad, state)
             return
@@ -201,14 +200,14 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate now: the scheduler's at the number of updates so far, if there is one."""
+        """The current rate; with a scheduler, its rate at the current number of updates."""
         if self.lr_scheduler is not None:
             return self.lr_scheduler(self.num_update)
         assert self.lr is not None
         return self.lr
 
     def set_learning_rate(self, lr: float) -> None:
-        """Another rate. Raises UserWarning when there is a scheduler."""
+        """Set the learning rate. Raises UserWarning if there is a scheduler."""
         if self.lr_scheduler is not None:
             raise UserWarning(
                 "LRScheduler of the optimizer has already been defined. Note that "
@@ -222,13 +221,13 @@ class Optimizer:
         raise DeprecationWarning("Use set_lr_mult instead.")
 
     def set_lr_mult(self, args_lr_mult: Mapping[Index, float]) -> None:
-        """Factors of the learning rate by index or name, after those of the symbol."""
+        """Set factors of the learning rate by index or name; they override those of the symbol."""
         self.lr_mult = {**self._multipliers("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Index, float]) -> None:
-        """Factors of the weight decay by index or name, after those of the symbol.
+        """Set factors of the weight decay by index or name; they override those of the symbol.
 
-        A named parameter that is neither a weight nor a gamma has none unless told otherwise.
+        The default factor is 0 for a named parameter that is neither a weight nor a gamma.
         """
         exempt: dict[Index, float] = {
             name: 0.0 for name in self.idx2name.values() if not self._decays(name)
@@ -239,7 +238,7 @@ class Optimizer:
         return name.endswith(("_weight", "_gamma"))
 
     def _multipliers(self, attribute: str) -> dict[Index, float]:
-        """What the arguments of the symbol say of themselves."""
+        """Factors from the attributes of the symbol's arguments."""
         if not self.sym_info:
             return {}
         attrs, names = self.sym_info
@@ -250,7 +249,7 @@ class Optimizer:
         }
 
     def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
-        """The rate of each index at the number of updates so far."""
+        """The learning rate of each index at the current number of updates."""
         rate = self.learning_rate
         return [rate * self._multiplier(i, "lr_mult") for i in indices]
 
@@ -259,7 +258,7 @@ class Optimizer:
         return [self.wd * self._multiplier(i, "wd_mult") for i in indices]
 
     def _multiplier(self, index: Index, which: str) -> float:
-        """A parameter's own factor, else that of its index, else that of its name."""
+        """The factor of a parameter, by default that of its index, then that of its name."""
         if index in self.param_dict:
             return getattr(self.param_dict[index], which)
         by_index = getattr(self, which)
@@ -276,7 +275,7 @@ class Optimizer:
     # ---- counts -------------------------------------------------------------------------------
 
     def _set_current_context(self, device_id: int) -> None:
-        """Count in this device's table: an index is updated once on every device."""
+        """Select the counts of this device: an index is updated once on every device."""
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
 
     def _update_count(self, index: Indices) -> None:
@@ -289,24 +288,25 @@ class Optimizer:
 
     def __getstate__(self) -> dict[str, object]:
         state = self.__dict__.copy()
-        del state["param_dict"]  # a Trainer sets it again
+        del state["param_dict"]  # a Trainer sets it after loading
         return state
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__ = dict(state)
         self.param_dict = {}
 
-    # ---- for the optimizers here --------------------------------------------------------------
+    # ---- for optimizers of this package -------------------------------------------------------
 
     def _scales(self) -> Attrs:
-        """How update operators are told of the gradient's scale and bound; a bound of 0 is none."""
+        """Scale and bound of gradients as attributes of operators; they treat a bound of 0 as
+        none."""
         scales: dict[str, object] = {"rescale_grad": self.rescale_grad}
         if self.clip_gradient:
             scales["clip_gradient"] = self.clip_gradient
         return scales
 
     def _bounded(self, grad: NDArray) -> NDArray:
-        """The gradient within ``clip_gradient``; a bound of 0 is one."""
+        """The gradient clipped to ``clip_gradient``; a bound of 0 is a bound."""
         if self.clip_gradient is None:
             return grad
         return grad.clip(-self.clip_gradient, self.clip_gradient)
@@ -317,10 +317,10 @@ create: Callable[..., Optimizer] = Optimizer.create_optimizer
 
 
 class PerWeight(Optimizer):
-    """An optimizer whose rule sees one weight at a time: it overrides ``step``."""
+    """An optimizer whose rule updates one weight at a time: it overrides ``step``."""
 
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
-        """Count the update, then change the weight and its state, or those of a list."""
+        """Count the update, then update the weight and its state, or those of a list."""
         self._step_each(index, weight, grad, state)
 
     def _step_each(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
@@ -335,23 +335,23 @@ class PerWeight(Optimizer):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """To override: change one weight and its state at this rate and decay."""
+        """To override: update one weight and its state with this learning rate and weight decay."""
         raise NotImplementedError
 
 
 def zeros_like(weight: NDArray) -> NDArray:
-    """Zeros of a weight's shape and type where it is."""
+    """Zeros of a weight's shape and type, on its context."""
     return zeros(weight.shape, weight.context, weight.dtype, weight.stype)
 
 
 class WithMomentum(PerWeight):
-    """An optimizer whose state is the running sum of its steps, where ``momentum`` is not 0."""
+    """An optimizer whose state is the running sum of its steps, unless ``momentum`` is 0."""
 
     momentum: float
 
     @property
     def positive_momentum(self) -> float:
-        """The momentum as operators are told: MXNet passes on a positive one alone."""
+        """The momentum for operators: MXNet passes only positive values."""
         return self.momentum if self.momentum > 0 else 0.0
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
@@ -360,7 +360,7 @@ class WithMomentum(PerWeight):
 
 
 class WithMoments(PerWeight):
-    """An optimizer that keeps running means of gradients and of their squares, as Adam does."""
+    """An optimizer with running means of gradients and of their squares, like Adam."""
 
     def __init__(
         self,
@@ -389,13 +389,13 @@ def _warn_of_half(whose: str) -> None:
 
 
 class WithCopy(PerWeight):
-    """An optimizer with operators that keep a float16 weight's float32 copy themselves.
+    """An optimizer with operators that update the float32 copy of a float16 weight themselves.
 
-    Its state is then the usual one and the copy.
+    Its state is then a pair of the ordinary state and the copy.
     """
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """The state; with ``multi_precision`` of a float16 weight, it and a float32 copy."""
+        """The state; for float16 weights with ``multi_precision`` a pair with a float32 copy."""
         if weight.dtype == np.float16:
             if self.multi_precision:
                 copy = weight.astype(np.float32)
@@ -406,7 +406,7 @@ class WithCopy(PerWeight):
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """The steps of the weights; the state says whether there is a copy.
+        """Update the weights; the state shows whether there is a copy.
 
         As in MXNet, an ``update`` that a subclass defines is not called.
         """

@@ -1,4 +1,4 @@
-"""Gradient descent and what differs from it by a line: momentum, Nesterov, signs, noise, delay."""
+"""Gradient descent and its simple variants: momentum, Nesterov, signs, noise, delay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .by_operator import ByOperator, in_one_call
 def descend(
     weight: NDArray, grad: NDArray, state: State, has_copy: bool, momentum: float, **given: object
 ) -> None:
-    """A step of gradient descent on a weight, or on the copy in its state, with momentum or not."""
+    """Gradient descent on a weight, or on the copy in its state, with or without momentum."""
     mom, *copy = state if has_copy else (state,)
     update: Any
     if mom is None:
@@ -71,7 +71,7 @@ class SGD(WithMomentum, WithCopy, ByOperator):
         self.aggregate_num = 4
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """The operators of several weights, as in MXNet: they refuse rates that are not finite."""
+        """The operators of several weights, as in MXNet: they reject rates that are not finite."""
         mom, *copy = state if self._has_copy(weight) else (state,)
         mixed = "mp_" if copy else ""
         if mom is None:
@@ -79,7 +79,7 @@ class SGD(WithMomentum, WithCopy, ByOperator):
         return f"multi_{mixed}sgd_mom_update", (mom, *copy)
 
     def told(self) -> Attrs:
-        """Momentum, scale and bound, and whether rows without a gradient wait."""
+        """Momentum, scale and bound, and whether updates skip rows without a gradient."""
         lazy = {"lazy_update": self.lazy_update}
         return {"momentum": self.positive_momentum, **lazy, **self._scales()}
 
@@ -117,7 +117,7 @@ class NAG(WithMomentum, WithCopy, ByOperator):
         self.momentum = momentum
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """Nesterov's where there is a momentum."""
+        """The operator; Nesterov's if there is a momentum."""
         mom, *copy = state if self._has_copy(weight) else (state,)
         mixed = "mp_" if copy else ""
         if mom is None:
@@ -167,23 +167,23 @@ class Signum(WithMomentum, ByOperator):
         self.wd_lh = wd_lh
 
     def operator(self, weight: NDArray, state: State) -> tuple[str, tuple[NDArray, ...]]:
-        """By the momentum where there is one."""
+        """The operator; with momentum if there is one."""
         if state is None:
             return "signsgd_update", ()
         return "signum_update", (state,)
 
     def told(self) -> Attrs:
-        """Momentum, decay beside the gradient, scale and bound."""
+        """Momentum, ``wd_lh``, scale and bound."""
         return {"momentum": self.positive_momentum, "wd_lh": self.wd_lh, **self._scales()}
 
     def takes(self, weight: NDArray) -> bool:
-        """A decay beside the gradient without momentum is an error, which ``step`` raises."""
+        """False for ``wd_lh`` without momentum, an error that ``step`` raises."""
         return self.momentum != 0.0 or not self.wd_lh
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step. Raises MXNetError for ``wd_lh`` without momentum."""
+        """Update once. Raises MXNetError for ``wd_lh`` without momentum."""
         if state is None and self.wd_lh:
             given: Attrs = {"lr": lr, "wd": wd, "wd_lh": self.wd_lh, **self._scales()}
             nd.signsgd_update(weight, grad, out=weight, **given)
@@ -222,13 +222,13 @@ class DCASGD(PerWeight):
         self.lamda = lamda
 
     def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray | None, NDArray]:
-        """The momentum or None, and the weight before the last step."""
+        """The momentum or None, and the weight before the latest step."""
         return zeros_like(weight) if self.momentum != 0.0 else None, weight.copy()
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         g = self._bounded(grad * self.rescale_grad)
         mom, previous = state
         change = -lr * (g + wd * weight + self.lamda * g * g * (weight - previous))
@@ -246,7 +246,7 @@ class SGLD(PerWeight):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         g = self._bounded(grad * self.rescale_grad)
         noise = normal(0, math.sqrt(lr), weight.shape, weight.dtype, weight.context)
         weight[:] = weight - lr / 2 * (g + wd * weight) + noise
@@ -254,7 +254,7 @@ class SGLD(PerWeight):
 
 @register
 class Test(PerWeight):
-    """w += g: for tests of what updates."""
+    """w += g, for tests of updaters."""
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray:
         """A copy of the weight after each step."""
@@ -263,6 +263,6 @@ class Test(PerWeight):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         weight[:] = weight + grad * self.rescale_grad
         state[:] = weight

@@ -1,4 +1,4 @@
-"""Optimizers for large batches: steps that are scaled by the norms of a whole weight."""
+"""Optimizers for large batches: steps are scaled by norms of complete weights."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class LAMB(WithMoments):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step, by the operators of several weights: they refuse rates that are not finite."""
+        """Update once, with the operators of several weights: they reject infinite rates."""
         has_copy = self.multi_precision and weight.dtype == np.float16
         *copy, (mean, var) = state if has_copy else (state,)
         bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
@@ -105,7 +105,7 @@ class LAMB(WithMoments):
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """The steps of the weights, or of the float32 copies that float16 weights have.
+        """Update the weights, or the float32 copies of float16 weights.
 
         As in MXNet, an ``update`` that a subclass defines is not called.
         """
@@ -114,7 +114,7 @@ class LAMB(WithMoments):
 
 @register
 class LARS(WithMomentum, WithCopy):
-    """LARS: gradient descent at rates from the norms of weights and gradients (You et al. 2017).
+    """LARS: gradient descent with rates from norms of weights and gradients (You et al. 2017).
 
     Parameters
     ----------
@@ -164,11 +164,11 @@ class LARS(WithMomentum, WithCopy):
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float
     ) -> None:
-        """One step."""
+        """Update once."""
         if self._is_scaled(index):
             lr = self._scaled(weight, grad, lr, wd)
         has_copy, scales = self._has_copy(weight), self._scales()
-        if grad.stype != "default":  # operators of several weights know no rows
+        if grad.stype != "default":  # operators of several weights do not support sparse rows
             descend(weight, grad, state, has_copy, self._momentum(), lr=lr, wd=wd, **scales)
             return
         mom, *copy = state if has_copy else (state,)
@@ -176,14 +176,14 @@ class LARS(WithMomentum, WithCopy):
         states = copy if mom is None else [mom, *copy]
         given = scales if mom is None else {"momentum": self._momentum(), **scales}
         rates = nd.array([lr]), nd.array([wd])
-        op = lookup(f"preloaded_multi_{name}")  # takes rates that are not finite
+        op = lookup(f"preloaded_multi_{name}")  # accepts rates that are not finite
         invoke(op, (weight, grad, *states, *rates), given, weight)
 
     def _decays(self, name: str) -> bool:
         return name.endswith("_weight")
 
     def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
-        """As elsewhere; the rate of the call before is kept for the momentum."""
+        """As elsewhere; the rates of the previous call are kept for the momentum."""
         rate = self.learning_rate
         self.last_lr = rate if self.cur_lr is None else self.cur_lr
         self.cur_lr = rate
@@ -213,10 +213,10 @@ class LARS(WithMomentum, WithCopy):
 
 @register
 class LBSGD(WithMomentum, WithCopy):
-    """Gradient descent on the mean of ``batch_scale`` gradients, at a rate that warms up.
+    """Gradient descent with the mean of ``batch_scale`` gradients, and a warm-up of the rate.
 
-    ``warmup_strategy`` is "linear", "power2" or "sqrt", over ``warmup_epochs`` of
-    ``updates_per_epoch``; or "lars", by the norms of weight and gradient.
+    ``warmup_strategy`` is "linear", "power2" or "sqrt", over ``warmup_epochs`` epochs of
+    ``updates_per_epoch`` updates; or "lars", by the norms of weight and gradient.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class LBSGD(WithMomentum, WithCopy):
         self.admult = 1
 
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
-        """One step, or another gradient towards it; the rate is that of before the count."""
+        """Update once, or accumulate a gradient; the rate is that before the update is counted."""
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
         total, number = self._add(index, grad)
@@ -269,11 +269,11 @@ class LBSGD(WithMomentum, WithCopy):
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """The same as :meth:`update`, which sees by the state whether there is a copy."""
+        """The same as :meth:`update`; the state shows whether there is a copy."""
         self.update(index, weight, grad, state)
 
     def _add(self, index: Index, grad: NDArray) -> tuple[Any, int]:
-        """The sum of gradients since the last step, and how many there were in all."""
+        """The sum of gradients since the latest step, and the total number of gradients."""
         known = self.cumgrads.get(index)
         if known is None or known["num_cums"] <= 0:
             known = {"cum_grad": 0, "num_cums": self.init_updates}
@@ -283,7 +283,7 @@ class LBSGD(WithMomentum, WithCopy):
 
     @quiet(all="ignore")
     def _warmed(self, weight: NDArray, grad: NDArray, wd: float, number: int) -> float:
-        """The factor of the rate at this gradient."""
+        """The warm-up factor of the learning rate for this gradient."""
         if self.warmup_strategy == "lars":
             own, other = (float(np.square(x.asnumpy()).sum()) for x in (weight, grad))
             ratio = math.sqrt(own / (other + wd * own + 1e-18))

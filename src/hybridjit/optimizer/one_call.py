@@ -1,8 +1,8 @@
 """One compiled call that updates all weights of an optimizer.
 
-In: the weights, gradients and states of an :class:`.updater.Updater`. Out: the same memory, with
-the bits that the optimizer's operator gives one weight after the other. What a call needs is
-gathered once; later calls look whether all arrays are where they were, and whether numbers changed.
+Input: the weights, gradients and states of an :class:`.updater.Updater`. Output: the same memory,
+with the bits of the optimizer's operator applied to one weight after the other. The operands are
+gathered once; later calls check whether arrays moved and whether hyperparameters changed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .by_operator import ByOperator
 _MEMORY = attrgetter("_data")
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _HALF = np.dtype(np.float16)
-_RATES = ("lr", "wd")  # each weight's own
+_RATES = ("lr", "wd")  # per weight
 
 
 class Use(NamedTuple):
-    """One weight with all that its operator reads and writes.
+    """One weight with all arrays that its operator reads and writes.
 
-    main    the weight that is computed on: itself, or its copy in float32
-    states  what else is kept for it
+    main        the updated array: the weight, or its float32 copy
+    states      other arrays of the optimizer for it
     """
 
     op: str
@@ -49,20 +49,20 @@ class Use(NamedTuple):
 
     @property
     def arrays(self) -> tuple[NDArray, ...]:
-        """All its arrays, each once."""
+        """All arrays, without duplicates."""
         own = (self.main, self.grad, *self.states)
         return own if self.weight is self.main else (*own, self.weight)
 
 
 class Told(NamedTuple):
-    """What an operator is told beside the rates: what code is made for, and operands."""
+    """Attributes of an operator except rates: those compiled into code, and operands."""
 
     fixed: tuple[tuple[str, Declared], ...]
     numbers: dict[str, float]
 
 
 class OneCall:
-    """All that one call updates, for as long as it :meth:`fits`."""
+    """All arrays of one call, valid while it :meth:`fits`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class OneCall:
         self._written = [x for use in uses for x in use.arrays if x is not use.grad]
         self._rates: object = None
         self._op, self._told = uses[0].op, told
-        # Operators of several weights have their rates in a list, which takes finite numbers.
+        # Operators of several weights take rates as a list, which must be finite.
         self._has_finite_rates = any(attr.name == "lrs" for attr in lookup(self._op).attrs)
         self._last_told: Attrs = {}
         self._table = UpdateTable(_rows(uses, told), len(_RATES), len(told.numbers))
@@ -97,7 +97,7 @@ class OneCall:
         grads: Iterable[NDArray],
         states: Iterable[State],
     ) -> bool:
-        """Whether these are the arrays that it was gathered from, at the same places."""
+        """Whether these are the gathered arrays, at the same addresses."""
         if optimizer is not self._optimizer or not self._optimizer.is_in_one_call:
             return False
         if list(indices) != self._indices or self._optimizer.param_dict is not self._param_dict:
@@ -108,11 +108,12 @@ class OneCall:
         return self._places.unmoved() is not None
 
     def run(self, done: list[Any]) -> bool:
-        """Count, and update all weights; False, with nothing done, where that is not the same.
+        """Count the updates, and update all weights; return False, without effect, if not
+        equivalent.
 
-        One weight may be behind others, and while arrays are recorded nobody may write to them.
-        The operator may refuse the rates. ``done`` has an element more where the weights are new,
-        whatever is raised; where they are not, nothing is counted.
+        It is not equivalent if update counts differ, or while recording, when writes are errors, or
+        if the operator would reject the rates. ``done`` gets an element once the weights are new,
+        whatever is raised then; before that, nothing is counted.
         """
         if FLAGS.recording:
             return False
@@ -143,9 +144,9 @@ class OneCall:
             raise
 
     def apply(self, done: list[Any]) -> None:
-        """Update by the rates of the last :meth:`run`, and count nothing.
+        """Update with the rates of the latest :meth:`run`, without counting.
 
-        The call, and the word that the arrays are others: as whole as a signal lets it.
+        The kernel call and the marking of the arrays as written are atomic with respect to signals.
         """
         held = self._places.memory()
         try:
@@ -164,7 +165,7 @@ class OneCall:
             array._storage.bump()
 
     def _is_told(self) -> bool:
-        """Whether the table has what operators are told now; False where its code is not for it."""
+        """Update the table of hyperparameters; return False if the code is for other ones."""
         told = self._optimizer.told()
         if told == self._last_told:
             return True
@@ -176,7 +177,7 @@ class OneCall:
         return True
 
     def _set_rates(self, count: int) -> bool:
-        """Write the rate and the decay of each weight, if they changed; False for refused ones."""
+        """Write changed rates and decays; return False if the operator would reject them."""
         optimizer = self._optimizer
         if self._params is None:
             lrs, wds = optimizer._get_lrs(self._indices), optimizer._get_wds(self._indices)
@@ -194,9 +195,9 @@ class OneCall:
         return True
 
 
-@quiet(over="ignore")  # beyond float32 is infinity, as operators have it
+@quiet(over="ignore")  # out of float32's range becomes infinity, as in operators
 def single(numbers: Sequence[float]) -> np.ndarray:
-    """Numbers as update operators hold them."""
+    """Numbers in the precision of update operators."""
     return np.array(numbers, np.float64).astype(np.float32)
 
 
@@ -207,11 +208,11 @@ def gather(
     grads: list[NDArray],
     states: list[State],
 ) -> OneCall | None:
-    """One call for these; None where the operators have to be called one by one.
+    """One call for these weights; None if the operators must be called one by one.
 
-    So it is for optimizers that are no operator or have code of the user's own, for other element
-    types than float32 and float64 (but float16 with a float32 copy), for sparse arrays, and for
-    arrays that share memory.
+    That is so for optimizers without operator or with user code, for element types other than
+    float32 and float64 (float16 with a float32 copy is possible), for sparse arrays, and for arrays
+    that share memory.
     """
     found = find_uses(optimizer, weights, grads, states)
     if found is None:
@@ -226,7 +227,7 @@ def find_uses(
     grads: Iterable[NDArray],
     states: Iterable[State],
 ) -> tuple[list[Use], Told] | None:
-    """What :func:`gather` makes one call of; None as there."""
+    """The uses and attributes for :func:`gather`; None under the same conditions."""
     if not isinstance(optimizer, ByOperator) or not optimizer.is_in_one_call:
         return None
     if any(array.stype != "default" for array in (*weights, *grads)):
@@ -242,7 +243,7 @@ def find_uses(
 
 
 def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) -> Use | None:
-    """What the optimizer does to one weight; None where a kernel could not."""
+    """The update of one weight; None if a kernel cannot do it."""
     own, main = state, weight
     has_copy = optimizer.multi_precision and weight.dtype == np.float16
     if has_copy and not isinstance(optimizer, WithCopy):
@@ -257,7 +258,7 @@ def _use(optimizer: ByOperator, weight: NDArray, grad: NDArray, state: State) ->
 
 
 def _has_kernel(use: Use) -> bool:
-    """Whether there is a rule to make a kernel of, for arrays of these types and sizes."""
+    """Whether there is a kernel for these types and sizes."""
     dtype = use.main._data.dtype
     kinds = [state._data.dtype for state in use.states]
     stored = use.weight._data.dtype
@@ -268,14 +269,14 @@ def _has_kernel(use: Use) -> bool:
 
 
 def _are_apart(uses: Sequence[Use]) -> bool:
-    """Whether no two arrays share a byte."""
+    """Whether no two arrays overlap."""
     memory = [array._data for use in uses for array in use.arrays]
     places = sorted((address_of(array), array.nbytes) for array in memory)
     return all(start + nbytes <= following for (start, nbytes), (following, _) in pairwise(places))
 
 
 def _sorted_out(op: str, told: Attrs) -> Told | None:
-    """What the operator's rule is told; None for what is no number, which the operator refuses."""
+    """Attributes for the operator's rule; None for a non-number, which the operator rejects."""
     attrs = {attr.name: attr for attr in lookup(op).attrs}
     fixed, numbers = [], {}
     for name, attr in attrs.items():
@@ -286,7 +287,7 @@ def _sorted_out(op: str, told: Attrs) -> Told | None:
             fixed.append((name, value))
         elif isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             return None
-        elif name.startswith("clip"):  # none where it is negative or NaN: other code
+        elif name.startswith("clip"):  # negative or NaN means no bound, with different code
             fixed.append((name, np.float32(value if value >= 0 else -1)))
         else:
             numbers[name] = float(value)
@@ -294,7 +295,7 @@ def _sorted_out(op: str, told: Attrs) -> Told | None:
 
 
 def _rows(uses: Iterable[Use], told: Told) -> list[Row]:
-    """The kernel for each weight, with its arrays; weights of the same rule have the same."""
+    """The kernel of each weight with its arrays; weights with equal rules share one."""
     rules = [(use, rule_of(use, told)) for use in uses]
     codes = {rule: compile_update(rule) for rule in dict.fromkeys(rule for _, rule in rules)}
     return [_row(use, codes[rule]) for use, rule in rules]
@@ -309,7 +310,7 @@ def _row(use: Use, code: UpdateCode) -> Row:
 
 
 def rule_of(use: Use, told: Told) -> UpdateRule:
-    """The rule that a kernel for this weight is made of."""
+    """The rule of the kernel for this weight."""
     return UpdateRule(
         use.op,
         len(use.states),

@@ -1,4 +1,4 @@
-"""``mx.optimizer.optimizer``: the optimizers where MXNet has them."""
+"""``mx.optimizer.optimizer``: the optimizers under MXNet's module name."""
 
 from .adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, Ftrl, Nadam, RMSProp
 from .base import Optimizer, create, register

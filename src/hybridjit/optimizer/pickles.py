@@ -1,8 +1,8 @@
-"""States of optimizers as MXNet's pickles, both ways.
+"""Optimizer states as pickles in MXNet's format, written and read.
 
-In: states by index, maybe with the optimizer; or bytes from anywhere. Out: bytes that MXNet reads;
-or states, of which nothing was run but what this module knows: arrays, optimizers and schedulers
-of known classes, plain Python values.
+Input: states by index, optionally with the optimizer; or untrusted bytes. Output: bytes that MXNet
+reads; or states. Reading executes only functions of this module: it makes arrays, optimizers and
+schedulers of known classes, and plain Python values.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .base import Index, Optimizer, State
 
 _PACKAGE = __name__.partition(".")[0]
 _ARRAY = ("mxnet.ndarray.ndarray", "NDArray")
-_LEVELS, _PARTS = 4, 16  # of tuples in a state: MXNet's have two levels and three parts
+_LEVELS, _PARTS = 4, 16  # limits of nested tuples in a state; MXNet uses two levels and three parts
 
 
-class _Pickler(pickle._Pickler):  # the one that Python is written in: names can be changed
-    """Writes hybridjit's classes under the names that they have in MXNet."""
+class _Pickler(pickle._Pickler):  # pure Python: names can be changed
+    """Pickler that writes hybridjit's classes under their names in MXNet."""
 
     def save_global(self, obj: object, name: str | None = None) -> None:
-        """The class ``obj`` by module and name; those of other packages as they are."""
+        """Write the class ``obj`` by module and name; classes of other packages unchanged."""
         module, name = _mxnets_name(obj)
         self.save(module)  # type: ignore[attr-defined]
         self.save(name)  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ class _Pickler(pickle._Pickler):  # the one that Python is written in: names can
         self.memoize(obj)  # type: ignore[attr-defined]
 
     def reducer_override(self, obj: object) -> Any:
-        """An array as MXNet pickles it: the record of its array files."""
+        """Write an array as MXNet pickles it: a record of its array file format."""
         if not isinstance(obj, NDArray):
             return NotImplemented
         return NDArray, (None,), {"handle": bytearray(params.dump_record(obj._data))}
@@ -53,26 +53,28 @@ def dump_states(states: Mapping[Index, State], optimizer: Optimizer | None) -> b
 
 
 def load_states(data: bytes | bytearray) -> tuple[dict[Index, State], Optimizer | None]:
-    """What :func:`dump_states` or MXNet wrote. Raises ModelFormatError for anything else."""
+    """Read a pickle of :func:`dump_states` or of MXNet. Raises ModelFormatError for other bytes."""
     found = read_pickle(bytes(data), Names(_known, _Builder(len(data)).build))
     optimizer = None
     if isinstance(found, tuple) and len(found) == 2:
         found, optimizer = found
     if not isinstance(found, dict):
-        raise ModelFormatError(f"states of an optimizer are a dictionary, got {type(found)}")
+        raise ModelFormatError(f"states of an optimizer must be a dictionary, got {type(found)}")
     if not isinstance(optimizer, (Optimizer, type(None))):
-        raise ModelFormatError(f"an optimizer goes with states, got {type(optimizer)}")
+        raise ModelFormatError(
+            f"the second element of a pair with states must be an optimizer, got {type(optimizer)}"
+        )
     for index, state in found.items():
         _check(index, state, _LEVELS)
     return found, optimizer
 
 
 def _check(index: object, state: State, levels: int) -> None:
-    """Raises ModelFormatError unless ``state`` is arrays, or few of them in tuples or lists."""
+    """Raise ModelFormatError unless ``state`` is an array or a small nest of tuples of arrays."""
     if isinstance(state, (tuple, list)):
         if not levels or len(state) > _PARTS:
             raise ModelFormatError(
-                f"the state of {index} is nested deeper than {_LEVELS} tuples of {_PARTS} parts"
+                f"the state of {index} exceeds {_LEVELS} levels of tuples with {_PARTS} elements"
             )
         for part in state:
             _check(index, part, levels - 1)
@@ -93,10 +95,10 @@ def _mxnets_name(obj: Any) -> tuple[str, str]:
 
 
 def _known(module: str, name: str) -> Callable[..., object] | None:
-    """The class or function that a pickle may name; None for everything else.
+    """The class or function that a pickle may name; None for all others.
 
-    A name is compared with those of the classes that exist. No module is asked for it: some
-    import or run code for names that they do not have yet.
+    Names are compared with existing classes. No module attribute is read, because some modules
+    import or run code for unknown names.
     """
     if (module, name) in _CALLED:
         return _CALLED[module, name]
@@ -110,11 +112,11 @@ def _known(module: str, name: str) -> Callable[..., object] | None:
         for kind in _with_subclasses(root)
         if wanted in ((kind.__module__, kind.__qualname__), _mxnets_name(kind))
     ]
-    return same[-1] if same else None  # a class that was defined again: the newer one
+    return same[-1] if same else None  # if a class was redefined, the newer one
 
 
 def _with_subclasses(kind: type) -> Iterator[type]:
-    """``kind`` and all classes below it, the oldest first."""
+    """``kind`` and all its subclasses, the oldest first."""
     yield kind
     below: type
     for below in kind.__subclasses__():
@@ -122,21 +124,21 @@ def _with_subclasses(kind: type) -> Iterator[type]:
 
 
 class _Builder:
-    """Gives what was made its state; arrays take no more bytes than the pickle has.
+    """Restores the state of created objects; limits the bytes of arrays to the pickle's size.
 
-    Without that a record of many numbers could be named again and again.
+    Otherwise a small pickle could refer to a large record repeatedly.
     """
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def build(self, target: Any, state: Any) -> None:
-        """``state`` is a dictionary of attributes. Raises ModelFormatError for another one."""
+        """Apply ``state``, a dictionary of attributes. Raises ModelFormatError for other types."""
         if isinstance(target, np.dtype):
-            return  # its byte order and size stand in its name already
+            return  # its name already has byte order and size
         is_attributes = isinstance(state, dict) and all(isinstance(key, str) for key in state)
         if not is_attributes or not isinstance(target, (NDArray, Optimizer, LRScheduler)):
-            raise ModelFormatError(f"{type(target).__name__} takes no state {type(state)}")
+            raise ModelFormatError(f"{type(target).__name__} has no state of type {type(state)}")
         if isinstance(target, NDArray):
             target.__setstate__({"handle": self._record(state.get("handle"))})
         elif isinstance(target, (Optimizer, FactorScheduler)):
@@ -158,23 +160,23 @@ def _no_array(handle: None = None) -> NDArray:
 
 
 def _bytes(data: bytes = b"") -> bytes:
-    """A bytearray is read, never written: its bytes do."""
+    """The bytes themselves for a bytearray: it is only read."""
     if not isinstance(data, bytes):
-        raise ModelFormatError(f"a bytearray is made of bytes, got {type(data)}")
+        raise ModelFormatError(f"a bytearray must be made of bytes, got {type(data)}")
     return data
 
 
 def _dtype(text: str, *flags: object) -> np.dtype:
     if not isinstance(text, str) or not re.fullmatch("[fiu][1248]|b1", text):
-        raise ModelFormatError(f"an element type is a number's, got {text!r}")
+        raise ModelFormatError(f"an element type must be numeric, got {text!r}")
     return np.dtype(text)
 
 
 def _number(dtype: np.dtype, data: bytes) -> np.generic:
     if not isinstance(dtype, np.dtype) or not isinstance(data, bytes):
-        raise ModelFormatError("a number of NumPy is a type and its bytes")
+        raise ModelFormatError("a NumPy scalar needs a type and bytes")
     if len(data) != dtype.itemsize:
-        raise ModelFormatError(f"a {dtype} has {dtype.itemsize} bytes, got {len(data)}")
+        raise ModelFormatError(f"a {dtype} must have {dtype.itemsize} bytes, got {len(data)}")
     return np.frombuffer(data, dtype)[0]
 
 

@@ -1,7 +1,7 @@
-"""``Updater``: an optimizer with the states of the weights that it has seen.
+"""``Updater``: an optimizer with the states of all weights updated so far.
 
-In: ``updater(index, gradient, weight)``. Out: the weight, changed. States are pickled as MXNet
-does, with or without the optimizer.
+Input: ``updater(index, gradient, weight)``. Output: the weight, updated. States are pickled as in
+MXNet, with or without the optimizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .pickles import dump_states, load_states
 
 
 class Updater:
-    """States by index, made when an index is first updated."""
+    """States by index, created at the first update of an index."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -35,7 +35,7 @@ class Updater:
         STATES.add(self)
 
     def __getstate__(self) -> dict[str, object]:
-        """For copies: without what refers to memory by its address."""
+        """State for copies and pickles, without objects that hold addresses."""
         return {**vars(self), "_one_call": None}
 
     def _held(self) -> Iterator[np.ndarray]:
@@ -44,14 +44,14 @@ class Updater:
             yield from _arrays_in(state)
 
     def __call__(self, index: Indices, grad: Weights, weight: Weights) -> None:
-        """Update one weight, or those of a list of indices, as a whole: all of them, or none."""
+        """Update one weight, or those of a list of indices: all of them, or none."""
         self.update(index, grad, weight, [])
 
     @together_written
     def update(self, index: Indices, grad: Weights, weight: Weights, done: list[Any]) -> None:
-        """The same; ``done`` is not empty where the weights are new, whatever is raised.
+        """The same; ``done`` becomes non-empty once the weights are new, whatever is raised then.
 
-        Where they are not, states and counts are the old ones too.
+        If it stays empty, states and counts are the old ones too.
         """
         is_list = isinstance(index, (list, tuple))
         if is_list and self._updated_again(index, grad, weight, done):
@@ -70,7 +70,7 @@ class Updater:
     def _update_by_groups(
         self, indices: list[Index], weights: list[NDArray], grads: list[NDArray]
     ) -> None:
-        """Update as the optimizer's own code does: some weights at a time, or one."""
+        """Update with the optimizer's Python code, several weights at a time, or one."""
         together = self.optimizer.aggregate_num if self.aggregate_updates else 0
         if together > 0:
             for group in _groups(weights, together):
@@ -91,7 +91,7 @@ class Updater:
         weights: Sequence[NDArray],
         done: list[Any],
     ) -> bool:
-        """Update what the call before updated in one compiled call; else do nothing."""
+        """Repeat the latest compiled call if it fits these arrays; otherwise return False."""
         again, states = self._one_call, map(self.states.get, indices)
         if again is None or config.check:
             return False
@@ -107,15 +107,15 @@ class Updater:
         grads: list[NDArray],
         done: list[Any],
     ) -> bool:
-        """Update all in one compiled call, where that gives the same; else do nothing."""
-        if config.check:  # which compares with what operators give
+        """Update all in one compiled call if it is equivalent; otherwise return False."""
+        if config.check:  # the checks apply to operators
             return False
         states = [self.states[i] for i in indices]
         self._one_call = gather(self.optimizer, indices, weights, grads, states)
         return self._one_call is not None and self._one_call.run(done)
 
     def _prepare(self, index: Index, weight: NDArray) -> None:
-        """See to it that there is a state for ``index``, where the weight is."""
+        """Ensure a state for ``index``, on the context of the weight."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif not self.states_synced.get(index, True):
@@ -131,9 +131,9 @@ class Updater:
         return state
 
     def set_states(self, states: bytes | bytearray) -> None:
-        """Take the states that :meth:`get_states` gave, here or in MXNet, and its optimizer.
+        """Set the states from :meth:`get_states` of this class or of MXNet, with their optimizer.
 
-        Raises ModelFormatError for bytes that are not such a pickle.
+        Raises ModelFormatError for other bytes.
         """
         self.states, optimizer = load_states(states)
         if optimizer is not None:
@@ -141,12 +141,12 @@ class Updater:
         self.states_synced = dict.fromkeys(self.states, False)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """The states as MXNet pickles them, maybe with the optimizer."""
+        """The states as MXNet pickles them, optionally with the optimizer."""
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """A function of index, gradient and weight that updates by this optimizer."""
+    """A callable ``(index, gradient, weight)`` that updates weights by this optimizer."""
     return Updater(optimizer)
 
 
@@ -160,12 +160,12 @@ def _arrays_in(state: State) -> Iterator[np.ndarray]:
 
 
 def _text(index: Index | bytes) -> Index:
-    """A stores' string key arrives as bytes."""
+    """An index; string keys of stores arrive as bytes."""
     return index.decode("utf-8") if isinstance(index, bytes) else index
 
 
 def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
-    """Places of weights to update together: of one element type, at most ``size``."""
+    """Indices of weights to update together: of equal element type, at most ``size``."""
     by_type: dict[object, list[int]] = {}
     for i, weight in enumerate(weights):
         by_type.setdefault(weight.dtype, []).append(i)
