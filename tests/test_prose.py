@@ -21,7 +21,9 @@ FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
     "src/hybridjit/executor.py",
     "src/hybridjit/kvstore",
     "src/hybridjit/library",
+    "src/hybridjit/mod",
     "src/hybridjit/notebook",
+    "src/hybridjit/optimizer",
     "src/hybridjit/profiling",
     "src/hybridjit/verification",
 )
