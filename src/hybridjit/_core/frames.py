@@ -17,7 +17,7 @@ from .config import PREFIX, config
 
 E = TypeVar("E", bound=BaseException)
 
-_PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # what older notebooks call a cell
 _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
 
