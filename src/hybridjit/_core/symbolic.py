@@ -850,6 +850,13 @@ def count_of(start: Any, stop: Any, step: Any) -> Any:
     return -((start - stop) // step) if stop > start else 0
 
 
+def symbols_of(size: Size) -> frozenset[str]:
+    """The names of the symbols that an expression depends on."""
+    atoms = {size.scope.atoms[number] for monomial in size.terms for number in monomial}
+    inner = (symbols_of(arg) for atom in atoms for arg in atom.args if isinstance(arg, Size))
+    return frozenset(atom.name for atom in atoms if atom.name).union(*inner)
+
+
 def sizes_in(item: Any) -> Iterator[Size]:
     """The symbolic sizes in a number, a tuple, a named tuple or a record."""
     if isinstance(item, Size):

@@ -107,9 +107,8 @@ class Tables(NamedTuple):
     kernels: tuple[str, ...]
     rows: np.ndarray
 
-    def slots(self, address: Callable[[Base, int], int]) -> np.ndarray:
-        """The arguments of all calls, with the addresses of the bases added."""
-        addresses = np.fromiter((0, *(address(*base) for base in self.bases)), np.int64)
+    def slots(self, addresses: np.ndarray) -> np.ndarray:
+        """The arguments of all calls, with the addresses of the bases, counted from 1."""
         slots: np.ndarray = self.values + addresses[self.of_base]
         return slots
 

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast, overload
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 
 from .._core.frozen import dataclass, fields_of, replace
-from .._core.symbolic import Scope, Size, hint_of, value_of, values_function
+from .._core.symbolic import (
+    Scope,
+    Size,
+    hint_of,
+    sizes_in,
+    symbols_of,
+    value_of,
+    values_function,
+)
 from .._core.types import TensorType, require_possible
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
@@ -73,25 +81,27 @@ def is_symbolic(item: Any) -> bool:
     return isinstance(item, TensorType) and item.shape is not None and is_symbolic(item.shape)
 
 
-def has_symbolic_bind(graph: Graph) -> bool:
-    """Whether a value that depends on parameters only also depends on symbolic sizes."""
-    uses = () if graph.bind is None else graph.bind.outputs
-    return any(
-        is_symbolic(value.types) or any(map(is_symbolic, value.attrs.values()))
-        for value in walk(uses)
-    )
+def bind_symbols(graph: Graph) -> tuple[str, ...]:
+    """The symbols on which values depend that are computed from parameters."""
+    found: set[str] = set()
+    for value in walk(() if graph.bind is None else graph.bind.outputs):
+        for size in sizes_in((value.types, tuple(value.attrs.values()))):
+            found |= symbols_of(size)
+    return tuple(sorted(found))
 
 
 class SizedPlan:
     """A symbolic plan for the sizes of a call, evaluated part by part when it is read.
 
-    It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes.
+    It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes,
+    and ``symbolic_graph`` the same without.
     """
 
     def __init__(
-        self, plan: Plan, values: Values, arena_bytes: int, outputs: Sequence[View], is_bound: bool
+        self, plan: Plan, values: Values, arena_bytes: int, outputs: Sequence[View]
     ) -> None:
-        self._plan, self._values, self._is_bound = plan, values, is_bound
+        self._plan, self.values = plan, values
+        self.symbolic_graph = plan.graph
         self.arena_bytes = arena_bytes
         self.outputs = tuple(outputs)
         self.live_bytes = plan.live_bytes
@@ -99,16 +109,21 @@ class SizedPlan:
 
     @cached_property
     def graph(self) -> Graph:
-        graph = self._plan.graph
-        if graph.bind is None or not self._is_bound:
+        graph = self.symbolic_graph
+        if graph.bind is None or not bind_symbols(graph):
             return graph
-        uses = sized_uses(graph.bind.outputs, self._values)
+        uses = sized_uses(graph.bind.outputs, self.values)
         return replace(graph, bind=replace(graph.bind, outputs=uses))
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        found: tuple[Buffer, ...] = sized(self._plan.buffers, self._values)
+        found: tuple[Buffer, ...] = sized(self._plan.buffers, self.values)
         return found
+
+
+def graph_of(plan: Plan) -> Graph:
+    """The graph of a plan, in which parameters' values may have symbolic sizes: at no cost."""
+    return plan.symbolic_graph if isinstance(plan, SizedPlan) else plan.graph
 
 
 class _SizedSteps(Sequence[Step]):
@@ -204,23 +219,20 @@ class Template:
     ) -> None:  # fmt: skip
         self.plan, self.image = plan, image
         self.parameters = tuple(scope.symbols)
-        self.has_symbolic_bind = has_symbolic_bind(plan.graph)
-        self._last = last
         first, added = self._columns(repeats)
         plain = [0 if isinstance(n, Size) else n for n in first]
         self._tables = _without_symbols(image, plain).tables(len(plan.graph.inputs))
-        self._first, symbolic = _split(first)
-        self._added, more = _split(added)
+        distinct = _Distinct()
+        self._first, self._added = distinct.places(first), distinct.places(added)
         self._add = np.array([0 if isinstance(n, Size) else n for n in added], np.int64)
         outputs = [n for view in plan.outputs for n in (*view.shape, *view.strides, view.offset)]
         sizes = [plan.arena_bytes, image.scratch_bytes, image.shared_bytes, image.work]
         counts = [n for r in repeats.values() for n in (r.low, r.high)]
-        columns = [[*sizes, *counts, *outputs], symbolic, more]
+        columns: list[list[Any]] = [[*sizes, *counts, *outputs], [*distinct.sizes]]
         self._evaluate = values_function(scope, self.parameters, columns)
-        self._repeated = sorted(repeats)
-        ends = [*(call.slot for call in image.calls[1:]), len(image.slots)]
-        self._slots = {n: (image.calls[n].slot, ends[n]) for n in self._repeated}
+        self._layout = _Layout(self._tables, repeats, last) if repeats else None
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
+        self._repeated = sorted(repeats)
 
     def _columns(self, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
         """For each slot its integer or offset, and the increment per round of a repeated call."""
@@ -240,77 +252,106 @@ class Template:
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""
-        numbers, first, added = self._evaluate(*sizes)
+        numbers, distinct = self._evaluate(*sizes)
         arena, *working = numbers[:4]
         end = 4 + 2 * len(self._repeated)
         outputs = _outputs(self.plan.outputs, numbers[end:])
         require_possible(TensorType(view.shape, view.dtype) for view in outputs)
         require_possible([TensorType((arena,), _BYTE)])
-        made, counts = self._laid_out(first), self.image.counts
-        if self._repeated:
+        found = np.array(distinct, np.int64)
+        values = _filled(self._tables.values, self._first, found)
+        made, counts = self._tables._replace(values=values), self.image.counts
+        if self._layout is None:
+            places = made.places.copy()
+            places[:, 2] = values[places[:, 1]]
+            made = made._replace(places=places)
+        else:
             rounds = [max(0, high - low) for low, high in zip(*[iter(numbers[4:end])] * 2)]
-            self._add[self._added] = added
-            made, counts = self._unrolled(made, rounds)
-        values = dict(zip(self.parameters, sizes))
-        plan = SizedPlan(self.plan, values, arena, outputs, self.has_symbolic_bind)
+            made = self._layout.unrolled(made, _filled(self._add, self._added, found), rounds)
+            counts = self._counted(rounds)
+        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, outputs)
         # SizedPlan has all fields of a plan.
         return cast(Plan, plan), SizedImage(self.image, made, counts, working)
 
-    def _laid_out(self, first: Sequence[int]) -> Tables:
-        """The tables with the integers for these sizes, before calls are repeated."""
-        values = self._tables.values.copy()
-        values[self._first] = first
-        places = self._tables.places.copy()
-        places[:, 2] = values[places[:, 1]]
-        return self._tables._replace(values=values, places=places)
-
-    def _unrolled(self, once: Tables, rounds: Sequence[int]) -> tuple[Tables, tuple[int, ...]]:
-        """The tables with each repeated call as often as it has rounds."""
-        values, of_slot, rows = [], [], []
-        slot = call = moved = 0
+    def _counted(self, rounds: Sequence[int]) -> tuple[int, ...]:
+        """The number of calls of each step for these rounds of the repeated calls."""
         counts = list(self.image.counts)
         for number, count in zip(self._repeated, rounds):
-            begin, end = self._slots[number]
-            width, turns = end - begin, np.arange(count)
-            values.append(once.values[slot:begin])
-            of_slot.append(np.arange(slot, begin))
-            rows.append(once.rows[call:number] + (0, moved, 0))
-            values.append((once.values[begin:end] + turns[:, None] * self._add[begin:end]).ravel())
-            of_slot.append(np.tile(np.arange(begin, end), count))
-            repeated = np.tile(once.rows[number], (count, 1))
-            repeated[:, 1] += moved + width * turns
-            repeated[-1:, 2] = self._last[number]
-            rows.append(repeated)
-            slot, call, moved = end, number + 1, moved + width * (count - 1)
             counts[self._steps[number]] += count - 1
-        values.append(once.values[slot:])
-        of_slot.append(np.arange(slot, len(once.values)))
-        rows.append(once.rows[call:] + (0, moved, 0))
-        return self._joined(once, values, of_slot, rows), tuple(counts)
+        return tuple(counts)
 
-    def _joined(
-        self, once: Tables, values: list[np.ndarray], of_slot: list[np.ndarray],
-        rows: list[np.ndarray],
-    ) -> Tables:  # fmt: skip
-        """The tables joined from these parts; ``of_slot`` has the template's slot of each slot."""
-        slots, laid = np.concatenate(of_slot), np.concatenate(values)
-        array = np.full(len(once.values), -1)
-        array[once.places[:, 1]] = once.places[:, 0]
-        of_array = array[slots]
-        filled = np.flatnonzero(of_array >= 0)
-        places = np.stack([of_array[filled], filled, laid[filled]], axis=1)
-        return once._replace(
-            values=laid, of_base=once.of_base[slots], places=places, rows=np.concatenate(rows)
-        )
+
+class _Layout:
+    """How the tables of a template are laid out for the rounds of its repeated calls."""
+
+    def __init__(
+        self, once: Tables, repeats: Mapping[int, Repeat], last: Mapping[int, int]
+    ) -> None:
+        self._repeated = np.array(sorted(repeats), np.intp)
+        self._last = np.array([last[number] for number in sorted(repeats)], np.int64)
+        self._begins = once.rows[:, 1]
+        self._widths = np.diff(self._begins, append=len(once.values))
+        self._calls = np.arange(len(once.rows))
+        self._arrays = np.full(len(once.values), -1)  # of each slot, which array of the call
+        self._arrays[once.places[:, 1]] = once.places[:, 0]
+
+    def unrolled(self, once: Tables, added: np.ndarray, rounds: Sequence[int]) -> Tables:
+        """The tables in which each repeated call is made in as many rounds as it has; each round
+        adds ``added`` to its slots.
+        """
+        counts = np.ones(len(self._calls), np.intp)
+        counts[self._repeated] = rounds
+        call = np.repeat(self._calls, counts)
+        ends = np.cumsum(counts)
+        turns = np.arange(len(call)) - np.repeat(ends - counts, counts)
+        widths = self._widths[call]
+        stops = np.cumsum(widths)
+        begins = stops - widths
+        slots = np.arange(stops[-1]) + np.repeat(self._begins[call] - begins, widths)
+        values = once.values[slots] + np.repeat(turns, widths) * added[slots]
+        rows = once.rows[call]
+        rows[:, 1] = begins
+        is_made = counts[self._repeated] > 0
+        rows[ends[self._repeated[is_made]] - 1, 2] = self._last[is_made]
+        arrays = self._arrays[slots]
+        (filled,) = np.nonzero(arrays >= 0)
+        places = np.stack([arrays[filled], filled, values[filled]], axis=1)
+        of_base = once.of_base[slots]
+        return once._replace(values=values, of_base=of_base, places=places, rows=rows)
+
+
+# Slots, and which of the distinct numbers belongs in each.
+_Places: TypeAlias = "tuple[np.ndarray, np.ndarray]"
+
+
+class _Distinct:
+    """Symbolic numbers, each once."""
+
+    def __init__(self) -> None:
+        self.sizes: list[Size] = []
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def places(self, numbers: Sequence[Any]) -> _Places:
+        """Where symbolic ones are among numbers, and which they are."""
+        where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
+        which = [self._place(numbers[i]) for i in where]
+        return np.array(where, np.intp), np.array(which, np.intp)
+
+    def _place(self, size: Size) -> int:
+        found = self._known.setdefault(size.key, len(self.sizes))
+        if found == len(self.sizes):
+            self.sizes.append(size)
+        return found
+
+
+def _filled(plain: np.ndarray, places: _Places, found: np.ndarray) -> np.ndarray:
+    """A copy of numbers in which the symbolic ones are filled in."""
+    made: np.ndarray = plain.copy()
+    made[places[0]] = found[places[1]]
+    return made
 
 
 _BYTE = np.dtype(np.uint8)
-
-
-def _split(numbers: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
-    """The positions of the symbolic integers, and these."""
-    where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
-    return np.array(where, np.intp), [numbers[i] for i in where]
 
 
 def _without_symbols(image: Image, plain: Sequence[int]) -> Image:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import weakref
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,13 +23,14 @@ from ..ir.graph import Graph, Use, walk
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
-from ..ir.plan_image import Pack, Packed, Packing, Unpack
+from ..ir.plan_image import Base, Pack, Packed, Packing, Unpack
 from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 
 # Bytes of weights packed per task: large enough to hide the start of a task, small enough to
 # balance threads and to stay in the cache when a copy precedes packing.
 _PIECE = 1 << 20
+Bases: TypeAlias = "tuple[tuple[Base, int], ...]"
 
 
 class PackedStore(weakref.WeakValueDictionary[Any, np.ndarray]):
@@ -54,6 +55,16 @@ class Evictable(Mapping[str, np.ndarray]):
         """Release the parameter; ``restore`` rebuilds it when it is read."""
 
 
+class Addresses(NamedTuple):
+    """The addresses of an image's bases that are parameters, counted from 1; ``others`` are the
+    places of the bases that an instance has.
+    """
+
+    bases: Bases
+    numbers: np.ndarray
+    others: list[tuple[int, Base]]
+
+
 class Binding:
     """The parameters of one executable, packed for its kernels.
 
@@ -73,6 +84,7 @@ class Binding:
         self._recipes = [recipe(use) for use in self._bind.outputs]
         self.store = store
         self._held: dict[Any, np.ndarray] = {}
+        self._addresses: dict[int, Addresses] = {}  # by the identity of their bases
 
     def value(self, index: int) -> np.ndarray:
         """Parameter ``index`` of the run graph, contiguous; a copy, never the user's array."""
@@ -94,6 +106,25 @@ class Binding:
         if not self._has(key):
             self.prepare([wanted])
         return self._held[key]
+
+    def addresses(self, bases: Bases, wanted: Sequence[Packed]) -> Addresses:
+        """The addresses of an image's bases; what is ``wanted`` is packed. All sizes of a template
+        have the same ones.
+        """
+        known = self._addresses.get(id(bases))
+        if known is None:
+            self.prepare(wanted)
+            numbers = np.zeros(1 + len(bases), np.int64)
+            others: list[tuple[int, Base]] = []
+            for place, (base, number) in enumerate(bases, 1):
+                if base is Base.PACKED:
+                    numbers[place] = self.packed(wanted[number])
+                elif base is Base.WEIGHT:
+                    numbers[place] = address_of(self.value(number))
+                else:
+                    others.append((place, base))
+            known = self._addresses[id(bases)] = Addresses(bases, numbers, others)
+        return known
 
     def arrays(self) -> list[np.ndarray]:
         """All parameters that were packed so far."""

@@ -24,7 +24,7 @@ from ..ir.graph import Value
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
 from ..ir.plan_image import Base, Image, Pack
-from ..ir.sized import SizedImage
+from ..ir.sized import SizedImage, graph_of
 from ..ops.bfloat16 import from_bfloat16
 from .arena import address_of
 from .binding import Binding, PackedStore
@@ -112,31 +112,24 @@ class Instance:
         threads: int,
         workspace: Workspace | None = None,
     ) -> None:
-        image = executable.code.image
-        binding.prepare(image.packed)
+        packed = binding.addresses(executable.tables.bases, executable.code.image.packed)
         workspace = workspace or Workspace(executable.room, threads)
         self.binding = binding
         self.threads = workspace.threads
         self.arena, self.scratch = workspace.arena, workspace.scratch
         self.flag = ctypes.c_int64(0)
-        self._bases = {
+        own = {
             Base.ARENA: self.arena.address,
             Base.SCRATCH: self.scratch.address,
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        self._packed = image.packed
-        self.slots = executable.tables.slots(self._address)
+        addresses = packed.numbers.copy()
+        for place, base in packed.others:
+            addresses[place] = own[base]
+        self.slots = executable.tables.slots(addresses)
         self.steps_address, self.connect, self.run_all = self._entries(executable)
         INSTANCES.add(self)  # last: other threads read the instances in the set
-
-    def _address(self, base: Base, number: int) -> int:
-        """The address of a base in this instance."""
-        if base is Base.PACKED:
-            return self.binding.packed(self._packed[number])
-        if base is Base.WEIGHT:
-            return address_of(self.binding.value(number))
-        return self._bases[base]
 
     def _entries(self, executable: Executable) -> tuple[int, Entry, Entry]:
         """The address of the table of kernels and their arguments, and two functions.
@@ -160,7 +153,8 @@ class Executable:
         self.code = code
         self._bound: Bound | None = None
         self._turns: tuple[Turns, int] | None = None
-        self.tables = code.image.tables(len(plan.graph.inputs))
+        graph = graph_of(plan)
+        self.tables = code.image.tables(len(graph.inputs))
         self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
         self.segments = _segments(plan, code.image, 0, len(code.image.counts))
         self.results = Results(plan)
@@ -170,7 +164,7 @@ class Executable:
         self._only = self.output_types[0] if is_alone else None
         self._finals: list[int] | None = None
         self._cut: tuple[tuple[int, ...], list[list[Segment]]] | None = None
-        purpose = plan.graph.purpose
+        purpose = graph.purpose
         self.takes_parameters = purpose.training or purpose.goes_back or purpose.saved > 0
         if not self.takes_parameters:
             keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
@@ -218,11 +212,10 @@ class Executable:
     def pack(self) -> None:
         """Pack all parameters now, so that calls use their current values."""
         assert self.binding is not None
-        self.binding.prepare(self.code.image.packed)
-        raw = {number for base, number in self.tables.bases if base is Base.WEIGHT}
+        self.binding.addresses(self.tables.bases, self.code.image.packed)
         hosts = [step for s in self.segments if (step := s.host or s.flagged) is not None]
         used = [self.plan.buffers[view.buffer] for step in hosts for view in step.reads]
-        for number in raw | {buffer.index for buffer in used if buffer.kind == "weight"}:
+        for number in {buffer.index for buffer in used if buffer.kind == "weight"}:
             self.binding.value(number)
 
     def __call__(self, inputs: Sequence[np.ndarray], outs: Outs | None = None) -> list[np.ndarray]:

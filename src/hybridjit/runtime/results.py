@@ -15,6 +15,7 @@ import numpy as np
 from .._core.types import shape_text
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..ir.plan import Plan
+from ..ir.sized import graph_of
 from .arena import address_of
 from .saved import SAVED, Layout, Typed
 
@@ -72,12 +73,13 @@ class Results:
     """
 
     def __init__(self, plan: Plan) -> None:
-        purpose = plan.graph.purpose
+        graph = graph_of(plan)
+        purpose = graph.purpose
         self.types: list[Typed] = [(v.shape, v.dtype) for v in plan.outputs]
-        self.updated = dict(plan.graph.updated)
+        self.updated = dict(graph.updated)
         self.is_plain = not self.updated and not purpose.saved
         self._visible = len(self.types) - purpose.saved
-        self._inputs = [value.name for value in plan.graph.inputs]
+        self._inputs = [value.name for value in graph.inputs]
         self._saved = Layout(self.types[self._visible :])
         self._fitting: _Fitting | None = None  # of the latest call that was checked
         if purpose.saved:

@@ -10,18 +10,18 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .._core.frozen import dataclass
 from .._core.lazy import Late
 from .._core.symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
 from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
-from ..ir.sized import SizedImage, has_symbolic_bind
+from ..ir.sized import SizedImage, SizedPlan, bind_symbols
 from .binding import Binding, PackedStore
 from .executable import Code, Executable
 from .split_batch import SplitBatch
@@ -46,24 +46,29 @@ _HISTORY = 16
 _BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 
 
-@dataclass(frozen=True)
 class Signature:
     """Types of inputs in which some sizes are symbols; one symbol may stand in several places."""
 
-    types: tuple[TensorType, ...]
+    def __init__(self, types: tuple[TensorType, ...]) -> None:
+        self.types = types
+        self._forms = [(t.dtype, t.ndim) for t in types]
+        places = [(i, axis, size) for i, t in enumerate(types) for axis, size in enumerate(t.dims)]
+        self._symbols = [(i, axis, str(n)) for i, axis, n in places if isinstance(n, Size)]
+        self._fixed = [(i, axis, n) for i, axis, n in places if not isinstance(n, Size)]
 
     def sizes_of(self, types: Sequence[TensorType]) -> dict[str, int] | None:
         """The values of the symbols for these types; None where the types do not fit."""
-        found: dict[str, int] = {}
-        for mine, given in zip(self.types, types, strict=True):
-            if mine.dtype != given.dtype or mine.ndim != given.ndim:
+        shapes = [t.dims for t in types]
+        for (dtype, ndim), given, shape in zip(self._forms, types, shapes, strict=True):
+            if dtype != given.dtype or ndim != len(shape):
                 return None
-            for wanted, size in zip(mine.dims, given.dims):
-                if isinstance(wanted, Size):
-                    if found.setdefault(str(wanted), size) != size:
-                        return None
-                elif wanted != size:
-                    return None
+        if any(shapes[i][axis] != size for i, axis, size in self._fixed):
+            return None
+        found: dict[str, int] = {}
+        for i, axis, name in self._symbols:
+            size = shapes[i][axis]
+            if found.setdefault(name, size) != size:
+                return None
         return found
 
 
@@ -105,8 +110,8 @@ class Variant:
         self._numbers = count()
         self.served = self.used = 0  # signatures, and when it was used last
         self._turns = Turns([])
-        self._shared: Binding | None = None
-        self._is_bound_by_size = has_symbolic_bind(templates.plan.graph)
+        self._bindings: WeakValueDictionary[tuple[int, ...], Binding] = WeakValueDictionary()
+        self._bound_by = bind_symbols(templates.plan.graph)
         scope.close()
 
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
@@ -173,22 +178,26 @@ class Variant:
         params: Mapping[str, np.ndarray],
         store: PackedStore,
     ) -> None:
-        """Bind an executable of this variant; parameters are looked at once for all sizes."""
+        """Bind an executable of this variant; parameters are looked at once for all sizes on
+        which no value depends that is computed from them.
+        """
         run = executable.one if isinstance(executable, SplitBatch) else executable
-        if self._is_bound_by_size:
-            run.bind(params, store)
+        assert isinstance(run.plan, SizedPlan)
+        key = tuple(run.plan.values[name] for name in self._bound_by)
+        known = self._bindings.get(key)
+        if known is not None and known.store is store:
+            run.bind_as(known)
             return
-        if self._shared is None or self._shared.store is not store:
-            run.bind(params, store)
-            self._shared = run.binding
-        else:
-            run.bind_as(self._shared)
+        run.bind(params, store)
+        assert run.binding is not None
+        self._bindings[key] = run.binding
 
 
 V = TypeVar("V", bound=Variant)
 # Which sizes are symbolic: those that vary (None), none, all, or the axes of inputs by name.
 Dynamic: TypeAlias = "bool | Mapping[str, Sequence[int]] | None"
 Shapes = tuple[tuple[int, ...], ...]
+_USED = attrgetter("used")
 
 
 class Variants(Generic[V]):
@@ -213,7 +222,7 @@ class Variants(Generic[V]):
 
     def find(self, types: Sequence[TensorType]) -> tuple[V, tuple[int, ...]] | None:
         """A variant that serves these types, and its sizes for them."""
-        for variant in reversed(self.variants):
+        for variant in sorted(self.variants, key=_USED, reverse=True):
             sizes = variant.sizes_for(types)
             if sizes is not None:
                 variant.used = next(self._uses)
@@ -294,7 +303,8 @@ class Variants(Generic[V]):
                 if is_pinned and hint_of(size) >= _COUNTED_FROM:
                     self._pins[i, axis] += 1
         while len(self.variants) >= MAX_VARIANTS:
-            self.variants.remove(min(self.variants, key=lambda each: each.used))
+            self.variants.remove(min(self.variants, key=_USED))
+        variant.used = next(self._uses)
         self.variants.append(variant)
 
     def give_up(self) -> None:
