@@ -794,7 +794,7 @@ class TestRefusals:
         [
             (["--shape", "data=1,N,28,28"], "N stands for the batch"),
             (["--shape", "data=N,1,28,28", "--target", "avx2,neon"], "one CPU architecture"),
-            (["--shape", "data=N,1,28,28", "--target", "z80"], "no target is called 'z80'"),
+            (["--shape", "data=N,1,28,28", "--target", "z80"], "unknown target 'z80'"),
             (["--shape", "data=N,1,28,28", "--cache", "x"], "give one of them"),
         ],
     )

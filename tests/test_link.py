@@ -147,7 +147,7 @@ def test_an_instance_takes_arrays_alone():
     instance = Instance(executable, executable.binding, 1)
     slots = list(instance.slots)
     for entry in (instance.connect, instance.run_all):
-        with pytest.raises(TypeError, match="a kernel's operand is no array"):
+        with pytest.raises(TypeError, match="a kernel's operand is not an array"):
             entry(arrays["x"].tolist())
     assert list(instance.slots) == slots
     rows = arrays["x"].view(np.recarray)  # an array's subclass

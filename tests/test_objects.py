@@ -238,7 +238,7 @@ def test_a_network_whose_objects_are_no_files(folder, kind, monkeypatch):
     assert len(files) == 2
     for path in files:
         in_its_place(path, kind)
-    with pytest.warns(RuntimeWarning, match="Nothing is lost but time") as found:
+    with pytest.warns(RuntimeWarning, match="Only time is lost") as found:
         np.testing.assert_array_equal(output(net, monkeypatch), right)
     assert len(found) == 1
 

@@ -11,6 +11,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 import prose  # noqa: E402
 
 COMPILER = (  # codegen, passes, ir, runtime, the package's root
+    *(
+        f"src/hybridjit/codegen/{name}"
+        for name in ("build", "call.py", "choices.py", "families.py", "interpolation.py", "llvm")
+    ),
+    *(
+        f"src/hybridjit/codegen/{name}"
+        for name in ("math", "packing.py", "peak.py", "spec.py", "tuned.py", "updates.py")
+    ),
     "src/hybridjit/ir",
     "src/hybridjit/passes",
 )

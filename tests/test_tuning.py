@@ -179,7 +179,7 @@ def test_kernels_that_are_no_candidates_are_not_taken(tmp_path):
         ("", "tuned: "),
         ("[]", "has the format 'hybridjit tuned 1'"),
         ('{"format": "hybridjit tuned 0"}', "has the format"),
-        (f'{{"format": "{FORMAT}", "cpu": 1, "choices": {{}}}}', "`cpu` is a text"),
+        (f'{{"format": "{FORMAT}", "cpu": 1, "choices": {{}}}}', "`cpu` is a string"),
         (f'{{"format": "{FORMAT}", "cpu": "c", "choices": {{"k": 1}}}}', "k: a choice has layer"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_number_that_is_a_text(tmp_path):
     path = tmp_path / "tuned"
     row = {"layer": "a", "kernel": "b", "ms": "1", "instead_of": "c", "its_ms": 2}
     path.write_text(json.dumps({"format": FORMAT, "cpu": "c", "choices": {"key": row}}))
-    with pytest.raises(ModelFormatError, match="key: ms is no str"):
+    with pytest.raises(ModelFormatError, match="key: ms is not of type str"):
         read_tuned(str(path))
 
 

@@ -1,1 +1,1 @@
-"""How each group is computed: choose a KernelSpec, emit it, load the machine code."""
+"""Code generation: choose a KernelSpec for each group, emit its code, load the machine code."""

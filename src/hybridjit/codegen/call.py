@@ -1,6 +1,6 @@
-"""Calls: what a planned step becomes. A kernel and its arguments, and how views turn into them.
+"""Calls: a kernel and its arguments, into which the memory plan's steps are translated.
 
-The choosers of ``kinds`` make calls; ``build/link.py`` turns their arguments into an image.
+The choosers in ``kinds`` make calls; ``build/link.py`` turns their arguments into an image.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Address:
 
 @dataclass(frozen=True)
 class Scratch:
-    """The address of working memory: ``nbytes`` for each thread, one after the other."""
+    """The address of scratch memory: ``nbytes`` for each thread, one block after the other."""
 
     nbytes: int
 
 
 @dataclass(frozen=True)
 class Shared:
-    """An address ``offset`` bytes into working memory that all threads share, for one step."""
+    """An address ``offset`` bytes into scratch memory that all threads share, for one step."""
 
     nbytes: int
     offset: int = 0
@@ -48,9 +48,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class Flag:
-    """The address of a 64-bit flag that is 0, and is set by a kernel that its operands forbid.
+    """The address of a 64-bit flag that is 0; a kernel sets it if its operands are invalid.
 
-    The step is then run by its reference, which raises the error that eager mode raises.
+    The reference then runs the step and raises the error of eager mode.
     """
 
 
@@ -58,9 +58,9 @@ Argument = Address | Packed | Scratch | Shared | Flag | int | Symbolic
 
 
 class GivenNumbers:
-    """Numbers that a call gives, so that the kernel's spec does not have to name them.
+    """Integers that are arguments of a call, so that the kernel's spec does not contain them.
 
-    0, 1 and -1 stay in the spec: code depends on them.
+    0, 1 and -1 stay in the spec, because code depends on them.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class GivenNumbers:
         return number if is_plain else self.any(number)
 
     def any(self, number: int) -> Given:
-        """A number that may be 0, 1 or -1 as well: no code depends on that."""
+        """An integer that may be 0, 1 or -1 as well, because no code depends on that."""
         self.values.append(number)
         return _given(len(self.values) - 1)
 
@@ -79,20 +79,21 @@ class GivenNumbers:
         return tuple(map(self.one, numbers))
 
     def symbolic(self, numbers: Ints) -> Sizes:
-        """Those that are symbolic are given, all others stay in the spec."""
+        """Make symbolic integers arguments; all others stay in the spec."""
         return tuple(self.any(n) if isinstance(n, Symbolic) else n for n in numbers)
 
 
-# The same one each time: specs that are compared hold many.
+# Cached: specs that are compared contain many.
 _given = lru_cache(maxsize=256)(Given)
 _FEW_ROUNDS = 256
 
 
 def rounds_of(size: int) -> int:
-    """How long a kernel takes a loop to be whose length is given: 256 rounds, or more by 16 times.
+    """The loop length that a kernel assumes for a length of ``size`` that its calls give.
 
-    A loop of more than 256 rounds is 16 times as long at most. Shorter ones let it poll more often
-    than every 0.3 ms: statistics over pictures of 7x7 share a kernel with those over 56x56.
+    256 rounds, or the next 256 * 16**n. A longer loop than 256 is at most 16 times as long as
+    assumed. Shorter ones poll more often than every 0.3 ms, so that statistics over images of 7x7
+    share a kernel with those over 56x56.
     """
     if size <= _FEW_ROUNDS:
         return _FEW_ROUNDS
@@ -103,23 +104,23 @@ def rounds_of(size: int) -> int:
 
 
 def about(sizes: Ints) -> Ints:
-    """A power of two near each size, for estimates: kernels for sizes near each other are one."""
+    """A power of two near each size, for estimates: similar sizes share a kernel."""
     return tuple(1 << max(0, int(hint_of(size)).bit_length() - 1) for size in sizes)
 
 
-# A view, and which of its axes counts rows.
+# A view, and the axis that counts its rows.
 RowsOf = tuple[View, int]
 
 
 @dataclass(frozen=True)
 class ByRows:
-    """That up to ``threads`` threads share a call by rows, and what it touches then.
+    """A call that up to ``threads`` threads divide by rows, with the memory that it touches.
 
-    Of ``rows`` rows in ``tiles`` tiles each thread has those of the same tiles in every call with
-    the same three numbers, and touches no others in what it ``reads`` and ``writes``. It may touch
-    less than these views hold: a step in time names what all steps touch. All threads read
-    what is ``common``. More threads than that touch whatever is in the views. Such a call has no
-    scratch memory, and no thread takes another one's pieces of it.
+    The ``rows`` rows are in ``tiles`` tiles. Each thread has the same tiles in every call with the
+    same three numbers, and touches only its rows of the views in ``reads`` and ``writes``. It may
+    touch less than these views: a time step names the views of all steps. All threads read the
+    ``common`` arguments. With more threads, each may touch any element of the views. Such a call
+    has no scratch memory, and its chunks are not subject to work stealing.
     """
 
     rows: int
@@ -134,10 +135,10 @@ class ByRows:
 class Call:
     """One kernel and its arguments in order.
 
-    ``work`` counts its multiplications, about; ``reason`` says why this kernel, where there was a
-    choice; ``cost`` is what the cost model thinks that it takes, in operations, where there is one;
-    ``by_rows`` what it touches, where that is less than all that its step reads and writes;
-    ``repeat`` the rounds in which it is made, where their number is symbolic.
+    ``work`` is its approximate number of multiplications; ``reason`` explains the choice of the
+    kernel, if there was one; ``cost`` is the estimate of the cost model in operations, if it has
+    one; ``by_rows`` describes the memory that it touches, if that is less than all that its step
+    reads and writes; ``repeat`` its repetition, if the number of calls is symbolic.
     """
 
     spec: KernelSpec
@@ -150,19 +151,19 @@ class Call:
 
 
 Spec = TypeVar("Spec", bound=KernelSpec)
-# Of candidates for a layer, of which the cost model takes the first, on a CPU, the one to take.
+# Selects one of the candidates for a layer on a CPU; the cost model prefers the first.
 Decide: TypeAlias = Callable[[Sequence[Any], Target], Any]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a choice depends on besides the step: the weights' numbers, the CPU, the options.
+    """The inputs of a choice besides the step: the parameters' numbers, the CPU, the options.
 
-    is_training  whether results depend on the batch anyway, so that choices may too
-    decide       who chooses instead of the cost model, if anybody does
-    sample_rows  ``sample_rows(value)``: which rows of a dense layer are of one sample for sure, so
-                 that they may be computed together in other sums than another sample's
-    choices      for what sizes kernels are chosen whose choice changes bits, where sizes of the
+    is_training  whether results depend on the batch anyway, so that choices may depend on it too
+    decide       selects among candidates instead of the cost model, unless None
+    sample_rows  ``sample_rows(value)``: the rows of a dense layer that certainly belong to one
+                 sample; their sums may be computed in another order than those of another sample
+    choices      the sizes for which kernels are chosen whose choice changes bits, if sizes of the
                  plan may be symbolic
     """
 
@@ -175,10 +176,11 @@ class Setting:
     choices: Choices | None = None
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
-        """Of candidates, the cost model's first; or of these and ``others`` what is decided.
+        """The first candidate, as the cost model says; or the one of these and ``others`` that is
+        decided.
 
-        All give the same results, but for how sums are rounded: algorithms add in their own order,
-        and so do tiles at edges.
+        Their results differ only in rounding: algorithms, and tiles at edges, add in different
+        orders.
         """
         if self.decide is None:
             return first[0]
@@ -190,7 +192,7 @@ class Setting:
 def build_program(step: Step, anchored: bool) -> tuple[Program, tuple[Use, ...]]:
     """The group's pointwise part, and the uses that are its operands, in order.
 
-    With an anchor, value 0 is the anchor's result and the operands follow, as they are stored.
+    With an anchor, value 0 is the anchor's result and the operands follow, with their stored types.
     """
     group, stored = step.group, dict(zip(step.group.inputs, step.reads))
     members = group.epilogue if anchored else group.members
@@ -214,13 +216,13 @@ def build_program(step: Step, anchored: bool) -> tuple[Program, tuple[Use, ...]]
 
 @lru_cache(maxsize=64)
 def dtype_name(dtype: np.dtype | None) -> str:
-    """The name of a known element type: NumPy's where it has one."""
+    """The name of a known element type; NumPy's name if NumPy has the type."""
     assert dtype is not None
     return "bfloat16" if dtype == BFLOAT16 else str(dtype.name)
 
 
 def stored_type(step: Step) -> np.dtype:
-    """What memory holds of the anchor's first operand, or of its result where it has none."""
+    """The stored type of the anchor's first operand, or of its result if it has no operands."""
     anchor = step.group.anchor
     if not anchor.inputs:
         assert anchor.type.dtype is not None
@@ -229,7 +231,7 @@ def stored_type(step: Step) -> np.dtype:
 
 
 def off_default(types: tuple[str, ...]) -> tuple[str, ...]:
-    """Element types as specs write them: none where all are float32."""
+    """Element types as specs write them: () if all are float32."""
     return () if set(types) <= {"float32"} else types
 
 
@@ -255,7 +257,7 @@ def views_of(step: Step, uses: tuple[Use, ...]) -> list[View]:
 
 
 def three(values: Ints, default: int) -> Ints:
-    """Per-axis numbers as (depth, height, width)."""
+    """Values per axis as (depth, height, width)."""
     return (default,) * (3 - len(values)) + tuple(values)
 
 

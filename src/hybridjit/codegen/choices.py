@@ -1,8 +1,8 @@
-"""Choices that change bits, where sizes are symbolic: they are made for the sizes of a call.
+"""Choices that change bits, if sizes are symbolic: they are made for the sizes of a call.
 
-In: what a choice depends on, with symbolic sizes. Out: the same with the numbers of one call, for
-which the choice is made as it is for fixed sizes; and a note of what it depends on, so that a call
-with other sizes finds out whether it wants the same.
+In: the inputs of a choice, with symbolic sizes. Out: the same with the sizes of one call, for which
+the choice is made as for fixed sizes; and a note of its inputs, which shows whether the same choice
+is valid for a call with other sizes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Note:
-    """That a choice was made: ``key(numbers)`` tells choices apart by the bits that they give."""
+    """A choice that was made: ``key(numbers)`` is equal for inputs that lead to equal bits."""
 
     numbers: tuple[Any, ...]
     key: Callable[[tuple[Any, ...]], Hashable]
 
 
 class Choices:
-    """The sizes for which a plan's kernels are chosen, and what these choices depend on.
+    """The sizes for which a plan's kernels are chosen, and the inputs of these choices.
 
-    memory  what was chosen for other sizes: where the bits are to be the same, so is the kernel
+    memory  choices for other sizes: if the bits must be the same, the kernel is too
     """
 
     def __init__(self, values: Values, memory: dict[Hashable, Any]) -> None:
@@ -36,14 +36,14 @@ class Choices:
         self.notes: list[Note] = []
 
     def as_before(self, key: Hashable, found: Found) -> Found:
-        """The record that was found first for this key at this position of the notes."""
+        """The first record found for this key at this position of the notes."""
         kept: Found = self._memory.setdefault((len(self.notes), key), found)
         return kept
 
     def settled(
         self, record: Record, names: Sequence[str], key: Callable[[Record], Hashable]
     ) -> Record:
-        """The record with the numbers of the call in the fields ``names``; noted with ``key``."""
+        """The record with the sizes of the call in the fields ``names``; noted with ``key``."""
         numbers = tuple(getattr(record, name) for name in names)
         if not is_symbolic(numbers):
             return record

@@ -1,8 +1,8 @@
-"""What bytes cost on a family of CPUs: a table by name, so that a choice never depends on a clock.
+"""Costs of moving bytes on a family of CPUs, by name, so that choices do not depend on a clock.
 
-Rates are those of one core, in units of a cycle. Those of Zen 5 and the memory's of Zen 4 were
-measured; the others are estimates from published figures. A CPU that is not in
-the table, or code for a narrower one than the host, has the prices of ``GENERIC``.
+Rates are per core and cycle. Those of Zen 5, and those of Zen 4's memory, were measured; the others
+are estimates from published figures. ``GENERIC`` serves unknown CPUs, and code for a narrower CPU
+than the host.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from .._core.target import Target
 
 @dataclass(frozen=True)
 class Family:
-    """Cores that are alike.
+    """Cores with the same rates.
 
-    cpus          their names, as LLVM has them
-    operations    on float32 in a cycle, with the widest vectors; a multiply-add is two
-    units         that multiply vectors, and as many that load them
-    memory        bytes from memory in a cycle
-    alone         the same while the neighbours rest
-    third_level   bytes from the third-level cache, or the last, in a cycle
-    second_level  bytes from the second-level cache in a cycle
-    third_bytes   of the third-level cache, for the cores that share it
+    cpus          their names in LLVM
+    operations    float32 operations per cycle with the widest vectors; a multiply-add counts as two
+    units         number of units that multiply vectors, and of those that load vectors
+    memory        bytes from memory per cycle
+    alone         the same while neighbouring cores are idle
+    third_level   bytes per cycle from the third-level cache, or the last one
+    second_level  bytes per cycle from the second-level cache
+    third_bytes   size of the third-level cache, for the cores that share it
     """
 
     name: str
@@ -37,39 +37,39 @@ class Family:
 
     @property
     def memory_price(self) -> float:
-        """Operations in the time in which a byte comes from memory."""
+        """Operations in the time of loading a byte from memory."""
         return self.operations / self.memory
 
     @property
     def third_level_price(self) -> float:
-        """Operations in the time in which a byte comes from the third-level cache."""
+        """Operations in the time of loading a byte from the third-level cache."""
         return self.operations / self.third_level
 
     @property
     def second_level_price(self) -> float:
-        """Operations in the time in which a byte comes from the second-level cache."""
+        """Operations in the time of loading a byte from the second-level cache."""
         return self.operations / self.second_level
 
     def instructions(self, target: Target) -> float:
-        """Vectors that are added, multiplied or loaded in a cycle."""
+        """Vectors added, multiplied or loaded per cycle."""
         return min(self.units, self.operations / (2 * target.lanes))
 
     def works_on_halves(self, target: Target) -> bool:
-        """Whether a vector takes twice as long as half of one."""
+        """Whether an instruction on a full vector takes twice as long as on half of one."""
         return self.instructions(target) <= self.units / 2
 
     def sums(self, target: Target) -> float:
-        """Vectors that are multiplied and added in a cycle: two instructions without FMA."""
+        """Vectors multiplied and added per cycle: two instructions each without FMA."""
         return self.instructions(target) / (1 if target.has_fma else 2)
 
 
 _MB = 1 << 20
-# As on Zen 5: 240 GFLOP/s against 24 GB/s for one core where others want as much, 39 where not.
+# As Zen 5: 240 GFLOP/s against 24 GB/s for one core while others load as much, 39 GB/s otherwise.
 GENERIC = Family("generic", (), 64, 2, 6.4, 10.4, 32, 64, 20 * _MB)
 FAMILIES = (
     Family("Zen 2", ("znver2",), 32, 2, 4, 6.5, 16, 32, 16 * _MB),
     Family("Zen 3", ("znver3",), 32, 2, 4.5, 8, 20, 32, 32 * _MB),
-    # 512-bit vectors in two halves: 118 GFLOP/s against 22 to 27 GB/s, alone 30
+    # 512-bit vectors in two halves: 118 GFLOP/s against 22 to 27 GB/s, 30 GB/s if alone
     Family("Zen 4", ("znver4",), 32, 2, 6, 8, 20, 32, 32 * _MB),
     Family("Zen 5", ("znver5",), 64, 2, 6.4, 10.4, 32, 64, 20 * _MB),
     Family("Haswell", ("haswell", "broadwell", "skylake"), 32, 2, 4, 5, 10, 32, 8 * _MB),

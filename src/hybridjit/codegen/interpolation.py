@@ -1,7 +1,7 @@
 """Convolution along a line with few multiplications, by interpolation (Toom, Cook; Winograd).
 
-F(m, taps) gives ``m`` neighbouring results from m + taps - 1 products. At a stride each phase,
-every ``stride``-th tap, is a convolution of its own at stride 1, and their results are added.
+F(m, taps) computes ``m`` adjacent results from m + taps - 1 products. With a stride, each phase
+(every ``stride``-th tap) is a separate convolution of stride 1, and their results are added.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 from .._core.frozen import dataclass
 
-# Pairs of points +p and -p by how many points there are, beside infinity and, where the number is
-# even, 0. Chosen for small errors. 6 points: sqrt(1/2) and sqrt(2) instead of the usual 1 and 2
-# make the largest error of a layer a quarter (F(4x4, 3x3): 8e-6 against 3e-5 of the output's
-# deviation, 128 channels). F(6x6, 3x3) has 4e-5, F(4x4, 5x5) 3e-5, F(6, 7) along one line 3e-5;
-# 9 points both ways, F(7x7, 3x3), would have 1.1e-4.
+# Pairs of points +p and -p by the number of points, which also include infinity and, if the number
+# is even, 0. Chosen for small errors. 6 points: sqrt(1/2) and sqrt(2) instead of the usual 1 and 2
+# reduce the largest error of a layer to a quarter (F(4x4, 3x3): 8e-6 against 3e-5 of the output's
+# deviation, 128 channels). F(6x6, 3x3) has 4e-5, F(4x4, 5x5) 3e-5, F(6, 7) along one line 3e-5; 9
+# points in both directions, F(7x7, 3x3), would have 1.1e-4.
 _PAIRS: dict[int, tuple[float, ...]] = {
     3: (1.0,),
     4: (1.0,),
@@ -32,14 +32,14 @@ _PAIRS: dict[int, tuple[float, ...]] = {
 
 
 def interpolation_points(count: int) -> tuple[float, ...]:
-    """The finite ones of ``count`` points; infinity is the last point."""
+    """The finite points of ``count`` points; infinity is the last point."""
     pairs = [sign * p for p in _PAIRS[count] for sign in (1.0, -1.0)]
     return (*([] if count % 2 else [0.0]), *pairs)
 
 
 @dataclass(frozen=True)
 class Line:
-    """The algorithm along one axis: ``m`` results of a window of ``taps`` at a stride."""
+    """The algorithm along one axis: ``m`` results of a window of ``taps`` with a stride."""
 
     m: int
     taps: int
@@ -47,12 +47,12 @@ class Line:
 
     @property
     def phases(self) -> tuple[int, ...]:
-        """The taps of each phase that has any."""
+        """The number of taps of each nonempty phase."""
         return _phases(self.taps, self.stride)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The products of each phase."""
+        """The number of products of each phase."""
         return _counts(self.m, self.phases)
 
     @property
@@ -62,12 +62,12 @@ class Line:
 
     @property
     def reach(self) -> int:
-        """Elements of the data that ``m`` results look at."""
+        """Number of elements of the data that ``m`` results read."""
         return (self.m - 1) * self.stride + self.taps
 
     @property
     def filter_matrix(self) -> np.ndarray:
-        """What makes points of taps, [points, taps]."""
+        """The matrix from taps to points, [points, taps]."""
         g, row = np.zeros((self.points, self.taps)), 0
         for phase, (taps, count) in enumerate(zip(self.phases, self.counts)):
             g[row : row + count, phase :: self.stride] = filter_matrix(self.m, taps)
@@ -87,7 +87,7 @@ def _counts(m: int, phases: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def lines_for(m: int, window: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Line, Line]:
-    """The algorithms down and across: ``m`` results along axes on which there are several taps."""
+    """The vertical and the horizontal algorithm: ``m`` results along axes with several taps."""
     down, across = (
         Line(m if taps > 1 else 1, taps, stride) for taps, stride in zip(window, strides)
     )
@@ -97,7 +97,7 @@ def lines_for(m: int, window: tuple[int, ...], strides: tuple[int, ...]) -> tupl
 def filter_matrix(m: int, taps: int = 3) -> np.ndarray:
     """G of F(m, taps), [m + taps - 1, taps]: a point's powers over the product of its distances.
 
-    A single tap needs no interpolation: each result is a product.
+    A single tap needs no interpolation: each result is one product.
     """
     if taps == 1:
         return np.ones((m, 1))

@@ -1,10 +1,10 @@
-"""How a kernel wants its weights: NumPy, run when a parameter is bound.
+"""Packed layouts of weights, written by NumPy at bind time.
 
-A packing is frozen data, so that the plan can print it and equal ones share one packed array. It
-says how many floats it makes and writes them where it is told, so that no second copy is made of
-weights that may be most of a network's memory. ``rows`` is how many rows of the weights it packs
-as a block; blocks lie in the order of the rows, so that they can be packed one by one. It is 0
-where the rows are mixed.
+A packing is frozen data, so that the plan can print it and equal packings share one packed array.
+It computes the number of elements and writes them into a given array, which avoids a second copy of
+weights that may be most of a network's memory. ``rows`` is the number of rows of the weights in a
+block; blocks are stored in the order of the rows, so that they can be packed one by one. It is 0 if
+rows are mixed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Transform = Callable[[np.ndarray, np.ndarray], None]
 
 
 def whole_vectors(channels: int, lanes: int) -> int:
-    """``channels`` rounded up to whole vectors."""
+    """``channels`` rounded up to full vectors."""
     return -(-channels // lanes) * lanes
 
 
 def first_half(filters: int, lanes: int) -> int:
-    """How many of them are the first half in :class:`StrassenPacking`: whole vectors."""
+    """Number of filters in the first half in :class:`StrassenPacking`: full vectors."""
     return whole_vectors(-(-filters // 2), lanes)
 
 
@@ -38,9 +38,9 @@ def first_half(filters: int, lanes: int) -> int:
 class ConvPacking:
     """Weights [F, kd, kh, kw, C] to blocks of ``nv`` vectors of filters, filters innermost.
 
-    Per group and block: [K][columns], where K runs over (kd, kh, kw, C), or over
-    (C, kd, kh, kw) when ``taps``; the last block has only the vectors it needs, the last vector
-    is padded with zeros.
+    Per group and block: [K][columns], where K runs over (kd, kh, kw, C), or over (C, kd, kh, kw)
+    with ``taps``; the last block has only the necessary vectors, and the last vector is padded with
+    zeros.
     """
 
     groups: int
@@ -73,11 +73,11 @@ class ConvPacking:
 
     @property
     def unpacking(self) -> Unpack | None:
-        """What gives the weights back, every bit of them, if anything does."""
+        """The function that restores the weights bit by bit; None if impossible."""
         return self.unpack if self.groups == 1 and not self.taps else None
 
     def unpack(self, packed: np.ndarray, filters: slice, size: int) -> np.ndarray:
-        """Weights [filters, size] of whole blocks, as :meth:`pack` was given them."""
+        """Weights [filters, size] of full blocks, as they were before :meth:`pack`."""
         blocks = packed[filters.start * size : whole_vectors(filters.stop, self.lanes) * size]
         result = np.empty((filters.stop - filters.start, size), packed.dtype)
         for start in range(0, len(result), self.rows):
@@ -89,14 +89,14 @@ class ConvPacking:
 
 
 def _transpose_into(rows: np.ndarray, block: np.ndarray) -> None:
-    """block[k, f] = rows[f, k], zeros where there is no f."""
+    """block[k, f] = rows[f, k], zeros for missing f."""
     block[:, : rows.shape[0]] = rows.T
     block[:, rows.shape[0] :] = 0
 
 
 @dataclass(frozen=True)
 class ChannelPacking:
-    """A per-channel vector of each group, padded with zeros to whole vectors."""
+    """A vector of one element per channel, per group padded with zeros to full vectors."""
 
     groups: int
     lanes: int
@@ -115,7 +115,7 @@ class ChannelPacking:
 
 @dataclass(frozen=True)
 class DepthwisePacking:
-    """Weights [C, kd, kh, kw, I] to [kd, kh, kw, I, C padded to whole vectors]."""
+    """Weights [C, kd, kh, kw, I] to [kd, kh, kw, I, C padded to full vectors]."""
 
     lanes: int
     rows = 0
@@ -132,10 +132,10 @@ class DepthwisePacking:
 class WinogradPacking:
     """Weights [F, kh, kw, C] transformed for ``lines`` to [block][points][C][nv * lanes].
 
-    Axes of one tap may be left out or more. Computed in double precision and rounded once; the
-    filters of each of ``groups`` are padded with zeros to whole blocks. ``lines`` are the
-    algorithms down and across, of F(m x m, 3x3) where there are none. The channels are those of
-    ``depth`` taps of a volume's depth, one tap after the other.
+    Axes of one tap may be omitted or added. Computed in double precision and rounded once; the
+    filters of each of ``groups`` groups are padded with zeros to full blocks. ``lines`` are the
+    vertical and the horizontal algorithm; without them, F(m x m, 3x3). With ``depth``, the channels
+    of its taps along a volume's depth follow each other.
     """
 
     m: int
@@ -153,7 +153,7 @@ class WinogradPacking:
 
     @property
     def points(self) -> int:
-        """Values of one transformed filter."""
+        """Number of values of a transformed filter."""
         return (
             product(tuple(line.points for line in self.lines)) if self.lines else (self.m + 2) ** 2
         )
@@ -190,21 +190,21 @@ class WinogradPacking:
 
 
 def _transform_by_matrix(g: np.ndarray, filters: np.ndarray, out: np.ndarray) -> None:
-    """out[point] = g w for every filter and channel; zeros for filters left out."""
+    """out[point] = g w for every filter and channel; zeros for absent filters."""
     count, taps, (channels, width) = len(filters), g.shape[1], out.shape[1:]
     rows = np.zeros((taps, channels, width))
     rows[..., :count] = filters.reshape(count, taps, channels).transpose(1, 2, 0)
     out[:] = (g @ rows.reshape(taps, -1)).reshape(out.shape)
 
 
-# Channels transformed together: what a round works on stays in the second-level cache.
+# Channels transformed together: the data of a round stay in the second-level cache.
 _CHANNELS = 128
 
 
 class _Workspace:
-    """Workspace for the transform of one block of filters, used again for the next.
+    """Scratch arrays for transforming one block of filters, reused for the next.
 
-    Four times as fast as to transform whole arrays, which go through memory for every term.
+    Four times as fast as transforming whole arrays, which read and write memory for every term.
     """
 
     def __init__(self, g: np.ndarray, channels: int, width: int) -> None:
@@ -215,7 +215,7 @@ class _Workspace:
         self._columns = np.empty((3, channels, width))
 
     def transform(self, filters: np.ndarray, out: np.ndarray) -> None:
-        """out[a, b] = (g w gT)[a, b] for every filter and channel; zeros for filters left out."""
+        """out[a, b] = (g w gT)[a, b] for every filter and channel; zeros for absent filters."""
         count, channels = filters.shape[0], filters.shape[-1]
         taps, half = self._taps[:, :, :channels], self._half[:, :, :channels]
         taps[..., count:] = 0
@@ -229,7 +229,7 @@ class _Workspace:
 
 
 def _interpolate(g: np.ndarray, w: np.ndarray, out: np.ndarray, room: np.ndarray) -> None:
-    """out[i] = g[i, 0] w[0] + g[i, 1] w[1] + g[i, 2] w[2], with what p and -p share done once."""
+    """out[i] = g[i, 0] w[0] + g[i, 1] w[1] + g[i, 2] w[2], sharing terms of points p and -p."""
     even, odd, term = room
     zero = 1 - len(g) % 2
     if zero:
@@ -249,10 +249,10 @@ class StrassenPacking:
     """Weights [F, 1, 1, C] of 1x1 layers to sums of quarters, [block][product][C / 2][nv * lanes].
 
     Wij are the weights from the channels of half i to the filters of half j; the first half of the
-    filters is whole vectors, the second one is padded with zeros. A block of filters has
-    W11, W21, W22, T4, T1, T2 and T3, where T1 = W12 - W11, T2 = W22 - T1, T3 = W22 - W12 and
-    T4 = T2 - W21; blocks of half of the filters, padded with zeros. W12 of all blocks stands behind
-    them: no kernel reads it, but with it the weights need not be kept besides.
+    filters consists of full vectors, the second is padded with zeros. A block of filters has W11,
+    W21, W22, T4, T1, T2 and T3, where T1 = W12 - W11, T2 = W22 - T1, T3 = W22 - W12 and T4 = T2 -
+    W21; the blocks contain half of the filters, padded with zeros. W12 of all blocks follows: no
+    kernel reads it, but with it the weights can be restored and need not be kept as well.
     """
 
     lanes: int
@@ -271,7 +271,7 @@ class StrassenPacking:
     def blocks(
         self, weight: np.ndarray, out: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The rows of each quarter's blocks, perhaps fewer than fill it, and the block's place."""
+        """For each quarter and block, its rows, possibly too few, and its destination."""
         width = self.nv * self.lanes
         for source, quarter in self.quarters(weight, out):
             for number, block in enumerate(quarter):
@@ -280,7 +280,7 @@ class StrassenPacking:
     def quarters(
         self, weight: np.ndarray, out: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """W11, W21, W22 and W12, each [F / 2, C / 2], and its place [block][C / 2][nv * lanes]."""
+        """W11, W21, W22, W12, each [F / 2, C / 2], and targets [block][C / 2][nv * lanes]."""
         parts = weight.reshape(len(weight), 2, -1).swapaxes(0, 1)
         half = first_half(len(weight), self.lanes)
         (w11, w21), (w12, w22) = parts[:, :half], parts[:, half:]
@@ -290,7 +290,7 @@ class StrassenPacking:
 
     @quiet(all="ignore")
     def add_up(self, channels: int, out: np.ndarray) -> None:
-        """The sums of the quarters, which stand in their places; ``channels`` is C / 2."""
+        """Compute the sums of the quarters, which are packed already; ``channels`` is C / 2."""
         blocks, kept = self._split(channels, out)
         for (w11, w21, w22, t4, t1, t2, t3), w12 in zip(blocks, kept):
             np.subtract(w12, w11, out=t1)
@@ -305,11 +305,11 @@ class StrassenPacking:
 
     @property
     def unpacking(self) -> Unpack:
-        """What gives the weights back, every bit of them."""
+        """The function that restores the weights bit by bit."""
         return self.unpack
 
     def unpack(self, packed: np.ndarray, filters: slice, size: int) -> np.ndarray:
-        """Weights [filters, size]; all filters."""
+        """Weights [filters, size] of all filters."""
         result = np.empty((filters.stop, size), packed.dtype)
         for target, quarter in self.quarters(result, packed):
             rows = quarter.swapaxes(1, 2).reshape(-1, target.shape[1])
@@ -319,7 +319,7 @@ class StrassenPacking:
 
 @dataclass(frozen=True)
 class RecurrentPacking:
-    """Weights [gates * H, K] to [vectors of H][K][gate][lanes]; a bias is the case of K = 1."""
+    """Weights [gates * H, K] to [vectors of H][K][gate][lanes]; K = 1 for a bias."""
 
     gates: int
     lanes: int
@@ -345,9 +345,9 @@ class RecurrentPacking:
 class PhasePacking:
     """Weights [C, kd, kh, kw, F / groups] of a transposed convolution, for one of its phases.
 
-    A phase is a plain convolution by every ``step``-th tap from ``first`` on, ``count`` of them,
-    backwards; ``inner`` packs its weights [F, taps, C / groups]. A phase without taps has one that
-    is zero.
+    A phase is an ordinary convolution with every ``step``-th tap from ``first`` on, ``count`` taps,
+    in reverse order; ``inner`` packs its weights [F, taps, C / groups]. A phase without taps has a
+    single zero tap.
     """
 
     inner: ConvPacking | PairPacking | DepthwisePacking | WinogradPacking
@@ -384,7 +384,7 @@ class PhasePacking:
 class PairPacking:
     """Weights [F, ..., C] in bfloat16: words of two channels, the first in the low half.
 
-    ``inner`` packs the words; the last of an odd number of channels is beside a 0.
+    ``inner`` packs the words; an odd last channel is paired with a 0.
     """
 
     inner: ConvPacking | RecurrentPacking
@@ -413,8 +413,8 @@ class PairPacking:
 class AbreastPacking:
     """Weights [F, ..., kw, C] for ``columns`` columns of the result as filters of one wider window.
 
-    Those of each column are ``step`` taps right of those of the column before, between zeros. A
-    number for each filter is repeated.
+    The taps of each column are ``step`` taps to the right of those of the previous column, between
+    zeros. A vector with one element per filter is repeated.
     """
 
     inner: ConvPacking | ChannelPacking
@@ -455,5 +455,5 @@ Packing = (
 
 
 def pack(packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
-    """Pack by NumPy."""
+    """Pack with NumPy."""
     packing.pack(weight, out)

@@ -1,7 +1,7 @@
-"""What one core of this host can do at most: measured by two small kernels.
+"""The peak rates of one core of this host, measured by two small kernels.
 
-In: a target. Out: multiply-adds per second with all operands in registers, and bytes read per
-second from memory. Every share of the peak that is printed anywhere is a share of these.
+In: a target. Out: multiply-adds per second with all operands in registers, and bytes per second
+read from memory. All printed shares of the peak refer to these rates.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def measure_read_bandwidth(target: Target) -> float:
 
 
 def _least_seconds(module: ir.Module, target: Target, call: Callable[[Any], None]) -> float:
-    """The fastest of several calls: what other programs take away is no part of a peak."""
+    """The fastest of several calls, which excludes time taken by other programs."""
     library = Library([compile_object(str(module), target)], target, ["measure"])
     run = _FUNCTION(library.address("measure"))
     times = []
@@ -72,7 +72,7 @@ def _reads(target: Target) -> int:
 
 
 def _emit_chains(target: Target) -> ir.Module:
-    """measure(y, rounds): every chain is c = c * a + b, over and over."""
+    """measure(y, rounds): every chain is c = c * a + b, repeatedly."""
     module, b, (y, rounds) = _function(target)
     chains = _chains(target)
     a, addend = b.load(y), b.load(y, target.lanes)
@@ -89,7 +89,7 @@ def _emit_chains(target: Target) -> ir.Module:
 
 
 def _emit_reads(target: Target) -> ir.Module:
-    """measure(x, rounds): the sum of x, left in its first element."""
+    """measure(x, rounds): the sum of x, stored in its first element."""
     module, b, (x, rounds) = _function(target)
     count = _reads(target)
     with b.loop("rounds", 0, rounds, carry=[b.splat(0.0)] * count) as loop:

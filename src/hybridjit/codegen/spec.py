@@ -1,10 +1,10 @@
 """KernelSpec: one frozen, hashable, one-line description per kernel.
 
-The spec alone is enough to emit. It names no weight, no address, no thread count and no batch
-size: kernels take those as arguments, so nets of one shape share code, and a new batch size
-compiles only what the batch is a dimension of. Sizes and strides on which no code depends but by a
-multiplication are arguments too, see :class:`Given`: layers of one network share code. Strides
-count elements, each operand's its own.
+A spec is sufficient to emit the kernel. It contains no weights, addresses, thread counts or batch
+sizes: these are arguments, so that nets of one shape share code, and a new batch size compiles only
+kernels that have the batch as a dimension. Sizes and strides that occur only in multiplications are
+arguments as well, see :class:`Given`: layers of one network share code. Strides count elements of
+their operand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Given:
-    """A number of a spec that the call gives, at ``place`` behind its other arguments."""
+    """An integer of a spec that the call gives, at index ``place`` after its other arguments."""
 
     place: int
 
@@ -36,12 +36,12 @@ Sizes = tuple[Size, ...]
 Extent: TypeAlias = Any
 Extents: TypeAlias = tuple[Extent, ...]
 
-# Independent sums along an axis: an addition takes four cycles.
+# Independent sums along an axis, because an addition has a latency of four cycles.
 CHAINS = 4
 
 
 class Way(Enum):
-    """What a kernel of several does; texts show the member's name in lower case."""
+    """The algorithm of a kernel with several; printed as the member's name in lower case."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[object]) -> str:
@@ -55,7 +55,7 @@ class Way(Enum):
 class Instr:
     """One pointwise operation on numbered values: inputs first, then earlier instructions.
 
-    Operands count as the result's element type, ``dtype``.
+    Operands are converted to the result's element type, ``dtype``.
     """
 
     op: str
@@ -71,11 +71,11 @@ class Instr:
 
 @dataclass(frozen=True)
 class Program:
-    """What is computed on each element before it is stored.
+    """The pointwise operations on each element before it is stored.
 
-    Values 0 .. inputs-1 come from outside (value 0 is the anchor's result, where there is an
-    anchor); ``outputs`` are the values that are stored. ``types`` are the element types of the
-    inputs, none where all are float32.
+    Values 0 .. inputs-1 are inputs (value 0 is the anchor's result, if there is an anchor);
+    ``outputs`` are the values that are stored. ``types`` are the element types of the inputs, () if
+    all are float32.
     """
 
     inputs: int
@@ -103,11 +103,11 @@ class Program:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """Base of all specs. ``kind`` is the row in ``KERNELS`` that emits it.
+    """Base of all specs. ``kind`` is the entry of ``KERNELS`` that emits it.
 
-    ``needs_passes`` tells whether LLVM's optimiser has anything to do on what is emitted;
-    ``element`` says what memory holds, what is computed in and what sums are carried in, where no
-    other field does; ``extents`` are the names of fields in which sizes may be given.
+    ``needs_passes`` states whether LLVM's optimiser improves the emitted code; ``element`` gives
+    the stored type, the computed type and the type of sums, unless other fields do; ``extents`` are
+    the names of fields whose sizes may be given by calls.
     """
 
     kind = ""
@@ -125,7 +125,7 @@ class KernelSpec:
 
     @property
     def given(self) -> int:
-        """How many numbers its calls give."""
+        """Number of integers that its calls give."""
         return sum(_count_given(getattr(self, f.name)) for f in fields(self))
 
 

@@ -1,8 +1,8 @@
-"""Kernels that were measured to be faster than those that the cost model takes, from a file.
+"""Kernels that were measured to be faster than the cost model's choice, from a file.
 
-In: the file that HYBRIDJIT_TUNED names. Out: of the candidates for a layer, the one to take. A line
-of the file is for one set of candidates on one CPU: layers of any network that have the same take
-it, and where candidates are others than they were measured, the cost model chooses.
+In: the file that HYBRIDJIT_TUNED names. Out: the selected candidate for a layer. A line of the file
+applies to one set of candidates on one CPU: layers of any network with this set use it. For other
+sets of candidates the cost model chooses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel that is taken, and the one that the cost model takes instead: their milliseconds."""
+    """A selected kernel and the cost model's choice, with their times in milliseconds."""
 
     layer: str
     kernel: str
@@ -37,13 +37,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a file says: for a CPU, choices by :func:`key_of` their candidates."""
+    """The contents of a file: for a CPU, choices by :func:`key_of` their candidates."""
 
     cpu: str
     choices: Mapping[str, Choice]
 
     def decide(self, candidates: Sequence[Spec], target: Target) -> Spec:
-        """The candidate that the file names; else the first, which the cost model takes."""
+        """The candidate that the file names; else the first, the cost model's choice."""
         choice = self.choices.get(key_of(candidates)) if self.cpu == str(target) else None
         texts = [str(candidate) for candidate in candidates]
         if choice is None or choice.kernel not in texts:
@@ -52,15 +52,15 @@ class Tuned:
 
 
 def key_of(candidates: Iterable[object]) -> str:
-    """Stands for a set of candidates, in whatever order."""
+    """A key for a set of candidates, independent of their order."""
     texts = chr(0).join(sorted(set(map(str, candidates))))
     return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
 def tuned_for(path: str, target: Target) -> Decide:
-    """How the file decides on this CPU. Raises as :func:`read_tuned`.
+    """The decision function of a file for this CPU. Raises as :func:`read_tuned`.
 
-    A file for another CPU decides nothing, and a warning says so.
+    A file for another CPU is ignored with a warning.
     """
     tuned = read_tuned(path)
     if tuned.cpu != str(target):
@@ -74,8 +74,10 @@ def tuned_for(path: str, target: Target) -> Decide:
 
 
 def read_tuned(path: str) -> Tuned:
-    """The file's choices. Raises MXNetError for a file that cannot be read, and its kind
-    ModelFormatError for what is no such file."""
+    """The file's choices.
+
+    Raises MXNetError if it cannot be read, and its subclass ModelFormatError if it is malformed.
+    """
     try:
         with open_file(path) as file:
             data = file.read(_MOST_BYTES + 1)
@@ -95,7 +97,7 @@ def _tuned_of(document: object, path: str) -> Tuned:
         raise ModelFormatError(f"{path}: a file of `hybridjit tune` has the format {FORMAT!r}")
     cpu, rows = document.get("cpu"), document.get("choices")
     if not isinstance(cpu, str) or not isinstance(rows, dict):
-        raise ModelFormatError(f"{path}: `cpu` is a text and `choices` an object")
+        raise ModelFormatError(f"{path}: `cpu` is a string and `choices` an object")
     return Tuned(cpu, {key: _choice_of(row, f"{path}: {key}") for key, row in rows.items()})
 
 
@@ -110,12 +112,12 @@ def _choice_of(row: object, where: str) -> Choice:
         raise ModelFormatError(f"{where}: a choice has {', '.join(_KINDS)}")
     for name, kind in _KINDS.items():
         if not isinstance(row[name], kind):
-            raise ModelFormatError(f"{where}: {name} is no {type(row[name]).__name__}")
+            raise ModelFormatError(f"{where}: {name} is not of type {type(row[name]).__name__}")
     return Choice(**row)
 
 
 def write_tuned(path: str, tuned: Tuned) -> None:
-    """Write the file, whole or not at all. Raises MXNetError with the system's reason."""
+    """Write the file atomically. Raises MXNetError with the system's reason."""
     rows = {
         key: {name: getattr(choice, name) for name in _KINDS}
         for key, choice in sorted(tuned.choices.items())

@@ -1,12 +1,12 @@
-"""Update rules as kernels: one pointwise program that every weight of an optimizer shares.
+"""Update rules as kernels: one pointwise program for all weights of an optimizer.
 
 In: the rule on an update operator's record, written for NumPy arrays. Out: the spec of a kernel for
-any number of elements. The rule is run once on arrays that note what is done with them, so it is
-the only place where the mathematics stands. Types follow NumPy's rule: numbers beside arrays are
-float32, and one operand of float64 makes the result that.
+any number of elements. The rule is traced once on arrays that record operations, so the formula is
+stated only there. Types follow NumPy's rule: scalars beside arrays are float32, and a float64
+operand makes the result float64.
 
-The kernel's arguments: weight, gradient, states, numbers; then new weight, new states and, where it
-is of another type, the weight as it is stored; then the number of elements.
+The kernel's arguments: weight, gradient, states, numbers; then new weight, new states and, if it
+has another type, the stored weight; then the number of elements.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from .kinds.pointwise import PointwiseSpec
 from .llvm.elements import MOVED_AS
 from .spec import Instr, Program
 
-# Elements that are one unit of work, as in other pointwise kernels of one axis.
+# Elements of one unit of work, as in other pointwise kernels of one axis.
 _BLOCK = 2048
 
-# What stands for a ufunc of two arrays, of an array and a number, of a number and an array.
+# The operators for a ufunc of two arrays, of an array and a scalar, of a scalar and an array.
 _BINARY = {
     np.add: (ADD.broadcasting, ADD.scalar, ADD.reversed_scalar),
     np.subtract: (SUBTRACT.broadcasting, SUBTRACT.scalar, SUBTRACT.reversed_scalar),
@@ -79,7 +79,7 @@ def update_spec(rule: UpdateRule) -> PointwiseSpec:
 
 
 def copy_spec(itemsize: int) -> PointwiseSpec:
-    """The spec of a copy of any number of elements; its arguments: from, to, how many."""
+    """The spec of a copy of any number of elements; its arguments: source, destination, count."""
     program = Program(1, types=off_default((MOVED_AS[itemsize],)))
     return PointwiseSpec((), ((1,),), ((1,),), program, _BLOCK)
 
@@ -89,21 +89,21 @@ Function = Callable[..., Any]  # one of NumPy
 
 
 class _Noted:
-    """The operations of a program so far."""
+    """A program under construction."""
 
     def __init__(self, types: tuple[str, ...]) -> None:
         self._inputs = len(types)
         self.instrs: list[Instr] = []
 
     def note(self, op: OpDef, operands: tuple[_Array, ...], dtype: str, **attrs: float) -> _Array:
-        """The result of one more operation, which is computed in ``dtype``."""
+        """Append an operation that is computed in ``dtype``, and return its result."""
         numbers = tuple(x.number for x in operands)
         self.instrs.append(Instr(op.name, numbers, tuple(attrs.items()), dtype))
         return _Array(self, self._inputs + len(self.instrs) - 1, dtype)
 
 
 class _Array(np.lib.mixins.NDArrayOperatorsMixin):
-    """Stands for an array or a number of a program; NumPy's functions of it are noted."""
+    """A traced array or scalar of a program, which records NumPy functions applied to it."""
 
     def __init__(self, program: _Noted, number: int, dtype: str) -> None:
         self._program = program

@@ -1,17 +1,17 @@
 """Barriers: after which kernel calls threads wait for each other.
 
-In: a plan and its calls. Out: for each call of how many threads each may go on to the next one
-before others have done their part: none, but between calls that threads share by rows.
+In: a plan and its calls. Out: for each call, up to how many threads may continue with the next one
+before the others have finished: 0, except between calls that threads divide by rows.
 
-That these need no barrier is shown from addresses. Calls between two barriers are a *stretch*:
-threads may be at different calls of it at the same time. So of any two calls of a stretch, nothing
-that a thread writes in one may be touched by another thread in the other: what they touch are other
-bytes, or nobody writes them, or they are rows of one array, of which each thread has the same in
-both.
+Addresses prove that no barrier is necessary. Calls between two barriers are a *stretch*: threads
+may execute different calls of it at the same time. So for any two calls of a stretch, no thread may
+write memory in one call that another thread accesses in the other: the accesses are to different
+bytes, or all are reads, or they are to rows of one array that belong to the same thread in both
+calls.
 
-Other calls that read no result of each other could do without barriers too. Nothing is gained by
-that in the training of LeNet, ResNet-20 and a transformer: threads wait less often, but longer. And
-more would have to be shown: a thread's scratch memory lies over another one's in the next kernel.
+Other independent calls could run without barriers too. This gains nothing in the training of LeNet,
+ResNet-20 and a transformer: threads wait less often, but longer. And the proof would have to cover
+more: a thread's scratch memory overlaps another one's in the next kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...ir.plan import Plan, View, extent
 from ...ir.plan_image import Packed
 from ..call import Address, ByRows, Call, Shared
 
-# More threads than there are; behind every byte.
+# More threads than exist; an address after every byte.
 _ANY, _END = 1 << 30, 1 << 62
 _SHARED = ("shared", 0)
 
@@ -33,8 +33,8 @@ Calls = Sequence[Sequence[Call]]
 class _Region(NamedTuple):
     """Bytes [low, high) of a memory.
 
-    ``rows`` are equal where the same bytes of two regions belong to the same one of up to
-    ``threads`` threads; None where any thread may touch any byte.
+    ``rows`` are equal if the same bytes of two regions belong to the same one of up to ``threads``
+    threads; None if any thread may access any byte.
     """
 
     memory: tuple[str, int]
@@ -46,8 +46,8 @@ class _Region(NamedTuple):
 
 
 def unfenced(plan: Plan, calls: Calls) -> list[int]:
-    """For each call in order: of so many threads or fewer, each goes on to the next without
-    waiting; 0 where all wait.
+    """For each call in order, up to how many threads continue with the next one without waiting; 0
+    for a barrier.
     """
     found: list[int] = []
     stretch, touched = _Stretch(), _Touched(plan)
@@ -66,17 +66,18 @@ def unfenced(plan: Plan, calls: Calls) -> list[int]:
 
 
 class _Stretch:
-    """What the calls since a barrier touch, by memory: each region with the most threads for which
-    a further call may touch it too.
+    """The regions that calls since a barrier access, by memory, each with the largest number of
+    threads for which another call may access it without a barrier.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], dict[_Region, int]] = {}
 
     def most(self, regions: Sequence[_Region]) -> int:
-        """Of how many threads each may go on to a call that touches these; 0 for a barrier.
+        """Up to how many threads may continue with a call that accesses ``regions``; 0 for a
+        barrier.
 
-        Nothing is known of a call that touches none, nor of one before it.
+        Empty regions mean unknown accesses, before or in the call.
         """
         if not self._known or not regions:
             return 0
@@ -89,7 +90,7 @@ class _Stretch:
         return found
 
     def add(self, regions: Sequence[_Region]) -> None:
-        """A call that touches these is one of the stretch."""
+        """Add a call that accesses ``regions`` to the stretch."""
         for region in regions:
             others = self._known.setdefault(region.memory, {})
             if region in others:
@@ -102,8 +103,8 @@ class _Stretch:
 
 
 def _together(one: _Region, other: _Region) -> int:
-    """Of how many threads each may be at a call with either without waiting for the others; both
-    are of one memory.
+    """Up to how many threads may be in calls that access either region without waiting; both are in
+    the same memory.
     """
     is_read = not one.is_written and not other.is_written
     if is_read or one.high <= other.low or other.high <= one.low:
@@ -114,7 +115,7 @@ def _together(one: _Region, other: _Region) -> int:
 
 
 class _Touched:
-    """What calls touch that threads share by rows. Many calls of a step touch the same."""
+    """The regions accessed by calls that threads divide by rows. Many calls share them."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -123,8 +124,8 @@ class _Touched:
         self._buffers: set[int] = set()
 
     def by(self, call: Call | None) -> tuple[_Region, ...]:
-        """None where that is not known: of other calls, of steps of the host, and where an argument
-        leads to what is not spoken of.
+        """The regions of a call; () if they are unknown: for other calls, for host steps, and if an
+        argument addresses memory that is not described.
         """
         known = call.by_rows if call is not None else None
         if call is None or known is None:
@@ -136,7 +137,7 @@ class _Touched:
         return self._regions if are_known else ()
 
     def _is_known(self, argument: object, known: ByRows) -> bool:
-        """Parameters are packed before a call, and nobody writes to them."""
+        """Whether the accesses through an argument are described. Parameters are never written."""
         if isinstance(argument, Address):
             return argument.view.buffer in self._buffers
         return isinstance(argument, (int, Packed)) or argument in known.common
@@ -155,7 +156,7 @@ class _Touched:
                 yield _Region(_SHARED, shared.offset, shared.nbytes, False)
 
     def _region(self, view: View, is_written: bool) -> _Region:
-        """Inputs may be one array, or parts of one: nobody looks whether they are."""
+        """The bytes of a view. Inputs are one memory, because they may overlap unchecked."""
         buffer, size = self._plan.buffers[view.buffer], view.dtype.itemsize
         if buffer.kind == "input":
             return _Region(("input", 0), 0, _END, is_written)
@@ -167,7 +168,7 @@ class _Touched:
 
 
 def _are_apart(view: View) -> bool:
-    """Whether no two elements of a view are at one place, so that no two rows are."""
+    """Whether no two elements of a view have the same address, so that rows do not overlap."""
     reach = 0
     for stride, size in sorted(zip(map(abs, view.strides), view.shape)):
         if size > 1 and stride <= reach:

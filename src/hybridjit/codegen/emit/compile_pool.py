@@ -1,9 +1,9 @@
-"""Compile many kernels: in this process, and in worker processes where there is enough to do.
+"""Compile many kernels: in this process, and in worker processes if there is enough work.
 
 In: jobs, as they are emitted. Out: each job's object code. LLVM's binding holds one lock, so
-threads would not help. Workers are a help and never a condition: one that cannot be started, dies
-or hangs costs its time and nothing else, for this process takes every job that is left. They end
-with the compilation that they were started for, whatever ends it.
+threads would not help. Workers are optional: one that cannot be started, dies or hangs costs only
+time, because this process compiles every remaining job. Workers end with the compilation that
+started them, even if an exception ends it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from ..llvm.jit import LEVEL, compile_object
 from .compile_worker import GREETING, job_frame, read_frame, target_frame, write_frame
 from .objects import PACKAGE
 
-# Characters of IR text that are worth a process: about 0.1 s of LLVM's time, which a worker takes
-# to start.
+# Characters of IR text per worker: about 0.1 s of LLVM's time, the start-up time of a worker.
 _WORTH_A_PROCESS = 300_000
-# Seconds without any result after which this process does what its workers have begun.
+# Seconds without a result after which this process repeats jobs that workers have begun.
 _PATIENCE = 20.0
-# Started without site packages and the user's environment, and without this package's own
-# __init__: a worker needs LLVM's binding, found where this process found it.
+# Workers start without site packages, the user's environment, and this package's ``__init__``: they
+# need only LLVM's binding, from the location where this process found it.
 _PROGRAM = """
 import sys, types
 sys.path.append(sys.argv[2])
@@ -47,7 +46,7 @@ serve()
 
 @dataclass(eq=False)
 class Job:
-    """A kernel to compile. ``code`` is its object, once ``seconds`` have been spent on it."""
+    """A kernel to compile; later its object ``code`` and the ``seconds`` spent on it."""
 
     label: str
     text: str
@@ -64,13 +63,13 @@ def compile_jobs(
     done: Callable[[Job], None],
     at_once: bool = False,
 ) -> None:
-    """Compile all of them, and begin while they are being emitted.
+    """Compile all jobs, beginning while they are being emitted.
 
-    processes  how many may work, this one included
-    done       called with every job that is compiled, by whichever thread learns of it
-    at_once    whether a worker is started before the first job is there, because many will come
+    processes  maximal number of processes, including this one
+    done       called with every compiled job, by the thread that receives its result
+    at_once    whether a worker starts before the first job exists, because many are expected
 
-    No worker outlives this call. Raises InternalError for what LLVM refuses.
+    No worker outlives this call. Raises InternalError for text that LLVM rejects.
     """
     pool = _CompilePool(target, processes, done)
     try:
@@ -88,8 +87,8 @@ def compile_jobs(
 class _CompilePool:
     """This process and its workers.
 
-    Threads meet in single operations of lists, sets, heaps and queues, which the interpreter does
-    not divide: there is no lock that an exception could leave with anybody.
+    Threads communicate only by operations of lists, sets, heaps and queues that are atomic in the
+    interpreter: an exception cannot leave a lock held.
     """
 
     def __init__(self, target: Target, processes: int, done: Callable[[Job], None]) -> None:
@@ -102,7 +101,7 @@ class _CompilePool:
         self._waiting: list[tuple[int, int, Job]] = []  # a heap, the longest first
         self._left: set[Job] = set()  # not compiled yet
         self._given_back: list[Job] = []  # by workers that failed
-        self._news: SimpleQueue[None] = SimpleQueue()  # for this process: look again
+        self._news: SimpleQueue[None] = SimpleQueue()  # wakes this process
         self._more: SimpleQueue[bool] = SimpleQueue()  # for workers: True is a job, False the end
         self._closed = False
         self._threads: list[Task] = []
@@ -110,16 +109,16 @@ class _CompilePool:
 
     @property
     def worker_count(self) -> int:
-        """How many workers were asked to help."""
+        """Number of workers that were started."""
         return len(self._threads)
 
     def start(self) -> None:
-        """Start a worker, if there may be one."""
+        """Start a worker, if workers are possible."""
         if self._most_workers:
             self._start_thread()
 
     def add(self, job: Job) -> None:
-        """Longest first; a worker is started for every so much text."""
+        """Queue a job, longest first; start a worker for every ``_WORTH_A_PROCESS`` characters."""
         self._left.add(job)
         heapq.heappush(self._waiting, (-len(job.text), next(self._numbers), job))
         self._more.put(True)
@@ -128,16 +127,16 @@ class _CompilePool:
             self._start_thread()
 
     def finish(self) -> None:
-        """Work here too, until all is done."""
+        """Compile in this process too, until all jobs are done."""
         while (job := self._next_here()) is not None:
             start = time.perf_counter()
             code = compile_object(job.text, self._target, job.with_passes, job.level)
             self._note(job, code, time.perf_counter() - start)
 
     def close(self) -> None:
-        """End all workers, whatever they are doing; may be called again."""
+        """Kill all workers; may be called again."""
         self._closed = True
-        for _ in range(self._processes):  # of a thread that was just started nothing is known yet
+        for _ in range(self._processes):  # a thread may have just started and not be counted yet
             self._more.put(False)
         for process in tuple(self._workers):
             process.kill()
@@ -147,9 +146,9 @@ class _CompilePool:
     # --- the jobs ---
 
     def _next_here(self) -> Job | None:
-        """A job for this process: one that waits, else one that a worker does not come back from.
+        """A job for this process: a waiting one, else one that a worker has not returned in time.
 
-        Waits in short steps, so that Ctrl-C is heard on every system.
+        Waits in short steps, so that every system handles Ctrl-C.
         """
         left, patient_until = 0, 0.0
         while self._left:
@@ -186,7 +185,7 @@ class _CompilePool:
         return None
 
     def _note(self, job: Job, code: bytes, seconds: float) -> None:
-        """A job is done. Two may have done it: then it is noted twice, and the code is the same."""
+        """Store a job's code. Two processes may have compiled it, with the same result."""
         if job in self._left:
             job.code, job.seconds = code, seconds
             self._done(job)
@@ -194,7 +193,7 @@ class _CompilePool:
             self._news.put(None)
 
     def _give_back(self, job: Job) -> None:
-        """A worker did not do it: this process will, and no other worker."""
+        """Return a failed job of a worker, for this process only."""
         self._given_back.append(job)
         self._news.put(None)
 
@@ -202,13 +201,13 @@ class _CompilePool:
 
     def _start_thread(self) -> None:
         thread = begin(self._run_worker)
-        if thread is None:  # no more threads, or the interpreter is about to exit
+        if thread is None:  # no more threads, or the interpreter is exiting
             self._most_workers = 0
         else:
             self._threads.append(thread)
 
     def _run_worker(self) -> None:
-        """One worker's life, seen from here."""
+        """Start a worker, give it jobs, end it."""
         process = None if self._closed else _start_worker()
         if process is None:
             return
@@ -243,14 +242,14 @@ class _CompilePool:
 
 
 def can_start_workers() -> bool:
-    """Whether ``sys.executable`` is a Python: not a program that Python is embedded in."""
+    """Whether ``sys.executable`` is a Python, not a program that embeds Python."""
     name = Path(sys.executable or "").name
     is_python = re.fullmatch(r"python[\d.]*[a-z]*(\.exe)?", name, re.IGNORECASE) is not None
     return is_python and not getattr(sys, "frozen", False)
 
 
 def _start_worker() -> subprocess.Popen[bytes] | None:
-    """A worker, in a session of its own: Ctrl-C is for this process, which ends its workers."""
+    """A worker in a separate session: Ctrl-C reaches only this process, which ends its workers."""
     binding = Path(llvmlite.__file__).resolve().parent.parent
     options = ["-I", "-S", "-B"]
     if sys.pycache_prefix:
@@ -269,7 +268,7 @@ def _start_worker() -> subprocess.Popen[bytes] | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it, collect it, and close the pipes."""
+    """Kill a process, reap it, and close its pipes."""
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout):

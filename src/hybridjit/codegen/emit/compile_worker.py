@@ -1,10 +1,10 @@
 """A process that compiles for another: LLVM IR as text in, object code out.
 
-It is started by :mod:`.compile_pool` with its standard input and output as pipes, ends when its
-input does, and imports LLVM's binding and nothing else. First comes a greeting from here. Then
-follow frames, each its length as eight bytes and the bytes: from there the target as JSON, and for
-each job its text, whose first two bytes say whether LLVM's passes run and at which level it
-generates code; from here the object for each job, empty when LLVM refuses.
+:mod:`.compile_pool` starts it with pipes as standard input and output. It ends when its input does,
+and imports only LLVM's binding. First it writes a greeting. Then frames follow, each its length as
+eight bytes and its contents: input frames are the target as JSON, and for each job its text, whose
+first two bytes say whether LLVM's passes run and the code generation level; output frames are the
+object of each job, empty if LLVM rejects it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MOST_BYTES = 1 << 30
 
 
 def write_frame(stream: IO[bytes], data: bytes) -> None:
-    """Raises OSError when nobody reads any more."""
+    """Write a frame. Raises OSError if the reader is gone."""
     stream.write(struct.pack("<Q", len(data)) + data)
     stream.flush()
 
 
 def read_frame(stream: IO[bytes]) -> bytes:
-    """Raises EOFError when the other side is gone, or talks nonsense."""
+    """Read a frame. Raises EOFError if the writer is gone, or the frame is malformed."""
     (size,) = struct.unpack("<Q", _exactly(stream, 8))
     if size > _MOST_BYTES:
         raise EOFError
@@ -44,7 +44,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def target_frame(target: Target) -> bytes:
-    """A target as data."""
+    """A target as a frame."""
     return json.dumps(asdict(target)).encode()
 
 
@@ -55,12 +55,12 @@ def target_of(frame: bytes) -> Target:
 
 
 def job_frame(text: str, with_passes: bool, level: int) -> bytes:
-    """A kernel's text as data."""
+    """A job as a frame."""
     return bytes([with_passes, level]) + text.encode()
 
 
 def serve() -> None:
-    """Compile what comes in until nothing does."""
+    """Compile jobs until the input ends."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     try:
         sink.write(GREETING)
@@ -73,7 +73,7 @@ def serve() -> None:
 
 
 def _compiled(job: bytes, target: Target) -> bytes:
-    """The object; empty when there is none, so that the error is raised where it is seen."""
+    """The object; empty if LLVM rejects the text, so that the parent process raises the error."""
     try:
         return compile_object(job[2:].decode(), target, bool(job[0]), job[1])
     except Exception:  # noqa: BLE001

@@ -1,22 +1,22 @@
-"""The driver: machine code that walks a plan's steps, on one thread or on all of a pool.
+"""The driver: machine code that executes a plan's steps, on one thread or on all of a pool.
 
-Each row of ``steps`` is a kernel's address, the address of its arguments, and the most threads that
-go on to the next step without waiting for each other. ``call`` runs a small plan on the calling
-thread. ``share`` does all of a call on several threads by itself: it publishes the job, wakes
-sleeping workers, runs the caller's part and gives the pool back. No Python runs in between that
-could leave a job half told.
+Each row of ``steps`` is a kernel's address, the address of its arguments, and the maximal number of
+threads that continue with the next step without a barrier. ``call`` runs a small plan on the
+calling thread. ``share`` performs a whole call on several threads: it publishes the job, wakes
+sleeping workers, runs the caller's part and releases the pool. No Python code runs in between that
+could leave a job partly published.
 
-A worker is a thread of the system that stays in ``serve`` until the process ends: it spins for a
-bounded time for the next job, then sleeps. A job is a range of steps, which every worker walks with
-its part of each; all wait for each other between two steps. What all of them share lies in the
-pool's memory, which is never given back: a late worker may still look at it.
+A worker is a system thread that stays in ``serve`` until the process ends: it spins for a bounded
+time for the next job, then sleeps. A job is a range of steps; every worker executes its part of
+each, with a barrier between two steps. Their shared state is in the pool's memory, which is never
+freed: a late worker may still read it.
 
-Steps between two barriers are a stretch, see :mod:`.barriers`: threads may be at different ones.
+Steps between two barriers are a stretch, see :mod:`.barriers`: threads may be at different steps.
 
-Both give the GIL away and take it back themselves. In a long call of the main thread they take it
-every 20 ms and let Python's signal handlers run: steps and kernels poll, see ``LoopBuilder.poll``.
-If a handler raises, all threads leave the step that they are in, and the call ends with that
-exception. Other threads than the main one would have nothing to hear.
+Both functions release the GIL and take it back. In a long call of the main thread they take it
+every 20 ms to run Python's signal handlers: steps and kernels poll, see ``LoopBuilder.poll``. If a
+handler raises, all threads leave their current step, and the call ends with that exception. Python
+handles signals only in the main thread, so other threads do not poll for them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .pool_memory import (
 )
 from .workers import emit_barrier, emit_publish, emit_serve, emit_start_workers, emit_wake
 
-# Functions of Python's: they give the GIL away themselves, and may end with an exception.
+# Called with the GIL, which they release; they may end with an exception.
 _CALL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _SHARE = ctypes.PYFUNCTYPE(
     ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_int64
@@ -70,10 +70,10 @@ _FEW = 64
 class Driver:
     """The driver's functions as callables; they release the GIL while they run.
 
-    ``call(job)`` takes an address, ``share(pool, steps, first, last, threads, stamps, hearer)``
+    ``call(job)`` takes an address; ``share(pool, steps, first, last, threads, stamps, hearer)``
     returns whether the process was forked meanwhile and this is the child. The hearer is the thread
-    whose calls listen for signals; 0 is none. ``entries`` do as ``call`` does for one instance.
-    ``layout`` is how the pool's memory begins.
+    whose calls handle signals; 0 is none. ``entries`` do the same as ``call`` for one instance.
+    ``layout`` describes the pool's memory.
     """
 
     call: Callable[..., None]
@@ -82,12 +82,12 @@ class Driver:
     layout: PoolLayout
 
 
-# Workers stay in their driver's code until the process ends.
+# Workers execute their driver's code until the process ends.
 _LOADED: list[Library] = []
 
 
 def load_driver(code: bytes, target: Target) -> Driver:
-    """Load the object of :func:`emit_driver`, for good."""
+    """Load the object of :func:`emit_driver`, never to be unloaded."""
     for name in _FROM_PYTHON:
         provide(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
     library = Library([code], target, PUBLIC)
@@ -97,7 +97,7 @@ def load_driver(code: bytes, target: Target) -> Driver:
 
 
 def emit_driver(target: Target) -> ir.Module:
-    """The module that holds ``call``, ``share`` and the entries."""
+    """The module with ``call``, ``share`` and the entries."""
     module = ir.Module("driver")
     module.triple = target.triple
     listen = emit_listen(module, target)
@@ -126,11 +126,11 @@ def _emit_kernel_call(
 def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Function:
     """void run(pool, steps, first, last, tid, threads, poll, base, stamps): thread ``tid``'s part.
 
-    The time before and after each step goes to ``stamps``, pairs of seconds and nanoseconds, if
-    there are any. A thread that is alone needs no pool. A stretch of steps has the number of its
-    first one: its place and ``base``, which no two jobs of a pool have in common. When it is
-    stopped, nobody begins another step of it, and all wait for each other once more at its end, so
-    that all have seen it when the caller leaves.
+    Unless ``stamps`` is null, the time before and after each step is stored there, as pairs of
+    seconds and nanoseconds. A single thread needs no pool. A stretch of steps has the number of its
+    first one: its index plus ``base``, which is unique among the jobs of a pool. After a stop,
+    threads begin no other step of the stretch, and a further barrier at its end ensures that all
+    have seen the stop before the caller leaves.
     """
     kinds = [PTR, PTR, I64, I64, I64, I64, PTR, I64, PTR]
     lb, function = new_function(module, target, "run", VOID, kinds)
@@ -161,35 +161,35 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
 
 
 def _stopped(lb: LoopBuilder, poll: Value) -> Value:
-    """The number of the stretch that was stopped; 0 for none of this job."""
+    """The number of the stretch that was stopped; 0 if none of this job was."""
     return lb.b.load_atomic(slot_at(lb, poll, STOPPED), "acquire", 8, typ=I64)
 
 
 def _is_end(lb: LoopBuilder, steps: Value, step: Value, is_last: Value, threads: Value) -> Value:
-    """Whether all wait for each other after a step."""
+    """Whether a barrier follows a step."""
     unfenced = load_slot(lb, steps, lb.add(lb.mul(step, STEP_SLOTS), 2))
     return lb.b.or_(lb.less(unfenced, threads), is_last)
 
 
 def _emit_forget_claims(lb: LoopBuilder, pool: Value, tid: Value, threads: Value) -> None:
-    """What a stopped step has left is nobody's: the next one would find it."""
+    """Discard the unclaimed work of an aborted step, which the next step would find."""
     with lb.when(lb.less(1, threads)):
         claims = claims_of(lb, slot_at(lb, pool, CLAIMS), tid)
         lb.b.atomic_rmw("xchg", claims, lb.i64(0), "acq_rel")
 
 
 def _emit_stamp(lb: LoopBuilder, stamps: Value, number: Index) -> None:
-    """Note the time as pair ``number``, if times are noted."""
+    """Store the time as pair ``number``, unless ``stamps`` is null."""
     with lb.when(lb.b.icmp_unsigned("!=", stamps, null())):
         place = lb.b.gep(stamps, [lb.i64(lb.mul(number, 2))], source_etype=I64)
         emit_clock(lb, place)
 
 
 def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> ir.Function:
-    """void call(job): run a job (steps, first, last, main thread) on this thread alone.
+    """void call(job): run a job (steps, first, last, main thread) on the calling thread.
 
-    One argument costs ctypes 0.3 us less than six. Steps are short: what their kernels do not poll
-    is polled every :data:`_FEW` steps.
+    One argument costs ctypes 0.3 us less than six. Steps are short: beyond the polls of their
+    kernels, there is a poll every :data:`_FEW` steps.
     """
     lb, function = new_function(module, target, "call", VOID, [PTR])
     b = lb.b
@@ -214,7 +214,7 @@ def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> ir.Fun
 def _emit_alone(
     module: ir.Module, target: Target, run: ir.Function, listen: ir.Function
 ) -> ir.Function:
-    """void alone(steps, first, last, stamps, hearer): on this thread."""
+    """void alone(steps, first, last, stamps, hearer): run steps on the calling thread."""
     lb, function = new_function(module, target, "alone", VOID, [PTR, I64, I64, PTR, I64])
     steps, first, last, stamps, hearer = function.args
     b = lb.b
@@ -232,8 +232,8 @@ def _emit_share(
 ) -> None:
     """i64 share(pool, steps, first, last, threads, stamps, hearer): run steps on up to ``threads``.
 
-    Callers at the same time have equal parts of the threads; while one has the workers, the others
-    do all of their work themselves. Returns whether the pool is orphaned.
+    Concurrent callers have equal shares of the threads; while one has the workers, the others do
+    all of their work themselves. Returns whether the pool is orphaned.
     """
     kinds = [PTR, PTR, I64, I64, I64, PTR, I64]
     lb, function = new_function(module, target, "share", I64, kinds)
@@ -272,7 +272,7 @@ def _emit_together(
 ) -> ir.Function:
     """void together(pool, steps, first, last, threads, stamps, hearer): as worker 0, with the pool.
 
-    Where the system makes no more threads, those that there are do the work.
+    If the system creates no more threads, the existing ones do the work.
     """
     kinds = [PTR, PTR, I64, I64, I64, PTR, I64]
     lb, function = new_function(module, target, "together", VOID, kinds)

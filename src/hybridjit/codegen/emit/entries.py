@@ -1,13 +1,13 @@
-"""Entries: functions of Python's own kind, so that a call costs nothing but itself.
+"""Entries: built-in functions of Python, for calls with minimal overhead.
 
-``connect(*arrays)`` puts the addresses of a call's arrays where its kernels read them, and
-``run_all(*arrays)`` then runs all steps on the calling thread. Python calls them as it calls its
-own built-in functions: LeNet's call takes 0.9 us less than through ctypes with addresses that are
-looked up by Python (AMD Zen 5).
+``connect(*arrays)`` stores the addresses of a call's arrays in the kernels' arguments, and
+``run_all(*arrays)`` then runs all steps on the calling thread. Python calls them like its built-in
+functions: LeNet's call takes 0.9 us less than through ctypes with addresses looked up by Python
+(AMD Zen 5).
 
-Both belong to a record, the object that they are bound to: bytes that begin with :data:`FIELDS`
-and go on with three numbers for each place: which array, which slot, and what is added to the
-array's address there.
+Both are bound to a record: a bytes object that begins with :data:`FIELDS` and continues with three
+integers for each place: the number of an array, the slot, and the offset to add to the array's
+address.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..llvm.jit import Library
 from ..llvm.types import I8, I32, I64, PTR, VOID, Type, Value
 from .pool_memory import load_slot, new_function, null, slot_at
 
-# Of a record, 64 bits each: None; the class of arrays, and where such an object has the address of
-# its memory; TypeError and its text; the job, which is steps, first, last and main thread; the
-# address of the slots; how many places there are.
+# Fields of a record, 64 bits each: None; the class of arrays, and the offset of the data address in
+# such an object; TypeError and its message; the job, which is steps, first, last and main thread;
+# the address of the slots; the number of places.
 FIELDS = (
     *("none", "ndarray", "data", "type_error", "text"),
     *("steps", "first", "last", "main_thread", "slots", "places"),
@@ -34,7 +34,7 @@ FIELDS = (
 FROM_PYTHON = (
     *("PyBytes_AsString", "PyErr_Occurred", "PyErr_SetString", "PyType_IsSubtype", "Py_IncRef"),
 )
-_TEXT = ctypes.create_string_buffer(b"bug in hybridjit: a kernel's operand is no array")
+_TEXT = ctypes.create_string_buffer(b"bug in hybridjit: a kernel's operand is not an array")
 _METH_FASTCALL = 0x80
 
 
@@ -50,14 +50,14 @@ class _MethodDef(ctypes.Structure):
 
 
 class Entries:
-    """Makes the functions of records. It has to live as long as they do."""
+    """Makes the functions of records. It must outlive them."""
 
     def __init__(self, library: Library) -> None:
         self._definitions = {
             name: _MethodDef(name.encode(), library.address(name), _METH_FASTCALL, None)
             for name in ("connect", "run_all")
         }
-        # A prototype of this module's own: others may set the shared function's types as well.
+        # A private prototype: other modules may set the types of the shared function object.
         new = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )
@@ -69,12 +69,12 @@ class Entries:
         """``connect`` and ``run_all`` of a new record.
 
         steps        the address of the table of ``count`` steps
-        main_thread  whose calls listen for signals
+        main_thread  the thread whose calls handle signals
         slots        the address of the kernels' arguments
-        places       a row for each: an array, counted from the inputs on; a slot; and what is added
-                     to the array's address
+        places       rows of: the number of an array, inputs first; a slot; and the offset to add to
+                     the array's address
         """
-        # An array object's memory comes first of what NumPy adds to an object, see
+        # The data address is the first field that NumPy adds to an object, see
         # https://numpy.org/doc/stable/reference/c-api/types-and-structures.html.
         known = [id(None), id(np.ndarray), object.__basicsize__, id(TypeError)]
         fields = [ctypes.addressof(_TEXT), steps, 0, count, main_thread, slots, len(places)]
@@ -101,14 +101,14 @@ def emit_entries(module: ir.Module, target: Target, call: ir.Function) -> None:
             lb.b.call(call, [record.place_of("steps")])
             raised = lb.b.call(lb.declare("PyErr_Occurred", PTR, []), [])
             with lb.when(lb.b.icmp_unsigned("!=", raised, null())):
-                lb.b.ret(null())  # what a signal's handler has raised
+                lb.b.ret(null())  # a signal handler has raised
         none = record.load("none", PTR)
         lb.b.call(lb.declare("Py_IncRef", VOID, [PTR]), [none])
         lb.b.ret(none)
 
 
 class _Record:
-    """A record's numbers in a function that is being emitted."""
+    """The fields of a record, for the function being emitted."""
 
     def __init__(self, lb: LoopBuilder, numbers: Value) -> None:
         self._lb, self._numbers = lb, numbers
@@ -120,7 +120,7 @@ class _Record:
         return load_slot(self._lb, self._numbers, FIELDS.index(field), kind)
 
     def emit_connect(self, arrays: Value, count: Value) -> None:
-        """Put the addresses of ``count`` arrays in their places; those of others stay."""
+        """Store the addresses of ``count`` arrays in their places; other places are unchanged."""
         lb = self._lb
         data, slots = self.load("data"), self.load("slots", PTR)
         with lb.loop("place", 0, self.load("places")) as loop:
@@ -137,7 +137,7 @@ class _Record:
         return self._lb.b.load(field, typ=kind, align=8)
 
     def _emit_require_array(self, array: Value, data: Value) -> None:
-        """An object's class is the last that all objects have in common."""
+        """Raise TypeError unless it is an array; the class is the last field of PyObject."""
         lb, b, ndarray = self._lb, self._lb.b, self.load("ndarray", PTR)
         kind = self._field(array, lb.sub(data, 8), PTR)
         with lb.when(b.icmp_unsigned("!=", kind, ndarray)):

@@ -1,7 +1,7 @@
-"""Objects for what a plan needs: from the disk cache, else emitted and compiled.
+"""Objects of the modules that a plan needs: from the disk cache, else emitted and compiled.
 
-In: what is wanted, by the text that stands for it in a key. Out: the object code of each. What is
-compiled is stored at once, so that an interrupted compilation goes on where it stopped.
+In: the modules, by the text that identifies them in a key. Out: the object code of each. A compiled
+object is stored at once, so that an interrupted compilation continues where it stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .progress import Progress
 
 @dataclass(frozen=True)
 class Wanted:
-    """A module: the text that its code follows from, how to emit it, and how LLVM compiles it.
+    """A module: the text that determines its code, its emitter, and how LLVM compiles it.
 
     ``with_passes`` and ``level`` are those of :func:`compile_object`.
     """
@@ -32,7 +32,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Part:
-    """Modules that are wanted together, and the log of the compilation that wants them."""
+    """Modules of one compilation, and its log."""
 
     wanted: Sequence[Wanted]
     log: CompileLog
@@ -43,8 +43,8 @@ def fetch_objects(
 ) -> dict[str, bytes]:
     """The object of each module by its text; compiled by up to ``processes`` processes.
 
-    Workers compile one part while the next is being made by whoever gives ``parts``; ``at_once``,
-    one is started before the first is made.
+    Workers compile one part while the iterator ``parts`` makes the next one; with ``at_once``, a
+    worker starts before the first part is made.
     """
     found: dict[str, bytes] = {}
     origins: dict[str, tuple[str, CompileLog]] = {}

@@ -1,4 +1,4 @@
-"""From Plan to loaded machine code: choose, emit, load. The only door into ``codegen``."""
+"""From Plan to loaded machine code: choose, emit, load. The only entry point of ``codegen``."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from .packers import PACKERS, emit_packers
 if TYPE_CHECKING:
     from .. import tuned
 else:
-    tuned = Late("..tuned", __package__)  # for those who name a file
+    tuned = Late("..tuned", __package__)  # only for programs that name a file
 
 
 class Kernel:
-    """One kernel's machine code in memory, given back when nothing uses it any more."""
+    """One kernel's machine code in memory, freed when unused."""
 
     def __init__(self, spec: KernelSpec, library: Library) -> None:
         self.spec = spec
@@ -52,10 +52,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Code:
-    """What a plan needs to run: per step its calls, the kernels, and the driver's functions.
+    """The code of a plan: the calls of each step, the kernels, and the driver's functions.
 
-    ``image`` is what the kernels are called with, and ``addresses`` where they are, by name.
-    ``pack(packing, weights, out)`` packs its weights.
+    ``image`` has the arguments of the kernels, and ``addresses`` their addresses, by name.
+    ``pack(packing, weights, out)`` packs the plan's weights.
     """
 
     target: Target
@@ -67,7 +67,7 @@ class Code:
     image: Image | SizedImage
 
 
-# Bytes of parameters that machine code packs: NumPy takes as long for less as it takes to load.
+# Bytes of parameters that machine code packs: less takes NumPy no longer than loading the code.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
 DRIVER = "driver"
@@ -80,9 +80,9 @@ _PACKERS: dict[Target, NativePacking] = {}
 
 @dataclass(frozen=True)
 class Request:
-    """Kernels that a compilation wants, by their specs, and its log.
+    """Kernels of a compilation, by their specs, and its log.
 
-    ``packs`` tells whether it wants the packers too.
+    ``packs`` states whether the packers are needed as well.
     """
 
     specs: tuple[KernelSpec, ...]
@@ -92,16 +92,16 @@ class Request:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A plan, the kernel calls of each of its steps, and the kernels that these want."""
+    """A plan, the kernel calls of each of its steps, and the kernels of these calls."""
 
     plan: Plan
     calls: tuple[tuple[Call, ...], ...]
     request: Request
 
 
-# Templates of one variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
+# Templates of a variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
 _MOST_TEMPLATES = 64
-# A template, and what makes of an image of it its code.
+# A template, and the function that makes its code for an image.
 _Entry: TypeAlias = "tuple[Template, Callable[[SizedImage], Code]]"
 
 
@@ -114,8 +114,8 @@ def generate_codes(
 ) -> list[tuple[Plan, Code]]:
     """Choose a spec for every step, and load one kernel for every distinct spec of all plans.
 
-    ``processes`` may compile where there is enough to do, and begin while a further plan is being
-    made; where plans are large and nothing was compiled before, they start with the first plan.
+    Up to ``processes`` processes compile if there is enough work, and begin while the next plan is
+    being made; for large plans on a CPU without compiled objects, they start with the first plan.
     ``decide`` as in :func:`choose_calls`.
     """
     target = find_target(config.target)
@@ -131,11 +131,12 @@ def generate_codes(
 
 
 class Templates:
-    """What a plan with the symbolic sizes of a scope is for given sizes.
+    """A plan with the symbolic sizes of a scope, and its templates for given sizes.
 
-    There is a template for each set of choices that change bits; for sizes of the call that is
-    compiled it is made at once, for others when they ask for it. So there are kernels for what is
-    called alone, and a size has the bits that a compilation for it alone would give.
+    There is a template for each combination of choices that change bits; for the sizes of the
+    compiling call it is made at once, for others on demand. So kernels are compiled only for sizes
+    that are called, and results have the bits that a separate compilation for their size would
+    give.
     """
 
     def __init__(
@@ -155,13 +156,13 @@ class Templates:
         self._known[self._key(sizes)] = self._made(chosen, log)
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether there is a template for sizes that satisfy the guards; one is made if there may
-        be, unless choices for these sizes ask for more guards.
+        """Whether a template exists for sizes that satisfy the guards; it is made if possible,
+        unless choices for these sizes need more guards.
         """
         return self._entry(sizes) is not None
 
     def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
-        """The plan and the image for these sizes, and what makes of the image its code."""
+        """The plan and the image for these sizes, and the function that makes its code."""
         entry = self._entry(sizes)
         assert entry is not None, "no template serves these sizes"
         template, code = entry
@@ -176,7 +177,7 @@ class Templates:
         known = self._known
         known[key] = known.pop(key) if key in known else self._other(sizes)
         if len(known) > _MOST_TEMPLATES:
-            del known[next(iter(known))]  # the one that was asked for the longest time ago
+            del known[next(iter(known))]  # the least recently used one
         return known[key]
 
     def _other(self, sizes: tuple[int, ...]) -> _Entry | None:
@@ -238,12 +239,12 @@ def choose_calls(
     decide: Decide | None = None,
     choices: Choices | None = None,
 ) -> tuple[tuple[Call, ...], ...]:
-    """The kernel calls of every step on this CPU; the reasons of choices are noted.
+    """The kernel calls of every step on this CPU; the reasons of choices are logged.
 
     winograd  as in ``compiler.Options``
-    decide    who chooses between candidates; the file of HYBRIDJIT_TUNED if nobody is named, or
-              the cost model without one. Raises MXNetError for a file that cannot be used
-    choices   for what sizes, where sizes of the plan are symbolic
+    decide    selects among candidates; by default the file of HYBRIDJIT_TUNED, or the cost model if
+              none is named. Raises MXNetError for a file that cannot be used
+    choices   the sizes for which kernels are chosen, if sizes of the plan are symbolic
     """
     params = {value: i for i, value in enumerate(plan.graph.params)}
     allowed = winograd if "winograd" not in config.skip else False
@@ -266,10 +267,10 @@ def choose_calls(
 def _loaded(
     requests: Iterable[Request], target: Target, processes: int, is_large: bool = False
 ) -> dict[KernelSpec, Kernel]:
-    """A kernel for each spec. What is new shares one library: it is loaded once.
+    """A kernel for each spec. New ones share one library, which is loaded once.
 
-    With the first, the driver is loaded for good, and with the first that packs, the packers. The
-    time of a request ends where the next one is made, and that of the last with the loading.
+    The first call loads the driver permanently, and the first call that packs loads the packers.
+    The time of a request ends where the next one is made, and that of the last with loading.
     """
     loading = _Loading(target)
     began, went_on = [], []
@@ -289,12 +290,12 @@ def _loaded(
 
 
 def _is_first(target: Target) -> bool:
-    """Whether nothing was compiled for this CPU before, here or in the cache."""
+    """Whether no object for this CPU exists, in this process or in the cache."""
     return target not in _DRIVERS and load_object(object_key(DRIVER, target)) is None
 
 
 class _Loading:
-    """The kernels of some requests: those that are there, and those that are new."""
+    """The kernels of some requests: loaded ones, and new ones."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -303,7 +304,7 @@ class _Loading:
         self.kernels: dict[KernelSpec, Kernel] = {}
 
     def part(self, request: Request) -> Part:
-        """What has to be fetched for a request that was not for one before."""
+        """The modules to fetch for a request, except those of earlier requests."""
         new = []
         for spec in request.specs:
             kernel = _KERNELS.get((self._target, spec))
@@ -320,15 +321,15 @@ class _Loading:
         """The driver and the packers, if they are to be loaded."""
         if self._target not in _DRIVERS and DRIVER not in self._others:
             self._others.add(DRIVER)
-            # 5 ms of LLVM instead of 70, and calls take as long: it has a few dozen loads for each
-            # step
+            # LLVM takes 5 ms instead of 70, and calls take the same time: the driver executes a few
+            # dozen loads per step
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         if packs and self._target not in _PACKERS and PACKERS not in self._others:
             self._others.add(PACKERS)
             yield Wanted(PACKERS, partial(emit_packers, self._target), with_passes=False)
 
     def load(self, objects: Mapping[str, bytes]) -> None:
-        """Load what was fetched."""
+        """Load fetched objects."""
         if PACKERS in self._others:
             _PACKERS[self._target] = NativePacking(objects[PACKERS], self._target)
         if DRIVER in self._others:
@@ -342,7 +343,7 @@ class _Loading:
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:
-    """A line for each kernel call: step, kernel, spec, what it is given, how weights are packed."""
+    """A line for each kernel call: step, kernel, spec, given integers, packings of weights."""
     lines = [f"specs of {plan.graph.name} for {target}"]
     for step, row in zip(plan.steps, calls):
         if not row:

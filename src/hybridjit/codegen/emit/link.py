@@ -1,4 +1,4 @@
-"""Link: the kernel calls of a plan become an image, which knows no address.
+"""Link: the kernel calls of a plan -> an image, with addresses relative to bases.
 
 In: a plan and its calls. Out: :class:`..ir.image.Image`.
 """
@@ -21,24 +21,24 @@ Calls = Sequence[Sequence[Call]]
 
 
 def link(plan: Plan, calls: Calls) -> Image:
-    """The image of a plan whose steps make these calls; none for a step of the host."""
+    """The image of a plan whose steps make these calls; a host step makes none."""
     return _Linker(plan, calls).image()
 
 
 def link_template(plan: Plan, calls: Calls, scope: Scope) -> Template:
-    """The same for a plan with the symbolic sizes of a scope."""
+    """The template of a plan with the symbolic sizes of a scope."""
     return _Linker(plan, calls).template(scope)
 
 
 class _Linker:
     def __init__(self, plan: Plan, calls: Calls) -> None:
         self.plan, self.rows = plan, calls
-        self.slots: list[Any] = []  # symbolic ones where sizes are
+        self.slots: list[Any] = []  # symbolic if sizes are
         self.relocations: list[Relocation] = []
         self.inputs: list[Patch] = []
         self.outputs: list[Patch] = []
         self.packed: dict[Packed, int] = {}
-        self.names: dict[KernelSpec, str] = {}  # a hash of a text each
+        self.names: dict[KernelSpec, str] = {}  # cached, because each is a hash
         self.last: dict[int, int] = {}
 
     def image(self) -> Image:
@@ -54,23 +54,24 @@ class _Linker:
             calls=tuple(calls),
             counts=tuple(map(len, self.rows)),
             flagged=frozenset(self._flagged()),
-            # Steps follow each other and share it.
+            # Steps run one after the other and share it.
             scratch_bytes=largest(a.nbytes for a in arguments if isinstance(a, Scratch)),
             shared_bytes=largest(a.nbytes for a in arguments if isinstance(a, Shared)),
             work=sum(call.work for row in self.rows for call in row),
         )
 
     def template(self, scope: Scope) -> Template:
-        """The image of symbolic sizes, and the rounds of its repeated calls."""
+        """The image with symbolic sizes, and the rounds of its repeated calls."""
         image = self.image()
         each = [call for row in self.rows for call in row]
         repeats = {n: call.repeat for n, call in enumerate(each) if call.repeat is not None}
         return Template(scope, self.plan, image, repeats, self.last)
 
     def _unfenced(self, each: Sequence[Call]) -> list[int]:
-        """As :func:`unfenced`; a repeated call has two rounds there, and the number of the first.
+        """As :func:`unfenced`; a repeated call is passed as two rounds, and has the number of the
+        first.
 
-        That of the second, the last of its rounds, is in ``last``.
+        ``last`` has the number of the second, which applies to the last round.
         """
         twice = [[c for call in row for c in (call,) * (1 + bool(call.repeat))]
                  for row in self.rows]  # fmt: skip
@@ -96,7 +97,7 @@ class _Linker:
                 yield step.number
 
     def _add(self, argument: Argument) -> None:
-        """One more slot: a number, or where an address will stand."""
+        """Add a slot: an integer, or a relocation for an address."""
         match argument:
             case int() | Size():
                 self.slots.append(argument)

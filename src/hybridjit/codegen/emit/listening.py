@@ -1,7 +1,7 @@
-"""Python, while native code runs: the GIL, and signals that come meanwhile.
+"""The GIL and signals during native code.
 
-A call gives the GIL away and takes it back. Kernels and steps poll: the caller's thread listens for
-signals now and then, the workers look what came of it.
+A call releases the GIL and takes it back. Kernels and steps poll: the caller's thread checks for
+signals periodically, the workers check whether it stopped the job.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .pool_memory import (
     slot_at,
 )
 
-# Nanoseconds between two looks for signals.
+# Nanoseconds between two checks for signals.
 _DEAF = 20_000_000
 
 
 def emit_poll(lb: LoopBuilder, poll: Value) -> Value:
-    """What a poll's function answers: 0 to go on."""
+    """The result of a poll's function: 0 to continue."""
     function = load_slot(lb, poll, 0, ir.FunctionType(I64, [PTR]).as_pointer())
     return lb.b.call(function, [poll])
 
@@ -41,7 +41,7 @@ def emit_poll(lb: LoopBuilder, poll: Value) -> Value:
 def emit_let_go(
     lb: LoopBuilder, poll: Value, listen: ir.Function, hearer: Value, pool: Value, queue: Value
 ) -> None:
-    """Give the GIL away, and make what the caller's kernels poll."""
+    """Release the GIL, and initialise the state that the caller's kernels poll."""
     b = lb.b
     state = b.call(lb.declare("PyEval_SaveThread", PTR, []), [])
     values = {
@@ -62,7 +62,7 @@ def emit_take_back(lb: LoopBuilder, poll: Value) -> None:
 
 
 def emit_obey(module: ir.Module, target: Target) -> ir.Function:
-    """i64 obey(poll): what the workers poll."""
+    """i64 obey(poll): the poll function of workers."""
     lb, function = new_function(module, target, "obey", I64, [PTR])
     stopped = slot_at(lb, function.args[0], STOPPED)
     lb.b.ret(lb.b.load_atomic(stopped, "acquire", 8, typ=I64))
@@ -70,7 +70,7 @@ def emit_obey(module: ir.Module, target: Target) -> ir.Function:
 
 
 def emit_listen(module: ir.Module, target: Target) -> ir.Function:
-    """i64 listen(poll): what the caller polls. Now and then, let Python's signal handlers run."""
+    """i64 listen(poll): the poll function of callers; handles signals periodically."""
     hear = _emit_hear(module, target)
     lb, function = new_function(module, target, "listen", I64, [PTR])
     b = lb.b
@@ -89,9 +89,9 @@ def emit_listen(module: ir.Module, target: Target) -> ir.Function:
 
 
 def _emit_hear(module: ir.Module, target: Target) -> ir.Function:
-    """i64 hear(poll): run the handlers of signals that came; the step's number if one raises.
+    """i64 hear(poll): run the handlers of pending signals; returns the step's number if one raises.
 
-    A handler may have forked: in the child a shared job cannot be done, for nobody else is there.
+    A handler may fork: the child cannot finish a shared job, because it has no workers.
     """
     lb, function = new_function(module, target, "hear", I64, [PTR])
     b = lb.b
@@ -123,6 +123,6 @@ def _emit_now(lb: LoopBuilder) -> Value:
 
 
 def emit_clock(lb: LoopBuilder, place: Value) -> None:
-    """The time, as seconds and nanoseconds."""
+    """Store the time, as seconds and nanoseconds."""
     clock = lb.declare("clock_gettime", I32, [I32, PTR])
     lb.b.call(clock, [ir.Constant(I32, time.CLOCK_MONOTONIC), place])

@@ -1,13 +1,14 @@
 """An LLVM module for each kernel.
 
-A kernel is ``void kernel(ptr args, i64 tid, i64 threads, ptr poll)``; it does the part of the work
-that is thread ``tid``'s, and nothing decides that share but the arguments and these two numbers.
-``driver`` calls it. A share is done in parts of about 0.3 ms, and after each ``poll`` is asked
-whether to go on: see ``builder.Part``.
+A kernel is ``void kernel(ptr args, i64 tid, i64 threads, ptr poll)``; it does thread ``tid``'s
+share of the work, which depends on the arguments and these two integers only. ``driver`` calls it.
+A share is divided into parts of about 0.3 ms, and after each, ``poll`` decides whether to continue:
+see ``builder.Part``.
 
-Cores are not equally fast: others use them too. So a share of much work is several pieces, which a
-thread claims one by one; when its own are done, it claims what others have left of theirs. A piece
-is the share of one of as many threads as there are pieces, so who does it decides no bit.
+Cores may differ in speed, because other programs use them too. So a large share consists of several
+chunks, which a thread claims one by one; when its own are done, it claims chunks that others have
+not begun (work stealing). Chunks are the shares of as many threads as there are chunks, so the
+thread that executes one does not affect the bits.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from ..llvm.types import I64, PTR, VOID, Value
 from ..spec import KernelSpec
 from .pool_memory import QUEUE, claims_of, load_slot, null
 
-# Pieces of a thread's share: what is left to wait for in the end is a part of one.
+# Chunks of a thread's share: the final wait is for a part of one chunk.
 _MOST_PIECES = 8
-# Of functions that run once a part: LLVM takes 5 % less for a step's kernels where it leaves out
-# all that would make these faster.
+# For functions that run once per part: without optimisation, LLVM takes 5 % less time for the
+# kernels of a step.
 _SELDOM = "noinline optnone"
 
 
 def kernel_name(spec: KernelSpec) -> str:
-    """A symbol for the spec: its kind, and enough of a hash to tell it from all others."""
+    """A symbol for the spec: its kind, and a hash long enough to be unique."""
     return f"{spec.kind}_{hashlib.sha256(str(spec).encode()).hexdigest()[:12]}"
 
 
@@ -42,7 +43,7 @@ def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
     module.triple = target.triple
     kinds = [PTR, I64, I64, I64, PTR, I64, I64, PTR]
     part = ir.Function(module, ir.FunctionType(I64, kinds), "part")
-    # LLVM makes no calls of memset of its own: kernels need no library.
+    # Prevents LLVM from inserting calls of memset: kernels need no library.
     part.linkage, part.attributes = "internal", 'noinline "no-builtins"'
     slots, tid, share, shares, *given = part.args
     words = ("args", "tid", "share", "shares", "poll", "start", "count", "kept")
@@ -56,7 +57,7 @@ def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
     lb = LoopBuilder(function, target)
     kept = lb.b.alloca(I64)
     lb.b.store(lb.i64(-1), kept, align=8)
-    if pieces < 4:  # of two threads each has one piece
+    if pieces < 4:  # two threads would have one chunk each
         slots, tid, threads, poll = function.args
         _emit_parts(lb, part, [slots, tid, tid, threads, poll], kept, count)
     else:
@@ -77,7 +78,7 @@ def _emit_share(module: ir.Module, target: Target, part: ir.Function, count: int
 def _emit_parts(
     lb: LoopBuilder, part: ir.Function, which: Sequence[Value], kept: Value, count: int
 ) -> None:
-    """One part of a share after the other, and a poll between them; ends the function."""
+    """The parts of a share in order, with a poll between them; ends the function."""
     b, entry, poll = lb.b, lb.b.block, which[-1]
     more, ask, done, stopped = b.blocks("more", "ask", "done", "stopped")
     b.branch(more)
@@ -100,11 +101,11 @@ def _emit_parts(
 
 
 def _emit_claims(lb: LoopBuilder, share: ir.Function, kept: Value, pieces: int) -> None:
-    """The thread's own pieces, then those that others have left; all of its share where there is
-    no queue.
+    """The thread's chunks, then those that others have not begun; its whole share if there is no
+    queue.
 
-    Claims count from minus the number of pieces up to 0. Whoever finds more has nothing to take: a
-    thread that has not begun this step, or one whose work is done.
+    Claims count up from minus the number of chunks to 0. A thread that finds a larger value has
+    nothing to take: the owner has not begun this step, or its work is done.
     """
     b = lb.b
     args, tid, threads, poll = lb.function.args
@@ -125,7 +126,7 @@ def _emit_claims(lb: LoopBuilder, share: ir.Function, kept: Value, pieces: int) 
         look, claim, work, others = b.blocks("look", "claim", "work", "others")
         claims = claims_of(lb, queue, victim)
         b.branch(look)
-        b.position_at_end(look)  # a look leaves the line with its owner
+        b.position_at_end(look)  # a load leaves the cache line with its owner
         b.cbranch(lb.less(b.load_atomic(claims, "acquire", 8, typ=I64), 0), claim, others)
         b.position_at_end(claim)
         claimed = b.atomic_rmw("add", claims, lb.i64(1), "acq_rel")

@@ -1,7 +1,7 @@
 """Packing by machine code: 175 MB of ResNet-50's weights in a third of NumPy's time.
 
-In: a packing, weights, and where to write. Out: the same bits that ``packing.pack`` writes. What
-the machine code does not know is left to NumPy.
+In: a packing, weights, and a destination. Out: the same bits that ``packing.pack`` writes. NumPy
+packs the layouts that the machine code does not support.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TAPS = 9
 
 
 class _Rows(NamedTuple):
-    """Filters whose numbers lie next to each other, channel by channel or tap by tap."""
+    """Filters whose elements are contiguous, channel by channel or tap by tap."""
 
     weight: np.ndarray
-    step: int  # from one filter to the next
+    step: int  # distance between two filters
     channels: int
     taps: int
     is_tap_minor: bool
@@ -52,9 +52,9 @@ class NativePacking:
         self._filters = {m: _FILTERS(self._library.address(name)) for m, name in filters.items()}
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
-        """What ``packing.pack(weight, out)`` does."""
+        """Do the same as ``packing.pack(weight, out)``."""
         if isinstance(packing, PairPacking):
-            # Words are moved as floats are.
+            # Words are moved like floats.
             words = packing.words(weight).view(FLOAT32)
             return self.pack(packing.inner, words, out.view(FLOAT32))
         rows = self._rows(packing, weight) if weight.dtype == out.dtype else None
@@ -91,14 +91,14 @@ class NativePacking:
     def _transpose_rows(
         self, rows: _Rows, out: np.ndarray, columns: int, width: int, steps: tuple[int, int]
     ) -> None:
-        """``steps``: how far apart taps and channels are afterwards, in rows of filters."""
+        """``steps``: the strides of taps and channels in the result, in rows of filters."""
         tap, channel = steps
         digits = (rows.taps, tap, channel) if rows.is_tap_minor else (rows.channels, channel, tap)
         numbers = (len(rows.weight), columns, width, rows.taps * rows.channels, rows.step)
         self._transpose(_address(rows.weight), _address(out), *numbers, *digits)
 
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
-        """The weights as rows; None where they do not lie like that, or another packing."""
+        """The weights as rows; None for another layout or an unsupported packing."""
         if isinstance(packing, WinogradPacking) and (packing.lines or packing.depth > 1):
             return None
         if not isinstance(packing, StrassenPacking) and not (

@@ -1,10 +1,10 @@
-"""The disk cache of compiled objects: machine code by what it was made from.
+"""The disk cache of compiled objects: machine code by its inputs.
 
 A key covers the kernel's spec, the target with the CPU features that it uses, LLVM's version and
-this package's own code generator, so a stale object cannot be found. Files carry a digest of their
-content; anything that does not match is passed over and written again. The folder belongs to the
-user alone (or to root): one that others could write to is not used. Whatever fails (a full disk, a
-read-only one) costs the cache, one warning and nothing else.
+this package's code generator, so that a stale object cannot be found. Files carry a digest of their
+contents; a file that does not match is ignored and written again. The folder must belong to the
+user (or to root): a folder that others can write is not used. A failure (a full or read-only disk)
+costs the cache and one warning only.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..._core.target import Target
 
 MAGIC = b"hybridjit object 2\n"
 MAX_BYTES = 256 * 1024 * 1024
-# Stored between two looks at the folder, on average; it may be larger than its limit by as much.
+# Average bytes stored between two checks of the folder, which may exceed its limit by as much.
 BETWEEN_LOOKS = 16 * 1024 * 1024
-_MAX_OBJECT = 32 * 1024 * 1024  # a hundred times the largest that was seen
+_MAX_OBJECT = 32 * 1024 * 1024  # a hundred times the largest observed
 _DIGEST_BYTES = 32
 _UNFINISHED = ".new-"
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ def cache_folder() -> Path | None:
 
 
 def object_key(spec_text: str, target: Target) -> str:
-    """The name of a kernel's object: the CPU, and a digest of all that its code follows from."""
+    """The name of a kernel's object: the CPU, and a digest of all that determines code."""
     parts = (
         spec_text,
         repr(target),
@@ -65,13 +65,13 @@ def object_key(spec_text: str, target: Target) -> str:
 
 
 def _cpu_tag(target: Target) -> str:
-    """Of the CPU alone: what later versions know of it besides makes it no other."""
+    """A digest of the CPU only, which later versions with more knowledge of it keep."""
     cpu = (target.name, target.triple, target.cpu, target.features)
     return hashlib.sha256(repr(cpu).encode()).hexdigest()[:8]
 
 
-# What generated code follows from besides the spec: the emitters, the scalar formulas, and what
-# both know of CPUs and element types.
+# Sources that determine generated code besides the spec: the emitters, the scalar formulas, and the
+# descriptions of CPUs and element types.
 GENERATORS = ("codegen", "ops", "_core/frozen.py", "_core/target.py", "_core/types.py")
 
 
@@ -87,7 +87,7 @@ def _generator_digest() -> str:
 
 
 def load_object(key: str) -> bytes | None:
-    """The object kept under ``key``; None if there is none that can be trusted."""
+    """The object stored under ``key``; None if it is absent or not trustworthy."""
     folder = cache_folder()
     if folder is None or not _may_read(folder):
         return None
@@ -105,13 +105,13 @@ def load_object(key: str) -> bytes | None:
     if not data.startswith(MAGIC) or _digest(key, code) != data[len(MAGIC) : head]:
         _complain(folder, "an object is damaged, or somebody else's")
         return None
-    with suppress(OSError):  # a folder that cannot be written may be read
+    with suppress(OSError):  # the folder may be read-only
         os.utime(path)
     return code
 
 
 def _notice_another_cpu(folder: Path, key: str) -> None:
-    """Complain of a folder that was filled, but for other CPUs than this one, or by others."""
+    """Warn of a folder that was filled for other CPUs only, or by other programs."""
     if folder in _looked_at or not config.cache_dir:
         return
     _looked_at.add(folder)
@@ -125,9 +125,9 @@ def _notice_another_cpu(folder: Path, key: str) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a plain file that nobody but this user or root can write; else, nothing.
+    """The content of a plain file that only this user or root can write; otherwise b"".
 
-    Raises OSError for what is no file; then nothing of it was waited for.
+    Raises OSError, without blocking, if it is not a regular file.
     """
     with open_file(path, follow=False) as file:
         status = os.fstat(file.fileno())
@@ -136,12 +136,12 @@ def _read(path: Path) -> bytes:
 
 
 def _digest(key: str, code: bytes) -> bytes:
-    """Covers the name too: a file under another's name is damage like any other."""
+    """A digest that covers the name too: a renamed file is invalid."""
     return hashlib.sha256(key.encode() + b"\0" + code).digest()
 
 
 def store_object(key: str, code: bytes) -> None:
-    """Keep an object. Other processes see the whole file or none."""
+    """Store an object atomically: other processes see the complete file or none."""
     folder = cache_folder()
     if folder is None or len(code) > _MAX_OBJECT - len(MAGIC) - _DIGEST_BYTES:
         return
@@ -155,7 +155,7 @@ def store_object(key: str, code: bytes) -> None:
                 file.write(MAGIC + _digest(key, code) + code)
             os.replace(temporary, folder / key)
         except BaseException:
-            with suppress(OSError):  # not there yet, or no longer
+            with suppress(OSError):  # not created yet, or renamed already
                 os.unlink(temporary)
             raise
     except OSError as error:
@@ -167,19 +167,19 @@ def _created(path: str, flags: int) -> int:
 
 
 def _mode(shared: int) -> int:
-    """The mode before the umask: ``shared`` in a folder that was named, else this user's alone.
+    """The mode before the umask: ``shared`` in a folder that was named, else for this user only.
 
-    A folder that root filled serves all users, as in an image: :func:`_is_ours`. Others never get
-    the right to write, without which nobody would trust it.
+    A folder that root filled serves all users, as in a container image: see :func:`_is_ours`. Other
+    users never get write permission, with which the folder would not be trusted.
     """
     return shared if config.cache_dir else shared & 0o700
 
 
 def keep_within_limit(stored: int) -> None:
-    """Prune, now and then: after ``stored`` bytes with a chance of as many in ``BETWEEN_LOOKS``.
+    """Prune with a probability of ``stored`` bytes in ``BETWEEN_LOOKS``.
 
-    A folder at its limit holds some 60,000 objects, and looking at them takes a second. By chance,
-    for processes do not know what others have stored.
+    A folder at its limit holds some 60,000 objects, and listing them takes a second. The decision
+    is random because processes do not know how much others have stored.
     """
     drawn = int.from_bytes(os.urandom(4), "little") / (1 << 32)
     if drawn * BETWEEN_LOOKS < stored:
@@ -187,10 +187,10 @@ def keep_within_limit(stored: int) -> None:
 
 
 def prune(limit: int = MAX_BYTES) -> None:
-    """Remove the objects that were not used for longest until ``limit`` bytes are left.
+    """Remove the least recently used objects until at most ``limit`` bytes are left.
 
-    What a process that died left unfinished goes with them, and what is too large for an object
-    goes first. Other files in the folder are not ours to count or to remove.
+    Unfinished files of dead processes are removed like objects, and files too large for an object
+    first. Other files in the folder are neither counted nor removed.
     """
     folder = cache_folder()
     if folder is None:
@@ -218,7 +218,7 @@ def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int, str]:
 
 
 def _may_read(folder: Path) -> bool:
-    """Whether what lies there can be trusted. Raises nothing: no folder is an empty one."""
+    """Whether the folder's contents can be trusted; True if it does not exist. Raises nothing."""
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -233,30 +233,30 @@ def _may_read(folder: Path) -> bool:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether only this user can write there, or root, who can do that anywhere."""
+    """Whether only this user or root can write there."""
     if not hasattr(os, "getuid"):
         return True
     is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return status.st_uid in (os.getuid(), 0) and not is_open
 
 
-# Folders that were complained of; and what has to be said still, by whom a warning may interrupt.
+# Folders already warned of; and pending warnings, which may raise and are therefore deferred.
 _told: set[Path] = set()
 _looked_at: set[Path] = set()
 _complaints: list[str] = []
 
 
 def _complain(folder: Path, what: str) -> None:
-    """Once for each folder."""
+    """Queue a warning, once for each folder."""
     if folder not in _told:
         _complaints.append(
-            f"hybridjit's cache of compiled objects, {folder}: {what}. Nothing is lost but time; "
+            f"hybridjit's cache of compiled objects, {folder}: {what}. Only time is lost; "
             "HYBRIDJIT_CACHE_DIR names another folder, or `off`"
         )
         _told.add(folder)
 
 
 def warn_of_cache() -> None:
-    """Say once what is wrong with the cache, if anything was found to be."""
+    """Issue pending warnings about the cache, each once."""
     while _complaints:
         warnings.warn(_complaints.pop(0), RuntimeWarning, stacklevel=2)

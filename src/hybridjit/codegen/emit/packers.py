@@ -1,7 +1,7 @@
-"""The module that packs weights: machine code for what ``packing`` says in NumPy, bit for bit.
+"""The module that packs weights: machine code with the same results as ``packing``, bit for bit.
 
-``turn`` writes filters, which are rows in memory, next to each other. ``filters_M`` transforms
-filters that were transposed, for Winograd's F(M x M, 3x3).
+``transposed`` transposes filters, which are rows in memory. ``filters_M`` applies the transform of
+Winograd's F(M x M, 3x3) to transposed filters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIZES = (2, 4, 5)
 
 
 def emit_packers(target: Target) -> ir.Module:
-    """The module that holds all of them."""
+    """The module with all packing functions."""
     module = ir.Module(PACKERS)
     module.triple = target.triple
     _emit_transpose(module, target)
@@ -28,7 +28,7 @@ def emit_packers(target: Target) -> ir.Module:
 
 
 def _function(module: ir.Module, target: Target, name: str, numbers: int) -> LoopBuilder:
-    """A function of a source, a target and so many integers."""
+    """A function of a source, a destination and ``numbers`` integers."""
     kind = ir.FunctionType(VOID, [PTR, PTR] + [I64] * numbers)
     return LoopBuilder(ir.Function(module, kind, name), target)
 
@@ -36,8 +36,8 @@ def _function(module: ir.Module, target: Target, name: str, numbers: int) -> Loo
 def _emit_transpose(module: ir.Module, target: Target) -> None:
     """target[block][k(q)][f] = source[f][q] for q < size; 0 for ``filters`` <= f < ``columns``.
 
-    Blocks have ``width`` filters, the last one what is left of ``columns``. Rows begin ``step``
-    apart, and k(q) = q % minor * k_minor + q // minor * k_major. At least a vector of q.
+    Blocks have ``width`` filters, the last one the rest of ``columns``. Rows begin ``step`` apart,
+    and k(q) = q % minor * k_minor + q // minor * k_major. At least one vector of q.
     """
     b = _function(module, target, "transposed", 8)
     source, result, filters, columns, width, size, step, minor, k_minor, k_major = b.function.args
@@ -61,7 +61,7 @@ def _emit_transpose(module: ir.Module, target: Target) -> None:
 def _emit_filters(module: ir.Module, target: Target, m: int) -> None:
     """target[point][c][f] = (g w gT)[point] for w = source[c][tap][f], ``width`` filters.
 
-    Behind the source there is room for ``tile_floats(m)``.
+    Scratch memory for ``tile_floats(m)`` elements follows the source.
     """
     b = _function(module, target, f"filters_{m}", 2)
     source, result, channels, width = b.function.args

@@ -1,6 +1,7 @@
-"""What driver and threads share: the pool's memory, and reading it in emitted code.
+"""The pool's memory, which driver and threads share, and access to it in emitted code.
 
-The memory is 64-bit slots; what different threads write is on cache lines of its own.
+The memory consists of 64-bit slots; slots that different threads write are on different cache
+lines.
 """
 
 from __future__ import annotations
@@ -12,38 +13,40 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import I64, PTR, Type, Value
 
-# The pool's memory, in 64-bit slots; what different threads write is on cache lines of its own.
+# The slots of the pool's memory.
 _SEQUENCE = 0  # of the last job
-_JOBS = 8  # two records of steps, first, last, threads; the sequence's parity says which
+_JOBS = 8  # two records of steps, first, last, threads; the sequence's parity selects one
 ARRIVALS = 24  # threads at the barrier
-ROUND = 32  # how often all have left it
-HURRIED = 33  # whether the last that waited there had to give its core away first
+ROUND = 32  # number of completed barriers
+HURRIED = 33  # whether the last thread that waited there had to yield its core
 CALLERS = 40
 BUSY = 48  # whether the workers have a job
-WORKERS = 56  # how many there are
-HANDLE = 57  # where the system puts a new thread's
-ORPHANED = 58  # whether this process is a fork's child, in which they are not
-CALLER_POLL, WORKER_POLL = 64, 72  # what the caller's and the workers' kernels poll
-# What each thread has claimed of a step's work; the caller's here, a worker's within its record.
+WORKERS = 56  # number of workers
+HANDLE = 57  # where the system stores a new thread's handle
+ORPHANED = 58  # whether this process is a fork's child, which lacks the workers
+CALLER_POLL, WORKER_POLL = 64, 72  # poll structures of the caller's and the workers' kernels
+# The chunks of a step that each thread has claimed: the caller's here, a worker's in its record.
 CLAIMS = 104
 RECORDS = 112  # one for each worker
-# A step of a job: a kernel, its arguments, and of how many threads each goes on without a barrier.
+# A step of a job: a kernel, its arguments, and up to how many threads continue without a barrier.
 STEP_SLOTS = 3
-# A worker's record: the pool, the worker's number, the last job before it came, whether it sleeps.
+# A worker's record: the pool, the worker's number, the last job before its start, whether it
+# sleeps.
 RECORD_SLOTS = 32
 ASLEEP = 3
-JOINED = 4  # the system's handle of a worker that is waited for in the end
-# What a kernel polls: a function, which is called with this. Where the function stops a job it
-# leaves the number of the step; the caller's listens, the workers' look what came of it.
+JOINED = 4  # the system's handle of a worker that is joined at the end
+# The structure that a kernel polls: a function, called with its address. To stop a job, the
+# function stores the number of the step; the caller's function checks signals, the workers' this
+# slot.
 POLL_SLOTS = 8
 STOPPED = 1
-NEXT = 2  # when to listen again, in nanoseconds; 0 before the first look at the clock
-STEP = 3  # the number of the step that is being done
+NEXT = 2  # time of the next check in nanoseconds; 0 before the clock is read
+STEP = 3  # the number of the current step
 STATE = 4  # Python's state of this thread
-HEARER = 5  # pthread_self() of the thread in which there is something to hear
+HEARER = 5  # pthread_self() of the thread that handles signals
 POOL = 6  # of the job; 0 for none
-QUEUE = 7  # where the claims of the job's threads are; 0 where none takes another's work
-# The system's mutex and condition: at most 64 bytes each on what LLVM's x86 and ARM hosts run.
+QUEUE = 7  # the claims of the job's threads; 0 without work stealing
+# The system's mutex and condition: at most 64 bytes each on the x86 and ARM hosts of LLVM.
 MUTEX, CONDITION = 8, 16
 MAX_WORKERS = 1023
 POOL_SLOTS = RECORDS + MAX_WORKERS * RECORD_SLOTS
@@ -51,11 +54,12 @@ POOL_SLOTS = RECORDS + MAX_WORKERS * RECORD_SLOTS
 
 @dataclass(frozen=True)
 class PoolLayout:
-    """A pool's memory: so many 64-bit numbers, all zero; and places among them.
+    """A pool's memory: ``slots`` 64-bit integers, all zero, and slots for the caller's use.
 
-    Whoever makes it keeps it for good.
-    workers   how many there are
-    orphaned  1 is written in the child of a fork, where they are not
+    The caller must never free it.
+
+    workers   slot with the number of workers
+    orphaned  slot to be set to 1 in the child of a fork, which lacks the workers
     """
 
     slots: int = POOL_SLOTS
@@ -63,7 +67,7 @@ class PoolLayout:
     orphaned: int = ORPHANED
 
 
-PUBLIC = ("call", "share", "connect", "run_all")  # what Python calls
+PUBLIC = ("call", "share", "connect", "run_all")  # called from Python
 
 
 def new_function(
@@ -99,7 +103,7 @@ def job_record(lb: LoopBuilder, pool: Value, sequence: Index) -> Value:
 
 
 def claims_of(lb: LoopBuilder, queue: Value, thread: Index) -> Value:
-    """Where a thread's claims are: negative while there is work of its share to take."""
+    """The address of a thread's claims: negative while its share has unclaimed chunks."""
     return slot_at(lb, queue, lb.mul(thread, RECORD_SLOTS))
 
 

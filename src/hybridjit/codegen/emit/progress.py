@@ -1,16 +1,16 @@
-"""A line on a terminal that says how far a long compilation is. Short ones say nothing."""
+"""A terminal line with the progress of a long compilation. Short ones print nothing."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-# Seconds after which a user wonders what is going on.
+# Seconds from which on progress is shown.
 _LONG = 2.0
 
 
 class Progress:
-    """``expect`` kernels, ``step`` after every one, ``end`` when there is no more to say."""
+    """``expect`` kernels, ``step`` after each of them, ``end`` at the end."""
 
     def __init__(self) -> None:
         self._name, self._total, self._count = "", 0, 0
@@ -18,11 +18,11 @@ class Progress:
         self._shown = False
 
     def expect(self, count: int, name: str) -> None:
-        """So many more kernels are to be compiled, those of ``name``."""
+        """Announce ``count`` more kernels, those of ``name``."""
         self._name, self._total = name, self._total + count
 
     def step(self) -> None:
-        """One more kernel is there."""
+        """Record that one more kernel is compiled."""
         self._count += 1
         if time.monotonic() - self._start > _LONG and _is_terminal():
             text = f"hybridjit: compiling {self._name}, kernel {self._count} of {self._total}"
@@ -30,7 +30,7 @@ class Progress:
             self._shown = True
 
     def end(self) -> None:
-        """Take the line back."""
+        """Erase the line."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._shown = False

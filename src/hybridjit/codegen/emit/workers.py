@@ -1,7 +1,7 @@
 """Workers: threads that wait for jobs, do their part, and wait for each other between steps.
 
 In: jobs that a caller publishes in the pool's memory. A worker spins for a bounded time for the
-next one, then sleeps; it ends with the process, or with its pool where that is made to end.
+next one, then sleeps; it ends with the process, or with its pool if the pool is ended.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from .pool_memory import (
     worker_record,
 )
 
-# Rounds of waiting in a barrier before a thread lets others have its core: about 20 us.
+# Rounds of waiting in a barrier before a thread yields its core: about 20 us.
 _SPINS = 400
-# The same after a wait that took longer: the threads may share one core then, where whoever waits
-# keeps the others from working. With a neighbour that takes one of two cores, a plan of 245 short
-# steps (an LSTM's training) took 4.3 ms with 400 rounds in each barrier, and 2.0 with 20.
+# The same after a wait that took longer: the threads may share one core, on which a spinning thread
+# blocks the others. With another program on one of two cores, a plan of 245 short steps (an LSTM's
+# training) took 4.3 ms with 400 rounds in each barrier, and 2.0 with 20.
 _HURRIED_SPINS = 20
-# Rounds in which an idle worker looks for the next job before it sleeps: about 120 us, so that it
-# is awake when a training loop comes from one plan to the next, after 60 to 100 us of Python. To
-# wake it takes 35 us, of the 150 that LeNet's forward takes on two cores.
+# Rounds in which an idle worker spins for the next job before it sleeps: about 120 us, so that it
+# is awake when a training loop calls the next plan, after 60 to 100 us of Python. Waking it takes
+# 35 us, of the 150 that LeNet's forward pass takes on two cores.
 _IDLE_SPINS = 6000
-# The same where threads share a core: one that sleeps is let in at once when it is woken, one that
-# spun is not.
+# The same if threads share a core: the system schedules a woken thread at once, but not one that
+# has spun.
 _HURRIED_IDLE_SPINS = 1000
 
 
 def emit_publish(lb: LoopBuilder, pool: Value, job: list[Value]) -> Value:
-    """Tell the workers of a job. Returns the base of its steps' numbers.
+    """Publish a job to the workers. Returns the base of its steps' numbers.
 
-    Jobs alternate between two records, so that a late worker that is not needed for the job it
-    sees can never take half of the next one for it.
+    Jobs alternate between two records, so that a late worker that is not needed for its job cannot
+    read a mixture of it and the next job.
     """
     b = lb.b
     sequence = lb.add(b.load_atomic(pool, "monotonic", 8, typ=I64), 1)
@@ -63,10 +63,10 @@ def emit_publish(lb: LoopBuilder, pool: Value, job: list[Value]) -> Value:
 
 
 def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Function:
-    """ptr serve(record): a worker's life. A job without steps ends it.
+    """ptr serve(record): the main loop of a worker. A job without steps ends it.
 
-    A worker that has read a whole record of a job that needs it will be waited for: no other job
-    can follow before it has done its part.
+    If a worker has read the complete record of a job that needs it, all others wait for it: no
+    other job can follow before it has done its part.
     """
     sleep = _emit_sleep(module, target)
     lb, function = new_function(module, target, "serve", PTR, [PTR])
@@ -136,10 +136,10 @@ def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Functi
 def emit_start_workers(
     module: ir.Module, target: Target, serve: ir.Function, are_joined: bool = False
 ) -> ir.Function:
-    """i64 start_workers(pool, wanted): until there are as many, or the system makes no more.
+    """i64 start_workers(pool, wanted): create workers up to ``wanted``, if the system allows.
 
-    Returns how many there are. Those that ``are_joined`` end before their pool does; the handle of
-    each is in its record then. Others stay until the process ends.
+    Returns their number. Those that ``are_joined`` end before their pool does; their records have
+    their handles. Others stay until the process ends.
     """
     lb, function = new_function(module, target, "start_workers", I64, [PTR, I64])
     b = lb.b
@@ -170,8 +170,8 @@ def emit_start_workers(
 def _emit_sleep(module: ir.Module, target: Target) -> ir.Function:
     """void sleep(record, pool, seen): until woken, or until there is another job.
 
-    A worker says that it sleeps before it looks at the sequence once more; a caller raises the
-    sequence before it looks for sleepers. One of the two always sees the other.
+    A worker sets its flag before it reads the sequence once more; a caller raises the sequence
+    before it reads the flags. At least one of the two sees the other.
     """
     lb, function = new_function(module, target, "sleep", VOID, [PTR, PTR, I64])
     b = lb.b
@@ -198,7 +198,7 @@ def _emit_sleep(module: ir.Module, target: Target) -> ir.Function:
 
 
 def emit_end_workers(module: ir.Module, target: Target) -> ir.Function:
-    """void end_workers(pool): all of them, which are joined. The pool is free then."""
+    """void end_workers(pool): end and join all workers, after which the pool can be freed."""
     lb, function = new_function(module, target, "end_workers", VOID, [PTR])
     b = lb.b
     pool = function.args[0]
@@ -265,9 +265,9 @@ def emit_barrier(module: ir.Module, target: Target) -> ir.Function:
 def _emit_wait(
     lb: LoopBuilder, current: Value, before: Value, hurried: Value, orphaned: Value
 ) -> Value:
-    """Spin a bounded time, then give the core away between looks. An orphan waits for nobody.
+    """Spin for a bounded time, then yield the core between checks. An orphan does not wait.
 
-    Returns whether it was given away.
+    Returns whether the core was yielded.
     """
     b = lb.b
     no = b.icmp_signed("==", hurried, lb.i64(0))
@@ -308,7 +308,7 @@ def _emit_wait(
 
 
 def _emit_pause(lb: LoopBuilder) -> None:
-    """Tell the CPU that this is a waiting loop, where it has a word for that."""
+    """The CPU's hint for waiting loops, if it has one."""
     if "x86" in lb.target.triple:
         lb.b.call(lb.declare("llvm.x86.sse2.pause", VOID, []), [])
     elif "aarch64" in lb.target.triple or "arm64" in lb.target.triple:

@@ -1,7 +1,7 @@
 """LoopBuilder: loops as ``with`` blocks, polls, and shares of the work, over LLVM IR.
 
-Generator code is indented like the code it generates. Sizes known at compile time may be given as
-Python ints wherever an index is taken.
+Generator code is indented like the code it generates. Python ints are accepted as indices, for
+sizes known at compile time.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .vectors import VectorBuilder
 
 # Instructions between two polls of a kernel: 0.3 ms as a rule. A poll takes 30 ns.
 QUIET = 1 << 20
-# Instructions of one unit of work from which on it polls inside: 20 ms as a rule, and 0.5 s where
-# it waits for memory all the time. Calls inside would cost tighter loops registers.
+# Instructions of one unit of work above which it polls inside: 20 ms as a rule, and 0.5 s if it
+# always waits for memory. Calls inside tighter loops would cost registers.
 LONG = 1 << 26
-# Instructions of a piece of work that a thread may take from another one: 3 us as a rule. What a
-# claim costs is 0.1 us.
+# Minimum instructions of a chunk that a thread may take from another one: 3 us as a rule. Claiming
+# a chunk costs 0.1 us.
 PIECE = 1 << 16
 
 
 class Loop:
-    """A running loop: its index, the values carried into this round, and ``yields`` for the next.
+    """A loop being built: its index, the values carried into a round, and ``yields`` for the next.
 
-    After the ``with`` block, ``results`` are the carried values as the loop left them.
+    After the ``with`` block, ``results`` are the carried values at the end of the loop.
     """
 
     def __init__(self, index: Value, carried: list[Value]) -> None:
@@ -43,7 +43,7 @@ class Loop:
 
 
 def _rounds(start: Index, stop: Index, step: Index) -> int | None:
-    """How often a loop goes round; None if the code does not say."""
+    """The number of rounds of a loop; None if it is not a compile-time constant."""
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return max(0, -(-(stop - start) // step))
     return None
@@ -51,14 +51,14 @@ def _rounds(start: Index, stop: Index, step: Index) -> int | None:
 
 @dataclass(frozen=True)
 class Part:
-    """What a function that does a part of a kernel's work is given besides.
+    """The arguments of a function that does a part of a kernel's work.
 
-    poll   points to the address of a function ``i64 f(ptr poll)``; if it returns anything but 0 the
-           work is left at once, half done
-    start  the first unit of work to do; units before it are done
-    count  how many
-    kept   points to a number that is -1 when a thread's call of the kernel begins, and then what
-           the parts before have left there
+    poll   points to the address of a function ``i64 f(ptr poll)``; if it returns anything but 0,
+           the function returns at once, with its work unfinished
+    start  the first unit of work to do; earlier units are done
+    count  the number of units
+    kept   points to an integer that is -1 when a thread's call of the kernel begins, and later
+           holds the value that earlier parts stored
     """
 
     poll: Value
@@ -70,8 +70,8 @@ class Part:
 class LoopBuilder(VectorBuilder):
     """Writes one function.
 
-    A kernel is done in parts, see :class:`Part`, between which it polls; loops that take long
-    poll by themselves.
+    A kernel runs in parts, see :class:`Part`, and polls between them; long loops poll by
+    themselves.
     """
 
     def __init__(self, function: ir.Function, target: Target, part: Part | None = None) -> None:
@@ -96,9 +96,9 @@ class LoopBuilder(VectorBuilder):
     ) -> Iterator[Loop]:
         """``for name in range(start, stop, step)``, carrying values from round to round.
 
-        ``most`` is how many rounds there can be where the bounds are no constants, 1 where they
-        are those of a part of the work; ``by_data`` says that they are few as a rule, and that
-        :meth:`account` is told of more. A loop that may take long polls now and then.
+        ``most`` is the maximal number of rounds if the bounds are not constants, 1 if they are
+        those of a part of the work; ``by_data`` states that rounds are few as a rule, and that
+        :meth:`account` counts more of them. A loop that may take long polls repeatedly.
         """
         b = self.b
         entry = b.block
@@ -145,8 +145,8 @@ class LoopBuilder(VectorBuilder):
     ) -> tuple[Value, list[Value], ir.Block]:
         """A loop of parts around a loop, with a poll between them.
 
-        Returns where a part ends, the values that it starts with, and the block that follows it;
-        ends in the block from which a part is entered.
+        Returns the end of a part, its initial values, and the block that follows it; leaves the
+        builder in the block that enters a part.
         """
         b, entry = self.b, self.b.block
         part, ended, ask = b.blocks(f"{name}.part", f"{name}.ended", f"{name}.ask")
@@ -163,7 +163,7 @@ class LoopBuilder(VectorBuilder):
         return self.min(self.add(parts[0], most_at_once), stop), list(parts), ended
 
     def account(self, rounds: Index, cost: int) -> None:
-        """Poll if what data ask for has taken long since it last did, these rounds included."""
+        """Poll if data-dependent work, these rounds included, has taken long since a poll."""
         b = self.b
         if self.part is None:
             return
@@ -182,7 +182,7 @@ class LoopBuilder(VectorBuilder):
         b.position_at_end(on)
 
     def _poll(self, on: ir.Block) -> None:
-        """Go on there, or leave the function."""
+        """Continue in block ``on``, or leave the function."""
         assert self.part is not None
         b, poll = self.b, self.part.poll
         if self._leave is None:
@@ -204,7 +204,7 @@ class LoopBuilder(VectorBuilder):
 
     @contextmanager
     def when_new(self, number: Value) -> Iterator[None]:
-        """``if`` the thread did this last for another number, in this call of the kernel."""
+        """``if`` this block last ran, in this thread and call, for another number."""
         assert self.part is not None
         kept, b = self.part.kept, self.b
         with self.when(b.icmp_signed("!=", b.load(kept, typ=I64, align=8), number)):
@@ -215,13 +215,13 @@ class LoopBuilder(VectorBuilder):
 
     @contextmanager
     def each_unit(self, units: Index, tid: Value, threads: Value) -> Iterator[Loop]:
-        """A loop over the units of work that are this thread's, or a part of them."""
+        """A loop over this thread's units of work, or a part of them."""
         with self.each_of(*self.share(units, tid, threads)) as unit:
             yield unit
 
     @contextmanager
     def each_of(self, begin: Value, end: Value) -> Iterator[Loop]:
-        """A loop over a thread's units of work, or a part of them."""
+        """A loop over the units of work [begin, end), or a part of them."""
         begin, end = self.part_of(begin, end)
         with self.loop("unit", begin, end, most=1) as unit:
             yield unit
@@ -230,8 +230,8 @@ class LoopBuilder(VectorBuilder):
     def each_run(
         self, blocks: Index, length: int, tid: Value, threads: Value
     ) -> Iterator[tuple[Value, Value, Value]]:
-        """A loop over the blocks of which ``length`` units each are shared: the block, and the
-        first and the last of its units, exclusive, that are this thread's or a part of them.
+        """A loop over blocks of ``length`` units each, whose units are shared: yields the block,
+        and the first and the last (exclusive) of its units that this thread's part contains.
         """
         units = self.mul(blocks, length)
         begin, end = self.share_of(units, tid, threads, block=length)
@@ -246,9 +246,9 @@ class LoopBuilder(VectorBuilder):
     def share_of(
         self, units: Index, tid: Value, threads: Value, block: int = 1, each: int = 1
     ) -> tuple[Value, Value]:
-        """This thread's share, or a part of it that ends where a ``block`` of units does.
+        """This thread's share, or a part of it that ends at the end of a ``block`` of units.
 
-        ``each`` is how often what is written next is done for a block.
+        ``each`` is how often the following code runs for a block.
         """
         begin, end = self.share(units, tid, threads)
         return self.part_of(begin, end, block, each)
@@ -256,7 +256,7 @@ class LoopBuilder(VectorBuilder):
     def part_of(
         self, begin: Value, end: Value, block: int = 1, each: int = 1
     ) -> tuple[Value, Value]:
-        """A thread's units, or a part of them as :meth:`share_of`."""
+        """A thread's units, or a part of them, as in :meth:`share_of`."""
         if self.part is None:
             return begin, end
         assert self._rest is None, "a kernel has one kind of units"
@@ -270,15 +270,15 @@ class LoopBuilder(VectorBuilder):
         return begin, part_end
 
     def balance(self, units: int) -> None:
-        """Let threads that are done take over others' work: at least so many units can be divided,
-        with nothing that is done twice.
+        """Let idle threads take over others' work (work stealing): at least ``units`` units are
+        divisible without repeating work.
         """
         self._divisible = units
 
     def end_part(self) -> tuple[int, int]:
-        """Return where the next part begins, 0 if this was the last; -1 if a poll stopped it.
+        """Return the begin of the next part, 0 if this was the last; -1 if a poll stopped it.
 
-        Says how many blocks a part should have, and how many pieces of work are worth a claim.
+        Gives the number of blocks that a part should have, and the number of chunks worth a claim.
         """
         self.b.ret(self.i64(0) if self._rest is None else self._rest)
         unit = self.cost * self._each
@@ -286,7 +286,7 @@ class LoopBuilder(VectorBuilder):
         return max(1, QUIET // unit), pieces
 
     def share(self, units: Index, tid: Value, threads: Value) -> tuple[Value, Value]:
-        """This thread's contiguous share of ``units``: the same for the same three numbers."""
+        """This thread's contiguous share of ``units``: a function of the three numbers only."""
         units = self.i64(units)
         begin = self.b.udiv(self.mul(units, tid), threads)
         end = self.b.udiv(self.mul(units, self.add(tid, 1)), threads)

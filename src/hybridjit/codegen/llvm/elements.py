@@ -1,9 +1,10 @@
-"""Element types: what a tensor's elements are in memory, what they are in a register, conversions.
+"""Element types: the stored form of elements, the form in registers, and conversions.
 
-In: NumPy's names of element types. float16 is held as f32 that float16 can write, bool as bytes.
-bfloat16 is held as f32 and rounded when it is stored.
-Conversions mean what ``ops.casting.convert`` means: floats become integers by truncation, those
-that do not fit the smallest one, and narrower integers take the low bits.
+In: NumPy's names of element types. float16 is held as an f32 that float16 can represent, bool as
+bytes, bfloat16 as an f32 that is rounded when it is stored.
+
+Conversions follow ``ops.casting.convert``: floats become integers by truncation, those out of range
+the smallest integer, and narrower integers take the low bits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Element:
     kind: str
 
 
-# int16 is no type of MXNet's: copies take it for any element of two bytes.
+# int16 is not one of MXNet's types: copies use it for any element of two bytes.
 ELEMENTS = {
     "float32": Element(F32, F32, "f"),
     "float64": Element(F64, F64, "f"),
@@ -37,7 +38,7 @@ ELEMENTS = {
     "bfloat16": Element(I16, F32, "f"),
     "bfloat16_pair": Element(I32, I32, "i"),
 }
-# What a copy of elements of so many bytes moves them as.
+# The type as which copies move elements, by their number of bytes.
 MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}
 
 
@@ -47,21 +48,21 @@ def with_element(kind: Type, element: Type) -> Type:
 
 
 def held(b: LoopBuilder, value: Value, dtype: str) -> Value:
-    """What was loaded, as registers hold it."""
+    """A loaded value in the form for registers."""
     if dtype == "bfloat16":
         return bfloat_to_single(b, value)
     return half_to_single(b, value) if dtype == "float16" else value
 
 
 def stored(b: LoopBuilder, value: Value, dtype: str) -> Value:
-    """What registers hold, as memory has it."""
+    """A value in a register in its stored form."""
     if dtype == "bfloat16":
         return single_to_bfloat(b, value)
     return single_to_half(b, value) if dtype == "float16" else value
 
 
 def converted(b: LoopBuilder, value: Value, source: str, target: str) -> Value:
-    """A held value of type ``source`` as one of type ``target``."""
+    """A held value of type ``source`` converted to type ``target``."""
     if source == target or {source, target} == {"bfloat16", "float32"}:
         return value
     old, new = ELEMENTS[source], ELEMENTS[target]
@@ -106,7 +107,7 @@ def _integer_to_float(b: LoopBuilder, value: Value, old: Element, target: str) -
 
 
 def _float_to_integer(b: LoopBuilder, value: Value, new: Element) -> Value:
-    """By way of int32, or int64 for an int64 result: what that cannot hold is its smallest."""
+    """Convert through int32 or int64; values out of range become its smallest."""
     wide = I64 if new.held == I64 else I32
     kind = with_element(value.type, wide)
     limit = 2.0 ** (wide.width - 1)
@@ -127,9 +128,10 @@ def _float_to_float(b: LoopBuilder, value: Value, old: Element, new: Element, ta
 
 
 def _single_of_double(b: LoopBuilder, value: Value, to_odd: bool) -> Value:
-    """f64 as f32: the nearest, or if it is to be rounded again, the next one that is odd.
+    """f64 as f32: the nearest, or with ``to_odd`` (if it is rounded again) the inexact one that is
+    odd.
 
-    A number that is rounded to odd first rounds to fewer bits as it would have directly.
+    Rounding to odd first makes a second rounding to fewer bits equal to direct rounding.
     """
     single = b.b.fptrunc(value, with_element(value.type, F32))
     if not to_odd:
@@ -146,16 +148,16 @@ def _single_of_double(b: LoopBuilder, value: Value, to_odd: bool) -> Value:
 
 
 def bfloat_to_single(b: LoopBuilder, bits: Value) -> Value:
-    """bfloat16's bits as f32: the upper half of a word."""
+    """The f32 of bfloat16 bits, which are the upper half of a word."""
     wide = b.b.zext(bits, with_element(bits.type, I32))
     upper = b.b.shl(wide, constant_of(wide.type, 16))
     return b.b.bitcast(upper, with_element(bits.type, F32))
 
 
 def single_to_bfloat(b: LoopBuilder, value: Value) -> Value:
-    """The bits of the bfloat16 next to ``value``, halves to even.
+    """The bits of the bfloat16 nearest to ``value``, ties to even.
 
-    Where it is an instruction, that takes denormal numbers for zeros.
+    The instruction, where the target has it, treats denormal numbers as zeros.
     """
     narrow = with_element(value.type, I16)
     if b.target.has_bfloat16 and isinstance(value.type, ir.VectorType):
@@ -178,12 +180,12 @@ def single_to_bfloat(b: LoopBuilder, value: Value) -> Value:
 
 
 def rounded_to_half(b: LoopBuilder, value: Value) -> Value:
-    """The f32 that float16 can write next to ``value``."""
+    """The float16 value nearest to ``value``, as f32."""
     return half_to_single(b, single_to_half(b, value))
 
 
 def half_to_single(b: LoopBuilder, bits: Value) -> Value:
-    """float16's bits as f32: an instruction where the target has it."""
+    """The f32 of float16 bits; an instruction if the target has it."""
     kind = with_element(bits.type, F32)
     if b.target.has_half:
         return b.b.fpext(b.b.bitcast(bits, with_element(bits.type, ir.HalfType())), kind)
@@ -195,7 +197,7 @@ def half_to_single(b: LoopBuilder, bits: Value) -> Value:
     full = b.b.zext(bits, wide)
     sign = b.b.shl(b.b.and_(full, const(0x8000)), const(16))
     size = b.b.shl(b.b.and_(full, const(0x7FFF)), const(13))
-    # The exponents' biases differ by 112; a product gets the denormal numbers right.
+    # The exponents' biases differ by 112; a product also converts denormal numbers correctly.
     scaled = b.b.fmul(b.b.bitcast(size, kind), constant_of(kind, 2.0**112))
     is_special = b.b.icmp_signed(">=", size, const(0x0F800000))
     special = b.b.or_(size, const(0x7F800000))
@@ -204,7 +206,7 @@ def half_to_single(b: LoopBuilder, bits: Value) -> Value:
 
 
 def single_to_half(b: LoopBuilder, value: Value) -> Value:
-    """The bits of the float16 next to ``value``, halves to even."""
+    """The bits of the float16 nearest to ``value``, ties to even."""
     narrow = with_element(value.type, I16)
     if b.target.has_half:
         half = b.b.fptrunc(value, with_element(value.type, ir.HalfType()))
@@ -220,7 +222,7 @@ def single_to_half(b: LoopBuilder, value: Value) -> Value:
     even = b.b.and_(b.b.lshr(size, const(13)), const(1))
     rounding = b.b.add(b.b.add(size, const(0xFFF)), even)
     normal = b.b.lshr(b.b.sub(rounding, const(112 << 23)), const(13))
-    # Adding 1/2 leaves a denormal number's bits, rounded, at the end of the mantissa.
+    # Adding 1/2 leaves the rounded bits of a denormal number at the end of the mantissa.
     lifted = b.b.fadd(b.b.bitcast(size, value.type), constant_of(value.type, 0.5))
     denormal = b.b.sub(b.b.bitcast(lifted, wide), const(0x3F000000))
     result = b.b.select(b.b.icmp_signed("<", size, const(113 << 23)), denormal, normal)

@@ -1,6 +1,6 @@
 """Arithmetic on indices, which are i64 values or Python ints.
 
-What is known at compile time stays a Python int and costs no instruction.
+Compile-time constants stay Python ints and need no instructions.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class IndexBuilder:
         return self.b.select(self.b.icmp_signed(">", a, b), a, b)
 
     def dot(self, indices: Sequence[Index], strides: Sequence[Index]) -> Index:
-        """The offset sum of index times stride."""
+        """The offset: the sum of index times stride."""
         total: Index = 0
         for index, stride in zip(indices, strides):
             total = self.add(total, self.mul(index, stride))
@@ -127,7 +127,7 @@ class IndexBuilder:
         return self.b.udiv(self.i64(self.sub(self.add(a, divisor), 1)), self.i64(divisor))
 
     def divided_up(self, a: Index, divisor: Index) -> Index:
-        """The same, an integer where both are."""
+        """As :meth:`quotient_up`; an int if both operands are."""
         if isinstance(a, int) and isinstance(divisor, int):
             return -(-a // divisor)
         return a if isinstance(divisor, int) and divisor == 1 else self.quotient_up(a, divisor)

@@ -1,9 +1,9 @@
-"""LLVM IR as text: functions and a builder that writes one line for each instruction.
+"""LLVM IR as text: functions, and a builder that writes one line for each instruction.
 
-In: the calls of emitters. Out: the text of a module, which LLVM's own parser reads. It has the
-names and the meaning of ``llvmlite.ir``, the part that emitters use; a value is its text from the
-start, so an instruction takes 3 us instead of 20, half of what a cold start takes. Nothing is
-checked here: LLVM's parser and verifier do that.
+In: the calls of emitters. Out: the text of a module for LLVM's parser. It has the names and
+semantics of the part of ``llvmlite.ir`` that emitters use; a value is stored as its text, so that
+an instruction takes 3 us instead of 20, which halves the time of a cold start. LLVM's parser and
+verifier check the text, this module does not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class Phi(Value):
-    """A value that depends on the block before; its line is complete when the module is."""
+    """A value that depends on the preceding block; its line is complete when the module is."""
 
     __slots__ = ("_name", "_incoming")
 
@@ -76,7 +76,7 @@ Arm = AbstractContextManager[None]  # instructions that run in one case
 
 
 class Block:
-    """Instructions up to a jump, a line for each."""
+    """Instructions up to a jump, one per line."""
 
     __slots__ = ("function", "name", "lines")
 
@@ -134,7 +134,7 @@ class Function(Value):
 
 
 class Table(Value):
-    """Numbers that lie beside the code: the address of the first."""
+    """Constants in the data section: the address of the first."""
 
     __slots__ = ("_text",)
 
@@ -150,9 +150,9 @@ class Table(Value):
 
 
 class Record(Value):
-    """Values of 64 bits, addresses among them, that lie beside the code: where the first is.
+    """64-bit values, including addresses, in the data section: the address of the first.
 
-    LLVM does not reckon with the values of one that is ``hidden``, nor with what they point to.
+    If ``hidden``, LLVM assumes nothing about the values or the memory that they point to.
     """
 
     __slots__ = ("_text",)
@@ -172,7 +172,7 @@ class Record(Value):
 
 
 class Bytes(Value):
-    """Bytes that lie beside the code, in a section of their own where one is named."""
+    """Bytes in the data section, or in a named section."""
 
     __slots__ = ("_text",)
 
@@ -189,7 +189,7 @@ class Bytes(Value):
 
 
 class Module:
-    """Functions and data by name, and the text of them all."""
+    """Functions and data by name, and their text."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -210,7 +210,7 @@ class IRBuilder:
 
     @property
     def count(self) -> int:
-        """Values that were defined so far."""
+        """Number of values defined so far."""
         return self._count
 
     def position_at_end(self, block: Block) -> None:
@@ -285,7 +285,7 @@ class IRBuilder:
         return self._define(a.type, f"fneg {a.pair}")
 
     def not_(self, a: Value) -> Value:
-        """All bits the other way round."""
+        """Bitwise complement."""
         kind = a.type
         ones = [-1] * kind.count if isinstance(kind, VectorType) else -1
         return self.xor(a, Constant(kind, ones))
@@ -406,7 +406,7 @@ class IRBuilder:
         return self._define(kind, text)
 
     def assembly(self, text: str, constraints: str, args: Sequence[Value]) -> list[Value]:
-        """One machine instruction in LLVM's notation: its results, 32 bits each.
+        """One machine instruction in LLVM's notation; returns its results, 32 bits each.
 
         ``constraints`` begins with a register for each result.
         """
@@ -436,7 +436,7 @@ class IRBuilder:
 
     @contextmanager
     def goto_entry_block(self) -> Iterator[None]:
-        """Instructions that go to the start of the function's first block."""
+        """Insert instructions at the start of the function's first block."""
         block, first = self.block, self.block.function.blocks[0]
         rest, first.lines = first.lines, []
         self.block = first
@@ -446,7 +446,7 @@ class IRBuilder:
 
     @contextmanager
     def if_then(self, condition: Value) -> Iterator[None]:
-        """Instructions that run where ``condition`` holds; they may end in a return."""
+        """Instructions that run if ``condition`` holds; they may end in a return."""
         inside, after = self.blocks("if", "endif")
         self.cbranch(condition, inside, after)
         self.position_at_end(inside)
@@ -456,7 +456,7 @@ class IRBuilder:
 
     @contextmanager
     def if_else(self, condition: Value) -> Iterator[tuple[Arm, Arm]]:
-        """Two contexts: for the instructions where ``condition`` holds, and for the others."""
+        """Two contexts: for the instructions if ``condition`` holds, and for the others."""
         yes, no, after = self.blocks("if", "else", "endif")
         self.cbranch(condition, yes, no)
 
@@ -475,7 +475,7 @@ class IRBuilder:
         return [function.append_basic_block(name) for name in names]
 
     def _fall_to(self, block: Block) -> None:
-        """Go on there, unless the block has ended already."""
+        """Branch to ``block``, unless the current block has ended already."""
         last = self.block.lines[-1] if self.block.lines else ""
         if not str(last).startswith(("  br ", "  ret ")):
             self.branch(block)

@@ -1,19 +1,21 @@
 """llvmlite's binding: find the host, optimise, emit objects, load them, disassemble.
 
-Facts about llvmlite that this file works around:
-- What MCJIT loads may end the process: it maps the sections of an object one by one, and where
-  memory is in pieces code comes to lie more than 2 GB from its constants, which it reaches by 32
-  bits. Its other memory manager (``use_lmm``) has no room for calls of functions outside. JITLink
-  maps all sections of an object at once.
-- ``ModulePassManager`` leaks about 75 KB a run: its real dispose is hidden by a no-op in the class
-  order, and is called here by its name.
-- Every LLVM call holds one global lock; ours, :data:`LOCK`, is taken around it so that a fork can
-  wait for the compile to end instead of inheriting a lock that nobody will release.
-- An exception from outside (Ctrl-C) in its Python code leaves that lock taken, or frees memory
-  twice: what was disposed of is marked so by the next statement. LLVM is called in threads in which
-  there are no such exceptions, see :func:`calling_llvm`.
-- A process whose exit overtakes an LLVM call of a daemon thread aborts: LLVM's globals go while it
-  uses them. Exit takes :data:`LOCK` first, and code that such a thread may be in stays loaded.
+This module works around these facts of llvmlite:
+
+- Objects loaded by MCJIT may crash the process: it maps the sections of an object one by one, and
+in fragmented memory code may be more than 2 GB away from its constants, which it addresses with 32
+bits. Its other memory manager (``use_lmm``) does not support calls of external functions. JITLink
+maps all sections of an object at once.
+- ``ModulePassManager`` leaks about 75 KB per run: a no-op hides its real dispose in the class
+order; this module calls the real one by its name.
+- Every LLVM call holds one global lock; :data:`LOCK` is taken around it so that a fork can wait for
+the end of a compilation instead of inheriting a lock that is never released.
+- An asynchronous exception (Ctrl-C) in its Python code leaves that lock taken, or frees memory
+twice, because an object is marked as disposed only by the next statement. LLVM is called in threads
+without such exceptions, see :func:`calling_llvm`.
+- A process that exits during an LLVM call of a daemon thread aborts, because LLVM's globals are
+destroyed while in use. Exit takes :data:`LOCK` first, and code that such a thread may execute stays
+loaded.
 """
 
 from __future__ import annotations
@@ -41,32 +43,33 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LOCK = held_at_fork(Rank.LLVM)
-# Of LLVM's code generation. At 3 it takes 5 % longer, and what it makes differs in a copied end of
-# a block of some convolutions with strides, or not at all: kernels of ResNet-18's and ResNet-50's
-# steps, for each width of vectors.
+# LLVM's code generation level. Level 3 takes 5 % longer, and its code differs only in a duplicated
+# end of a block in some strided convolutions: kernels of training steps of ResNet-18 and ResNet-50,
+# for each vector width.
 LEVEL = 1
 _LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
 atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
 
 
 def calling_llvm(function: Callable[P, R]) -> Callable[P, R]:
-    """The function runs undisturbed, in a thread that holds :data:`LOCK`.
+    """Decorate a function to run in a thread without asynchronous exceptions, holding :data:`LOCK`.
 
-    It takes 0.05 ms to get there and back. Objects of llvmlite's that the function makes have to
-    be gone when it returns, but for an engine: they would end wherever their last name goes.
+    Switching threads takes 0.05 ms. The function must release its llvmlite objects before it
+    returns, except an engine: otherwise they are destroyed in the thread that drops the last
+    reference.
     """
     held = holding(LOCK)(function)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if LOCK._is_owned():  # there already, or in a finaliser that came meanwhile
+        if LOCK._is_owned():  # in such a thread already, or in a finaliser that interrupted one
             return function(*args, **kwargs)
         return undisturbed(lambda: held(*args, **kwargs))
 
     return run
 
 
-# The CPU in LLVM's words, bytes of a vector, registers, and whether it multiplies and adds at once.
+# LLVM's name of the CPU, bytes of a vector, number of registers, and support of FMA.
 _NARROWER = {
     "avx512": ("x86-64-v4", 64, 32, True),
     "avx2": ("x86-64-v3", 32, 16, True),
@@ -77,14 +80,14 @@ _PORTABLE = {
     "avx512bf16": ("x86_64-unknown-linux-gnu", *_NARROWER["avx512"]),
     "neon": ("aarch64-unknown-linux-gnu", "generic", 16, 32, True),
 }
-# Beside what the CPU in LLVM's words has.
+# Features beyond those of LLVM's CPU name.
 _MORE_FEATURES = {"avx512bf16": "+avx512bf16"}
 _ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
 
 
 @lru_cache(maxsize=1)
 def _initialize() -> None:
-    """This kind of CPU alone: all of them are 10 MB and 5 ms more."""
+    """Initialise only the host's architecture: all of them cost 10 MB and 5 ms more."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -96,15 +99,15 @@ def _initialize_all() -> None:
 
 
 def llvm_version() -> str:
-    """The version of the LLVM that llvmlite brings."""
+    """The version of LLVM in llvmlite."""
     return ".".join(map(str, llvm.llvm_version_info))
 
 
 @lru_cache(maxsize=8)
 def find_target(name: str = "") -> Target:
-    """The host, or a narrower CPU of the same kind by name. Raises ValueError.
+    """The host, or a narrower CPU of the same architecture by name. Raises ValueError.
 
-    LLVM's host features already take into account what the operating system saves.
+    LLVM's host features already account for the registers that the operating system saves.
     """
     host = _host_target()
     if name in ("", "native", host.name):
@@ -132,13 +135,13 @@ def find_target(name: str = "") -> Target:
 
 
 def portable_target(name: str) -> Target:
-    """Any CPU by name, whatever the host is, for code that runs on all that have its vectors.
+    """Any CPU by name, independent of the host, for code that runs on all CPUs with its vectors.
 
-    Raises ValueError.
+    Raises ValueError for an unknown name.
     """
     row = _PORTABLE.get(_ALIASES.get(name, name))
     if row is None:
-        raise ValueError(f"no target is called {name!r}: {', '.join(_PORTABLE)} are")
+        raise ValueError(f"unknown target {name!r}: the targets are {', '.join(_PORTABLE)}")
     triple, cpu, width, registers, has_fma = row
     known = _ALIASES.get(name, name)
     features = _MORE_FEATURES.get(known, "")
@@ -171,12 +174,12 @@ def _machine(target: Target, level: int = LEVEL) -> Any:
 
 @lru_cache(maxsize=16)
 def _compiling_machine(target: Target, level: int) -> object:
-    """A machine that emits one module after the other, for as long as the process lives.
+    """A machine that emits one module after the other, as long as the process lives.
 
-    Making it takes 0.7 ms, a tenth of what a small kernel takes.
+    Creating one takes 0.7 ms, a tenth of the time for a small kernel.
     """
     machine = _machine(target, level)
-    machine._owned = True  # nobody disposes of it: not even an exit, which other threads may be in
+    machine._owned = True  # never disposed of, because other threads may use it even during exit
     return machine
 
 
@@ -185,14 +188,14 @@ def optimised(
 ) -> tuple[Any, object]:
     """LLVM's module and machine for IR text, verified and optimised. Raises InternalError.
 
-    ``with_passes`` False leaves the IR as it was emitted: unrolled kernels that keep everything in
-    registers gain nothing by LLVM's passes (measured: within 1 %), which take half the time.
+    ``with_passes`` False keeps the IR as emitted: unrolled kernels that keep all values in
+    registers gain nothing from LLVM's passes (measured: within 1 %), which take half of the time.
     """
     module = llvm.parse_assembly(text)
     try:
         module.verify()
     except RuntimeError as error:
-        raise InternalError(f"bug in hybridjit: LLVM refuses the module: {error}") from None
+        raise InternalError(f"bug in hybridjit: LLVM rejects the module: {error}") from None
     machine = _compiling_machine(target, level)
     if not with_passes:
         return module, machine
@@ -209,27 +212,26 @@ def optimised(
     return module, machine
 
 
-# Switches of LLVM's code generator, as they are and as kernels want them. Kernels have their order,
-# their addresses and what stays in registers from here; LLVM takes two fifths of its time to find
-# others, and a step of training is slower by it: ResNet-18 397 against 379 ms, MobileNet 212
-# against 203.
+# Switches of LLVM's code generator: their defaults, and the values for kernels. Emitters decide
+# order, addresses and register use of kernels; LLVM spends two fifths of its time on finding
+# others, which make training steps slower: ResNet-18 397 against 379 ms, MobileNet 212 against 203.
 _SWITCHES = (
     ("-disable-lsr=0", "-disable-lsr=1"),
     ("-disable-cgp=0", "-disable-cgp=1"),
     ("-disable-post-ra=0", "-disable-post-ra=1"),
 )
-# Where registers are few, products spill without it.
+# With few registers, products spill without it.
 _SCHEDULING = ("-enable-misched=1", "-enable-misched=0")
 _MANY_REGISTERS = 32
-# What is the same in each round of a loop stands before it in kernels; constants alone would be
-# moved there, which instructions of AVX-512 read from memory by themselves. LLVM takes 2 to 4 %
-# less without it for kernels of steps (ResNet-18, ResNet-50, MobileNet), and these run as fast.
+# Emitters place loop-invariant code before loops; this pass would only move constants, which
+# AVX-512 instructions read from memory directly. Without it LLVM takes 2 to 4 % less time for
+# kernels of training steps (ResNet-18, ResNet-50, MobileNet), and these run as fast.
 _HOISTING = ("-disable-machine-licm=0", "-disable-machine-licm=1")
 _READING_CONSTANTS = 64  # bytes of a vector
 
 
 def _switches(target: Target) -> tuple[tuple[str, str], ...]:
-    """As they are and as kernels for this CPU want them."""
+    """The defaults, and the values for kernels on this CPU."""
     scheduling = (_SCHEDULING,) if target.vector_registers >= _MANY_REGISTERS else ()
     hoisting = (_HOISTING,) if target.vector_bytes >= _READING_CONSTANTS else ()
     return (*_SWITCHES, *scheduling, *hoisting)
@@ -237,9 +239,9 @@ def _switches(target: Target) -> tuple[tuple[str, str], ...]:
 
 @contextmanager
 def _in_our_order(target: Target) -> Iterator[None]:
-    """LLVM generates code for what kernels say, about as they say it.
+    """Make LLVM keep the order of instructions that kernels specify, mostly.
 
-    The switches are the process's: they are set back for others that use LLVM here.
+    The switches belong to the process: they are reset for other users of LLVM in it.
     """
     switches = _switches(target)
     for _, ours in switches:
@@ -266,8 +268,8 @@ def _assembly_of(module: object, machine: Any, target: Target) -> str:
 def compile_object(
     text: str, target: Target, with_passes: bool = True, level: int = LEVEL
 ) -> bytes:
-    """Object code for IR text. Without passes and at ``level`` 0 it takes LLVM a quarter of the
-    time, for code that runs slowly.
+    """Object code for IR text. Without passes and at ``level`` 0 LLVM takes a quarter of the time,
+    for slow code.
     """
     _initialize()
     module, machine = optimised(text, target, with_passes, level)
@@ -278,7 +280,7 @@ def compile_object(
 
 @dataclass(frozen=True)
 class Unit:
-    """IR of one module of a linked object, the CPU that it is for, and what others see of it."""
+    """The IR of one module of a linked object, its CPU, and its public symbols."""
 
     text: str
     target: Target
@@ -288,10 +290,10 @@ class Unit:
 
 @calling_llvm
 def compile_together(units: Sequence[Unit]) -> bytes:
-    """One relocatable object of all units; what the first makes public can be seen.
+    """One relocatable object of all units; only public symbols of the first unit are visible.
 
-    The first unit is for the least of the CPUs. Each is optimised by itself: the code of a kernel
-    is the same as in an object of its own.
+    The first unit is for the least capable of the CPUs. Units are optimised separately: the code of
+    a kernel is the same as in a separate object.
     """
     _initialize()
     llvm.initialize_native_asmparser()
@@ -307,14 +309,14 @@ def compile_together(units: Sequence[Unit]) -> bytes:
 
 
 def _hide(module: Any, public: Collection[str]) -> None:
-    """Let other modules see ``public`` functions alone."""
+    """Make all functions except ``public`` ones internal."""
     for function in module.functions:
         if not function.is_declaration and function.name not in public:
             function.linkage = "internal"
 
 
 def _for_cpu(unit: Unit) -> str:
-    """The unit's IR, each function of which says what CPU it is for."""
+    """The unit's IR with the CPU as an attribute of each function."""
     features = f' "target-features"="{unit.target.features}"' if unit.target.features else ""
     return re.sub(
         r"^(define .*\)[^()\n]*)$",
@@ -341,7 +343,7 @@ def assembly(text: str, target: Target, with_passes: bool = True) -> str:
 
 @calling_llvm
 def listings(text: str, target: Target, with_passes: bool = True) -> tuple[str, str]:
-    """What :func:`optimised_text` and :func:`assembly` give, optimised once for both."""
+    """The results of :func:`optimised_text` and :func:`assembly`, optimised once for both."""
     _initialize()
     module, machine = optimised(text, target, with_passes)
     return str(module), _assembly_of(module, machine, target)
@@ -351,20 +353,20 @@ _PROVIDED: dict[str, int] = {}
 
 
 def provide(name: str, address: int) -> None:
-    """Let machine code that is loaded from now on call a function of the process by name."""
+    """Let machine code that is loaded later call a function of the process by name."""
     _PROVIDED[name] = address
 
 
 class Library:
-    """Machine code in memory, from ``nbytes`` of objects: functions of these names.
+    """Machine code in memory, from ``nbytes`` of objects: functions with these names.
 
-    ``close`` gives all of it back. Raises InternalError for a name that is not there.
+    ``close`` frees all of it. Raises InternalError for a missing name.
     """
 
     def __init__(self, objects: Iterable[bytes], target: Target, names: Sequence[str]) -> None:
         objects = tuple(objects)
         self.nbytes = sum(map(len, objects))
-        self._linked: tuple[Any, ...] = ()  # what ends first comes first
+        self._linked: tuple[Any, ...] = ()  # in the order of disposal
         self._addresses: dict[str, int] = {}
         self._load(objects, target, names)
 
@@ -408,4 +410,4 @@ class Library:
             for part in self._linked:
                 part.detach()
         else:
-            self.close()  # no name here holds the parts: they go where they are closed
+            self.close()  # destroys the parts, because it drops their last references

@@ -1,4 +1,4 @@
-"""LLVM's types, and constants of them, as text: what the instructions of ``llvmir`` are about."""
+"""LLVM's types, and constants of them, as text for the instructions of ``ir``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Type:
 
     @property
     def element(self) -> Type:
-        """The type of a lane; itself, where there are none."""
+        """The type of a lane; the type itself for scalars."""
         return self
 
     @property
     def count(self) -> int:
-        """Lanes."""
+        """Number of lanes."""
         return 1
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class FunctionType(Type):
 
 
 class Value:
-    """A value's type, and the text that stands for it where it is used."""
+    """A value's type, and the text by which instructions refer to it."""
 
     __slots__ = ("type", "ref", "pair")
 
@@ -139,10 +139,10 @@ class Pointer(Value):
 
 
 class Undefined:
-    """The value of a constant whose bits do not matter."""
+    """The value of a constant whose bits are irrelevant."""
 
 
-# What a constant holds: a number, for a vector a list of numbers or constants, or no matter what.
+# Contents of a constant: a number; for a vector a list of numbers or constants; or undefined.
 Content: TypeAlias = float | Sequence["float | Value"] | type[Undefined]
 
 
@@ -171,7 +171,7 @@ def _constant(kind: Type, value: Content) -> str:
 
 
 def number(kind: Type, value: float) -> str:
-    """A number as LLVM writes one of this type."""
+    """A number in LLVM's notation for this type."""
     if isinstance(kind, FloatType):
         return _double(_single(float(value)))
     return _double(float(value)) if isinstance(kind, DoubleType) else str(int(value))
@@ -186,7 +186,7 @@ def _single(value: float) -> float:
 
 
 def _double(value: float) -> str:
-    """A number as LLVM writes one, f32 as well: the bits of the double that equals it."""
+    """A number in LLVM's notation, also for f32: the bits of the equal double."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
 
 
@@ -215,33 +215,33 @@ def byte_count(element: Type) -> int:
 
 
 def intrinsic_suffix(kind: Type) -> str:
-    """What an intrinsic's name says of the type that it works on."""
+    """The suffix of an intrinsic's name for its operand type."""
     if isinstance(kind, VectorType):
         return f"v{kind.count}{_NAMES[kind.element]}"
     return _NAMES[kind]
 
 
 def constant_of(kind: Type, value: float) -> Value:
-    """One number in the type ``kind``, in all lanes of a vector."""
+    """A constant of type ``kind``; for a vector, the same value in all lanes."""
     return _constant_of(kind, value, math.copysign(1.0, value))
 
 
-# Kernels have few numbers, and name each often.
+# Kernels use few different constants, each of them often.
 @lru_cache(maxsize=4096)
 def int64(value: int) -> Value:
-    """A whole number as an index."""
+    """An integer as an index."""
     return Constant(I64, value)
 
 
 @lru_cache(maxsize=64)
 def vector_of(element: Type, count: int) -> VectorType:
-    """Vectors of ``count`` elements: few kinds, each named often."""
+    """Vectors of ``count`` elements; cached, because few types are used often."""
     return VectorType(element, count)
 
 
 @lru_cache(maxsize=4096)
 def _constant_of(kind: Type, value: float, _: float) -> Value:
-    """With its sign, for a zero equals the other."""
+    """The cache key includes the sign, because 0.0 == -0.0."""
     if isinstance(kind, VectorType):
         return Constant(kind, [value] * kind.count)
     return Constant(kind, value)

@@ -1,4 +1,4 @@
-"""Vectors in one function: loads and stores, whole or of some lanes, masks, shuffles, constants."""
+"""Vectors in one function: full and partial loads and stores, masks, shuffles, constants."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .types import (
     vector_of,
 )
 
-# What loading one element by itself counts, which may lie on a page of its own.
+# Cost of loading one element separately, which may be on another page.
 _FAR = 30
 
 
 def _pieces(count: int) -> list[tuple[int, int]]:
-    """``count`` as powers of two, the largest first: where each begins, and its size."""
+    """``count`` as powers of two, the largest first: the begin and the size of each."""
     pieces, first = [], 0
     while first < count:
         size = 1 << ((count - first).bit_length() - 1)
@@ -41,7 +41,7 @@ def _pieces(count: int) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _for_splats(element: Type, lanes: int) -> tuple[Value, Value, Value]:
-    """No vector yet, the first lane, and the first lane for each."""
+    """An undefined vector, the index of the first lane, and that index for all lanes."""
     undefined = ir.Constant(vector_of(element, lanes), ir.Undefined)
     return undefined, constant_of(I32, 0), constant_of(vector_of(I32, lanes), 0)
 
@@ -49,9 +49,9 @@ def _for_splats(element: Type, lanes: int) -> tuple[Value, Value, Value]:
 class VectorBuilder(IndexBuilder):
     """Writes vectors of ``lanes`` elements, the width that ``load`` and ``splat`` use.
 
-    A vector has as many lanes whatever its elements are, so that values of several types meet
-    lane by lane; LLVM makes two registers of what does not fit into one. Memory holds ``element``,
-    f32 or the f64 that the target's lanes are for, where no other is named.
+    A vector has the same number of lanes for any element type, so that values of several types
+    combine lane by lane; LLVM splits a vector that exceeds one register. Memory holds ``element``,
+    f32 or the target's f64, unless another type is given.
     """
 
     def __init__(self, function: ir.Function, target: Target) -> None:
@@ -60,23 +60,23 @@ class VectorBuilder(IndexBuilder):
         self.lanes = target.lanes
         self.dtype = target.element.computed
         self.element = F64 if self.dtype == "float64" else F32
-        # Instructions beyond those that are written: as a rule, and at most.
+        # Instructions beyond those written (repetitions in loops): as a rule, and at most.
         self._repeated = 0
         self._most_repeated = 0
         self._intrinsics: dict[tuple[str, str], Value] = {}
 
     @property
     def cost(self) -> int:
-        """Instructions that have run when what was written so far has, about, on one core.
+        """Approximate number of instructions that one core runs for the code written so far.
 
-        Those of a loop count as often as it goes round; if it may take long, only those between
-        two polls.
+        Instructions of a loop count once per round; for a loop that may take long, only those
+        between two polls.
         """
         return self.b.count + self._repeated
 
     @property
     def most_cost(self) -> int:
-        """The same when the data ask for as much as they can."""
+        """As :attr:`cost`, if the data cause the maximal work."""
         return self.b.count + self._most_repeated
 
     def _repeat(self, usual: int, most: int) -> None:
@@ -96,7 +96,7 @@ class VectorBuilder(IndexBuilder):
         return place
 
     def element_at(self, pointer: Value) -> Type:
-        """What memory holds there: what lanes do, where the pointer does not say."""
+        """The stored type at a pointer: that of the lanes, if the pointer has no type."""
         return pointer.stored if isinstance(pointer, Pointer) else self.element
 
     def vector_type(self, lanes: int | None = None, element: Type | None = None) -> Type:
@@ -108,7 +108,7 @@ class VectorBuilder(IndexBuilder):
         return self.b.load(address, typ=element, align=byte_count(element))
 
     def load(self, pointer: Value, index: Index = 0, element: Type | None = None) -> Value:
-        """A whole vector from any address that is a multiple of the element's size."""
+        """A full vector from any address that is a multiple of the element's size."""
         element = element or self.element_at(pointer)
         kind = self.vector_type(element=element)
         is_pair = isinstance(pointer, Pointer) and pointer.dtype == PAIRS.computed
@@ -116,7 +116,7 @@ class VectorBuilder(IndexBuilder):
         return self.b.load(self.at(pointer, index, element), typ=kind, align=align)
 
     def load_masked(self, pointer: Value, index: Index, mask: Value, other: float = 0.0) -> Value:
-        """The lanes that ``mask`` names; the others are ``other`` and are not touched."""
+        """The lanes that ``mask`` selects; the others are ``other``, and memory is not accessed."""
         vt = self.vector_type(mask.type.count)
         name = f"llvm.masked.load.{intrinsic_suffix(vt)}.p0"
         function = self.declare(name, vt, [PTR, mask.type, vt])
@@ -126,13 +126,12 @@ class VectorBuilder(IndexBuilder):
     def load_first(
         self, pointer: Value, index: Index, count: Index, element: Type | None = None
     ) -> Value:
-        """``count`` elements in the low lanes; the rest are zero, and not touched in memory.
+        """``count`` elements in the low lanes; the others are zero, and memory is not accessed.
 
-        A count that is known at run time alone may be 0, and takes elements that the lanes hold.
-
-        Masked where they fill a vector, else in pieces of a power of two: below AVX-512 LLVM would
-        make single elements of a mask, and LLVM 22 writes four bytes where one lane of a vector of
-        truncated elements is to be stored.
+        A count that is known only at run time may be 0, and requires the element type of the lanes.
+        Masked if the elements fill a vector, else in chunks of powers of two: below AVX-512 LLVM
+        would expand a mask into single elements, and LLVM 22 writes four bytes when one lane of a
+        vector of truncated elements is stored.
         """
         element = element or self.element_at(pointer)
         if not isinstance(count, int):
@@ -161,16 +160,16 @@ class VectorBuilder(IndexBuilder):
         return result
 
     def _span(self, count: int) -> int:
-        """Lanes of the vector that so many are loaded or stored by.
+        """Number of lanes of the vector by which ``count`` elements are loaded or stored.
 
-        Half of one needs no mask where it is full; and of 5x5 with 6 filters, which are stored for
-        each place, the kernel takes 2.4 us by half of 16 lanes, by all of them 2.7.
+        Half a vector needs no mask if it is full; and a 5x5 convolution with 6 filters, stored at
+        each position, takes 2.4 us with half of 16 lanes and 2.7 us with all of them.
         """
         half = self.lanes // 2
         return half if 4 <= half >= count else self.lanes
 
     def widened(self, value: Value) -> Value:
-        """A whole vector, whose lanes are zeros where ``value`` has none."""
+        """A full vector, with zeros in the lanes that ``value`` lacks."""
         if value.type.count == self.lanes:
             return value
         pattern = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
@@ -181,10 +180,10 @@ class VectorBuilder(IndexBuilder):
         return value if value.type.count == lanes else self.shuffle(value, range(lanes))
 
     def _with_piece(self, vector: Value, piece: Value, first: int) -> Value:
-        """The vector with the piece in its lanes from ``first`` on.
+        """The vector with the chunk in its lanes from ``first`` on.
 
-        Behind a piece are zeros: where a lane of it is repeated instead, LLVM 22 loses the second
-        of two float64 if a ``select`` follows.
+        The chunk is padded with zeros: with a repeated lane instead, LLVM 22 loses the second of
+        two float64 elements if a ``select`` follows.
         """
         size, lanes = piece.type.count, range(self.lanes)
         behind = constant_of(piece.type, 0)
@@ -199,7 +198,7 @@ class VectorBuilder(IndexBuilder):
     def load_strided(
         self, pointer: Value, index: Index, stride: Index, count: int, element: Type | None = None
     ) -> Value:
-        """``count`` elements ``stride`` apart in the low lanes, one load each; the rest zero."""
+        """``count`` elements ``stride`` apart in the low lanes, one load each; the rest is zero."""
         element = element or self.element_at(pointer)
         result = constant_of(self.vector_type(element=element), 0)
         self._repeat(_FAR * count, _FAR * count)
@@ -209,8 +208,8 @@ class VectorBuilder(IndexBuilder):
         return result
 
     def prefetch(self, pointer: Value, index: Index, level: int = 2) -> None:
-        """Ask for the cache line of element ``index``, into the cache of this level; never faults,
-        whatever the address.
+        """Prefetch the cache line of element ``index`` into the cache of this level; never faults,
+        for any address.
         """
         function = self.declare("llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
         read, locality, data = (ir.Constant(I32, n) for n in (0, 4 - level, 1))
@@ -218,18 +217,18 @@ class VectorBuilder(IndexBuilder):
         self.b.call(function, [address, read, locality, data])
 
     def store(self, value: Value, pointer: Value, index: Index = 0) -> None:
-        """A scalar or a whole vector; ``index`` counts elements of its type."""
+        """Store a scalar or a full vector; ``index`` counts elements of its type."""
         element = element_of(value)
         self.b.store(value, self.at(pointer, index, element), align=byte_count(element))
 
     def store_masked(self, value: Value, pointer: Value, index: Index, mask: Value) -> None:
-        """The lanes that ``mask`` names."""
+        """Store the lanes that ``mask`` selects."""
         name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
         function = self.declare(name, VOID, [value.type, PTR, mask.type])
         self.b.call(function, [value, self.at(pointer, index), mask])
 
     def store_first(self, value: Value, pointer: Value, index: Index, count: Index) -> None:
-        """The first ``count`` lanes, as :meth:`load_first` reads them."""
+        """Store the first ``count`` lanes, as :meth:`load_first` reads them."""
         if not isinstance(count, int):
             assert value.type.element == self.element, "a count of the call takes what lanes hold"
             self.store_masked(value, pointer, index, self.mask_first(count))
@@ -258,12 +257,12 @@ class VectorBuilder(IndexBuilder):
             self.store(element, pointer, self.add(index, self.mul(stride, lane)))
 
     def scratch(self, kind: Type, count: int = 1) -> Value:
-        """Room for values on the stack, made once however often this place is reached."""
+        """Stack memory for values, allocated once per function, not per execution of this code."""
         with self.b.goto_entry_block():
             return self.b.alloca(kind, count)
 
     def mask_first(self, count: Index, of: int | None = None) -> Value:
-        """The mask of the first ``count`` lanes, of a vector's or of so many."""
+        """The mask of the first ``count`` lanes, of ``of`` lanes or of a vector's."""
         size = of or self.lanes
         if isinstance(count, int):
             bits = [1 if lane < count else 0 for lane in range(size)]
@@ -284,11 +283,11 @@ class VectorBuilder(IndexBuilder):
         return constant_of(self.element, value)
 
     def bit(self, value: bool) -> Value:
-        """A constant truth."""
+        """A constant truth value."""
         return ir.Constant(I1, int(value))
 
     def constant(self, value: float, like: Value | None = None) -> Value:
-        """A constant of the type of ``like`` (a value), or a whole vector."""
+        """A constant of the type of ``like`` (a value), or a full vector."""
         return constant_of(self.vector_type() if like is None else like.type, value)
 
     def splat(self, value: Value | float) -> Value:
@@ -298,11 +297,11 @@ class VectorBuilder(IndexBuilder):
         return self._broadcast(value, value.type)
 
     def splat_word(self, value: Value, lanes: int) -> Value:
-        """So many lanes of f32 that have the bits of an i32."""
+        """``lanes`` lanes of f32 with the bits of an i32."""
         return self.b.bitcast(self._broadcast(value, I32, lanes), self.vector_type(lanes, F32))
 
     def spread(self, value: Value, lanes: int) -> Value:
-        """So many lanes with one value, a scalar of any type; the scalar itself for one lane."""
+        """A scalar of any type in ``lanes`` lanes; the scalar itself for one lane."""
         return value if lanes == 1 else self._broadcast(value, value.type, lanes)
 
     def _broadcast(self, value: Value, element: Type, lanes: int | None = None) -> Value:
@@ -311,13 +310,13 @@ class VectorBuilder(IndexBuilder):
         return self.b.shuffle_vector(vector, undefined, zeros)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c: rounded once where the target has the instruction, twice where it has not."""
+        """a * b + c: rounded once if the target has the instruction, otherwise twice."""
         if not self.target.has_fma:
             return self.b.fadd(self.b.fmul(a, b), c)
         return self.intrinsic("fma", a, b, c)
 
     def add_pairs(self, a: Value, b: Value, c: Value) -> Value:
-        """c + the sum of both products of two pairs of bfloat16 in each lane."""
+        """c + the sum of the products of two pairs of bfloat16 in each lane."""
         kind = ir.VectorType(ir.BFloatType(), 2 * self.lanes)
         name = "llvm.x86.avx512bf16.dpbf16ps.512"
         function = self.declare(name, c.type, [c.type, kind, kind])
@@ -334,11 +333,11 @@ class VectorBuilder(IndexBuilder):
         return self.b.call(known, args)
 
     def floor(self, x: Value) -> Value:
-        """The largest whole number not above each."""
+        """Each element rounded down to an integer."""
         return self.intrinsic("floor", x)
 
     def ceil(self, x: Value) -> Value:
-        """The smallest whole number not below each."""
+        """Each element rounded up to an integer."""
         return self.intrinsic("ceil", x)
 
     def declare(self, name: str, result: Type, arguments: Sequence[Type]) -> Value:
@@ -350,10 +349,10 @@ class VectorBuilder(IndexBuilder):
         return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
 
     def reduce_lanes(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
-        """All lanes combined by halves, always in the same order; a scalar.
+        """Combine all lanes by halves, always in the same order, to a scalar.
 
-        The last two as scalars: LLVM 22's vector-combine pass ends the process on vectors of one
-        element.
+        The last two lanes are combined as scalars: LLVM 22's vector-combine pass crashes on vectors
+        of one element.
         """
         width = self.lanes
         while width > 2:

@@ -1,7 +1,6 @@
-"""Arithmetic, comparisons and bits on floats of either size: what all float formulas stand on.
+"""Arithmetic, comparisons and bits of floats of either size: the basis of all float formulas.
 
-The methods work on scalars and vectors alike; ``single`` (f32) and ``double`` (f64) add the
-functions.
+The methods work on scalars and vectors; ``single`` (f32) and ``double`` (f64) add the functions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _WHOLE_FROM: dict[Type, float] = {I32: 2.0**23, I64: 2.0**52}
 
 
 class Masks:
-    """What formulas do with masks, whatever the numbers are."""
+    """Operations on masks, for any element type."""
 
     b: ir.IRBuilder
 
@@ -36,10 +35,10 @@ class Masks:
 
 
 class FloatArithmetic(Masks):
-    """Formulas on floats of the type of ``like``, or on the builder's whole vectors.
+    """Formulas on floats of the type of ``like``, or on the builder's full vectors.
 
-    ``operand`` is the element type of the operator's operands, where it is not the one that is
-    computed in: f16 is computed in f32, integers in f64.
+    ``operand`` is the element type of the operator's operands, if another type is computed in: f16
+    is computed in f32, integers in f64.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class FloatArithmetic(Masks):
         return constant_of(self._kind, float(value))
 
     def scalar(self, value: float) -> Value:
-        """A number beside the operands: as their element type holds it."""
+        """A scalar operand, rounded to the element type of the operands."""
         if self._operand is not None:
             value = scalar_of(value, self._operand).item()
         return self.const(value)
@@ -73,7 +72,7 @@ class FloatArithmetic(Masks):
     def div(self, x: Value, y: Value) -> Value:
         return self.b.fdiv(x, y)
 
-    ratio = div  # of integers it is another function
+    ratio = div  # for integers these are two functions
 
     def neg(self, x: Value) -> Value:
         return self.b.fneg(x)
@@ -94,13 +93,13 @@ class FloatArithmetic(Masks):
         if self.lb.target.has_rounding:
             return self.lb.ceil(x)
         whole = self.trunc(x)
-        more = self._with_sign(self.add(whole, self.const(1.0)), x)  # -0.0 stays
+        more = self._with_sign(self.add(whole, self.const(1.0)), x)  # keeps -0.0
         return self.select(self.lt(whole, x), more, whole)
 
     def trunc(self, x: Value) -> Value:
         if self.lb.target.has_rounding:
             return self.lb.intrinsic("trunc", x)
-        # Beyond the mantissa's bits all numbers are whole; below, adding that limit rounds.
+        # Beyond the mantissa's bits all floats are integers; below, adding that limit rounds.
         limit, size = self.const(_WHOLE_FROM[self._ints_element()]), self.abs(x)
         nearest = self.sub(self.add(size, limit), limit)
         low = self.select(self.gt(nearest, size), self.sub(nearest, self.const(1.0)), nearest)
@@ -137,7 +136,7 @@ class FloatArithmetic(Masks):
         return self.b.fcmp_ordered(">=", x, y)
 
     def below(self, x: Value, bound: float) -> Value:
-        """x < bound; integers compare with it as it is, floats as their type holds it."""
+        """x < bound; the bound is exact for integers, and rounded to the type for floats."""
         return self.lt(x, self.const(bound))
 
     def above(self, x: Value, bound: float) -> Value:

@@ -1,8 +1,8 @@
 """The scalar protocol on f64: exponentials, logarithms, hyperbolic functions, roots, powers, erf.
 
-``DoubleMath`` has the methods that an op's ``scalar`` formula may call. f32 borrows from here what
-it has no shorter formula for: then the one rounding at the end is nearly all of the error.
-Polynomials are Taylor's; erf's rational functions are W. J. Cody's (1969).
+``DoubleMath`` has the methods that an operator's ``scalar`` formula may call. f32 uses those for
+which it has no shorter formula: then the final rounding is nearly all of the error. Polynomials are
+Taylor's; erf's rational functions are W. J. Cody's (1969).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from . import lanczos
 from .exact import Pair
 from .trigonometry import Trigonometry
 
-LN2_HIGH = 0.6931471803691238  # 32 bits: products with whole numbers of 20 bits are exact
+LN2_HIGH = 0.6931471803691238  # 32 bits: products with integers of 20 bits are exact
 LN2_LOW = 1.9082149292705877e-10
 LN2_LOWEST = 1.1612227229362532e-26
 
-# exp(r) - 1 - r over r*r on |r| <= ln2/2; 1e-17 is left out
+# exp(r) - 1 - r over r*r on |r| <= ln2/2; truncation error 1e-17
 _EXP = [1 / math.factorial(k) for k in range(14, 1, -1)]
 # log(m) = 2 artanh(s) with s = (m - 1)/(m + 1), |s| <= 0.1716: 2 artanh(s) - 2s over s**3
 _LOG = [2 / (2 * k + 1) for k in range(11, 0, -1)]
@@ -29,12 +29,12 @@ _TWO_THIRDS = (2 / 3, 3.700743415417188e-17)
 
 
 class DoubleMath(Trigonometry):
-    """Scalar formulas on f64, alone or in a LoopBuilder's vectors."""
+    """Scalar formulas on f64 scalars or vectors of a LoopBuilder."""
 
     # --- exponentials ---
 
     def _exp_parts(self, x: Value) -> tuple[Value, Value, Value]:
-        """n, r and what r dropped, with x = n ln 2 + r, |r| <= ln 2 / 2; n whole, as f64."""
+        """n, r and r's rounding error, x = n ln 2 + r, |r| <= ln 2 / 2; integer n as f64."""
         n = self._nearest(self.mul(x, self.const(math.log2(math.e))))
         high = self.sub(x, self.mul(n, self.const(LN2_HIGH)))
         low = self.mul(n, self.const(LN2_LOW))
@@ -55,7 +55,7 @@ class DoubleMath(Trigonometry):
         n, r, dropped = self._exp_parts(x)
         one, lost = self._fast_sum(self.const(1.0), r)
         curve = self.mul(self._polynomial(r, _EXP), self.mul(r, r))
-        if rest is not None:  # up to 2**-44, so that its product with exp(r) counts
+        if rest is not None:  # up to 2**-44, so that its product with exp(r) matters
             dropped = self.mul(self.add(dropped, rest), self.add(one, curve))
         return self._scale(self.add(one, self.add(lost, self.add(dropped, curve))), n)
 
@@ -64,7 +64,7 @@ class DoubleMath(Trigonometry):
         n, r, dropped = self._exp_parts(self._clamped(x, -40.0, 710.0))
         curve = self.mul(self._polynomial(r, _EXP), self.mul(r, r))
         tail = self.add(r, self.add(dropped, curve))
-        # Half of the result first: 2**1024 is out of range, half of it is not.
+        # Half of the result first: 2**1024 is out of range, half of it is in range.
         n = self.sub(n, self.const(1.0))
         minus = self.sub(self._scale(self.const(1.0), n), self.const(0.5))
         half = self.add(self._scale(tail, n), minus)
@@ -97,7 +97,7 @@ class DoubleMath(Trigonometry):
         return self._at_the_edges(x, self.add(self.mul(e, self.const(LN2_HIGH)), log_m))
 
     def log2(self, x: Value) -> Value:
-        """Logarithm to base 2, within 2 ulp, of powers of 2 exact; -inf at 0, NaN below."""
+        """Logarithm to base 2, within 2 ulp, exact for powers of 2; -inf at 0, NaN below."""
         e, m = self._parts(x)
         log_m = self.mul(self._log_of_mantissa(m), self.const(math.log2(math.e)))
         return self._at_the_edges(x, self.add(e, log_m))
@@ -110,7 +110,7 @@ class DoubleMath(Trigonometry):
         return self._at_the_edges(x, self.lb.fma(e, self.const(0.30102999566361177), log_m))
 
     def log1p(self, x: Value) -> Value:
-        """log(1 + x), within 2 ulp: the rounding of 1 + x is put back as a correction."""
+        """log(1 + x), within 2 ulp: a term corrects the rounding of 1 + x."""
         one = self.const(1.0)
         u, lost = self._two_sum(one, x)
         result = self.add(self.log(u), self.div(lost, u))
@@ -144,7 +144,7 @@ class DoubleMath(Trigonometry):
         return self._nan_or(x, self.select(near, small, self._half_exp(size)))
 
     def _half_exp(self, x: Value) -> Value:
-        """exp(x) / 2, which is in range a little longer than exp(x)."""
+        """exp(x) / 2, which is in range for slightly larger x than exp(x)."""
         n, r, dropped = self._exp_parts(self._clamped(x, 0.0, 711.0))
         curve = self.mul(self._polynomial(r, _EXP), self.mul(r, r))
         tail = self.add(r, self.add(dropped, curve))
@@ -215,7 +215,7 @@ class DoubleMath(Trigonometry):
         clean = self._exp_of_sum(self.select(usual, product, zero), self.select(usual, rest, zero))
         result = self.select(usual, clean, self._extreme_power(simple, product, rest))
         result = self.select(self.eq(size, one), self._nan_or(y, one), result)
-        # signs: only whole exponents go with negative numbers
+        # signs: negative bases require integer exponents
         half = self.mul(y, self.const(0.5))
         whole = self.eq(self.trunc(y), y)
         odd = self.mask_and(whole, self.ne(self.trunc(half), half))
@@ -230,14 +230,14 @@ class DoubleMath(Trigonometry):
         return self.select(always, one, result)
 
     def _extreme_power(self, simple: Value, product: Value, rest: Value) -> Value:
-        """exp of an exponent that is large or special: in two halves where it is finite."""
+        """exp of an exponent that is large or special; in two halves if it is finite."""
         within = self.lt(self.abs(simple), self.const(800.0))
         rest = self.select(within, rest, self.const(0.0))
         whole = self.select(within, product, simple)
         return self._nan_or(simple, self._exp_of_sum(self._clamped(whole, -746.0, 710.0), rest))
 
     def _log_pair(self, x: Value) -> Pair:
-        """log(x) for x > 0 as a pair, good to 2**-64 of it."""
+        """log(x) for x > 0 as a pair, with a relative error of 2**-64."""
         e, m = self._parts(x)
         one = self.const(1.0)
         f, d = self.sub(m, one), self.add(m, one)
@@ -266,7 +266,7 @@ class DoubleMath(Trigonometry):
         return self._fast_sum(whole, low)
 
     def _product_rest(self, e: Value, factor: float, product: Value) -> Value:
-        """What e * factor dropped, and e times what ``factor`` dropped of ln 2."""
+        """The rounding error of e * factor, plus e times the error of ``factor`` for ln 2."""
         rest = self._two_product(e, self.const(factor))[1]
         return self.lb.fma(e, self.const(LN2_LOWEST), rest)
 
@@ -284,7 +284,7 @@ class DoubleMath(Trigonometry):
         return self._nan_or(y, self.select(self.eq(y, zero), zero, rest))
 
     def _reduced_by(self, x: Value, divisor: Value) -> Value:
-        """x modulo the divisor, both positive: long division, 50 bits of the quotient a round."""
+        """x modulo the divisor, both positive: long division, 50 bits of the quotient per round."""
         b, function = self.b, self.lb.function
         entry = b.block
         head, body, after = (
@@ -302,13 +302,13 @@ class DoubleMath(Trigonometry):
         return self.select(self.lt(rest, self.const(0.0)), self.add(rest, divisor), rest)
 
     def _one_division(self, rest: Value, divisor: Value) -> Value:
-        """rest less the multiple of the divisor next to it, as far as 53 bits can tell.
+        """rest minus the multiple of the divisor nearest to it, up to 53 bits of the quotient.
 
-        The product is exact: the multiple has no bit that is too small for it. The quotient is
-        rounded, so that what is left may be negative.
+        The difference is exact: the multiple has no bits below the precision. The quotient is
+        rounded, so the new rest may be negative.
         """
         quotient = self.div(rest, divisor)
-        # Where even the quotient is out of range, a larger multiple of the divisor comes first.
+        # If even the quotient is out of range, a larger multiple of the divisor comes first.
         beyond = self.eq(self.abs(quotient), self.const(math.inf))
         step = self.select(beyond, self.mul(divisor, self.const(2.0**1000)), divisor)
         less = self._less_product(rest, self.trunc(self.div(rest, step)), step)
@@ -364,7 +364,7 @@ class DoubleMath(Trigonometry):
     # --- the gamma function ---
 
     def gamma(self, x: Value) -> Value:
-        """The gamma function, within 12 ulp where it is no denormal; NaN at negative poles."""
+        """The gamma function, within 12 ulp unless it is denormal; NaN at negative poles."""
         return lanczos.gamma(self, x)
 
     def gammaln(self, x: Value) -> Value:

@@ -1,7 +1,7 @@
-"""Arithmetic on f64 that keeps what rounding drops, and whole numbers in f64.
+"""Arithmetic on f64 that keeps rounding errors, and integers in f64.
 
-A pair is two numbers whose unevaluated sum is meant, the second below half a unit in the last
-place of the first (Dekker 1971, Knuth 4.2.2). None of it is exact beyond the range of f64.
+A pair represents the unevaluated sum of two numbers, the second below half a unit in the last place
+of the first (Dekker 1971, Knuth 4.2.2). Not exact beyond the range of f64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .arithmetic import FloatArithmetic
 
 Pair = tuple[Value, Value]
 
-MAGIC = 1.5 * 2.0**52  # adding it rounds to the nearest whole number
+MAGIC = 1.5 * 2.0**52  # adding it rounds to the nearest integer
 _MAGIC_BITS = 0x4338000000000000
 _SPLITTER = 2.0**27 + 1  # Veltkamp's
 
@@ -45,10 +45,10 @@ class ExactArithmetic(FloatArithmetic):
         return high, self.sub(x, high)
 
     def _less_product(self, x: Value, y: Value, z: Value) -> Value:
-        """x - y * z, rounded once: exact where the result can be written."""
+        """x - y * z, rounded once: exact if the result is representable."""
         if self.lb.target.has_fma:
             return self.lb.fma(self.neg(y), z, x)
-        # Splitting a number needs room above it: of large ones a part is taken.
+        # Splitting a number multiplies it: large ones are scaled down first.
         one, down, up = (self.const(2.0**k) for k in (0, -100, 100))
         limit = self.const(2.0**900)
         large = self.mask_or(self.gt(self.abs(x), limit), self.gt(self.abs(y), limit))
@@ -60,12 +60,12 @@ class ExactArithmetic(FloatArithmetic):
         return self.mul(self.sub(self.sub(self.mul(x, factor), product), rest), back)
 
     def _nearest(self, x: Value) -> Value:
-        """The nearest whole number, for |x| < 2**51."""
+        """The nearest integer, for |x| < 2**51."""
         magic = self.const(MAGIC)
         return self.sub(self.add(x, magic), magic)
 
     def _whole_bits(self, n: Value) -> Value:
-        """A whole number |n| < 2**51 as an i64: AVX2 has no conversion."""
+        """An integer |n| < 2**51 as an i64: AVX2 lacks a conversion."""
         bits = self._to_bits(self.add(n, self.const(MAGIC)))
         return self.b.sub(bits, self._int(_MAGIC_BITS))
 
@@ -75,7 +75,7 @@ class ExactArithmetic(FloatArithmetic):
         return self.sub(moved, self.const(MAGIC))
 
     def _scale(self, x: Value, n: Value) -> Value:
-        """x * 2**n for whole -2044 <= n <= 2046, in two factors so that neither overflows."""
+        """x * 2**n for integers -2044 <= n <= 2046, in two factors so that neither overflows."""
         whole = self._whole_bits(n)
         half = self.b.ashr(whole, self._int(1))
         for part in (half, self.b.sub(whole, half)):
@@ -88,7 +88,7 @@ class ExactArithmetic(FloatArithmetic):
         tiny = self.lt(x, self.const(2.0**-1022))
         scaled = self.select(tiny, self.mul(x, self.const(2.0**54)), x)
         bits = self._to_bits(scaled)
-        # Taking off sqrt(1/2) carries the mantissa's half into the exponent.
+        # Subtracting sqrt(1/2) carries the upper half of the mantissas into the exponent.
         moved = self.b.sub(bits, self._int(_SQRT_HALF_BITS))
         exponent = self.b.ashr(moved, self._int(52))
         m = self._from_bits(self.b.sub(bits, self.b.shl(exponent, self._int(52))))

@@ -1,7 +1,7 @@
-"""The scalar protocol on integers: arithmetic that wraps, and what division means.
+"""The scalar protocol on integers: arithmetic that wraps around, and division.
 
-Only formulas that are computed in the operands' own type come here; the others are computed in
-f64. A quotient is cut towards zero, a remainder has the divisor's sign.
+Only formulas computed in the operands' type are here; the others are computed in f64. A quotient is
+truncated towards zero, a remainder has the divisor's sign.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .single import VectorMath
 
 
 class IntegerMath(Masks):
-    """Scalar formulas on integers of the type of ``like``, alone or in vectors."""
+    """Scalar formulas on integers of the type of ``like``, scalars or vectors."""
 
     def __init__(self, builder: LoopBuilder, like: Value, operand: np.dtype) -> None:
         self.lb = builder
@@ -29,7 +29,7 @@ class IntegerMath(Masks):
         self._is_signed = operand.kind == "i"
 
     def const(self, value: float) -> Value:
-        """A number as the type holds it: truncated and wrapped."""
+        """A number converted to the type: truncated and wrapped around."""
         return constant_of(self._kind, int(scalar_of(value, self._dtype)))
 
     scalar = const
@@ -55,7 +55,7 @@ class IntegerMath(Masks):
         return self.b.xor(x, y)
 
     def shifted_right(self, x: Value, count: int) -> Value:
-        """The bits moved down, with zeros above them whatever the sign is."""
+        """A logical shift: the upper bits become zero for any sign."""
         return self.b.lshr(x, self.const(count))
 
     def floor(self, x: Value) -> Value:
@@ -76,7 +76,7 @@ class IntegerMath(Masks):
         return self.select(self.eq(y, self.const(0)), self.const(math.inf), quotient)
 
     def mod(self, x: Value, y: Value) -> Value:
-        """With the sign of y; 0 for a divisor of 0."""
+        """The remainder with the sign of y; 0 for a divisor of 0."""
         divisor, zero = self._divisor(x, y), self.const(0)
         if not self._is_signed:
             return self.select(self.eq(y, zero), zero, self.b.urem(x, divisor))
@@ -87,7 +87,7 @@ class IntegerMath(Masks):
         return self.select(self.eq(y, zero), zero, rest)
 
     def power(self, x: Value, y: Value) -> Value:
-        """In single precision, truncated."""
+        """The power in single precision, truncated."""
         return self._in_single("power", x, y)
 
     def ratio(self, x: Value, y: Value) -> Value:
@@ -101,7 +101,7 @@ class IntegerMath(Masks):
         return converted(self.lb, result, "float32", dtype)
 
     def _divisor(self, x: Value, y: Value) -> Value:
-        """y, but 1 where the machine would refuse to divide."""
+        """y, but 1 where the division instruction would trap."""
         refused = self.eq(y, self.const(0))
         if self._is_signed:
             smallest = constant_of(self._kind, int(np.iinfo(self._dtype).min))
@@ -134,11 +134,11 @@ class IntegerMath(Masks):
         return self._compare(">=", x, y)
 
     def below(self, x: Value, bound: float) -> Value:
-        """x < bound, as numbers: the bound keeps its fraction, and may be out of range."""
+        """x < bound, compared as numbers: the bound keeps its fraction, and may be out of range."""
         return self.b.fcmp_ordered("<", self._as_float(x), self._bound(x, bound))
 
     def above(self, x: Value, bound: float) -> Value:
-        """x > bound, as numbers."""
+        """x > bound, compared as numbers."""
         return self.b.fcmp_ordered(">", self._as_float(x), self._bound(x, bound))
 
     def _as_float(self, x: Value) -> Value:

@@ -1,10 +1,10 @@
 """The gamma function and its logarithm on f64, by Lanczos' approximation.
 
 gamma(x) = sum(x) (x + G - 1/2)^(x - 1/2) / e^(x + G - 1/2) for x > 0, where the sum is a rational
-function of degree 12 (C. Lanczos 1964), its numbers good for 53 bits (after G. R. Pugh 2004).
-Below zero the reflection gamma(x) gamma(-x) = -pi / (x sin(pi x)).
+function of degree 12 (C. Lanczos 1964) with coefficients for 53 bits (after G. R. Pugh 2004). Below
+zero the reflection gamma(x) gamma(-x) = -pi / (x sin(pi x)).
 
-In: a DoubleMath ``m`` and an f64 value or vector of it. Out: the same.
+In: a DoubleMath ``m`` and an f64 scalar or vector. Out: the same type.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ DENOMINATOR = (
 def gamma(m: DoubleMath, x: Value) -> Value:
     """The gamma function; NaN at its negative poles, an infinity of zero's sign at zero."""
     zero, size = m.const(0.0), m.abs(x)
-    # Beyond 200 the result is an infinity, or zero for negative x that are no poles.
+    # Beyond 200 the result is infinite, or zero for negative x that are not poles.
     kept = m.select(m.gt(size, m.const(200.0)), m.const(200.0), size)
     shifted, lost = m._two_sum(kept, m.const(G - 0.5))
     half = m.power(shifted, m.mul(m.sub(kept, m.const(0.5)), m.const(0.5)))
     half = m.div(half, m.exp(m.mul(shifted, m.const(0.5))))
-    # What the rounding of x + G - 1/2 does to the power and to the exponential together
+    # The effect of the rounding error of x + G - 1/2 on the power and the exponential together
     bend = m.div(m.mul(lost, m.const(G)), shifted)
     series = _series(m, kept)
     above = m.mul(m.mul(half, m.lb.fma(m.neg(bend), series, series)), half)
@@ -66,7 +66,7 @@ def gamma(m: DoubleMath, x: Value) -> Value:
 
 
 def _factorial(m: DoubleMath, x: Value, near: Value) -> Value:
-    """The factorial that ``near`` is an approximation of, exact up to 20!, which 64 bits hold.
+    """The factorial that ``near`` approximates, exact up to 20!, which fits in 64 bits.
 
     From 16! on all are multiples of 2**15.
     """
@@ -109,7 +109,7 @@ def _series(m: DoubleMath, x: Value) -> Value:
 
 
 def _sine_of_turns(m: DoubleMath, x: Value) -> Value:
-    """sin(pi x) for x >= 0, exact at whole numbers."""
+    """sin(pi x) for x >= 0, exact at integers."""
     whole = m.floor(m.add(x, m.const(0.5)))
     part = m.sub(x, whole)
     sine = m.sin(m.mul(part, m.const(math.pi)))

@@ -1,4 +1,4 @@
-"""Arithmetic by element type: which formulas work on held values of it."""
+"""Arithmetic by element type: the formulas for held values of it."""
 
 from __future__ import annotations
 

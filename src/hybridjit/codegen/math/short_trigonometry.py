@@ -1,9 +1,9 @@
 """Sine, cosine, tangent and their inverses on f32, within few units in the last place everywhere.
 
 Up to 2**17 the argument is reduced by pi/2 in three parts, whose products a fused multiply-add
-takes exactly (Cody and Waite 1980). Where a lane lies beyond, or the target has no such
-instruction, f64 does the work: ``trigonometry``. The polynomials of sine and cosine are Taylor's;
-those of the inverses are Cephes' (asinf, atanf), published minimax fits.
+computes exactly (Cody and Waite 1980). If a lane is larger, or the target has no FMA, f64 is used:
+``trigonometry``. The polynomials of sine and cosine are Taylor's; those of the inverses are Cephes'
+(asinf, atanf), published minimax fits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .arithmetic import FloatArithmetic
 from .double import DoubleMath
 
 _FARTHEST = 2.0**17
-_MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to a whole number, which the low bits show
+_MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, which the low bits contain
 
 
 def _three_parts(value: float, rest: float) -> list[float]:
@@ -33,19 +33,19 @@ def _three_parts(value: float, rest: float) -> list[float]:
 
 
 _HALF_PI = _three_parts(math.pi / 2, 6.123233995736766e-17)
-# sin(r) - r over r**3 and cos(r) - 1 + r*r/2 over r**4 on |r| <= pi/4: 3e-9 is left out
+# sin(r) - r over r**3 and cos(r) - 1 + r*r/2 over r**4 on |r| <= pi/4: truncation error 3e-9
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(4, 0, -1)]
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(5, 1, -1)]
 # arcsin(x) - x over x**3, in x*x on |x| <= 1/2; arctan(x) - x over x**3 on |x| <= tan(pi/8)
 _ARCSIN = [4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1]
 _ARCTAN = [8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1]
 
-# A function of DoubleMath's.
+# A function of DoubleMath.
 Exact = Callable[..., Value]
 
 
 class ShortTrigonometry(FloatArithmetic):
-    """The circular functions on f32, and the way to any function in f64."""
+    """The circular functions on f32, and the evaluation of any function in f64."""
 
     def _doubled(self, exact: Exact, *values: Value) -> Value:
         """``exact`` of the values as f64, rounded once."""
@@ -67,7 +67,7 @@ class ShortTrigonometry(FloatArithmetic):
         return self._near(DoubleMath.tan, x, self._near_tangent)
 
     def _near(self, exact: Exact, x: Value, near: Callable[[Value], Value]) -> Value:
-        """``near`` of x; where a lane is too large for it, the function in f64."""
+        """``near`` of x; for lanes that are too large for it, the function in f64."""
         if not self.lb.target.has_fma:
             return self._doubled(exact, x)
         large = self.gt(self.abs(x), self.const(_FARTHEST))
@@ -107,7 +107,7 @@ class ShortTrigonometry(FloatArithmetic):
         return self.b.icmp_signed("!=", self.b.and_(n, self._int(1)), self._int(0))
 
     def _turned(self, x: Value, n: Value) -> Value:
-        """x with its sign turned where the second bit of n is set."""
+        """x with its sign flipped if the second bit of n is set."""
         sign = self.b.and_(self.b.shl(n, self._int(30)), self._int(-(2**31)))
         return self._from_bits(self.b.xor(self._to_bits(x), sign))
 
@@ -135,8 +135,10 @@ class ShortTrigonometry(FloatArithmetic):
         return self.lb.fma(self.mul(x, square), self._polynomial(square, _ARCSIN), x)
 
     def _halved(self, size: Value) -> tuple[Value, Value, Value]:
-        """Whether 1/2 < size, and the number and its square that an arcsine is taken of there:
-        arcsin(size) = pi/2 - 2 arcsin(sqrt((1 - size)/2)); else size itself."""
+        """Whether size > 1/2, and the argument of the arcsine there with its square.
+
+        arcsin(size) = pi/2 - 2 arcsin(sqrt((1 - size)/2)) there, else arcsin(size) itself.
+        """
         half = self.const(0.5)
         far = self.gt(size, half)
         part = self.mul(self.sub(self.const(1.0), size), half)

@@ -1,11 +1,12 @@
-"""The scalar protocol of the ops registry as f32 vector code, with transcendental functions.
+"""The scalar protocol of the operator registry as f32 vector code, with transcendental functions.
 
-``VectorMath`` has the methods that an op's ``scalar`` formula may call. Each works on f32 scalars
-and vectors alike. What networks spend time on has a formula in f32; the rest is computed in f64
-(``double``) and rounded once. Error bounds are measured by ``tests/test_vmath.py``.
+``VectorMath`` has the methods that an operator's ``scalar`` formula may call. Each works on f32
+scalars and vectors. Functions that take much of networks' time have a formula in f32; the others
+are computed in f64 (``double``) and rounded once. Error bounds are measured by
+``tests/test_vmath.py``.
 
-Polynomials are Taylor series or published fits, named where they stand; range reductions are the
-usual ones (Cody and Waite 1980).
+Polynomials are Taylor series or published fits, which comments name; range reductions are the usual
+ones (Cody and Waite 1980).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .short_trigonometry import ShortTrigonometry
 from .tables import ENTRIES, OddTable, odd_table
 
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to the nearest integer
-# The narrowest intervals whose last begins where the function is 1 in single precision.
+# The narrowest intervals whose last one begins where the function is 1 in single precision.
 _TANH_TABLE, _ERF_TABLE = odd_table(math.tanh, 39 / 64, 7), odd_table(math.erf, 67 / 256, 5)
 
 
 class VectorMath(ShortTrigonometry):
-    """Scalar formulas on f32, alone or in a LoopBuilder's vectors."""
+    """Scalar formulas on f32 scalars or vectors of a LoopBuilder."""
 
     # --- functions ---
 
@@ -51,19 +52,19 @@ class VectorMath(ShortTrigonometry):
         return x
 
     def _scaled_at_once(self, x: Value, n: Value) -> Value:
-        """vscalefps, which no plain instruction of LLVM's is: all lanes, rounded as usual."""
+        """vscalefps, which has no generic LLVM instruction: all lanes, default rounding."""
         kind, as_usual = self._kind, ir.Constant(I32, 4)
         types = [kind, kind, kind, I16, I32]
         scale = self.lb.declare("llvm.x86.avx512.mask.scalef.ps.512", kind, types)
         return self.b.call(scale, [x, n, x, ir.Constant(I16, -1), as_usual])
 
-    # exp(r) - 1 - r over r*r on |r| <= ln2/2, by Taylor: the first term left out is below 2e-9
+    # exp(r) - 1 - r over r*r on |r| <= ln2/2, by Taylor: the first omitted term is below 2e-9
     _EXP = [1 / math.factorial(k) for k in range(8, 1, -1)]
 
     def exp(self, x: Value) -> Value:
         """e**x, within 2 ulp on all floats; 0 and inf where the result is out of range.
 
-        Where lanes look up numbers, the powers of 2 by sixteenths are a table.
+        On targets with table look-ups by lane, powers of 2 in sixteenths are a table.
         """
         low, high = self.const(-104.0), self.const(89.0)
         clamped = self.select(self.lt(x, low), low, x)
@@ -75,14 +76,14 @@ class VectorMath(ShortTrigonometry):
         return self._nan_or(x, self._scale(self.add(tail, self.const(1.0)), n))
 
     def _short_exp(self, x: Value) -> Value:
-        """e**x, within 2 ulp for -87 <= x <= 88; anything for a NaN."""
+        """e**x, within 2 ulp for -87 <= x <= 88; undefined for NaN."""
         magic = self.const(_MAGIC)
         shifted = self.lb.fma(x, self.const(math.log2(math.e)), magic)
         n = self.sub(shifted, magic)
         r = self.lb.fma(n, self.const(-0.693359375), x)
         r = self.lb.fma(n, self.const(2.12194440e-4), r)
         tail = self.lb.fma(self._polynomial(r, self._EXP), self.mul(r, r), r)
-        # The lowest bits of what was rounded by adding are n: they go where the exponent is.
+        # The lowest bits of the sum that rounded are n: they are added to the exponent.
         bits = self.b.shl(self._to_bits(shifted), self._int(23))
         return self._from_bits(self.b.add(self._to_bits(self.add(tail, self.const(1.0))), bits))
 
@@ -93,7 +94,8 @@ class VectorMath(ShortTrigonometry):
         clamped = self.select(self.gt(clamped, high), high, clamped)
         n, r = self._exp_parts(clamped)
         tail = self.lb.fma(self._polynomial(r, self._EXP), self.mul(r, r), r)
-        # Half of the result first, exactly as the whole: 2**128 is out of range, half of it is not.
+        # Half of the result first, with the same bits: 2**128 is out of range, half of it is in
+        # range.
         n = self.sub(n, self.const(1.0))
         minus = self.sub(self._scale(self.const(1.0), n), self.const(0.5))
         half = self.add(self._scale(tail, n), minus)
@@ -143,7 +145,7 @@ class VectorMath(ShortTrigonometry):
         )
 
     def log1p(self, x: Value) -> Value:
-        """log(1 + x), within 2 ulp: the rounding of 1 + x is put back as a correction."""
+        """log(1 + x), within 2 ulp: a term corrects the rounding of 1 + x."""
         one = self.const(1.0)
         u = self.add(one, x)
         correction = self.div(self.sub(x, self.sub(u, one)), u)
@@ -153,14 +155,14 @@ class VectorMath(ShortTrigonometry):
         result = self.select(self.eq(u, self.const(0.0)), self.const(-math.inf), result)
         return self._nan_or(x, result)
 
-    # tanh(x)/x - 1 over x*x, in x*x on |x| <= 0.6, and the three of erf: minimax fits, the largest
-    # of whose errors, each as a part of the whole result, is 2e-8.
+    # tanh(x)/x - 1 over x*x, in x*x on |x| <= 0.6, and the three of erf: minimax fits with relative
+    # errors of the result of at most 2e-8.
     _TANH = [-5.8951582e-3, 2.07959718e-2, -5.37838303e-2, 1.33319241e-1, -3.3333298e-1]
 
     def tanh(self, x: Value) -> Value:
         """Hyperbolic tangent, within 2 ulp: 1 - 2 / (exp(2|x|) + 1), by a polynomial near 0.
 
-        By polynomials alone where lanes look up their coefficients: 0.6 of the time.
+        By polynomials only, on targets with look-ups of coefficients by lane: 0.6 of the time.
         """
         if self.lb.target.has_tables:
             return self._in_16_lanes(x, lambda m, v: m._by_table(v, _TANH_TABLE))
@@ -181,9 +183,9 @@ class VectorMath(ShortTrigonometry):
     _LOG_ERFC += [-1.12767563, -1.95675571e-4]
 
     def erf(self, x: Value) -> Value:
-        """Error function, within 2 ulp: 1 - exp(polynomial), near 0 by a polynomial alone.
+        """Error function, within 2 ulp: 1 - exp(polynomial), near 0 by a polynomial only.
 
-        By polynomials alone where lanes look up their coefficients: 0.4 of the time.
+        By polynomials only, on targets with look-ups of coefficients by lane: 0.4 of the time.
         """
         if self.lb.target.has_tables:
             return self._in_16_lanes(x, lambda m, v: m._by_table(v, _ERF_TABLE))
@@ -195,7 +197,7 @@ class VectorMath(ShortTrigonometry):
         return self._nan_or(x, self._with_sign(result, x))
 
     def _in_16_lanes(self, x: Value, function: Callable[[VectorMath, Value], Value]) -> Value:
-        """A function that looks numbers up, on any lanes: it has the same bits in all."""
+        """A function with table look-ups, on any number of lanes, with the same bits."""
         if self._kind == ir.VectorType(F32, ENTRIES):
             return function(self, x)
         zeros, first = constant_of(ir.VectorType(F32, ENTRIES), 0.0), ir.Constant(I32, 0)
@@ -208,8 +210,8 @@ class VectorMath(ShortTrigonometry):
         return self.lb.shuffle(function(wide, self.lb.shuffle(x, lanes)), few)
 
     def _exp_by_table(self, x: Value) -> Value:
-        """e**x = 2**floor(n) 2**(n - floor(n)) e**r, n in sixteenths; NaN stays."""
-        # Adding 1.5 * 2**19 rounds to sixteenths, whose number the lowest bits are then.
+        """e**x = 2**floor(n) 2**(n - floor(n)) e**r, n in sixteenths; propagates NaN."""
+        # Adding 1.5 * 2**19 rounds to sixteenths, whose number is then in the lowest bits.
         magic = self.const(_MAGIC / ENTRIES)
         shifted = self.lb.fma(x, self.const(math.log2(math.e)), magic)
         n = self.sub(shifted, magic)
@@ -222,9 +224,9 @@ class VectorMath(ShortTrigonometry):
         return self._scaled_at_once(self.lb.fma(root, tail, root), n)
 
     def _by_table(self, x: Value, table: OddTable) -> Value:
-        """The function of a table: each lane looks up its own coefficients; NaN stays."""
+        """The function of a table: each lane looks up its coefficients; propagates NaN."""
         size = self._at_most(self.abs(x), table.limit)
-        # The lowest bits of what was rounded by adding are the number of the interval.
+        # The lowest bits of the sum that rounded are the number of the interval.
         shifted = self.lb.fma(size, self.const(1 / table.width), self.const(_MAGIC))
         number = self.sub(shifted, self.const(_MAGIC))
         distance = self.lb.fma(number, self.const(-table.width), size)
@@ -237,20 +239,20 @@ class VectorMath(ShortTrigonometry):
         return self._with_sign(result, x)
 
     def _entry(self, column: tuple[float, ...], index: Value) -> Value:
-        """In each lane, the number of the column that the lowest four bits of its index name."""
+        """In each lane, the element of the column that the lowest four bits of its index select."""
         kind, element = self._kind, self._kind.element
         numbers = ir.Constant(kind, [ir.Constant(element, number) for number in column])
         look_up = self.lb.declare("llvm.x86.avx512.permvar.sf.512", kind, [kind, index.type])
         return self.b.call(look_up, [numbers, index])
 
     def _at_most(self, x: Value, limit: float) -> Value:
-        """The smaller of the two; NaN stays."""
+        """The minimum of x and limit; propagates NaN."""
         return self.select(self.gt(x, self.const(limit)), self.const(limit), x)
 
     # --- functions that are computed in f64 ---
 
     def log2(self, x: Value) -> Value:
-        """Logarithm to base 2, within 1 ulp, of powers of 2 exact; -inf at 0, NaN below."""
+        """Logarithm to base 2, within 1 ulp, exact for powers of 2; -inf at 0, NaN below."""
         return self._doubled(DoubleMath.log2, x)
 
     def log10(self, x: Value) -> Value:

@@ -1,8 +1,8 @@
-"""Odd functions that end at 1 as polynomials of 16 intervals, by a table for each coefficient.
+"""Odd functions that saturate at 1, as polynomials on 16 intervals, with a table per coefficient.
 
-An interval's polynomial goes through the function at Chebyshev's nodes, which makes the largest
-error almost as small as can be. The first interval's is odd, so that results are exact to the unit
-near 0 too.
+An interval's polynomial interpolates the function at Chebyshev's nodes, which makes the largest
+error nearly minimal. The first interval's polynomial is odd, so that results near 0 are also exact
+to the unit.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ ENTRIES = 16
 class OddTable:
     """A function as polynomials of the distance from the middle of an interval.
 
-    Intervals are ``width`` wide, a number of few bits, about its multiples from 0 to 15. The last
-    polynomial's value in the middle is 1: the function is that from there on.
-    columns  for each power from 0 on, the coefficients of all intervals; of the first, the one of
-             power 1 is less by 1
+    Interval n, 0 to 15, is ``width`` wide (a number of few bits) and centred at n * width. The last
+    polynomial's value in the middle is 1, and the function is 1 from there on.
+
+    columns  for each power from 0 on, the coefficients of all intervals; for the first interval,
+             the coefficient of power 1 is reduced by 1
     """
 
     width: float
@@ -30,7 +31,7 @@ class OddTable:
 
     @property
     def limit(self) -> float:
-        """Where the function has become 1."""
+        """The argument from which on the function is 1."""
         return (ENTRIES - 1) * self.width
 
 
@@ -42,7 +43,7 @@ def odd_table(function: Callable[[float], float], width: float, degree: int) -> 
 
 
 def _first(function: Callable[[float], float], width: float, degree: int) -> list[float]:
-    """About 0: a polynomial of the square for function(x) / x - 1."""
+    """The first interval: a polynomial of the square for function(x) / x - 1."""
     middle = (width / 2) ** 2 / 2
     squares = [middle + middle * node for node in _nodes((degree + 1) // 2)]
     values = [function(math.sqrt(s)) / math.sqrt(s) - 1 for s in squares]
@@ -52,7 +53,7 @@ def _first(function: Callable[[float], float], width: float, degree: int) -> lis
 def _about(
     function: Callable[[float], float], middle: float, reach: float, degree: int
 ) -> list[float]:
-    """About another middle, for distances up to ``reach``."""
+    """The interval with this middle, for distances up to ``reach``."""
     nodes = [reach * node for node in _nodes(degree + 1)]
     return _through(nodes, [function(middle + node) for node in nodes])
 
@@ -63,7 +64,7 @@ def _nodes(count: int) -> list[float]:
 
 
 def _through(nodes: Sequence[float], values: Sequence[float]) -> list[float]:
-    """The coefficients, lowest first, of the polynomial through these points: Newton's."""
+    """Coefficients, lowest first, of the polynomial through these points (Newton)."""
     divided, count = list(values), len(nodes)
     for order in range(1, count):
         for k in range(count - 1, order - 1, -1):

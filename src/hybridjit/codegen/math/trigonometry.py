@@ -1,9 +1,8 @@
 """Sine, cosine, tangent and their inverses on f64, within few units in the last place everywhere.
 
-Arguments up to 2**20 are reduced by pi/2 in four parts (Cody and Waite), larger ones by 192 bits
-of 2/pi that are picked by the argument's exponent (Payne and Hanek 1983), one lane at a time:
-nobody asks for the sine of 10**30 in a loop, but the answer must be right. Polynomials are
-Taylor's.
+Arguments up to 2**20 are reduced by pi/2 in four parts (Cody and Waite), larger ones by 192 bits of
+2/pi selected by the argument's exponent (Payne and Hanek 1983), one lane at a time: large arguments
+are rare, so only their accuracy matters. Polynomials are Taylor's.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _TABLE_WORDS = 20  # 64 zeros and 1216 bits of 2/pi: the largest exponent needs 
 
 
 def _pi_bits(bits: int) -> int:
-    """pi * 2**bits, truncated: Machin's formula in whole numbers."""
+    """pi * 2**bits, truncated: Machin's formula in integers."""
     one = 1 << (bits + 32)
 
     def arctan_of_inverse(n: int) -> int:
@@ -33,7 +32,7 @@ def _pi_bits(bits: int) -> int:
 
 
 def _parts_of(value: int, bits: int, sizes: tuple[int, ...]) -> list[float]:
-    """value / 2**bits as a sum of floats of so many bits each."""
+    """value / 2**bits as a sum of floats with these numbers of bits."""
     parts = []
     for size in sizes:
         shift = max(value.bit_length() - size, 0)
@@ -44,18 +43,18 @@ def _parts_of(value: int, bits: int, sizes: tuple[int, ...]) -> list[float]:
 
 
 _PI = _pi_bits(1400)
-# Three parts of 33 bits: their products with whole numbers of 20 bits are exact.
+# Three parts of 33 bits: their products with integers of 20 bits are exact.
 _HALF_PI = _parts_of(_PI, 1401, (33, 33, 33, 53))
 HALF_PI, HALF_PI_REST = _parts_of(_PI, 1401, (53, 53))
 _TWO_OVER_PI = (1 << (1400 + 64 * (_TABLE_WORDS - 1) + 1)) // _PI
 
-# sin(r) - r over r**3 and cos(r) - 1 + r*r/2 over r**4 on |r| <= pi/4: below 1e-19 is left out
+# sin(r) - r over r**3 and cos(r) - 1 + r*r/2 over r**4 on |r| <= pi/4: truncation below 1e-19
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, 0, -1)]
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(9, 1, -1)]
 # arctan(t) - t over t**3 on |t| <= 7/16, arcsin(t) - t over t**3 on |t| <= 1/2
 _ARCTAN = [(-1) ** k / (2 * k + 1) for k in range(22, 0, -1)]
 _ARCSIN = [math.comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(25, 0, -1)]
-# Where the arctangent is developed from: up to the first number from the second one.
+# Expansion points of the arctangent: up to the first number, around the second one.
 _ARCTAN_STEPS = ((7 / 16, 0.0), (11 / 16, 0.5), (19 / 16, 1.0), (39 / 16, 1.5))
 
 
@@ -92,7 +91,7 @@ class Trigonometry(ExactArithmetic):
         return self.b.icmp_signed("!=", self.b.and_(quadrant, self._int(1)), self._int(0))
 
     def _xor_sign(self, x: Value, bits: Value) -> Value:
-        """x with its sign turned where the top bit is set."""
+        """x with its sign flipped if the top bit is set."""
         top = self.b.and_(bits, self._int(-(2**63)))
         return self._from_bits(self.b.xor(self._to_bits(x), top))
 
@@ -104,7 +103,7 @@ class Trigonometry(ExactArithmetic):
         return self.add(r, self.lb.fma(rest, slope, cubic))
 
     def _cosine(self, r: Value, rest: Value) -> Value:
-        """cos(r + rest) on |r| <= pi/4; what 1 - r*r/2 rounds off is put back."""
+        """cos(r + rest) on |r| <= pi/4, corrected for the rounding of 1 - r*r/2."""
         one, square = self.const(1.0), self.mul(r, r)
         half = self.mul(square, self.const(0.5))
         near = self.sub(one, half)
@@ -129,7 +128,7 @@ class Trigonometry(ExactArithmetic):
         return tuple(self.b.load(room, typ=v.type) for room, v in zip(rooms, (r, rest, quadrant)))  # type: ignore[return-value]
 
     def _less_multiple(self, x: Value, n: Value) -> tuple[Value, Value]:
-        """x - n pi/2 as a pair, for whole |n| < 2**20."""
+        """x - n pi/2 as a pair, for integers |n| < 2**20."""
         first, second, third, last = (self.const(p) for p in _HALF_PI)
         r = self.sub(x, self.mul(n, first))  # exact: Sterbenz
         r, rest = self._two_sum(r, self.neg(self.mul(n, second)))
@@ -145,7 +144,7 @@ class Trigonometry(ExactArithmetic):
         return self.b.icmp_signed("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
     def _reduce_large(self, x: Value, large: Value, rooms: list[Value]) -> None:
-        """Put the reduction of every large lane of ``x`` into the rooms."""
+        """Store the reduction of every large lane of ``x`` in the rooms."""
         b = self.b
         if not isinstance(x.type, ir.VectorType):
             for value, room in zip(self._payne_hanek(x), rooms):
@@ -161,18 +160,18 @@ class Trigonometry(ExactArithmetic):
                     self.lb.store(part, room, lane.index)
 
     def _payne_hanek(self, x: Value) -> tuple[Value, Value, Value]:
-        """The reduction of one f64 beyond 2**20; of an infinity NaN."""
+        """The reduction of one f64 beyond 2**20; NaN for an infinity."""
         b = self.b
         i64, i128 = self.lb.i64, ir.IntType(128)
         bits = b.bitcast(x, I64)
         biased = b.and_(b.lshr(bits, i64(52)), i64(0x7FF))
         mantissa = b.or_(b.and_(bits, i64(2**52 - 1)), i64(2**52))
-        # x = mantissa 2**E; bits of 2/pi that stand for multiples of 4 are left out, so the first
-        # one that counts is bit E - 1 of the table, which begins with 64 zeros.
+        # x = mantissa 2**E; bits of 2/pi that contribute multiples of 4 are skipped, so the first
+        # relevant one is bit E - 1 of the table, which begins with 64 zeros.
         start = b.add(b.sub(biased, i64(1075)), i64(62))
         start = b.select(b.icmp_signed(">", biased, i64(0x7FE)), i64(0), start)
         high, middle, low = self._table_bits(start)
-        # The product modulo 2**192: what is above is a multiple of 4.
+        # The product modulo 2**192: bits above are multiples of 4.
         product = [b.mul(b.zext(mantissa, i128), b.zext(word, i128)) for word in (low, middle)]
         tail = b.add(product[1], b.lshr(product[0], ir.Constant(i128, 64)))
         top = b.add(b.mul(mantissa, high), b.trunc(b.lshr(tail, ir.Constant(i128, 64)), I64))
@@ -203,7 +202,7 @@ class Trigonometry(ExactArithmetic):
         return first, second, third
 
     def _table(self) -> Value:
-        """64 zeros and the bits of 2/pi, in words, the first bit the highest."""
+        """64 zeros and the bits of 2/pi, in words, most significant first."""
         name = "two_over_pi"
         known = self.lb.module.globals.get(name)
         if known is not None:
@@ -274,7 +273,7 @@ class Trigonometry(ExactArithmetic):
         return self._nan_or(x, self._with_sign(self.select(far, beyond, self.add(y, curve)), x))
 
     def _root_rest(self, square: Value, root: Value) -> Value:
-        """sqrt(square) - root, which the rounding of the root dropped."""
+        """sqrt(square) - root, the rounding error of the root."""
         gap = self._less_product(square, root, root)
         rest = self.div(gap, self.add(root, root))
         return self.select(self.eq(root, self.const(0.0)), self.const(0.0), rest)
@@ -298,7 +297,7 @@ class Trigonometry(ExactArithmetic):
 
 
 def _arctan_rest(point: float) -> float:
-    """arctan(point) less its float64, by the series of whole numbers over 2**160."""
+    """arctan(point) minus its float64 value, by the series in integers over 2**160."""
     if point == 0.0:
         return 0.0
     if point == 1.5:  # arctan 1.5 = pi/2 - arctan 2/3
