@@ -13,7 +13,7 @@ import prose  # noqa: E402
 COMPILER = (  # codegen, passes, ir, runtime, the package's root
     *(
         f"src/hybridjit/codegen/{name}"
-        for name in ("build", "call.py", "choices.py", "families.py", "interpolation.py", "llvm")
+        for name in ("call.py", "choices.py", "emit", "families.py", "interpolation.py", "llvm")
     ),
     *(
         f"src/hybridjit/codegen/{name}"
