@@ -40,7 +40,7 @@ PLAN = {
 def all_rules() -> dict[str, Rule]:
     """Every titled rule of the passes, by the name of its function."""
     found = {}
-    for module in pkgutil.iter_modules(passes.__path__, f"{passes.__name__}."):
+    for module in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}."):
         values = vars(importlib.import_module(module.name)).values()
         found.update({r.apply.__name__: r for r in values if isinstance(r, Rule)})
     return dict(sorted(found.items()))

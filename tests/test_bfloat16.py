@@ -209,7 +209,7 @@ def test_left_out_it_is_float32():
     arrays = arrays_of(wa=(8, 8))
     output = dense(var("x"), "a")
     plain = compiled([output], arrays, ["wa"])([arrays["x"]])[0]
-    with override(skip=("narrow",)):
+    with override(skip=("lower-bfloat16",)):
         found = compiled([output], arrays, ["wa"], options=SHORT)([arrays["x"]])[0]
     np.testing.assert_array_equal(found, plain)
 
@@ -375,7 +375,7 @@ def test_commands_take_a_precision(tmp_path, capsys):
     net.hybridize(precision="bfloat16")
     np.testing.assert_array_equal(np.load(y), net(nd.ones((2, 1, 28, 28))).asnumpy())
     shape = ["--shape", "data=2,1,28,28"]
-    assert main(["dump", *words, *shape, "--after", "narrow,spec"]) == 0
+    assert main(["dump", *words, *shape, "--after", "lower-bfloat16,spec"]) == 0
     out = capsys.readouterr().out
     assert "_to_bfloat16" in out and "element=bfloat16:" in out
     assert main(["profile", *words, *shape, "--seconds", "0.01"]) == 0

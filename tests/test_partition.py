@@ -20,8 +20,8 @@ from hybridjit.ir.node import Output
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.lower.expand import expand
 from hybridjit.passes.rewrite.cse import share_equal
-from hybridjit.passes.rewrite.forward_slices import take_parts
-from hybridjit.passes.rewrite.one_hot_sum import sum_lone_terms
+from hybridjit.passes.rewrite.forward_slices import forward_slices
+from hybridjit.passes.rewrite.one_hot_sum import one_hot_sum
 from hybridjit.passes.training.differentiate import Joint, differentiate
 from hybridjit.passes.training.enter_training import enter_training
 from hybridjit.passes.training.partition import Parts, partition
@@ -202,7 +202,7 @@ def test_pieces_of_joined_vectors_are_the_vectors():
     joined = joined_of(var("a"), var("b"), var("c"))
     parts = [call("square", cut(joined, *ends)) for ends in ((0, 2), (2, 5), (5, 9))]
     graph = joint_of([joined_of(*parts)], {"a": (2,), "b": (3,), "c": (4,)})
-    shorter = take_parts(graph)
+    shorter = forward_slices(graph)
     assert "_pad_axes" in operators(graph) and "broadcast_add" in operators(graph)
     assert not operators(shorter) & {"_pad_axes", "broadcast_add"}
     assert_same_values(graph, shorter)
@@ -214,7 +214,7 @@ def test_other_parts_of_joined_vectors_are_computed(ends):
     joined = joined_of(var("a"), var("b"))
     parts = [call("square", cut(joined, *one)) for one in ends]
     graph = joint_of([joined_of(*parts)], {"a": (2,), "b": (3,)})
-    shorter = take_parts(graph)
+    shorter = forward_slices(graph)
     assert "_pad_axes" in operators(shorter)
     assert_same_values(graph, shorter)
 
@@ -246,7 +246,7 @@ def sums_of_picked(mode: str, depth: int, axis: int) -> Graph:
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_sum_of_one_number_and_zeros_is_the_number(mode: str, axis: int):
     graph = sums_of_picked(mode, 5, axis)
-    shorter = sum_lone_terms(graph)
+    shorter = one_hot_sum(graph)
     assert "sum" in operators(graph) and "sum" not in operators(shorter)
     assert_same_values(graph, shorter)
 
@@ -263,4 +263,4 @@ def test_other_sums_of_chosen_numbers_are_computed(least: int, most: int):
     total = call("sum", chosen, axis=(1,), keepdims=True)
     types = {"x": TensorType((2, 1), FLOAT32), "at": TensorType((2,), FLOAT32)}
     graph = expand(from_symbol([total], types, infer_node_types([total], types)))
-    assert "sum" in operators(sum_lone_terms(graph))
+    assert "sum" in operators(one_hot_sum(graph))

@@ -194,21 +194,21 @@ def canonical(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 def in_regions(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The rows that put channels last."""
-    for run in (layout.choose_layouts, layout.move_columns, views.merge_views):
+    for run in (layout.choose_layouts, layout.layout_dense, views.merge_views):
         graph = run(graph, fired)
     return graph
 
 
 # What runs the rules of a module.
 PASSES: dict[ModuleType, Callable[..., Graph]] = {
-    half: half.widen_half,
-    on_rows: on_rows.move_to_rows,
+    half: half.lower_float16,
+    on_rows: on_rows.hoist_pointwise,
     views: views.merge_views,
     fold_batchnorm: fold_batchnorm.fold_batchnorm,
     layout: in_regions,
-    sums_of_parts: sums_of_parts.add_parts,
+    sums_of_parts: sums_of_parts.sum_channel_groups,
     space_to_depth: space_to_depth.space_to_depth,
-    tables: tables.make_tables,
+    tables: tables.precompute_embeddings,
 }
 
 
@@ -374,7 +374,7 @@ def test_sums_over_parts_of_the_channels_stay_in_the_region():
     gates = call("Reshape", both, shape=(0, 2, 2, 1, 1))
     last = pooled(call("sum", call("broadcast_mul", halves, gates), axis=1))
     arrays = arrays_for({"x": (2, 3, 5, 6), **CONV})
-    graph = through([last], arrays, canonical, sums_of_parts.add_parts, in_regions, hoist)
+    graph = through([last], arrays, canonical, sums_of_parts.sum_channel_groups, in_regions, hoist)
     assert_near(bound_values(graph, arrays), run_reference([last], arrays))
     turned = [v for v in graph.values if v.op is not None and v.op.name == "transpose"]
     assert len(turned) == 2 and turned[-1] is graph.outputs[0].value
@@ -483,7 +483,7 @@ def test_merged_layers_have_the_bits_that_they_have_apart(rows):
         arrays[f"c{n}"] = random.normal(size=(n, 4)).astype(np.float32)
         arrays[f"b{n}"] = random.normal(size=n).astype(np.float32)
     found = []
-    for skip in ((), ("merge",)):
+    for skip in ((), ("merge-dense",)):
         with override(skip=skip):
             types = {name: type_of(array) for name, array in arrays.items()}
             executable = compile_graph(outputs, {"x": types.pop("x")}, types)

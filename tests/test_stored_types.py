@@ -90,7 +90,7 @@ GRAPHS = {
 def half_in_kernels(request, monkeypatch):
     """Kernels take float16 as they take float32, on each CPU."""
     monkeypatch.setattr(kinds, "STORED", (*kinds.STORED, HALF))
-    with override(target=request.param, skip=("half",)):
+    with override(target=request.param, skip=("lower-float16",)):
         yield
 
 

@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from hybridjit._core.config import MAX_THREADS, PREFIX, TARGETS, Config, config, override
+from hybridjit._core.config import (
+    _FORMER_NAMES,
+    MAX_THREADS,
+    PREFIX,
+    TARGETS,
+    Config,
+    config,
+    override,
+)
 from hybridjit.cli import main
 from hybridjit.codegen.llvm import jit
-from hybridjit.compiler import new_log
+from hybridjit.compiler import PIPELINE, new_log
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
 from patience import PATIENCE
@@ -117,7 +125,7 @@ def test_yes_and_no(name):
     ("name", "text", "says"),
     [
         ("TARGET", "avx9", "HYBRIDJIT_TARGET='avx9': it is native, avx512bf16, avx512, avx2"),
-        ("SKIP", "foo", "HYBRIDJIT_SKIP: there is no 'foo'; known are half"),
+        ("SKIP", "foo", "HYBRIDJIT_SKIP: there is no 'foo'; known are lower-float16"),
         ("SKIP", "layout,fusee", "HYBRIDJIT_SKIP: there is no 'fusee'; did you mean 'fuse'?"),
         ("DUMP", "fus", "HYBRIDJIT_DUMP: there is no 'fus'; did you mean 'fuse'?"),
         ("VERIFY", "maybe", "HYBRIDJIT_VERIFY='maybe': it is 1, true"),
@@ -134,13 +142,25 @@ def test_a_value_that_does_not_exist_is_an_error_at_import(name, text, says):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("TARGET", "sse2"), ("SKIP", "layout,by-sample"), ("DUMP", "fuse,asm"), ("DUMP", "all")],
+    [
+        ("TARGET", "sse2"),
+        ("SKIP", "layout,by-sample"),
+        ("SKIP", "half,on-rows"),
+        ("DUMP", "fuse,asm"),
+        ("DUMP", "all"),
+    ],
 )
 def test_values_that_exist(name, text):
     environment = {**os.environ, PREFIX + name: text}
     command = [sys.executable, "-W", "error", "-c", "import hybridjit"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_former_names_of_passes_are_read_as_their_new_names():
+    with override(skip="half,layout,on-rows") as config:
+        assert config.skip == ("lower-float16", "layout", "hoist-pointwise")
+    assert set(_FORMER_NAMES.values()) <= {row.name for row in PIPELINE}
 
 
 def test_targets_are_those_of_the_code_generator():
@@ -151,7 +171,9 @@ def test_targets_are_those_of_the_code_generator():
 def test_what_cannot_be_left_out_is_named():
     with override(skip=("layout", "lay-out")), pytest.warns(UserWarning) as told:
         new_log()
-    assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are half" in str(told[0].message)
+    assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are lower-float16" in str(
+        told[0].message
+    )
 
 
 @pytest.mark.parametrize("text", ["²", "9" * 5000, "0"], ids=["power", "long", "zero"])

@@ -114,7 +114,7 @@ def test_stages_say_what_passes_changed(document):
     hoist = stage_named(part, "hoist")
     bound = [document["values"][place]["op"] for place in hoist["bind"]]
     assert "_bn_scale" in bound and "_bn_scale" not in hoist["counts"]
-    half = stage_named(part, "half")
+    half = stage_named(part, "lower-float16")
     assert not half["added"] and not half["removed"] and not half["changed"]
     kinds = {group["kind"] for group in stage_named(part, "fuse")["groups"]}
     assert {"conv", "gemm", "host"} <= kinds

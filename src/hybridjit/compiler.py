@@ -31,26 +31,26 @@ from .ir.sized import at_hints, is_symbolic_plan
 from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
 from .passes.infer import infer_node_types, require_known
-from .passes.layouts.choose import choose_layouts, move_columns
+from .passes.layouts.choose import choose_layouts, layout_dense
 from .passes.layouts.space_to_depth import space_to_depth
 from .passes.layouts.strides import move_strides
-from .passes.lower.bfloat16 import narrow, narrow_trained
+from .passes.lower.bfloat16 import lower_bfloat16, lower_bfloat16_trained
 from .passes.lower.expand import expand
-from .passes.lower.float16 import widen_half
-from .passes.plan.batch_axis import note_sample_rows
+from .passes.lower.float16 import lower_float16
+from .passes.plan.batch_axis import infer_batch_axis
 from .passes.plan.fuse import fuse
 from .passes.plan.plan_memory import plan_memory
 from .passes.plan.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.plan.verify_plan import verify_plan
-from .passes.rewrite.channel_group_sums import add_parts
+from .passes.rewrite.channel_group_sums import sum_channel_groups
 from .passes.rewrite.cse import share_equal
 from .passes.rewrite.fold_batchnorm import fold_batchnorm
-from .passes.rewrite.forward_slices import take_parts
+from .passes.rewrite.forward_slices import forward_slices
 from .passes.rewrite.hoist import hoist
-from .passes.rewrite.hoist_pointwise import move_to_rows
+from .passes.rewrite.hoist_pointwise import hoist_pointwise
 from .passes.rewrite.merge_dense import merge_dense
-from .passes.rewrite.one_hot_sum import sum_lone_terms
-from .passes.rewrite.precompute_embeddings import make_tables
+from .passes.rewrite.one_hot_sum import one_hot_sum
+from .passes.rewrite.precompute_embeddings import precompute_embeddings
 from .passes.rewrite.views import merge_views
 from .passes.training.differentiate import Joint, differentiate
 from .passes.training.enter_training import as_differentiated, as_purposed
@@ -84,17 +84,17 @@ class Pass:
 
 
 PIPELINE = (
-    Pass("half", widen_half, "compute float16 operators in single precision"),
+    Pass("lower-float16", lower_float16, "compute float16 operators in single precision"),
     Pass("expand", expand, "expand operators to operators with kernels", gives="canonical"),
     Pass(
-        "on-rows",
-        move_to_rows,
+        "hoist-pointwise",
+        hoist_pointwise,
         "move pointwise operators before the reshape of a product",
         "canonical",
     ),
     Pass(
-        "samples",
-        note_sample_rows,
+        "infer-batch-axis",
+        infer_batch_axis,
         "mark the rows of dense layers that belong to one sample",
         "canonical",
     ),
@@ -105,13 +105,23 @@ PIPELINE = (
         "canonical",
     ),
     Pass("cse", share_equal, "share equal values"),
-    Pass("tables", make_tables, "precompute dense layers on embedding tables", "canonical"),
+    Pass(
+        "precompute-embeddings",
+        precompute_embeddings,
+        "precompute dense layers on embedding tables",
+        "canonical",
+    ),
     Pass("fold-bn", fold_batchnorm, "fold BatchNorm into the layer before it", "canonical"),
-    Pass("sums", add_parts, "turn sums over channel groups into sums of slices", "canonical"),
+    Pass(
+        "sum-channel-groups",
+        sum_channel_groups,
+        "turn sums over channel groups into sums of slices",
+        "canonical",
+    ),
     Pass("layout", choose_layouts, "use channels-last layout in convolution regions", "canonical"),
     Pass(
-        "columns",
-        move_columns,
+        "layout-dense",
+        layout_dense,
         "permute weights of dense layers that follow such regions",
         "canonical",
     ),
@@ -121,10 +131,15 @@ PIPELINE = (
         "turn strided first layers into layers of stride 1",
         "canonical",
     ),
-    Pass("borders", merge_views, "views again, for transposes between regions", "canonical"),
+    Pass("views-again", merge_views, "views again, for transposes between regions", "canonical"),
     Pass("strides", move_strides, "skip pixels that no strided consumer reads", "canonical"),
-    Pass("narrow", narrow, "store operands of products in bfloat16 on request", "canonical"),
-    Pass("merge", merge_dense, "merge small dense layers with the same input", "canonical"),
+    Pass(
+        "lower-bfloat16",
+        lower_bfloat16,
+        "store operands of products in bfloat16 on request",
+        "canonical",
+    ),
+    Pass("merge-dense", merge_dense, "merge small dense layers with the same input", "canonical"),
     Pass(
         "hoist",
         hoist,
@@ -143,11 +158,11 @@ DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
 _SHARED = {row.name: row for row in PIPELINE}
 JOINT = (
     _SHARED["expand"],
-    Pass("parts", take_parts, "slice(concat(xs)) -> xs[i]", "canonical"),
-    Pass("lone", sum_lone_terms, "sum over a one-hot row -> its nonzero element", "canonical"),
+    Pass("forward-slices", forward_slices, "slice(concat(xs)) -> xs[i]", "canonical"),
+    Pass("one-hot-sum", one_hot_sum, "sum over a one-hot row -> its nonzero element", "canonical"),
     _SHARED["cse"],
     _SHARED["layout"],
-    replace(_SHARED["narrow"], run=narrow_trained),
+    replace(_SHARED["lower-bfloat16"], run=lower_bfloat16_trained),
 )
 STAGES = (
     *("trace", "infer", TRAINING.name),

@@ -36,6 +36,24 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+# Names of passes before version 0.2, accepted by SKIP for one more release.
+_FORMER_NAMES = {
+    "borders": "views-again",
+    "columns": "layout-dense",
+    "half": "lower-float16",
+    "merge": "merge-dense",
+    "narrow": "lower-bfloat16",
+    "on-rows": "hoist-pointwise",
+    "samples": "infer-batch-axis",
+    "sums": "sum-channel-groups",
+    "tables": "precompute-embeddings",
+}
+
+
+def _choices(text: str) -> tuple[str, ...]:
+    return tuple(_FORMER_NAMES.get(name, name) for name in _names(text))
+
+
 def _flag(text: str) -> bool:
     try:
         return _FLAGS[text.strip().lower()]
@@ -127,7 +145,7 @@ SWITCHES = (
     Switch(
         "DUMP_DIR", "", home_expanded, "write the dumped stages to numbered files in this folder"
     ),
-    Switch("SKIP", "", _names, "passes or kernel choices to leave out", True),
+    Switch("SKIP", "", _choices, "passes or kernel choices to leave out", True),
     Switch("VERIFY", "1", _flag, "0 turns off the verifier that runs after each pass"),
     Switch(
         "CHECK",

@@ -65,7 +65,7 @@ def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     return _Relayout(graph).run()
 
 
-def move_columns(graph: Graph, fired: list[str] | None = None) -> Graph:
+def layout_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Reorder the weight's columns of dense layers that read flattened regions."""
     return rewrite(graph, (dense_after_flatten,), fired)
 

@@ -32,7 +32,7 @@ _TRAINED_PRODUCTS = (*_PRODUCTS, DECONVOLUTION, CONVOLUTION_BY_WEIGHT)
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 
 
-def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
+def lower_bfloat16(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with bfloat16 operands of products, if that is its precision."""
     if graph.purpose.precision != "bfloat16":
         return graph
@@ -42,7 +42,7 @@ def narrow(graph: Graph, fired: list[str] | None = None) -> Graph:
     return replace_values(graph, _Narrowing(graph, products, read).change, fired)
 
 
-def narrow_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
+def lower_bfloat16_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
     """As :func:`narrow`, for forward and backward together: gradients are 16-bit products as well.
 
     The input and the result of max pooling are not rounded: the gradient goes to the first element

@@ -16,7 +16,7 @@ from ...ops.elementwise.element_type import cast
 _HALF = np.dtype("float16")
 
 
-def widen_half(graph: Graph, fired: list[str] | None = None) -> Graph:
+def lower_float16(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with float32 inside these operators."""
     if not any(t.dtype == _HALF for value in graph.values for t in value.types):
         return graph

@@ -46,7 +46,7 @@ class Digit:
 Axis: TypeAlias = tuple[Digit, ...]
 
 
-def note_sample_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
+def infer_batch_axis(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The graph with ``sample_rows`` of its dense layers, by name; for inference only."""
     layers = [value for value in graph.values if value.op is FULLY_CONNECTED]
     if graph.purpose.training or not layers:

@@ -22,7 +22,7 @@ _MOST = 4
 _ADD, _PRODUCT = map(lookup, ("elemwise_add", "broadcast_mul"))
 
 
-def add_parts(graph: Graph, fired: list[str] | None = None) -> Graph:
+def sum_channel_groups(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace sums over groups of a convolution's channels by sums of slices."""
     if not any(value.op is CONVOLUTION for value in graph.values):
         return graph

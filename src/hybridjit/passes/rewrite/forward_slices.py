@@ -24,7 +24,7 @@ _ZERO = "zero"  # an interval that contains only zeros
 _Part = Use | str | None
 
 
-def take_parts(graph: Graph, fired: list[str] | None = None) -> Graph:
+def forward_slices(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace slices of vectors by the values that the vectors were joined from."""
     return replace_values(graph, _piece_of_vector, fired, (SLICE,))
 

@@ -17,7 +17,7 @@ from ...ops.tensor.by_index import TAKE
 from ...ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
 
 
-def move_to_rows(graph: Graph, fired: list[str] | None = None) -> Graph:
+def hoist_pointwise(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Move pointwise operators to the rows of products, and transposes to shorter rows."""
     return rewrite(graph, (pointwise_on_rows, rows_behind_dense, rows_before_look_up), fired)
 

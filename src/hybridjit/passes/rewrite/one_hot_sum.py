@@ -21,7 +21,7 @@ _MODULO, _SPREAD, _SUM = map(lookup, ("_mod_scalar", "broadcast_to", "sum"))
 _WHERE, _ZEROS = map(lookup, ("where", "_zeros"))
 
 
-def sum_lone_terms(graph: Graph, fired: list[str] | None = None) -> Graph:
+def one_hot_sum(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace sums over rows with one nonzero element, for any operand values."""
     return replace_values(graph, _lone_term, fired, (_SUM,))
 

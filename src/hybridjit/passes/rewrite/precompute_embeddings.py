@@ -24,7 +24,7 @@ _MOST_PRODUCTS = 1 << 32
 _LEAST_COLUMNS = 32
 
 
-def make_tables(graph: Graph, fired: list[str] | None = None) -> Graph:
+def precompute_embeddings(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace dense layers on looked-up rows by look-ups in tables, if the tables are small."""
     return rewrite(graph, (dense_on_table, pointwise_on_table), fired)
 
