@@ -143,6 +143,7 @@ NOTHING_TO_COMPARE = _names(
     _npi_logical_not
     _npi_not_equal
     _npi_not_equal_scalar
+    _npi_share_memory
     _npi_where_scalar2
     _npx_constraint_check
     _npx_nonzero

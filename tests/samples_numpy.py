@@ -62,6 +62,7 @@ def pairs() -> None:
         add(f"_npi_{name}_scalar", WHOLE, scalar=3.0)
     for name in ("hypot", "copysign", "ldexp"):
         add(f"_npi_{name}", (2, 3), (3,))
+    add("_npi_ldexp", WHOLE, ints(-1, 2, 0))
     for name in ("arctan2", "copysign", "ldexp"):
         for x in ((2, 3), ()):
             add(f"_npi_{name}_scalar", x, scalar=1.5)
@@ -103,6 +104,24 @@ def selection() -> None:
     add("_npx_constraint_check", BOOLS | True, msg="no")
 
 
+def assigning() -> None:
+    for x, mask, start in (((2, 3), BOOLS, 0), ((4, 2, 3), BOOLS, 1), ((2, 3, 4), BOOLS, 0)):
+        add("_npi_boolean_mask_assign_scalar", x, mask, value=2.5, start_axis=start)
+    add("_npi_boolean_mask_assign_scalar", WHOLE, BOOLS, value=7.0)
+    add("_npi_boolean_mask_assign_tensor", (2, 3), BOOLS, (3,))
+    add("_npi_boolean_mask_assign_tensor", (2, 3, 2), BOOLS, (1, 2))
+    add("_npi_boolean_mask_assign_tensor", (4, 2, 3), BOOLS, (4, 3), start_axis=1)
+    bad("_npi_boolean_mask_assign_scalar", (3, 2), TensorType((2, 3), BOOLS.dtype),
+        error=ShapeError, says="has the sizes of the array's axes")  # fmt: skip
+    bad("_npi_boolean_mask_assign_scalar", (2, 3), (2, 3), error=DTypeError, says="a mask is bool")
+    corners = ints([0, 1], [0, 2], dtype="int64")
+    add("_scatter_set_nd", (2, 3), (2,), corners, shape=(2, 3))
+    add("_scatter_set_nd", (2, 3, 2), (2, 2), corners)
+    bad("_scatter_set_nd", (2, 3), (2,), (2, 2), error=ShapeError, says="shape is that of the",
+        shape=(3, 2))  # fmt: skip
+    add("_npi_share_memory", (2, 3), (2, 3))
+
+
 def reductions() -> None:
     for name in ("_np_sum", "_np_prod", "_npi_mean", "_np_max", "_np_min", "_np_all", "_np_any"):
         for shape in SHAPES:
@@ -114,6 +133,8 @@ def reductions() -> None:
         add(name, (0, 3), axis=(1,))
     for name in ("_np_sum", "_npi_mean"):
         add(name, (2, 3), dtype_="float64")
+        add(name, ints([-34], [-113], dtype="int8"), dtype_="int8")
+        add(name, (2, 3), axis=(1,), dtype_="int32")
         add(name, (0, 3), axis=(0,))
         bad(name, (2, 3), error=DTypeError, says="initial is not supported", initial=1.0)
     for name in ("_npi_std", "_npi_var"):
@@ -182,6 +203,9 @@ def shapes() -> None:
     for given in ({}, {"axis": (0,)}, {"axis": (0, -1)}):
         add("_np_squeeze", (1, 3, 1), **given)
     add("_np_squeeze", (1, 1))
+    for shape in ((2, 2), (3, 4), (7,), (1,), (0, 2)):
+        add("_npi_resize_fallback", (2, 3), new_shape=shape)
+    add("_npi_resize_fallback", (0, 3), new_shape=(2, 2))
     bad("_np_squeeze", (2, 3), error=ShapeError, says="takes axes of size 1", axis=(0,))
     for count in (1, 2, 3):
         add(f"_np_atleast_{count}d", (), (3,), (2, 3), num_args=3)
@@ -244,7 +268,9 @@ def joining() -> None:
         add("_npi_diff", (3, 5), n=n)
     add("_npi_diff", (3, 5), axis=0)
     bad("_npi_diff", (3,), error=ShapeError, says="is not negative", n=-1)
+    add("_npi_diff", (1, 2), axis=0)
     add("_npi_ediff1d", (2, 3))
+    add("_npi_ediff1d", (4,), (0, 2), to_begin_arr_given=True)
     add("_npi_ediff1d", (2, 3), to_begin_scalar=1.5, to_end_scalar=2.0)
     add("_npi_ediff1d", (4,), (2,), (2, 2), to_begin_arr_given=True, to_end_arr_given=True)
     for given in ({"int_ind": 1}, {"start": 0, "stop": 4, "step": 2}):
@@ -341,6 +367,9 @@ def matrices() -> None:
     add("_npi_tensorinv", (4, 2, 2), ind=1)
     bad("_npi_tensorinv", (2, 3), error=ShapeError, says="equal products", ind=1)
     add("_npi_tensorsolve", SQUARE.reshape(3, 3, 1), (3,))
+    add("_npi_tensorsolve", np.float32([[[2.0]]]), (1, 1, 1))
+    add("_npi_tensorsolve", np.full((), 2, np.float32), (1, 1))
+    bad("_npi_tensorsolve", (3, 2), (3,), error=ShapeError, says="as many elements as b")
     add("_npi_svd", (2, 3, 4))
     bad("_npi_svd", (3, 2), error=ShapeError, says="at least as many columns as rows")
     for shape in ((2, 3), (3, 2), (2, 3, 2)):
@@ -381,6 +410,7 @@ def declare() -> None:
     pointwise()
     pairs()
     selection()
+    assigning()
     reductions()
     shapes()
     joining()

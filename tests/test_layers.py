@@ -89,6 +89,7 @@ LATE = {
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
     ("initializer", "rnn"),  # the gates in a fused cell's vector, on a layer above
+    ("np", "image"),  # on first use: pictures as arrays of NumPy mode
     ("nd", "np"),  # on first use: the class of NumPy mode, which is one of nd's arrays
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import

@@ -253,6 +253,44 @@ def test_assignment_out_of_range_raises():
     assert x.sum().item() == 0
 
 
+def test_zero_dim_arrays_are_assigned_by_masks():
+    x = np.array(1.0)
+    x[np.array(True, dtype="bool")] = 4
+    assert x.item() == 4 and np.nonzero(x)[0].tolist() == [0]
+
+
+def test_sums_of_narrow_types_are_rounded_and_wrap_as_in_mxnet():
+    x = onp.tile(onp.array([0.1, -3.3, 7.7, 1.234, 99.7], "float16"), 12)
+    assert (np.cumsum(np.array(x)).asnumpy() == onp.cumsum(x)).all()
+    whole = np.array([-34, -113], dtype="int8")
+    assert (np.mean(whole, dtype="int8").item(), np.mean(whole, dtype="int32").item()) == (54, -73)
+    two, minus = np.array([2], dtype="int32"), np.array([-1], dtype="int32")
+    assert np.ldexp(two, minus).tolist() == [1]
+
+
+def test_delete_leaves_out_positions_that_there_are_not():
+    places = np.array([0, 0, 7, -1], dtype="int32")
+    assert np.delete(np.arange(3), places).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2,), (3, 4)])
+def test_resize_repeats_in_both_ways(shape):
+    net = gluon.nn.HybridLambda(lambda F, x: F.np.resize(x, shape))
+    for x in (np.zeros((2, 0)), np.arange(5), np.array(3.0)):
+        for active in (False, True):
+            net.hybridize(active)
+            assert (net(x).asnumpy() == onp.resize(x.asnumpy(), shape)).all()
+
+
+def test_empty_operands_leave_the_gradients_of_others():
+    x = np.arange(3)
+    x.attach_grad()
+    with autograd.record():
+        y = np.ediff1d(x, to_begin=np.zeros((5, 0)))
+    y.backward()
+    assert x.grad.tolist() == [-1, 0, 1]
+
+
 def test_pad_writes_its_constant():
     padded = np.pad(np.zeros((1, 1)), ((1, 0), (0, 1)), constant_values=9)
     assert padded.tolist() == [[9, 9], [0, 9]]
@@ -348,6 +386,96 @@ def test_results_are_of_one_kind():
         net.hybridize(active)
         with pytest.raises(TypeError):
             net(np.ones(3))
+
+
+class Loops(gluon.HybridBlock):
+    """A loop over rows, a loop with a condition and a branch."""
+
+    def hybrid_forward(self, F, x):
+        rows, total = F.npx.foreach(
+            lambda row, state: (F.np.tanh(row) * state, state + row), x, F.np.zeros_like(x[0])
+        )
+        steps, (_, last) = F.npx.while_loop(
+            lambda i, y: (i < 3).sum(), lambda i, y: (y * 2, [i + 1, F.np.sin(y)]),
+            [F.np.zeros((1,)), total], 5,
+        )  # fmt: skip
+        chosen = F.npx.cond((total > 0).sum(), lambda: F.np.cos(last), lambda: last * 3)
+        return rows, steps, last, chosen
+
+
+def test_loops_and_branches_give_the_same_compiled_and_from_files(tmp_path):
+    x, found = np.random.normal(size=(4, 3)), []
+    for active in (False, True):
+        net = Loops()
+        net.hybridize(active)
+        x.attach_grad()
+        with autograd.record():
+            made = net(x)
+            total = sum(y.sum() for y in made)
+        total.backward()
+        assert all(type(y) is np.ndarray for y in made)
+        found.append([y.asnumpy() for y in (*made, x.grad)])
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], None)(x)
+    for a, b in zip(*found):
+        onp.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    for a, b in zip(found[1], again):
+        onp.testing.assert_allclose(a, b.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+@mx.operator.register("numpy_mode_square")
+class SquareProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["data"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, in_shape, []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Square()
+
+
+class Square(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], np.square(in_data[0]))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], np.multiply(in_data[0], out_grad[0]) * 2)
+
+
+@pytest.mark.parametrize("call", ["F.np._internal.Custom", "F.Custom"])
+def test_custom_operators_get_arrays_of_numpy_mode(call):
+    function = eval(f"lambda F, x: {call}(x, op_type='numpy_mode_square')")
+    for active in (False, True):
+        net = gluon.nn.HybridLambda(function)
+        net.hybridize(active)
+        x = np.array([1.0, -2.0])
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        assert type(y) is np.ndarray and (y.tolist(), x.grad.tolist()) == ([1, 4], [2, -4])
+
+
+def test_masks_and_positions_are_assigned_by_operators():
+    x, mask, values = np.zeros((2, 3)), np.array([[1, 0, 1], [0, 1, 0]], dtype="bool"), np.ones(3)
+    for array in (x, values):
+        array.attach_grad()
+    with autograd.record():
+        y = np._internal.boolean_mask_assign_tensor(x, mask, values * 4, start_axis=0)
+        y = y + np._internal.scatter_set_nd(x, values[:1], np.zeros((2, 1)), shape=(2, 3))
+    y.backward()
+    assert y.tolist() == [[5, 0, 4], [0, 4, 0]]
+    assert (x.grad.tolist(), values.grad.tolist()) == ([[0, 2, 1], [2, 1, 2]], [5, 4, 4])
+
+
+def test_pictures_are_arrays_of_the_threads_mode():
+    picture = npx.image.imresize(np.zeros((8, 6, 3), dtype="uint8"), 4, 4)
+    jitter = npx.image.ColorJitterAug(0.1, 0.1, 0.1)
+    assert type(picture) is np.ndarray and type(jitter(picture.astype("float32"))) is np.ndarray
+    assert npx.image.random_brightness(np.ones((4, 4, 3)), 0.5, 1.5).shape == (4, 4, 3)
+    npx.reset_np()
+    assert type(npx.image.HueJitterAug(0.1)(mx.nd.zeros((8, 6, 3)))) is mx.nd.NDArray
 
 
 # ---- draws --------------------------------------------------------------------------------------

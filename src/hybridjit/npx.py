@@ -4,11 +4,13 @@ The operator functions come from the registry, one for each ``_npx_`` name.
 """
 
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
-from ._core.lazy import arrived
+from ._core.lazy import Late, arrived
 from .context import cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from .nd.contrib import cond, foreach, while_loop
 from .nd.creation import waitall
 from .np.files import load, save
 from .np.front import EXTENSIONS, FRONT
@@ -24,9 +26,11 @@ from .util import (
 )
 
 __all__ = [
+    "cond",
     "cpu",
     "cpu_pinned",
     "current_context",
+    "foreach",
     "get_cuda_compute_capability",
     "gpu",
     "gpu_memory_info",
@@ -40,6 +44,7 @@ __all__ = [
     "seed",
     "set_np",
     "waitall",
+    "while_loop",
 ]
 
 
@@ -66,10 +71,12 @@ for _name in ("bernoulli", "normal_n", "uniform_n"):
     setattr(random, _name, getattr(_batches, _name))
 random.seed = seed  # type: ignore[attr-defined]
 sys.modules[random.__name__] = random
-image = ModuleType(f"{__name__}.image", "``npx.image``: operators on images.")
+image = ModuleType(f"{__name__}.image", "``npx.image``: operators on images, and ``mx.image``.")
+_image = Late(".image", __package__)  # what operators do not compute: files, augmenters
 for _name in EXTENSIONS:
     if _name.startswith("_image_"):
         setattr(image, _name[len("_image_") :], EXTENSIONS[_name])
+image.__getattr__ = partial(getattr, _image)  # type: ignore[method-assign]
 sys.modules[image.__name__] = image
 attach(sys.modules[__name__], EXTENSIONS)
 arrived(__name__)

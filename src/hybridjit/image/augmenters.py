@@ -25,6 +25,7 @@ from .image import (
     random_size_crop,
     resize_short,
 )
+from .making import array
 
 __all__ = [
     "Augmenter",
@@ -198,7 +199,7 @@ class SaturationJitterAug(Augmenter):
     def __call__(self, src: NDArray) -> NDArray:
         factor = _factor(self.saturation)
         grey = (src.asnumpy() @ _GREY)[..., None] * np.float32(1 - factor)
-        return src * factor + nd.array(grey, dtype=src.dtype)
+        return src * factor + array(grey, dtype=src.dtype)
 
 
 class HueJitterAug(Augmenter):
@@ -237,7 +238,7 @@ class LightingAug(Augmenter):
 
     def __call__(self, src: NDArray) -> NDArray:
         alpha = np.random.normal(0, self.alphastd, size=(3,))  # noqa: NPY002
-        return src + nd.array((self.eigvec * alpha) @ self.eigval, dtype=src.dtype)
+        return src + array((self.eigvec * alpha) @ self.eigval, dtype=src.dtype)
 
 
 class ColorNormalizeAug(Augmenter):
@@ -246,7 +247,7 @@ class ColorNormalizeAug(Augmenter):
     def __init__(self, mean: Channels, std: Channels) -> None:
         super().__init__(mean=mean, std=std)
         self.mean, self.std = (
-            each if each is None or isinstance(each, NDArray) else nd.array(each)
+            each if each is None or isinstance(each, NDArray) else array(each)
             for each in (mean, std)
         )
 
@@ -295,7 +296,7 @@ def _factor(width: float) -> float:
 
 def _mixed(src: NDArray, matrix: np.ndarray) -> NDArray:
     """Multiply every pixel's colours by a matrix."""
-    return nd.array(src.asnumpy() @ matrix.astype(np.float32), dtype=src.dtype)
+    return array(src.asnumpy() @ matrix.astype(np.float32), dtype=src.dtype)
 
 
 def CreateAugmenter(
@@ -358,7 +359,7 @@ def _statistic(
     given: Statistic, usual: tuple[float, ...], what: str
 ) -> NDArray | np.ndarray | None:
     if given is True:
-        return nd.array(usual)
+        return array(usual)
     assert given is None or (
         isinstance(given, (np.ndarray, NDArray)) and given.shape[0] in (1, 3)
     ), f"{what} must be True or an array of 1 or 3 elements"

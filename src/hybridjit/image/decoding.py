@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import nd
 from .._core.image_codecs import decoded
 from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors
 from ..nd import NDArray
+from .making import array
 
 _PIPE_BYTES = 256 << 20  # limit of an encoded image from a pipe
 
@@ -53,7 +53,7 @@ def imdecode(
     pixels = decoded(data, bool(flag))
     if flag and not to_rgb:
         pixels = pixels[:, :, ::-1]
-    picture = nd.array(np.ascontiguousarray(pixels), dtype="uint8")
+    picture = array(np.ascontiguousarray(pixels), dtype="uint8")
     if out is None:
         return picture
     out[:] = picture

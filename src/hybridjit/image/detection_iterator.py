@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import nd
 from ..errors import MXNetError
 from ..io import DataBatch, DataDesc
 from ..nd import NDArray
 from .augmenters import DEVIATION, MEAN
 from .detection import CreateDetAugmenter, _is_box
 from .iterator import ImageIter, Labels, Listed, Step
+from .making import array
 
 __all__ = ["ImageDetIter"]
 
@@ -202,8 +202,8 @@ class ImageDetIter(ImageIter):
             raise StopIteration
         while len(samples) < self.batch_size:
             self._fill_from_the_start(samples)
-        data = nd.array(np.stack([sample.picture for sample in samples]), dtype=self.dtype)
-        label = nd.array(np.stack([sample.label for sample in samples]))
+        data = array(np.stack([sample.picture for sample in samples]), dtype=self.dtype)
+        label = array(np.stack([sample.label for sample in samples]))
         return DataBatch([data], [label], self.batch_size - rolled if rolled else pad)
 
     def _fill(self, samples: list[_Sample]) -> None:

@@ -17,6 +17,7 @@ from .. import nd
 from ..errors import MXNetError
 from ..nd import NDArray
 from .decoding import imdecode, imread
+from .making import array
 
 __all__ = [
     "center_crop",
@@ -181,9 +182,9 @@ def copyMakeBorder(
     pads = ((top, bot), (left, right), (0, 0))
     pixels = src.asnumpy()
     if type != 0:
-        return nd.array(np.pad(pixels, pads, _BORDERS[type]), dtype=src.dtype)  # type: ignore[call-overload]
+        return array(np.pad(pixels, pads, _BORDERS[type]), dtype=src.dtype)  # type: ignore[call-overload]
     h, w, channels = pixels.shape
     bordered = np.empty((h + top + bot, w + left + right, channels), pixels.dtype)
     bordered[:] = values[:channels] if values else value
     bordered[top : top + h, left : left + w] = pixels
-    return nd.array(bordered, dtype=src.dtype)
+    return array(bordered, dtype=src.dtype)

@@ -20,6 +20,7 @@ from ..nd import NDArray
 from ..recordio import MXIndexedRecordIO, MXRecordIO, record_places, unpack
 from .augmenters import CreateAugmenter
 from .decoding import imdecode
+from .making import array
 
 __all__ = ["ImageIter"]
 
@@ -217,8 +218,8 @@ class ImageIter(DataIter):
         label_array = np.stack(labels)
         if self.label_width == 1:
             label_array = label_array[:, 0]
-        data = nd.array(np.stack(pictures), dtype=self.dtype)
-        return DataBatch([data], [nd.array(label_array, dtype=self.dtype)], pad)
+        data = array(np.stack(pictures), dtype=self.dtype)
+        return DataBatch([data], [array(label_array, dtype=self.dtype)], pad)
 
     def _taken(self) -> list[Key]:
         """Keys of the next batch. Raises StopIteration if there are none, or too few."""

@@ -37,6 +37,7 @@ table: dict[str, Any] = {**_fallback.functions(), **_bound(_Functions(_FRONT)), 
 globals().update(table)
 _add_methods(table.__getitem__)
 
+from . import _internal as _internal  # noqa: E402
 from . import linalg as linalg  # noqa: E402 (made from the front end of the table)
 from . import random as random  # noqa: E402
 

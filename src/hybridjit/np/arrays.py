@@ -114,7 +114,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """
         if isinstance(value, NDArray) and not isinstance(value, ndarray):
             raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray")
-        if key is Ellipsis or not self.ndim and key == slice(None):
+        if key is Ellipsis or not self.ndim and _is_whole(key):
             key = () if not self.ndim else key
         normal = self._key(key)
         if isinstance(value, ndarray) and FLAGS.recording and value._entry is not None:

@@ -61,3 +61,4 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
 
 
 EXTENSIONS = OperatorFunctions("npx", call, ("out", "name"))
+INTERNAL = OperatorFunctions("npi", call, ("out", "name"))

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from .._core.recording import recording_as
-from .._core.shapes import partial_shape
+from .._core.shapes import is_np_array, partial_shape
 from .._core.timeline import TIMELINE
 from .._core.types import DType, PartialShape, TensorType, is_known_shape
 from ..context import cpu
@@ -289,7 +289,7 @@ class _Use:
         data, states = self._given(arrays)
         shapes = self._shapes([x.shape for x in data])[1]
         dtypes = self._dtypes([x.dtype for x in data])[1]
-        outs = [NDArray(np.zeros(s, d), cpu()) for s, d in zip(shapes, dtypes)]
+        outs = [_array(np.zeros(s, d)) for s, d in zip(shapes, dtypes)]
         with _inside("CustomOp.forward"), recording_as(False, is_train):
             self._run(
                 self.op_type,
@@ -304,11 +304,9 @@ class _Use:
 
     def _backward(self, *arrays: np.ndarray, **attrs: object) -> tuple[np.ndarray, ...]:
         count = len(self.outputs)
-        heads, outs = (
-            [NDArray(a, cpu()) for a in part] for part in (arrays[:count], arrays[-count:])
-        )
+        heads, outs = ([_array(a) for a in part] for part in (arrays[:count], arrays[-count:]))
         data, states = self._given(arrays[count:-count])
-        grads = [NDArray(np.zeros_like(x._data), cpu()) for x in data]
+        grads = [_array(np.zeros_like(x._data)) for x in data]
         with _inside("CustomOp.backward"), recording_as(False, True):
             self._run(
                 f"_backward_{self.op_type}",
@@ -337,12 +335,12 @@ class _Use:
         """What ``forward`` and ``backward`` see of an operand."""
         find = self.live.get(position, _copied)
         if find is None:
-            return NDArray(array, cpu())
+            return _array(array)
         found = find()
         is_same = found is not None and found.stype == "default" and found.dtype == array.dtype
         if is_same and found.shape == array.shape:
-            return NDArray(found._data, cpu(), found._storage)
-        return NDArray(np.array(array, order="C"), cpu())
+            return _array(found._data, found._storage)
+        return _array(np.array(array, order="C"))
 
     def _instance(self, data: Sequence[NDArray]) -> CustomOp:
         key = tuple((x.shape, np.dtype(x.dtype)) for x in data)
@@ -350,6 +348,12 @@ class _Use:
             shapes, dtypes = [list(x.shape) for x in data], [x.dtype for x in data]
             self.instances[key] = self.prop.create_operator(str(cpu()), shapes, dtypes)
         return self.instances[key]
+
+
+def _array(data: np.ndarray, storage: Any = None) -> NDArray:
+    """An array on this memory, of NumPy mode where the thread has switched that on, as in MXNet."""
+    made = NDArray(data, cpu(), storage)
+    return made.as_np_ndarray() if is_np_array() else made
 
 
 def _copied() -> None:

@@ -140,6 +140,8 @@ def _implied(
     tracer = Tracer(g)
     traced = [Traced(x) for x in ins]
     made = parts_of(op, tracer, traced, attrs)
+    if made is None and op.expand is not None and any(g.type(x).size == 0 for x in ins):
+        made = op.expand(tracer, *traced, **attrs)  # an empty operand leaves the others' gradients
     if made is not None:
         asked = [x if is_wanted else Traced(x.value) for x, is_wanted in zip(traced, wanted)]
         return lambda g, ins, outs, douts, **attrs: tuple(

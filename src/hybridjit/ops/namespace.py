@@ -57,7 +57,7 @@ class Functions(Mapping[str, Function]):
 
     def __init__(self, room: str, invoke: Invoke, options: tuple[str, ...]) -> None:
         self.module = ""  # what the functions say that they are of
-        is_cut = room in SUBMODULES or room == "npx"
+        is_cut = room in SUBMODULES or room in ("npx", "npi")
         self._prefix = f"_{room}_" if is_cut else "_" if room else ""
         self._cut = len(self._prefix) if is_cut else 0
         self._invoke = invoke

@@ -71,7 +71,8 @@ def foreach(
     operands = [x.outputs[0] for x in (*rows, *states)] + [cut.operand(n) for n in places]
     op = each(graph, locations, len(outs))
     keys = ("in_data_locs", "in_state_locs", "remain_locs")
-    found = _node(op, operands, {**dict(zip(keys, locations)), "num_out_data": len(outs)})
+    numbers = {**dict(zip(keys, locations)), "num_out_data": len(outs)}
+    found = _node(op, operands, numbers, kind_of([*rows, *states]))
     return _like(made, found), _like(after, found)
 
 
@@ -125,7 +126,7 @@ def while_loop(
         "max_iterations": most,
         "num_out_data": rows,
     }
-    found = _node(op, operands, text)
+    found = _node(op, operands, text, kind_of(flat))
     return _like(made, found), _like(loop_vars, found)
 
 
@@ -159,7 +160,8 @@ def cond(
     reads = [_joined(operands, part) for part in parts]
     op = branch([part.body for part in parts], reads, len(operands))
     keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
-    return _like(parts[1].more, _node(op, operands, dict(zip(keys, reads))))
+    kind = kind_of([*parts[1].results, pred])
+    return _like(parts[1].more, _node(op, operands, dict(zip(keys, reads)), kind))
 
 
 class Traced(NamedTuple):
@@ -225,10 +227,15 @@ def _unique(name: str) -> str:
     return f"{name}{number}"
 
 
+def kind_of(symbols: Sequence[Symbol]) -> type[Symbol]:
+    """The class of the first symbol: results are classic, or of NumPy mode, as operands are."""
+    return type(symbols[0]) if symbols else Symbol
+
+
 def _variable(x: Symbol) -> Symbol:
     """A variable for what changes, named after what it begins with."""
     node, index = x.outputs[0]
-    return Symbol((Output(variable(f"{node.name}-{index}", user_texts(None))),))
+    return type(x)((Output(variable(f"{node.name}-{index}", user_texts(None))),))
 
 
 def _finished(results: Sequence[Symbol], name: str) -> list[Output]:
@@ -266,8 +273,10 @@ def _inside(outputs: Sequence[Output], name: str) -> Iterator[Node]:
             yield node
 
 
-def _node(op: OpDef, operands: Sequence[Output], numbers: Attrs) -> Iterator[Symbol]:
-    """The results of a node, as symbols."""
+def _node(
+    op: OpDef, operands: Sequence[Output], numbers: Attrs, kind: type[Symbol]
+) -> Iterator[Symbol]:
+    """The results of a node, as symbols of this class."""
     counts = {
         "num_args": len(operands) + len(op.subgraphs),
         "num_outputs": len(op.output_names({})),
@@ -275,7 +284,7 @@ def _node(op: OpDef, operands: Sequence[Output], numbers: Attrs) -> Iterator[Sym
     text = {**user_texts(None), **{k: str(v) for k, v in {**numbers, **counts}.items()}}
     name = NameManager.current.get(None, op.name)
     node = Node(op, name, text, tuple(operands), {}, user_line())
-    return (Symbol((Output(node, k),)) for k in range(counts["num_outputs"]))
+    return (kind((Output(node, k),)) for k in range(counts["num_outputs"]))
 
 
 def _whole(name: str, value: Any) -> int:
@@ -292,7 +301,7 @@ def _whole(name: str, value: Any) -> int:
 def _flat(nested: Nested, what: str) -> list[Symbol]:
     """All symbols in order. Raises AssertionError for what is none."""
     if isinstance(nested, Symbol):
-        return [nested] if len(nested) == 1 else list(nested)
+        return [nested] if len(nested.outputs) == 1 else list(nested)
     assert isinstance(nested, (list, tuple)), (
         f"{what} must be (nested) list of Symbol, but got {nested} of type {type(nested)}"
     )
@@ -307,8 +316,8 @@ def _shape(nested: Nested) -> object:
 def _like(nested: Nested, found: Iterator[Symbol]) -> Nested:
     """The next symbols, nested as another nest is."""
     if isinstance(nested, Symbol):
-        group = [next(found) for _ in nested]
-        return group[0] if len(group) == 1 else Symbol(tuple(x.outputs[0] for x in group))
+        group = [next(found) for _ in nested.outputs]
+        return group[0] if len(group) == 1 else type(nested)(tuple(x.outputs[0] for x in group))
     return [_like(item, found) for item in nested]
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from ..ops.namespace import attach
 from ..ops.numpy_api.draws import Batches
+from .control import cond as cond
+from .control import foreach as foreach
+from .control import while_loop as while_loop
 from .np.front import EXTENSIONS, FRONT
 
 

@@ -207,6 +207,8 @@ class Reductions(Group):
         keepdims: bool = False,
     ) -> Any:
         """Quantiles over axes: percentiles with q between 0 and 1."""
+        if not isinstance(q, NUMBERS):  # in float64, so that no rounding moves a position
+            q = self._op("Cast", q, dtype="float64")
         return self.percentile(a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
 
     def unique(

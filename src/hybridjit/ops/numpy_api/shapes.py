@@ -106,15 +106,7 @@ class Shapes(Group):
 
     def resize(self, a: Any, new_shape: Any) -> Any:
         """The elements, repeated or cut, in another shape."""
-        wanted = sizes_of(new_shape)
-        count = int(onp.prod(wanted, dtype=int))
-        flat = self.ravel(a)
-        have = self._front.shape(flat)[0]
-        if not have:
-            return self.zeros(wanted, a.dtype)  # type: ignore[attr-defined]
-        times = -(-count // have) or 1
-        long = self.tile(flat, times) if times > 1 else flat
-        return self.reshape(long[:count], wanted)
+        return self._op("_npi_resize_fallback", a, new_shape=sizes_of(new_shape))
 
     def copy(self, a: Any, out: Any = None) -> Any:
         """A copy."""

@@ -9,6 +9,7 @@ names.
 
 from . import (
     aliases,
+    assigning,
     counting,
     creation,
     joining,

@@ -10,6 +10,7 @@ _ALIASES = {
     "_npi_boolean_mask": "_contrib_boolean_mask",
     "_npi_cast": "Cast",
     "_npi_clip": "clip",
+    "_npi_copyto": "_copy",
     "_npi_det": "_linalg_det",
     "_npi_expand_dims": "expand_dims",
     "_npi_full": "_full",
@@ -24,6 +25,7 @@ _ALIASES = {
     "_npi_minimum_scalar": "_minimum_scalar",
     "_npi_random_randint": "_random_randint",
     "_npi_rnn_param_concat": "_rnn_param_concat",
+    "_npi_scatter_set_nd": "_scatter_set_nd",
     "_npi_shuffle": "_shuffle",
     "_npi_slice": "slice",
     "_npi_slice_assign": "_slice_assign",
@@ -70,7 +72,9 @@ _ALIASES = {
     "_npx_topk": "topk",
 }
 _IMAGES = """
-to_tensor normalize crop resize flip_left_right flip_top_bottom
+to_tensor normalize crop resize flip_left_right flip_top_bottom random_flip_left_right
+random_flip_top_bottom random_brightness random_contrast random_saturation random_hue
+random_color_jitter adjust_lighting random_lighting
 """
 
 for _name, _classic in _ALIASES.items():

@@ -60,8 +60,8 @@ register(
 register(
     "_npx_nonzero",
     "x",
-    infer=forward(lambda x: TensorType((None, x.ndim), INT64)),
-    ref=lambda x: np.ascontiguousarray(np.argwhere(x), INT64),
+    infer=forward(lambda x: TensorType((None, max(x.ndim, 1)), INT64)),
+    ref=lambda x: np.ascontiguousarray(np.argwhere(np.atleast_1d(x)), INT64),
     grad=none_at_all,
     aliases="_npi_nonzero",
     traits=_BY_VALUES,

@@ -137,23 +137,32 @@ def _solved_axes(ndim: int, a_axes: Shape) -> Shape:
     return (*(i for i in range(ndim) if i not in last), *last)
 
 
-def _tensorsolve_rule(a: TensorType, b: TensorType, *, a_axes: Shape) -> TensorType:
+def _unknowns(a: TensorType, b: TensorType, a_axes: Shape) -> Shape:
+    """The shape of the solution, by official NumPy's rule: the axes of a from ndim(b) - ndim(a) on.
+
+    Raises ShapeError unless a, as a matrix, is square and has as many rows as b has elements.
+    """
     dims = tuple(a.dims[i] for i in _solved_axes(a.ndim, a_axes))
-    same_dtype(a, b)
-    rest = dims[b.ndim :]
-    if product(rest) != b.size or dims[: b.ndim] != b.dims:
+    rest = dims[b.ndim - a.ndim :]
+    if product(rest) != b.size or a.size != b.size**2:
         raise ShapeError(
-            f"tensorsolve of {shape_text(a.dims)} and {shape_text(b.dims)}: the first axes of a "
-            "must be those of b, the others must have as many elements"
+            f"tensorsolve of {shape_text(a.dims)} and {shape_text(b.dims)}: the last axes of a, "
+            f"{shape_text(rest)}, have as many elements as b, and a has the square of that"
         )
+    return rest
+
+
+def _tensorsolve_rule(a: TensorType, b: TensorType, *, a_axes: Shape) -> TensorType:
+    same_dtype(a, b)
+    rest = _unknowns(a, b, a_axes)
     square("tensorsolve", a.with_shape((b.size, b.size)))
     return b.with_shape(rest)
 
 
 def _tensorsolve(g: Builder[X], a: X, b: X, *, a_axes: Shape) -> X:
     """tensorsolve(a, b)  =>  solve(a as a matrix, b as a column)"""
+    rest, size = _unknowns(g.type(a), g.type(b), a_axes), g.type(b).size
     turned = transpose(g, a, _solved_axes(g.type(a).ndim, a_axes), at="turned")
-    size, rest = g.type(b).size, g.type(turned).dims[g.type(b).ndim :]
     matrix = reshape(g, turned, (size, size), at="matrix")
     column = reshape(g, b, (size, 1), at="column")
     return reshape(g, g.op(lookup("_npi_solve"), matrix, column, at="solution"), rest)

@@ -392,8 +392,13 @@ _on_pairs("lcm", _lcm, equal_integer, "Least common multiple.")
 
 
 def _ldexp(g: Builder[X], lhs: X, rhs: X) -> X:
-    """ldexp(x, y)  =>  x * 2^y"""
-    return mul(g, lhs, g.op(lookup("_rpower_scalar"), rhs, at="power", scalar=2.0))
+    """ldexp(x, y)  =>  x * 2^y, of whole numbers in float64 and truncated"""
+    own = g.type(lhs).dtype
+    assert own is not None
+    wide = own if own.kind == "f" else FLOAT64
+    x, y = (cast(g, v, wide, at=at) for v, at in ((lhs, "lhs"), (rhs, "rhs")))
+    power = g.op(lookup("_rpower_scalar"), y, at="power", scalar=2.0)
+    return cast(g, mul(g, x, power), own)
 
 
 register(
@@ -540,7 +545,7 @@ for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm"):
 # Selection
 
 
-def _selected(g: Builder[X], condition: X, x: X, y: X, at: str = "") -> X:
+def selected(g: Builder[X], condition: X, x: X, y: X, at: str = "") -> X:
     """where(c, x, y)  =>  where of all three, broadcast to one shape"""
     types = [g.type(v) for v in (condition, x, y)]
     shape = np.broadcast_shapes(*(t.dims for t in types))
@@ -566,7 +571,7 @@ register(
     "condition x y",
     infer=_where_types,
     ref=lambda condition, x, y: np.asarray(np.where(condition != 0, x, y)),
-    expand=_selected,
+    expand=selected,
     doc="x where the condition is nonzero, else y; all three broadcast.",
 )
 
@@ -582,7 +587,7 @@ def _where_scalar(name: str, other: str, number_first: bool) -> None:
         t = g.type(value)
         number = _number(g, scalar, t, "number")
         sides = (number, value) if number_first else (value, number)
-        return _selected(g, condition, *sides)
+        return selected(g, condition, *sides)
 
     def infer(ins: Types, outs: Types, *, scalar: float) -> tuple[Types, Types]:
         condition, value = ins
@@ -607,7 +612,7 @@ _where_scalar("_npi_where_rscalar", "y", False)
 def _where_numbers(g: Builder[X], condition: X, *, x: float, y: float) -> X:
     """where(c, scalar, scalar)  =>  where(c, array of one element, another)"""
     t = g.type(condition).with_dtype(FLOAT32)
-    return _selected(g, condition, _number(g, x, t, "x"), _number(g, y, t, "y"))
+    return selected(g, condition, _number(g, x, t, "x"), _number(g, y, t, "y"))
 
 
 register(

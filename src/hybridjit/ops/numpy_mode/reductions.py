@@ -121,6 +121,8 @@ def _with_dtype(
         own = g.type(a).dtype
         assert own is not None
         wanted = type_of(own, dtype)
+        if classic == "mean" and wanted.kind in "iu" and own.kind != "f":
+            return _whole_mean(g, a, axis, keepdims, wanted)
         x = cast(g, a, _taken(own, wanted, classic == "mean"), at="cast")
         return cast(g, reduced(g, classic, x, axis, keepdims, at="wide"), wanted)
 
@@ -138,10 +140,20 @@ def _with_dtype(
 
 
 def _mean(data: np.ndarray, axes: Shape) -> Any:
-    """Mean; 0 for no elements, as in MXNet; for integers in their own type, truncated."""
+    """Mean; 0 for no elements, as in MXNet; for integers the sum in their own type, divided."""
     count = product(tuple(data.shape[i] for i in axes))
-    sums = np.sum(data, axis=axes, dtype=FLOAT64)
-    return np.zeros_like(sums) if not count else sums / count
+    is_whole = data.dtype.kind in "iu"
+    sums = np.sum(data, axis=axes, dtype=data.dtype if is_whole else FLOAT64)
+    return np.zeros(sums.shape, FLOAT64) if not count else sums / np.float64(count)
+
+
+def _whole_mean(g: Builder[X], a: X, axis: Shape | None, keepdims: bool, wanted: np.dtype) -> X:
+    """mean(x, dtype=integer)  =>  cast(sum(x in that type) / count); as in MXNet the sum wraps"""
+    sums = reduced(g, "sum", cast(g, a, wanted, at="cast"), axis, keepdims, at="total")
+    count = g.type(a).size // max(g.type(sums).size, 1)
+    if not axes_of(g.type(a).ndim, axis):
+        return sums
+    return cast(g, scaled(g, cast(g, sums, FLOAT64), 1.0 / max(count, 1)), wanted)
 
 
 _with_dtype(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.types import Shape, TensorType, product, shape_text
+from ..._core.types import INT64, Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
 from ..building import Builder, X
 from ..gradient import none_at_all
@@ -186,6 +186,29 @@ def _atleast(count: int) -> None:
 
 for _count in (1, 2, 3):
     _atleast(_count)
+
+
+def _resized(g: Builder[X], a: X, *, new_shape: Shape) -> X:
+    """resize(x, shape)  =>  take(x as a vector, 0 .. n - 1, mode=wrap); zeros of no elements"""
+    t, count = g.type(a), product(new_shape)
+    if not t.size:
+        return g.op(lookup("_full"), shape=new_shape, dtype=t.dtype, value=0.0)
+    flat = reshape(g, a, (t.size,), at="flat")
+    if count > t.size:
+        places = g.op(lookup("_npi_arange"), at="places", start=0.0, stop=count, dtype=INT64)
+        flat = g.op(lookup("take"), flat, places, at="long", axis=0, mode="wrap")
+    return reshape(g, narrow(g, flat, 0, 0, count, at="part"), new_shape)
+
+
+register(
+    "_npi_resize_fallback",
+    "a",
+    "new_shape:shape!",
+    infer=forward(lambda a, new_shape: a.with_shape(new_shape)),
+    ref=lambda a, new_shape: np.resize(a, new_shape),
+    expand=_resized,
+    doc="The elements repeated or cut to fill a shape.",
+)
 
 
 # Axis permutations

@@ -336,6 +336,42 @@ SCATTER_ND = register(
 )
 
 
+def _set_type(lhs: TensorType, rhs: TensorType, indices: TensorType, *, shape: Shape) -> TensorType:
+    if shape and shape != lhs.dims:
+        raise ShapeError(f"shape is that of the array {lhs}, got {shape_text(shape)}")
+    _scatter_type(rhs, indices, shape=lhs.dims)
+    return lhs
+
+
+def _set_nd(lhs: np.ndarray, rhs: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
+    made = np.array(lhs)
+    made[places_of(indices, lhs.shape)] = rhs
+    return made
+
+
+def _grad_set(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape
+) -> tuple[Reached[X], ...]:
+    lhs, rhs, indices = ins
+
+    def kept() -> X:
+        return g.op(SCATTER_SET_ND, douts[0], zeros_like(g, rhs), indices, shape=shape)
+
+    return kept, (lambda: g.op(GATHER_ND, douts[0], indices)), None
+
+
+SCATTER_SET_ND = register(
+    "_scatter_set_nd",
+    "lhs rhs indices",
+    "shape:shape=()",
+    infer=forward(_set_type),
+    ref=_set_nd,
+    grad=_grad_set,
+    traits=Traits(stops=lambda attrs: (2,)),
+    doc="The array with data put at index vectors.",
+)
+
+
 def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
     """Zeros to which data's rows are added one after the other, float16 in single precision."""
     places = places_of(indices, shape)

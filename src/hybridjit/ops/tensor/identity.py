@@ -78,7 +78,7 @@ def _identity(
 _identity(
     "_copy",
     "Identity: the data.",
-    aliases="identity _CrossDeviceCopy",
+    aliases="identity _CrossDeviceCopy _copyto",
     traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.HEAD),
 )
 _identity(

@@ -17,7 +17,7 @@ from ...errors import AttributeValueError, DTypeError, ShapeError
 from ..algebra import as_shape, div, equals, in_dtype, mul, scaled, total, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
-from ..casting import convert, working_dtype
+from ..casting import convert
 from ..record import OpDef, Samples, Traits
 from ..registry import lookup, register
 from ..rules import (
@@ -331,11 +331,10 @@ def _sum_type(dtype: np.dtype | None) -> np.dtype | None:
 
 
 def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.ndarray:
-    """Running sums in the output's type, float16 ones in single precision."""
+    """Running sums in the output's type; as in MXNet, each one is rounded to it."""
     result = dtype or _sum_type(data.dtype)
     assert result is not None
-    wide = working_dtype(result) if result.kind == "f" else result
-    return convert(np.cumsum(convert(data, wide), axis=axis, dtype=wide), result)
+    return np.cumsum(convert(data, result), axis=axis, dtype=result)
 
 
 def _grad_cumsum(

@@ -4,6 +4,7 @@ from typing import Any
 
 from ...ops.numpy_api.functions import Functions as _Functions
 from ...ops.numpy_api.functions import bound as _bound
+from . import _internal as _internal
 from . import linalg as linalg
 from . import random as random
 from .front import FRONT as _FRONT

@@ -70,3 +70,4 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
 
 
 EXTENSIONS = OperatorFunctions("npx", call, ("name", "attr", "out"))
+INTERNAL = OperatorFunctions("npi", call, ("name", "attr", "out"))
