@@ -215,6 +215,9 @@ def networks() -> Iterator[tuple[str, Network]]:
         ordered = network(layer("topk", k=size - 1, ret_typ="both"), (3, 4 * size))
         yield f"order {size}", ordered
         yield f"order {size} float64", in_double(ordered)
+        selected = network(layer("topk", k=2, ret_typ="both"), (3, 16 * size))
+        yield f"selected {size}", selected
+        yield f"selected {size} float64", in_double(selected)
         resized = layer("_contrib_BilinearResize2D", height=7, width=2)
         yield f"resize {size}", network(inside(resized), (2, size, 3, 5))
         varying = network(conv(size, num_group=3 if size == 3 else 1), (1, 6, 4, 5))

@@ -14,6 +14,7 @@ import numpy as np
 
 from guarded import Guarded
 from hybridjit.ops import native
+from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.interpolation import resample
 
 SIZES = (((97, 61, 3), (40, 130)), ((2, 31, 90, 1), (64, 33)), ((37, 150, 5), (90, 20)))
@@ -31,6 +32,20 @@ def cases() -> Iterator[tuple[str, Case]]:
                     f"resize {dtype} {shape} {method}",
                     lambda x=x, s=size, m=method: resample(x, *s, m),
                 )
+    for shape in ((3, 400), (5, 83), (1, 16)):
+        for k, ascending in ((1, True), (2, False)):
+            x = rng.integers(-9, 9, shape).astype(np.float32)
+            x[0, 3] = np.nan
+            both = {"axis": -1, "ret_typ": "both", "dtype": np.dtype("int32")}
+            yield (
+                f"topk {shape} {k}",
+                lambda x=x, k=k, a=ascending, b=both: joined(topk(x, k=k, is_ascend=a, **b)),
+            )
+
+
+def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """All arrays in one."""
+    return np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in arrays])
 
 
 def guard(at_end: bool, ran: set[str], missing: int) -> None:

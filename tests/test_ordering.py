@@ -42,6 +42,26 @@ def uses(
 
 @pytest.mark.parametrize("target", AVAILABLE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_few_numbers_of_long_rows_are_numpys(ascending: bool, dtype: str, target: str):
+    random = np.random.default_rng(8)
+    for k, shape in ((1, (3, 8)), (1, (2, 37)), (5, (4, 301)), (5, (3, 40)), (32, (2, 1000))):
+        rows = numbers(random, shape, dtype)
+        rows[-1].sort()
+        for x in (rows, rows[:, ::-1].copy(), np.full_like(rows, np.nan)):
+            graph = [call("topk", var("x"), k=k, ret_typ="both", is_ascend=ascending)]
+            with override(target=target):
+                executable = compiled(graph, {"x": x})
+            specs = [str(each.spec) for row in executable.code.calls for each in row]
+            assert any("selects=True" in spec for spec in specs)
+            with override(eager="numpy"):
+                wanted = run_reference(graph, {"x": x})
+            for found, expected in zip(executable([x]), wanted, strict=True):
+                np.testing.assert_array_equal(found, expected, err_msg=f"{k} of {shape}")
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_order_is_numpys(dtype: str, target: str):
     random = np.random.default_rng(7)
     for shape in SHAPES:

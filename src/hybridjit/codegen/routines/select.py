@@ -1,0 +1,32 @@
+"""The first few numbers of each of many long rows, and their places."""
+
+from __future__ import annotations
+
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
+from ..kinds.parts.arguments import Arguments
+from ..kinds.parts.selection import Selection
+from ..llvm.builder import LoopBuilder
+from ..llvm.types import I64
+from ..spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class SelectSpec(KernelSpec):
+    """The first ``most`` numbers of rows; arguments: x, y, places; then rows, count."""
+
+    most: int
+    ascending: bool
+    element: ElementTypes = SINGLE
+    kind = "select"
+
+
+def emit_select(b: LoopBuilder, spec: SelectSpec, args: Arguments) -> None:
+    """y, places = the first numbers of each row of x."""
+    x, y, places = (args.pointer(name) for name in ("x", "y", "places"))
+    rows, count = args.integer("rows"), args.integer("count")
+    with b.each_unit(rows, args.share, args.shares) as unit:
+        row = b.at(x, b.mul(unit.index, count))
+        first = b.mul(unit.index, spec.most)
+        numbers, found = b.at(y, first), b.at(places, first, I64)
+        Selection(b, row, numbers, found, spec.most, spec.ascending).emit(count)
