@@ -184,7 +184,7 @@ def test_numpy_reads_the_same_memory_and_cannot_write_it():
         with pytest.raises(ValueError, match="read-only"):
             view[0] = 5
     assert array.__array__(np.float64).dtype == np.float64
-    with pytest.raises(ValueError, match="by copying only"):
+    with pytest.raises(ValueError, match="without a copy"):
         array.__array__(np.float64, copy=False)
     del array
     assert view.tolist() == [7, 4]  # the view keeps the memory

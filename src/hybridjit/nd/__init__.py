@@ -1,7 +1,7 @@
-"""Eager arrays: ``nd.array`` and its kin, and one function per operator.
+"""Eager arrays: creation functions such as ``nd.array``, and one function per operator.
 
-The functions of operators come from the registry (``nd/__init__.pyi`` lists them for editors);
-``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are modules of their own.
+The operator functions come from the registry (``nd/__init__.pyi`` lists them for editors);
+``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are separate modules.
 """
 
 import sys
@@ -114,7 +114,7 @@ else:
     compiler = Late("..compiler", __package__)  # loaded by the first routine
 native.provide(lambda name, facts: compiler.compile_routine(name, facts))
 
-# `F.np` and `F.npx` of a block that runs line by line.
+# ``F.np`` and ``F.npx`` of a block that runs eagerly.
 __getattr__ = names_of(__package__, {"np": "..np", "npx": "..npx"})
 
 for _module in (contrib, image, linalg, random, sparse):

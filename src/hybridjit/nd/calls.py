@@ -1,8 +1,8 @@
-"""What stands between an eager call and NumPy: attributes parsed, operands checked.
+"""Preparation of eager calls: parsing of attributes, checks of operands.
 
-In: an operator, attribute texts and NumPy arrays. Out: attribute values, or the error that a
-compiled net would raise for the same mistake. Calls that were checked before are remembered by
-their attribute texts and operand types.
+Input: an operator, attribute strings and NumPy arrays. Output: attribute values, or the exception
+of a compiled network for the same mistake. Checked calls are cached by attribute strings and
+operand types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _remembered: dict[tuple[object, ...], Attrs] = {}
 
 
 def checked_attrs(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Attrs:
-    """The attribute values of a call that is allowed. Raises MXNetError of one that is not."""
+    """Attribute values of a valid call. Raises MXNetError for an invalid one."""
     key = (op.name, is_np_shape(), *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
     attrs = _remembered.get(key)
     if attrs is None:
@@ -42,9 +42,9 @@ def checked_attrs(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarr
 
 
 def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
-    """Raises ShapeError, DTypeError or MXNetError unless ``results`` fit into ``outs``."""
+    """Raise ShapeError, DTypeError or MXNetError unless ``results`` match ``outs``."""
     if len(results) != len(outs):
-        raise MXNetError(f"Operator {op.name} has {len(results)} outputs, out has {len(outs)}")
+        raise MXNetError(f"Operator {op.name} has {len(results)} outputs, but out has {len(outs)}")
     for result, out in zip(results, outs):
         if result.shape != out.shape:
             raise _out_error(op, ShapeError, shape_text(result.shape), shape_text(out.shape))
@@ -70,14 +70,14 @@ def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) ->
 
 
 def require_sizes(shapes: Iterable[PartialShape | None]) -> None:
-    """Raises ShapeError for the shape of an array to be made that is not known."""
+    """Raise ShapeError for a new array whose shape is not known completely."""
     for shape in shapes:
         if not is_known_shape(shape):
             raise ShapeError(
-                f"the shape {shape_text(shape)} of a new array is not known: 0 and () say nothing "
-                "outside of `with np_shape():`, and -1 says nothing anywhere"
+                f"the shape {shape_text(shape)} of a new array is not known: 0 and () mean unknown "
+                "outside of `with np_shape():`, and -1 means unknown everywhere"
             )
 
 
 def _out_error(op: OpDef, kind: type[MXNetError], found: str, given: str) -> MXNetError:
-    return located(kind(f"the result is {found}, out is {given}"), op.name, (), user_line())
+    return located(kind(f"the result is {found}, but out is {given}"), op.name, (), user_line())

@@ -1,7 +1,7 @@
 """``nd.contrib``: control flow on arrays, tests for special values, and contributed operators.
 
-The operators are filled in from the registry. The control flow functions are Python loops here;
-those of ``sym.contrib`` make nodes.
+The operators are filled in from the registry. The control flow functions are Python loops; those of
+``sym.contrib`` create nodes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-Nested: TypeAlias = Any  # an NDArray, or lists of lists of them
+Nested: TypeAlias = Any  # an NDArray, or nested lists of them
 Nesting: TypeAlias = "list[tuple[int, Nesting]] | None"  # None for an array
 
 
 def foreach(
     body: Callable[[Nested, Nested], tuple[Nested, Nested]], data: Nested, init_states: Nested
 ) -> tuple[Nested, Nested]:
-    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states.
+    """Loop ``output, states = body(row, states)`` over ``data``: stacked outputs, states.
 
-    Rows lie along axis 0; ``data``, outputs and states are arrays or lists of lists of them.
+    Rows are along axis 0; ``data``, outputs and states are arrays or nested lists of them.
     """
     arrays, shape = _flattened(data)
     states, steps = init_states, []
@@ -53,11 +53,11 @@ def while_loop(
     loop_vars: Nested,
     max_iterations: int | None = None,
 ) -> tuple[Nested, Nested]:
-    """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
+    """Loop ``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
 
-    Outputs have ``max_iterations`` rows; those that were not computed are 0, and without a step
-    there are none. Raises ValueError without ``max_iterations`` or variables, and where ``func``
-    gives another number of them.
+    Outputs have ``max_iterations`` rows, padded with 0; without any step the list of outputs is
+    empty. Raises ValueError without ``max_iterations`` or variables, and if ``func`` changes the
+    count of variables.
     """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
@@ -86,12 +86,12 @@ def _whole(max_iterations: SupportsInt) -> int:
 def cond(
     pred: NDArray | float, then_func: Callable[[], Nested], else_func: Callable[[], Nested]
 ) -> Nested:
-    """``then_func()`` if ``pred`` (one element) is not 0, else ``else_func()``."""
+    """``then_func()`` if ``pred`` (one element) is nonzero, else ``else_func()``."""
     return then_func() if bool(pred) else else_func()
 
 
 def isnan(data: NDArray) -> NDArray:
-    """1 where the element is not a number, else 0."""
+    """1 where the element is NaN, else 0."""
     return data != data
 
 
@@ -101,7 +101,7 @@ def isinf(data: NDArray) -> NDArray:
 
 
 def isfinite(data: NDArray) -> NDArray:
-    """1 where the element is neither infinite nor NaN, else 0."""
+    """1 where the element is finite, else 0."""
     return (data == data) * (invoke(lookup("abs"), (data,), {}) != math.inf)
 
 
@@ -136,7 +136,7 @@ def _flattened(nested: Nested) -> tuple[list[NDArray], Nesting]:
 
 
 def _rebuilt(shape: Nesting, arrays: list[NDArray]) -> Nested:
-    """The nesting that :func:`_flattened` took apart."""
+    """Restore the nesting that :func:`_flattened` returned."""
     if shape is None:
         return arrays[0]
     members, start = [], 0
@@ -147,7 +147,7 @@ def _rebuilt(shape: Nesting, arrays: list[NDArray]) -> Nested:
 
 
 def _stacked(steps: list[Nested], rows: int) -> Nested:
-    """The outputs of all steps along a new first axis, padded with 0 to ``rows``."""
+    """Outputs of all steps stacked along a new first axis, padded with 0 to ``rows``."""
     flat = [_flattened(step)[0] for step in steps]
     columns = []
     for arrays in zip(*flat):

@@ -1,7 +1,7 @@
-"""Arrays from values, files of numbers and rules: ``nd.array``, ``nd.zeros`` and their kin.
+"""Array creation: ``nd.array``, ``nd.zeros`` and related functions.
 
-In: Python or NumPy values and a context. Out: NDArrays. The element type is float32 unless the
-caller says otherwise or the source is an NDArray.
+Input: Python or NumPy values and a context. Output: NDArrays. The dtype is float32 unless given, or
+unless the source is an NDArray.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ else:
 def array(
     source_array: ArrayLike, ctx: Context | None = None, dtype: DType | None = None
 ) -> NDArray:
-    """A copy of ``source_array`` (anything that NumPy reads as numbers, also from texts).
+    """Copy of ``source_array``: anything that NumPy converts to numbers, strings included.
 
-    Of a sparse array, or SciPy's csr matrix, a sparse one.
-    Raises TypeError for what is not an array of numbers.
+    The copy of a sparse array or of a SciPy csr matrix is sparse. Raises TypeError for data that
+    are not numeric.
     """
     if _is_sparse(source_array):
         return sparse_arrays().array(source_array, ctx, dtype)
@@ -55,9 +55,9 @@ def array(
 def empty(
     shape: Sizes, ctx: Context | None = None, dtype: DType | None = None, stype: str | None = None
 ) -> NDArray:
-    """An array of no particular contents (zeros, so that runs repeat).
+    """Array of unspecified contents (zeros, so that runs are repeatable).
 
-    Sizes of 0 are sizes here, whatever they mean elsewhere, and () is the shape of a number.
+    Sizes of 0 and the shape () are valid regardless of ``np_shape``.
     """
     if not is_dense(stype):
         return sparse_arrays().empty(stype, shape, ctx, dtype)
@@ -72,7 +72,7 @@ def zeros(
     out: NDArray | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Zeros. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
+    """Array of zeros. Raises ShapeError for 0 in the shape, or (), outside of ``np_shape``."""
     if not is_dense(stype):
         return sparse_arrays().zeros(stype, shape, ctx, dtype)
     return _constant(shape, 0, ctx, dtype, out)
@@ -85,7 +85,7 @@ def ones(
     out: NDArray | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Ones. Raises ShapeError for a shape with 0 in it, or (), outside of ``np_shape``."""
+    """Array of ones. Raises ShapeError for 0 in the shape, or (), outside of ``np_shape``."""
     return _constant(shape, 1, ctx, dtype, out)
 
 
@@ -96,12 +96,12 @@ def full(
     dtype: DType | None = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """``val`` everywhere, written to ``out`` if there is one; integers take its low bits.
+    """Array filled with ``val``, written to ``out`` if given; integers take its low bits.
 
     Raises ShapeError for the shape () outside of ``np_shape``.
     """
     if out is not None and not isinstance(out, NDArray):
-        raise TypeError(f"out is an NDArray, got {type(out).__name__}")
+        raise TypeError(f"out must be an NDArray, got {type(out).__name__}")
     if out is not None:
         out[:] = val
         return out
@@ -156,7 +156,7 @@ def linspace(
     ctx: Context | None = None,
     dtype: DType | None = None,
 ) -> NDArray:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    """``num`` evenly spaced values from ``start`` to ``stop``."""
     given = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     given["dtype"] = _dtype(dtype)  # type: ignore[assignment]
     return invoke(lookup("_linspace"), (), given, None, _place(ctx, "_linspace"))
@@ -170,16 +170,16 @@ def eye(
     dtype: DType | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
+    """Matrix of ``N`` rows and ``M`` columns (0: ``N``) with ones on the ``k``-th diagonal."""
     given = {"N": N, "M": M, "k": k, "dtype": _dtype(dtype)}
     return invoke(lookup("_eye"), (), given, None, _place(ctx, "_eye"))
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
-    """An NDArray on ``ndarray``'s own memory, which is read-only for NumPy from then on.
+    """NDArray that shares the memory of ``ndarray``, which becomes read-only for NumPy.
 
-    Without ``zero_copy``, or when the memory is another's and read-only, or not native already, a
-    copy. Raises ValueError when memory that is not C-contiguous is to be shared.
+    A copy if ``zero_copy`` is false, or if the array is read-only memory of another object or not
+    in native byte order. Raises ValueError if memory to be shared is not C-contiguous.
     """
     dtype = dtype_of(ndarray.dtype)
     if zero_copy and not ndarray.flags.c_contiguous:
@@ -187,23 +187,23 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     is_ours = ndarray.flags.writeable or ndarray.flags.owndata
     if not zero_copy or not is_ours or ndarray.dtype != dtype:
         return NDArray(converted(ndarray, dtype))
-    ndarray.flags.writeable = True  # where it has been shared before it is read-only
+    ndarray.flags.writeable = True  # an array shared before is read-only
     shared = ndarray.view()
     ndarray.flags.writeable = False
     return NDArray(shared)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """The arrays joined along ``axis``; a lone one is itself if ``always_copy`` is False."""
+    """Arrays joined along ``axis``; a single one is returned itself if not ``always_copy``."""
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
 
 
 def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
-    """The array with these axes moved to new places, as a copy.
+    """Copy of the array with axes moved from ``source`` to ``destination``.
 
-    Raises ValueError for axes that are out of range, repeated, or not as many as places.
+    Raises ValueError for axes that are out of range or repeated, or different counts of axes.
     """
     moved, places = (
         _axes(source, tensor.ndim, "source"),
@@ -227,20 +227,23 @@ def imdecode(
     channels: int = 3,
     mean: NDArray | None = None,
 ) -> NDArray:
-    """The picture in encoded bytes: (channels, height, width), blue first, grey for 1 channel.
+    """Image decoded from bytes: (channels, height, width), order BGR; grey for 1 channel.
 
-    ``clip_rect`` cuts out x0, y0, x1, y1; ``mean`` is subtracted. It is written to ``out``, of four
-    axes to the image ``index``. Without ``mean`` and ``out`` the type is uint8. The newer function
-    is ``mx.image.imdecode``. Raises MXNetError for what is no picture, or no part of it.
+    ``clip_rect`` crops to x0, y0, x1, y1; ``mean`` is subtracted. The result is written to ``out``,
+    to image ``index`` if it has four axes. The dtype is uint8 without ``mean`` and ``out``.
+    ``mx.image.imdecode`` is the newer function. Raises MXNetError if the bytes are not an image or
+    ``clip_rect`` is not inside it.
     """
     if channels not in (1, 3):
-        raise MXNetError(f"imdecode: channels is 1 or 3, got {channels}")
+        raise MXNetError(f"imdecode: channels must be 1 or 3, got {channels}")
     pixels = image_codecs.decoded(bytes(str_img), channels == 3)[:, :, ::-1]
     x0, y0, x1, y1 = clip_rect
     if any(clip_rect):
         if not (0 <= x0 < x1 <= pixels.shape[1] and 0 <= y0 < y1 <= pixels.shape[0]):
             sizes = f"{pixels.shape[1]} x {pixels.shape[0]}"
-            raise MXNetError(f"imdecode: clip_rect {tuple(clip_rect)} of a picture of {sizes}")
+            raise MXNetError(
+                f"imdecode: clip_rect {tuple(clip_rect)} is not inside the image of {sizes}"
+            )
         pixels = pixels[y0:y1, x0:x1]
     values = np.moveaxis(pixels, -1, 0)
     if mean is not None:
@@ -254,7 +257,7 @@ def imdecode(
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Rows of 0 with a 1 at the index, written to ``out``."""
+    """Write one-hot rows for the indices to ``out``."""
     given = {"depth": out.shape[1], "dtype": out._data.dtype}
     return invoke(lookup("one_hot"), (indices,), given, out)
 
@@ -262,7 +265,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 def histogram(
     a: NDArray, bins: NDArray | int = 10, range: tuple[float, float] | None = None
 ) -> list[NDArray]:
-    """Counts per bin and the bins' edges. ``bins`` is their number, or an NDArray of edges."""
+    """Counts per bin and bin edges. ``bins`` is a count, or an NDArray of edges."""
     if isinstance(bins, NDArray):
         return invoke(lookup("_histogram"), (a, bins), {})
     ends = (float(a._data.min()), float(a._data.max())) if range is None else range
@@ -270,7 +273,7 @@ def histogram(
 
 
 def waitall() -> None:
-    """Nothing to wait for: every call has finished when it returns."""
+    """Do nothing: every call has finished when it returns."""
 
 
 def _sizes(shape: Sizes) -> tuple[int, ...]:
@@ -282,19 +285,19 @@ def _sizes(shape: Sizes) -> tuple[int, ...]:
 
 
 def _is_sparse(source: object) -> bool:
-    """Whether this is a sparse array, ours or SciPy's."""
+    """Test whether this is a sparse array of ours or of SciPy."""
     if isinstance(source, NDArray):
         return source.stype != "default"
     return type(source).__module__.startswith("scipy.sparse")
 
 
 def _axes(given: Sizes, ndim: int, name: str) -> list[int]:
-    """Axes counted from the front. Raises ValueError for one out of range, or twice there."""
+    """Axes as non-negative integers. Raises ValueError if out of range or repeated."""
     if not np.isfinite(np.asarray(given, np.float64)).all():
-        raise ValueError(f"{name} names axes {given}, the array has {ndim}")
+        raise ValueError(f"{name} has axes {given}, but the array has {ndim} axes")
     axes = [int(axis) for axis in np.atleast_1d(given)]
     if any(not -ndim <= axis < ndim for axis in axes):
-        raise ValueError(f"{name} names axes {axes}, the array has {ndim}")
+        raise ValueError(f"{name} has axes {axes}, but the array has {ndim} axes")
     axes = [axis % ndim for axis in axes]
     if len(set(axes)) != len(axes):
         raise ValueError(f"repeated axis in {name} {axes}")
@@ -302,7 +305,7 @@ def _axes(given: Sizes, ndim: int, name: str) -> list[int]:
 
 
 def _numbers(values: ArrayLike, wanted: np.dtype) -> np.ndarray:
-    """An array of numbers; texts and other objects are read as the type that is ``wanted``."""
+    """Numeric array; strings and other objects are converted to ``wanted``."""
     try:
         found = np.asarray(values)
         if found.dtype.kind in "OSU":
@@ -319,7 +322,7 @@ def _dtype(dtype: DType | None) -> np.dtype:
 
 
 def _place(ctx: Context | str | None, what: str) -> Context:
-    """The context to make an array on. Raises MXNetError for a GPU."""
+    """Context of a new array. Raises MXNetError for a GPU."""
     if ctx is None:
         return current_context()
     place = Context(ctx)

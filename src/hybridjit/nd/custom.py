@@ -11,11 +11,11 @@ from .ndarray import NDArray, invoke
 
 
 def Custom(*args: NDArray, **kwargs: Any) -> Any:
-    """What the class registered as ``op_type`` computes of these arrays, by place or by name.
+    """Result of the class registered as ``op_type``; operands by position or by name.
 
-    Arguments come first, then auxiliary states. It may change both. All other keywords reach the
-    class as texts. Raises MXNetError for a type that is not registered and for what the class
-    raises, AssertionError for an operand that is no array.
+    Arguments precede auxiliary states; the operator may change both. All other keywords are passed
+    to the class as strings. Raises MXNetError for a type that is not registered and for exceptions
+    of the class, AssertionError for an operand that is not an array.
     """
     out, _ = kwargs.pop("out", None), kwargs.pop("name", None)
     named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_array(kwargs[k])]}
@@ -26,7 +26,7 @@ def Custom(*args: NDArray, **kwargs: Any) -> Any:
             raise AssertionError(f"Positional arguments must have NDArray type, but got {array}")
     names = [name for name in op.input_names({}) if name in named]
     if left := named.keys() - set(names):
-        raise TypeError(f"Custom() takes no operand {', '.join(sorted(left))} here")
+        raise TypeError(f"Custom() does not have the operand {', '.join(sorted(left))}")
     inputs = [*args, *(named[name] for name in names)]
     assert op.traits.on_live is not None
     own = op.traits.on_live({i: partial(_itself, x) for i, x in enumerate(inputs)})

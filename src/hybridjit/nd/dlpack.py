@@ -1,8 +1,8 @@
-"""DLPack: arrays to and from other libraries without a copy.
+"""DLPack: exchange of arrays with other libraries without a copy.
 
-In: NDArrays, or what speaks DLPack: a capsule, or an object with ``__dlpack__``. Out: the other
-one, on the same memory. Memory that others may write is marked as exposed, so that compiled nets
-do not rely on what they packed of it.
+Input: NDArrays, or DLPack exporters: a capsule or an object with ``__dlpack__``. Output: the other
+kind, on the same memory. Memory that other libraries can write is marked as exposed, so that
+compiled networks do not rely on packed copies of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CPU_DEVICE = (1, 0)
 
 
 class _Exporter:
-    """A capsule as the object that NumPy wants to take it from."""
+    """Wraps a capsule in an object that ``np.from_dlpack`` accepts."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
@@ -34,7 +34,7 @@ class _Exporter:
 
 
 class _Writable:
-    """The same memory without NumPy's read-only flag; keeps its owner alive."""
+    """View of the same memory without NumPy's read-only flag; keeps its owner alive."""
 
     def __init__(self, owner: np.ndarray) -> None:
         self._owner = owner
@@ -43,10 +43,10 @@ class _Writable:
 
 
 def from_dlpack(dlpack: Any) -> NDArray:
-    """An NDArray on the memory of a DLPack capsule (once only) or of an object that exports one.
+    """NDArray on the memory of a DLPack capsule (usable once) or of an exporting object.
 
-    Raises AssertionError for anything else, and for a capsule that was used; MXNetError for memory
-    that is read-only, not on the CPU, or not contiguous, and for element types that MXNet lacks.
+    Raises AssertionError for other objects and for a used capsule; MXNetError for memory that is
+    read-only, not on the CPU, or not contiguous, and for dtypes that MXNet does not have.
     """
     is_capsule = type(dlpack).__name__ == "PyCapsule"
     assert (is_capsule and '"dltensor"' in repr(dlpack)) or hasattr(dlpack, "__dlpack__"), (
@@ -59,7 +59,7 @@ def from_dlpack(dlpack: Any) -> NDArray:
         raise MXNetError(f"from_dlpack: {error}") from None
     if not taken.flags.c_contiguous:
         raise MXNetError(
-            f"from_dlpack takes compact memory, got strides {taken.strides} for shape "
+            f"from_dlpack needs contiguous memory, got strides {taken.strides} for shape "
             f"{taken.shape}: make a contiguous copy first"
         )
     dtype_of(taken.dtype)
@@ -67,10 +67,10 @@ def from_dlpack(dlpack: Any) -> NDArray:
 
 
 def to_dlpack_for_read(data: NDArray) -> object:
-    """A DLPack capsule of the array's memory, for a library that will not write there."""
+    """DLPack capsule of the array's memory, for a library that only reads it."""
     return data.to_dlpack_for_read()
 
 
 def to_dlpack_for_write(data: NDArray) -> object:
-    """A DLPack capsule of the array's memory, for a library that may write there."""
+    """DLPack capsule of the array's memory, for a library that may write it."""
     return data.to_dlpack_for_write()

@@ -1,8 +1,8 @@
-"""Weight eviction: arrays give up their memory while a compiled net keeps their values packed.
+"""Weight eviction: arrays release their memory while a compiled network has packed copies.
 
-A compiled net packs its weights. Large ones need not be there twice: the array is *evicted*, and is
-restored to memory of its own when it is read or written. Only the amount of memory tells: an array
-is evicted when no other array, no NumPy array and no other library refers to its memory.
+A compiled network packs its weights. To avoid two copies of a large weight, its array is *evicted*,
+and restored to new memory when it is read or written. Eviction changes memory use only: an array is
+evicted if no other array, no NumPy array and no other library refers to its memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _lock = held_at_fork(Rank.EVICTION)
 
 
 class Evicted(NamedTuple):
-    """What an array was, and how its values come back."""
+    """Type of an evicted array, and the function that restores its values."""
 
     type: TensorType
     restore: Callable[[], np.ndarray]
@@ -32,9 +32,9 @@ class Evicted(NamedTuple):
 
 @holding(_lock)
 def evict(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> bool:
-    """Free the memory of ``array`` until it is looked at; False if anything else refers to it.
+    """Release the memory of ``array`` until its next use; False if it has other references.
 
-    ``restore`` makes a fresh array with the values that were there at ``version`` of the storage;
+    ``restore`` returns a new array with the values at ``version`` of the storage; the result is
     False if it was written since.
     """
     if array._storage.exposed or not _COUNTS_REFERENCES:
@@ -59,14 +59,14 @@ def evict(array: DenseArray, restore: Callable[[], np.ndarray], version: int) ->
 
 @finished
 def _keep(array: DenseArray, data: np.ndarray) -> None:
-    """Let ``array`` have its memory again."""
+    """Set the memory of ``array``."""
     array._data = data
     array._evicted = None
 
 
 @holding(_lock)
 def restore_memory(array: DenseArray) -> np.ndarray:
-    """The memory of an array that was evicted, filled again."""
+    """Memory of an array, restored if it was evicted."""
     evicted = array._evicted
     if evicted is not None:
         _keep(array, evicted.restore())
@@ -74,18 +74,18 @@ def restore_memory(array: DenseArray) -> np.ndarray:
 
 
 def type_of_array(array: DenseArray) -> TensorType:
-    """Shape and dtype, without a look at the values."""
+    """Shape and dtype, without restoring the values."""
     evicted = array._evicted
     return type_of(array._data) if evicted is None else evicted.type
 
 
 def is_evicted(array: DenseArray) -> bool:
-    """Whether the values are in a packed form alone."""
+    """Test whether the array is evicted."""
     return array._evicted is not None
 
 
 def _count_alone() -> int:
-    """What a reference count says of an array that one variable holds."""
+    """Reference count of an array that has one variable."""
     data = np.empty(1)
     return sys.getrefcount(data)
 

@@ -1,7 +1,7 @@
 """``nd.save``, ``nd.load`` and ``nd.load_frombuffer``: NDArrays in MXNet's binary files.
 
-In: NDArrays, alone, listed or by name. Out: the file; and NDArrays on ``cpu(0)``, whatever device
-the file names. The format itself is in ``params.py``.
+Input: an NDArray, or a list or dictionary of these. Output: the file; reading returns NDArrays on
+``cpu(0)`` for any device in the file. ``params.py`` implements the format.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Loaded = dict[str, NDArray] | list[NDArray]
 
 
 def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None:
-    """Write an array, a list or a dictionary of arrays; an old file survives a failure.
+    """Write an array, a list or a dictionary of arrays; a failure leaves an old file intact.
 
-    Raises TypeError or ValueError for other data, as MXNet does, and MXNetError when the file
-    cannot be written.
+    Raises TypeError or ValueError for other data, as MXNet does, and MXNetError if the file cannot
+    be written.
     """
     _require_name(fname)
     _refuse_numpy_mode(data)
@@ -42,17 +42,18 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
 
 
 def load(fname: str) -> Loaded:
-    """A dictionary when the file holds names, else a list (also when it is empty).
+    """Dictionary if the file has names, else a list (also if the file is empty).
 
-    Raises TypeError when ``fname`` is not a string, MXNetError when it cannot be opened, and
-    ModelFormatError when it is not such a file.
+    Raises TypeError if ``fname`` is not a string, MXNetError if the file cannot be opened, and
+    ModelFormatError if its format is invalid.
     """
     _require_name(fname)
     return _wrapped(params.load_any(fname))
 
 
 def load_frombuffer(buf: bytes | str) -> Loaded:
-    """The same for a file's content. Raises TypeError when it is neither bytes nor a string."""
+    """:func:`load` for the contents of a file. Raises TypeError for other types than bytes and
+    str."""
     if not isinstance(buf, (bytes, str)):
         raise TypeError("buf required to be a string or bytes")
     return _wrapped(params.loads_any(buf if isinstance(buf, bytes) else buf.encode("utf-8")))
@@ -71,7 +72,7 @@ def _as_array(found: params.AnyArray) -> NDArray:
 
 
 def _refuse_numpy_mode(data: object) -> None:
-    """Raises TypeError for arrays of NumPy mode, which ``npx.save`` writes."""
+    """Raise TypeError for arrays of NumPy mode, which ``npx.save`` writes."""
     parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else [data]
     if any(isinstance(part, NDArray) and part._plain is not NDArray for part in parts):
         raise TypeError("cannot save mxnet.numpy.ndarray using mxnet.ndarray.save; use npx.save")

@@ -1,1 +1,1 @@
-"""``nd.image``: image operators, filled from the registry."""
+"""``nd.image``: image operators, filled in from the registry."""

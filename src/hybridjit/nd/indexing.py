@@ -1,7 +1,7 @@
-"""MXNet's indexing rules on NumPy arrays: which key means what, and which result is a view.
+"""MXNet's indexing rules on NumPy arrays: meaning of keys, and which results are views.
 
-In: an array and the key between the brackets, with NDArrays already unwrapped. Out: a key that
-NumPy reads as MXNet means it. Boolean arrays are no masks here: they index as 0 and 1.
+Input: an array and the key between the brackets, with NDArrays unwrapped. Output: the NumPy key of
+the same meaning. Boolean arrays are not masks: they index as 0 and 1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 def normal_key(key: object, shape: tuple[int, ...]) -> tuple[object, ...]:
     """``key`` as a tuple of ints, slices, None, Ellipsis and integer arrays.
 
-    Raises IndexError for an index out of range or too many of them, ValueError for a key that is
-    not one.
+    Raises IndexError for an index out of range or too many indices, ValueError for an invalid key.
     """
     if not shape and isinstance(key, slice) and key == slice(None):
-        return ()  # a number's only part
+        return ()  # the only slice of an array of shape ()
     parts = key if isinstance(key, tuple) else (key,)
     normal = tuple(_normal_part(part) for part in parts)
     consumed = sum(part is not None and part is not Ellipsis for part in normal)
@@ -35,17 +34,17 @@ def normal_key(key: object, shape: tuple[int, ...]) -> tuple[object, ...]:
 
 
 def is_basic(key: tuple[object, ...]) -> bool:
-    """Whether NumPy answers with a view of the same memory."""
+    """Test whether NumPy returns a view of the same memory for this key."""
     return not any(isinstance(part, np.ndarray) for part in key)
 
 
 def slice_is_contiguous(key: Sequence[slice], shape: Sequence[int]) -> bool:
-    """Whether the part of a C-contiguous array that one slice for each axis takes is contiguous."""
+    """Test whether one slice for each axis selects contiguous memory of a C-contiguous array."""
     assert len(key) == len(shape), f"{len(key)} slices for {len(shape)} axes"
     counts = [len(range(*part.indices(size))) for part, size in zip(key, shape)]
     if product(tuple(counts)) <= 1:
         return True
-    stride = packed = 1  # elements from one to the next along an axis: taken, if contiguous
+    stride = packed = 1  # distances between elements: actual, contiguous
     for part, size, count in zip(reversed(key), reversed(shape), reversed(counts)):
         if count > 1 and stride * part.indices(size)[2] != packed:
             return False
@@ -71,7 +70,7 @@ def _ends(part: slice) -> tuple[Any, Any, Any]:
 
 
 def _whole(part: SupportsIndex) -> int:
-    """An integer index; True is 1. Raises ValueError for what is none."""
+    """Integer index; True is 1. Raises ValueError for other objects."""
     try:
         return int(operator.index(part))
     except TypeError:
@@ -81,7 +80,7 @@ def _whole(part: SupportsIndex) -> int:
 
 
 def _index_array(part: np.ndarray) -> np.ndarray:
-    """Integer indices from numbers of any kind, truncated towards zero."""
+    """Integer indices from an array of any numeric dtype, truncated towards zero."""
     if part.dtype.kind not in "iufb":
         raise ValueError(f"NDArray does not support slicing with key of type {part.dtype}.")
     return part if part.dtype.kind in "iu" else part.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Run a graph node by node by the operators' NumPy meanings: executors, and nets not compiled.
+"""Node-by-node execution of graphs by NumPy functions: executors, and networks not compiled.
 
-In: a graph, the types of its nodes and an array for every variable. Out: the graph's outputs.
-Operators behave as the graph's do (strict shapes), and training forms apply under
+Input: a graph, the types of its nodes and an array for every variable. Output: the graph's outputs.
+Operators behave as in a compiled graph (strict shapes), and training variants apply under
 ``autograd.record``.
 """
 
@@ -23,10 +23,10 @@ from .tape import Some, Step
 
 
 class Monitor(NamedTuple):
-    """Whom to tell of the tensors of a run: ``callback(tensor name, operator, array)``.
+    """Callback for the tensors of an execution: ``callback(tensor name, operator, array)``.
 
-    operands   of what operators read too, before their results
-    variables  of variables too, where an operator reads them
+    operands   report operands too, before the results
+    variables  report variables too, before each operator that reads them
     """
 
     callback: Callable[..., object]
@@ -41,7 +41,7 @@ def interpret_nodes(
     ctx: Context,
     monitor: Monitor | None = None,
 ) -> list[NDArray]:
-    """The outputs. One that is a variable is the caller's own array."""
+    """Outputs of the graph. An output that is a variable is the caller's own array."""
 
     def run(node: Node, inputs: list[NDArray]) -> list[NDArray]:
         if node.op is None:
@@ -51,7 +51,7 @@ def interpret_nodes(
         if monitor is not None:
             _report(monitor, node, inputs, results)
             if monitor.variables:
-                _watch_the_way_back(monitor, node, inputs, results)
+                _report_gradients(monitor, node, inputs, results)
         return results
 
     results = run_in_order(topological(outputs), {}, run)
@@ -59,7 +59,7 @@ def interpret_nodes(
 
 
 def _settled_attrs(node: Node, types: NodeTypes) -> Attrs:
-    """A node's attributes; a source's unknown sizes are those that its users decided."""
+    """Attributes of a node; unknown sizes of a source are replaced by the inferred ones."""
     found = types[node][0]
     if node.op is None or node.inputs or not found.is_known:
         return node.text
@@ -67,7 +67,7 @@ def _settled_attrs(node: Node, types: NodeTypes) -> Attrs:
 
 
 class _Text(str):
-    """A name for hooks written for MXNet, which gave bytes to decode."""
+    """Name with ``decode``, for hooks written for MXNet, which passed bytes."""
 
     def decode(self, *args: object) -> str:
         return str(self)
@@ -79,7 +79,7 @@ def _report(
     inputs: Sequence[NDArray],
     outputs: Sequence[NDArray],
 ) -> None:
-    """Tell a monitor what a node read and gave."""
+    """Report a node's operands and results to a monitor."""
     assert node.op is not None
     operands = _operands(node, inputs, monitor.variables) if monitor.operands else ()
     results = ((f"{node.name}_{name}", out) for name, out in zip(node.output_names, outputs))
@@ -87,15 +87,16 @@ def _report(
         monitor.callback(_Text(name), _Text(node.op.name), array)
 
 
-def _watch_the_way_back(
+def _report_gradients(
     monitor: Monitor,
     node: Node,
     inputs: Sequence[NDArray],
     outputs: Sequence[NDArray],
 ) -> None:
-    """Tell a monitor, once it is computed, what reaches each operand of a recorded node.
+    """Report gradients with respect to the operands of a recorded node, once computed.
 
-    Zeros stand for what nobody asks for. Nothing is told of a node that nothing passes.
+    Gradients that are not requested are reported as zeros. A node that receives no gradient is not
+    reported.
     """
     entry = outputs[0]._entry
     if entry is None or not isinstance(entry.owner, Step) or entry.owner.pull is None:
@@ -120,10 +121,10 @@ def _watch_the_way_back(
 def _operands(
     node: Node, inputs: Sequence[NDArray], variables: bool
 ) -> Iterator[tuple[str, NDArray]]:
-    """What a node reads, by name, each variable by its own before."""
+    """Operands of a node by name, each variable also by its own name first."""
     names = node.input_names
     if names == ("data",) and node.op is not None and not node.op.traits.names_data:
-        names = ("input0",)  # as MXNet numbers it
+        names = ("input0",)  # MXNet's name
     for name, edge, array in zip(names, node.inputs, inputs):
         if variables and edge.node.is_variable:
             yield edge.node.name, array

@@ -1,1 +1,1 @@
-"""``nd.linalg``: linear algebra; filled from the registry."""
+"""``nd.linalg``: linear algebra; filled in from the registry."""

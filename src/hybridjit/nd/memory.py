@@ -1,8 +1,8 @@
-"""An array on a device: its memory, its views, and the one way in which it is written.
+"""Array on a device: its memory, its views, and the single function that writes it.
 
-In: a NumPy array that is C-contiguous and in native byte order. Out: views and copies of it under
-MXNet's indexing rules. Arrays that share memory share a :class:`Storage`. No operator is known
-here; :mod:`.ndarray` adds them.
+Input: a NumPy array that is C-contiguous and in native byte order. Output: views and copies of it
+under MXNet's indexing rules. Arrays that share memory share a :class:`Storage`. This module uses no
+operators; :mod:`.ndarray` adds them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="DenseArray")
 
-# The classes of dense arrays that blocks take: NDArray, and that of NumPy mode once it is loaded.
+# Classes of dense arrays that blocks accept: NDArray, and NumPy mode's once it is loaded.
 DENSE_KINDS: set[type] = set()
 
 ON_TAPE = (
@@ -44,34 +44,34 @@ ON_TAPE = (
 
 
 def dtype_of(dtype: DType) -> np.dtype:
-    """The element type that ``dtype`` names.
+    """Element type of a dtype argument.
 
-    Raises TypeError when it names none, DTypeError when MXNet has no such type.
+    Raises TypeError if it is invalid, DTypeError if MXNet does not have this type.
     """
     found = np.dtype(dtype).newbyteorder("=")
     if found not in CODE_OF_DTYPE:
         names = ", ".join(known.name for known in CODE_OF_DTYPE)
-        raise DTypeError(f"dtype is one of {names}, got {dtype}")
+        raise DTypeError(f"dtype must be one of {names}, got {dtype}")
     return found
 
 
 @quiet(over="ignore", invalid="ignore")
 def converted(values: ArrayLike, dtype: np.dtype) -> np.ndarray:
-    """``values`` as a new contiguous array of ``dtype``; what does not fit becomes inf or wraps."""
+    """New contiguous array of ``dtype``; values out of range become inf or wrap around."""
     return np.array(values, dtype, order="C")
 
 
 class DenseArray:
-    """What every NDArray can do without an operator."""
+    """Methods of NDArrays that need no operator."""
 
     __slots__ = ("_data", "_storage", "_ctx", "_evicted", "_entry", "__weakref__")
-    _plain: Any  # the class of results that are computed from arrays of this one
-    __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
+    _plain: Any  # class of results computed from arrays of this class
+    __array_priority__ = 1000.0  # NumPy scalars on the left defer to this class
 
     def __init__(
         self, data: np.ndarray, ctx: Context | None = None, storage: Storage | None = None
     ) -> None:
-        if data is not None and data.ndim > MAX_DIMS:  # None is what MXNet pickles of no array
+        if data is not None and data.ndim > MAX_DIMS:  # None: MXNet's pickle of an empty handle
             require_dims(data.ndim)
         self._data = data
         self._ctx = current_context() if ctx is None else ctx
@@ -80,15 +80,15 @@ class DenseArray:
         self._entry: Entry | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Only asked for what is not there: the memory of an array that is evicted."""
+        """Restore the memory of an evicted array when ``_data`` is read."""
         if name == "_data" and self._evicted is not None:
             return restore_memory(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # Programs ask before they write to a part of an array, whether that is the array's memory.
+    # Programs call this before they write to a slice, to learn whether it is a view.
     _basic_indexing_slice_is_contiguous = staticmethod(slice_is_contiguous)
 
-    # What it is
+    # Properties
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,27 +97,27 @@ class DenseArray:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self._data.size
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return self._data.ndim
 
     @property
     def dtype(self) -> type[np.generic]:
-        """The element type, as NumPy's class."""
+        """Element type, as NumPy's class."""
         return self._data.dtype.type
 
     @property
     def context(self) -> Context:
-        """The device that it is on."""
+        """Device of the array."""
         return self._ctx
 
     @property
     def ctx(self) -> Context:
-        """The device that it is on."""
+        """Device of the array."""
         return self._ctx
 
     @property
@@ -132,7 +132,7 @@ class DenseArray:
 
     @property
     def T(self: Self) -> Self:
-        """The array with its axes reversed, as a copy."""
+        """Copy with reversed axes."""
         return type(self)(np.array(self._data.T, order="C"), self._ctx)
 
     def __repr__(self) -> str:
@@ -157,22 +157,22 @@ class DenseArray:
         return int(self.asscalar())
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
-        """The values for NumPy; without a copy they are a view that cannot be written."""
+        """Values for NumPy; without a copy, a read-only view."""
         view = self._data.view()
         view.flags.writeable = False
         changes = dtype is not None and np.dtype(dtype) != view.dtype
         if copy is False and changes:
-            raise ValueError(f"{view.dtype} becomes {np.dtype(dtype)} by copying only")
+            raise ValueError(f"{view.dtype} cannot become {np.dtype(dtype)} without a copy")
         return np.array(view, dtype) if copy or changes else view
 
     @property
     def __array_interface__(self) -> dict[str, object]:
-        """NumPy's description of this memory, which it may read but not write."""
+        """NumPy's description of this memory, which is read-only through it."""
         interface = dict(self._data.__array_interface__)
         return {**interface, "data": (interface["data"][0], True)}
 
     def __dlpack__(self, **options: Any) -> object:
-        """A DLPack capsule of this memory, for other libraries to read and write."""
+        """DLPack capsule of this memory, for other libraries to read and write."""
         self._storage.expose()
         return self._data.__dlpack__(**options)
 
@@ -180,25 +180,25 @@ class DenseArray:
         return self._data.__dlpack_device__()
 
     def to_dlpack_for_read(self) -> object:
-        """A DLPack capsule of this memory, for a library that will not write there."""
+        """DLPack capsule of this memory, for a library that only reads it."""
         return self._data.__dlpack__()
 
     def to_dlpack_for_write(self) -> object:
-        """A DLPack capsule of this memory, for a library that may write there."""
+        """DLPack capsule of this memory, for a library that may write it."""
         return self.__dlpack__()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), self._data, self._ctx.device_type, self._ctx.device_id)
 
     def __setstate__(self, state: dict[str, bytearray]) -> None:
-        """What an MXNet that pickled this array says of it: a record of its array files.
+        """Set the array from MXNet's pickled state, a record of its array files.
 
-        Raises ModelFormatError when it is not one.
+        Raises ModelFormatError for an invalid record.
         """
         self.__init__(params.read_record(state["handle"]))  # type: ignore[misc]
 
     def _of_kind(self, kind: Any) -> Any:
-        """This array as one whose results are of class ``kind``: the same memory and tape entry."""
+        """Array of class ``kind`` that shares the memory and the tape entry."""
         if self._plain is kind:
             return self
         found = kind(self._data, self._ctx, self._storage)
@@ -206,21 +206,21 @@ class DenseArray:
         return found
 
     def _dense(self: Self, data: np.ndarray) -> Self:
-        """A dense array of these values where this one is."""
+        """Dense array of these values in this array's context."""
         return type(self)(data, self._ctx)
 
     def _same_memory(self: Self, entry: Entry | None = None) -> Self:
-        """Another array object of the same memory, at this place on the tape."""
+        """Array object that shares the memory, with this tape entry."""
         found = type(self)(self._data, self._ctx, self._storage)
         found._entry = entry
         return found
 
     def _on_file(self) -> params.AnyArray:
-        """What files keep of this array."""
+        """Contents of this array for files."""
         return self._data
 
     def _receive(self, d: DenseArray) -> None:
-        """Write what ``d`` holds."""
+        """Write the values of ``d``."""
         self._write(d._data)
 
     def __deepcopy__(self: Self, memo: object) -> Self:
@@ -229,23 +229,23 @@ class DenseArray:
     # Reading
 
     def asnumpy(self) -> np.ndarray:
-        """A NumPy copy."""
+        """Copy as a NumPy array."""
         return self._data.copy()
 
     def asscalar(self) -> Any:
-        """The one element. Raises ValueError when there are more."""
+        """The single element. Raises ValueError if there are more."""
         if self.size != 1:
             raise ValueError("The current array is not a scalar")
         return self._data.reshape(-1)[0]
 
     def __getitem__(self: Self, key: object) -> Self:
-        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
+        """View for integers and contiguous slices, else a copy; a single element has shape (1,).
 
         With ``np_shape`` it has the shape ().
         """
         normal = self._key(key)
         found = self._data[normal]
-        if not isinstance(found, np.ndarray):  # a NumPy number: the same element as an array
+        if not isinstance(found, np.ndarray):  # a NumPy scalar: select it as an array
             found = self._data[normal + (...,)]
         if found.ndim == 0 and self._data.ndim > 0 and not is_np_shape():
             found = found.reshape(1)
@@ -254,35 +254,35 @@ class DenseArray:
         return type(self)(np.array(found, order="C"), self._ctx)
 
     def copy(self: Self) -> Self:
-        """The same values in memory of their own."""
+        """Copy of the array."""
         return type(self)(self._data.copy(), self._ctx)
 
     def detach(self: Self) -> Self:
-        """The same memory."""
+        """Array that shares the memory, without tape entry."""
         return self._same_memory()
 
     def as_in_context(self: Self, context: Context) -> Self:
-        """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
+        """Copy in ``context``; the array itself if it is already there. MXNetError for a GPU."""
         if context == self._ctx:
             return self
         context.require_host("_copyto")
         return type(self)(self._data.copy(), context)
 
     def wait_to_read(self) -> None:
-        """Nothing to wait for: every call has finished when it returns."""
+        """Do nothing: every call has finished when it returns."""
 
     # Writing
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it."""
+        """Assign ``value``, broadcast. Raises ValueError if the shapes do not match."""
         if self._data.dtype.kind in "iu" and isinstance(value, (int, float)):
-            value = convert(np.array(value, np.float64), self._data.dtype)  # its low bits
+            value = convert(np.array(value, np.float64), self._data.dtype)  # keeps the low bits
         self._write(_assignable(value), self._key(key))
 
     def copyto(self: Self, other: Self | Context) -> Self | bool:
-        """Write these values into ``other``, in its element type, or copy them to another context.
+        """Write the values to ``other``, converted to its dtype, or copy them to a context.
 
-        Raises TypeError for what is neither, ShapeError when the shapes differ.
+        Raises TypeError for other objects, ShapeError if the shapes differ.
         """
         if isinstance(other, Context):
             other.require_host("_copyto")
@@ -294,19 +294,19 @@ class DenseArray:
             return False
         if other.shape != self.shape:
             mine, theirs = shape_text(self.shape), shape_text(other.shape)
-            raise ShapeError(f"copyto: this array has shape {mine}, the other {theirs}")
+            raise ShapeError(f"copyto: this array has shape {mine}, the other has {theirs}")
         other._receive(self)
         return other
 
     @quiet(over="ignore", invalid="ignore")
     def _write(self, values: ArrayLike, key: Any = ...) -> None:
-        """Put ``values`` into this memory: the only way in which it changes.
+        """Write ``values`` to this memory; no other function changes it.
 
-        Raises MXNetError while an array that stands on the tape is recorded.
+        Raises MXNetError if the array is on the tape and the thread records.
         """
         if self._entry is not None and FLAGS.recording:
             raise MXNetError(ON_TAPE)
-        held = self._data  # until the write is noted: what somebody holds is not evicted
+        held = self._data  # prevents eviction until the write is counted
         if OPEN.undo is not None:
             OPEN.undo.keep(self, key)
         try:
@@ -316,9 +316,9 @@ class DenseArray:
             place = shape_text(self._data[key].shape)
             raise ValueError(
                 "operands could not be broadcast together: "
-                f"values of shape {shape_text(np.shape(values))}, place of shape {place}"
+                f"values of shape {shape_text(np.shape(values))}, target of shape {place}"
             ) from None
-        except BaseException:  # before or after it was written: whoever looks finds out
+        except BaseException:  # the write may be incomplete: count it
             self._storage.bump()
             raise
         del held
@@ -331,7 +331,7 @@ class DenseArray:
 
 
 def _assignable(value: object) -> float | np.generic | np.ndarray:
-    """``value`` as NumPy can assign it. Raises TypeError for what is not numbers."""
+    """``value`` as NumPy can assign it. Raises TypeError unless it is numeric."""
     if isinstance(value, (int, float, np.generic)):
         return value
     array = value._data if isinstance(value, DenseArray) else np.asarray(value)

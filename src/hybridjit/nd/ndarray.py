@@ -1,7 +1,7 @@
-"""NDArray with its operators, and ``invoke``: the one place where eager calls happen.
+"""NDArray with its operators, and ``invoke``, which performs all eager calls.
 
-In: an operator, NDArrays and attribute values. Out: NDArrays of their own memory. A mistake raises
-here what it would raise in a compiled net. Under ``autograd.record`` calls go on the tape.
+Input: an operator, NDArrays and attribute values. Output: NDArrays with separate memory. Invalid
+calls raise the exceptions of a compiled network. Under ``autograd.record`` calls are recorded.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .traced_rule import RuleUse, kind_of, trace_for
 
 if TYPE_CHECKING:
     from ..np import arrays as numpy_mode
-else:  # a layer above, which most programs do not use
+else:  # lazy: a higher layer that most programs do not use
     numpy_mode = Late("..np.arrays", __package__)
 
 _NUMBERS = (float, int, np.generic)
 
 
 class NDArray(TapedArray):
-    """An array on a device, with MXNet's methods. Make one with ``nd.array`` and its kin."""
+    """Array on a device, with MXNet's methods. Created by ``nd.array`` and similar functions."""
 
     __slots__ = ()
 
-    __hash__ = object.__hash__  # by identity: == compares element by element
+    __hash__ = object.__hash__  # identity: == is elementwise
 
     def astype(self, dtype: DType, copy: bool = True) -> NDArray:
-        """The values as another element type; itself when nothing changes and copy is False.
+        """Array converted to ``dtype``; the array itself if the dtype is equal and copy is False.
 
-        None is float32.
+        None means float32.
         """
         wanted = dtype_of(np.float32 if dtype is None else dtype)
         if not copy and wanted == self._data.dtype:
@@ -57,9 +57,9 @@ class NDArray(TapedArray):
         return invoke(lookup("Cast"), [self], {"dtype": wanted})
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy of this storage type: "default", "row_sparse" or, of two axes, "csr".
+        """Copy with storage type "default", "row_sparse" or, for matrices, "csr".
 
-        Raises ValueError for a csr array of other axes, MXNetError for what is no storage type.
+        Raises ValueError for csr unless the array has two axes, MXNetError for an unknown type.
         """
         if stype == "default":
             return self.copy()
@@ -69,10 +69,10 @@ class NDArray(TapedArray):
     # Shapes
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """A view in another shape; 0, -1, -2, -3 and -4 mean what they do for ``nd.reshape``.
+        """View with another shape; 0, -1, -2, -3 and -4 have the meanings of ``nd.reshape``.
 
-        Raises ValueError when elements would be left over or a -1 cannot be found, ShapeError when
-        there are too few or another code does not fit the shape.
+        Raises ValueError if elements would remain or a -1 cannot be inferred, ShapeError if there
+        are too few elements or another code does not match the shape.
         """
         wanted = shape or kwargs.pop("shape", ())
         reverse = kwargs.pop("reverse", False)
@@ -86,7 +86,7 @@ class NDArray(TapedArray):
 
     def _reshaped(self, wanted: tuple[int, ...], reverse: bool) -> NDArray:
         try:
-            codes = [size for size in wanted if size <= 0]  # NumPy knows one of them, a lone -1
+            codes = [size for size in wanted if size <= 0]  # NumPy accepts only a single -1
             sizes = wanted if codes in ([], [-1]) else self._decoded(wanted, reverse)
             view = self._plain(self._data.reshape(sizes), self._ctx, self._storage)
             return record_same(self, view)
@@ -96,16 +96,16 @@ class NDArray(TapedArray):
             raise kind(f"Cannot reshape array of size {self.size} into shape {wanted}") from None
 
     def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
-        """The sizes that a shape with codes in it stands for."""
+        """Sizes of a shape that contains codes."""
         op = lookup("Reshape")
         attrs = op.parse({"shape": str(wanted), "reverse": str(bool(reverse))})
         known = TensorType(self.shape, self._data.dtype)
         return op.infer((known,), (UNKNOWN,), **attrs)[1][0].dims
 
     def broadcast_to(self, shape: Sizes) -> NDArray:
-        """Repeated along axes of size 1, and along new leading ones. Raises ValueError."""
+        """Array repeated along axes of size 1 and new leading axes. Raises ValueError."""
         if not np.isfinite(np.asarray(shape, np.float64)).all():
-            raise ValueError(f"a shape is whole numbers, got {shape}")
+            raise ValueError(f"a shape consists of integers, got {shape}")
         sizes = tuple(int(size) for size in np.atleast_1d(shape))
         ones = (1,) * (len(sizes) - self.ndim)
         source = self._reshaped(ones + self.shape, False) if ones else self
@@ -115,27 +115,27 @@ class NDArray(TapedArray):
             raise ValueError(str(error)) from None
 
     def broadcast_like(self, other: NDArray, **axes: object) -> NDArray:
-        """Broadcast to another array's shape, or some axes to some of its axes."""
+        """Array broadcast to another array's shape, or along given axes to its axes."""
         if not axes:
             return self.broadcast_to(other.shape)
         return invoke(lookup("broadcast_like"), [self, other], axes)
 
     def flatten(self, inplace: bool = False) -> NDArray:
-        """Two axes, the first as it is; of the same memory when ``inplace``."""
+        """Array with two axes, the first unchanged; a view if ``inplace``."""
         return self._same_elements("Flatten", {}, inplace)
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
-        """A new axis of size 1; of the same memory when ``inplace``."""
+        """Array with a new axis of size 1; a view if ``inplace``."""
         return self._same_elements("expand_dims", {"axis": axis}, inplace)
 
     def squeeze(self, axis: Sizes | None = None, inplace: bool = False) -> NDArray:
-        """Without some axes, or all, of size 1; of the same memory when ``inplace``."""
+        """Array without the given axes of size 1, by default all; a view if ``inplace``."""
         return self._same_elements("squeeze", {"axis": axis}, inplace)
 
     def _same_elements(self, name: str, given: Mapping[str, object], inplace: bool) -> NDArray:
-        """What an operator that changes the shape alone returns, as a copy or as a view.
+        """Result of an operator that changes only the shape, as a copy or as a view.
 
-        Raises AssertionError for the view where the copy would raise ShapeError.
+        For a view, raises AssertionError where the copy raises ShapeError.
         """
         try:
             result = invoke(lookup(name), [self], given)
@@ -147,15 +147,15 @@ class NDArray(TapedArray):
 
     @property
     def T(self) -> NDArray:
-        """The array with its axes reversed, as a copy."""
+        """Copy with reversed axes."""
         return invoke(lookup("transpose"), [self], {}) if self.ndim else self.copy()
 
     def diag(self, k: int = 0, **kwargs: object) -> NDArray:
-        """The ``k``-th diagonal, or a matrix with this one."""
+        """``k``-th diagonal, or a matrix with this diagonal."""
         return invoke(lookup("diag"), [self], {"k": k, **kwargs})
 
     def split_v2(self, *args: Declared, **kwargs: Declared) -> NDArray | list[NDArray]:
-        """Split along an axis, as ``nd.split_v2``."""
+        """Arrays from a split along an axis, as ``nd.split_v2``."""
         return split_v2(self, *args, **kwargs)
 
     def slice_assign(
@@ -165,7 +165,8 @@ class NDArray(TapedArray):
         end: Sequence[int | None],
         step: Sequence[int | None],
     ) -> NDArray:
-        """Write ``rhs`` into the part from ``begin`` to ``end`` in steps; returns this array."""
+        """Write ``rhs`` to the slice from ``begin`` to ``end`` with ``step``; returns this
+        array."""
         self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = rhs
         return self
 
@@ -176,16 +177,16 @@ class NDArray(TapedArray):
         end: Sequence[int | None],
         step: Sequence[int | None],
     ) -> NDArray:
-        """Write one number into the part from ``begin`` to ``end``; returns this array."""
+        """Write one number to the slice from ``begin`` to ``end``; returns this array."""
         self[tuple(map(slice, begin, end, step or [None] * len(begin)))] = value
         return self
 
     def as_nd_ndarray(self) -> NDArray:
-        """Itself."""
+        """Return the array itself."""
         return self
 
     def as_np_ndarray(self) -> Any:
-        """The array of NumPy mode on the same memory, at the same place of a recorded graph."""
+        """Array of NumPy mode that shares the memory and the tape entry."""
         return self._of_kind(numpy_mode.ndarray)
 
     # Python's operators
@@ -277,10 +278,10 @@ def invoke(
     out: NDArray | Sequence[NDArray] | None = None,
     ctx: Context | None = None,
 ) -> Any:
-    """Run ``op`` on ``inputs``: an NDArray, or a list of them when it has several outputs.
+    """Run ``op`` on ``inputs``: an NDArray, or a list of them for several outputs.
 
-    ``given`` are attribute values, or their texts. With ``out`` the results are written there.
-    Raises MXNetError naming the operator, its operands and the user's line.
+    ``given`` has attribute values or strings. With ``out`` the results are written there. Raises
+    MXNetError with the operator, its operands and the user's line.
     """
     if HOOK.run is None and ("stype" in given or "forward_stype" in given):
         sparse_arrays()
@@ -294,7 +295,7 @@ def invoke(
     try:
         attrs = checked_attrs(op, texts, arrays)
     except MXNetError as error:
-        raise shortened(error)  # noqa: B904 - the same one
+        raise shortened(error)  # noqa: B904 - the same exception
     results = apply(op, inputs, arrays, attrs, ctx)
     if out is not None:
         return _written(op, results, out, attrs)
@@ -308,7 +309,7 @@ def apply(
     attrs: Attrs,
     ctx: Context | None = None,
 ) -> list[NDArray]:
-    """The visible results of ``op``, recorded where the thread records."""
+    """Visible results of ``op``, recorded if the thread records."""
     if TIMELINE.eager and not PLACE.is_inside:
         return TIMELINE.operator(op.name, apply, op, inputs, arrays, attrs, ctx)
     used = op.in_mode(attrs, FLAGS.training)
@@ -325,13 +326,13 @@ def apply(
 def record_made(
     op: OpDef, inputs: Sequence[NDArray], results: Sequence[NDArray], attrs: Attrs
 ) -> None:
-    """Put a use of ``op`` on the tape whose results are there already."""
+    """Record a use of ``op`` whose results are already computed."""
     pull = _pull_of(op, op, inputs, results, attrs)
     record([(op, attrs)], inputs, results, pull, op.may_act_alone, op.traits.unread)
 
 
 def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> list[np.ndarray]:
-    """The results of an operator that writes its auxiliary states, after it did."""
+    """Results of an operator that updates auxiliary states, after the update."""
     made = run_step(op, [x._data for x in inputs], attrs)
     count = len(op.output_names(attrs))
     for position, new in zip(sorted(op.aux_positions(attrs)), made[count:]):
@@ -346,9 +347,9 @@ def _pull_of(
     results: Sequence[NDArray],
     attrs: Attrs,
 ) -> Callable[[Step, Some, Sequence[bool]], Some]:
-    """The way back over one operator; ``used`` is what stood for ``op`` in training.
+    """Backward function of one operator; ``used`` is its variant for training.
 
-    It moves auxiliary states, but not once more where it continues a way back that was recorded.
+    It updates auxiliary states, except when it continues a backward pass that was recorded.
     """
     ins = [alias(x, x._entry) for x in inputs]
     outs = [alias(y) for y in results]
@@ -382,7 +383,7 @@ def _gradients(
     attrs: Attrs,
     wanted: Sequence[bool],
 ) -> Some:
-    """What reaches each operand, by the rule's trace or, where this thread records, by the rule."""
+    """Gradients with respect to the operands, by the rule's trace; by the rule while recording."""
     if FLAGS.recording:
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
     read, gave = (tuple([kind_of(x._data) for x in some]) for some in (ins, outs))
@@ -399,7 +400,7 @@ def _gradients(
 
 
 class _Builder:
-    """NDArrays stand for tensors: what a gradient rule makes of them may be recorded again."""
+    """Builder on NDArrays: the operators that a gradient rule applies may be recorded."""
 
     def op(self, op: OpDef, /, *inputs: NDArray, at: str = "", **attrs: object) -> NDArray:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
@@ -418,7 +419,7 @@ ON_NDARRAYS = _Builder()
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
-    """What a function of the ``nd`` namespace does with its arguments."""
+    """Call a function of the ``nd`` namespace with its arguments."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, NDArray):
             who = "Positional arguments" if is_variadic(op) else f"Argument {name}"
@@ -434,7 +435,7 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
 
 
 def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """A contiguous, writable array that shares no memory with the operands."""
+    """Contiguous, writable array that shares no memory with the operands."""
     array = np.asarray(result)
     if not array.flags.c_contiguous or not array.flags.writeable:
         return np.array(array, order="C")
@@ -446,11 +447,11 @@ def _owned(result: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Attrs) -> Any:
-    """``out``, after the results were written there."""
+    """``out``, after the results were written to it."""
     outs = list(out) if isinstance(out, (list, tuple)) else [out]
     for array in outs:
         if not isinstance(array, NDArray):
-            raise TypeError(f"out is an NDArray or a list of them, got {type(array)}")
+            raise TypeError(f"out must be an NDArray or a list of them, got {type(array)}")
     check_out(op, [result._data for result in results], [array._data for array in outs])
     merge = op.traits.merge
     for array, result in zip(outs, results):
@@ -464,7 +465,7 @@ def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Attrs) -> Any:
 def _binary(
     array_op: str, scalar_op: str, reversed_op: str, plain: Callable[..., Number], doc: str
 ) -> Callable[..., Any]:
-    """The function behind a Python operator: arrays broadcast, a number becomes an attribute."""
+    """Function of a Python operator: arrays broadcast, a number becomes an attribute."""
 
     def function(lhs: object, rhs: object, out: NDArray | None = None) -> Any:
         if isinstance(lhs, NDArray):
@@ -521,19 +522,27 @@ minimum = _symmetric("minimum", min, "The smaller of the two.")
 equal = _comparing("equal", "equal", operator.eq, "1 where lhs == rhs, else 0.")
 not_equal = _comparing("not_equal", "not_equal", operator.ne, "1 where lhs != rhs, else 0.")
 greater = _comparing("greater", "lesser", operator.gt, "1 where lhs > rhs, else 0.")
-greater_equal = _comparing("greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs.")
+greater_equal = _comparing(
+    "greater_equal", "lesser_equal", operator.ge, "1 where lhs >= rhs, else 0."
+)
 lesser = _comparing("lesser", "greater", operator.lt, "1 where lhs < rhs, else 0.")
-lesser_equal = _comparing("lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs.")
-logical_and = _comparing("logical_and", "logical_and", _both, "1 where both are not 0.")
-logical_or = _comparing("logical_or", "logical_or", _either, "1 where one is not 0.")
-logical_xor = _comparing("logical_xor", "logical_xor", _one_of, "1 where just one is not 0.")
+lesser_equal = _comparing(
+    "lesser_equal", "greater_equal", operator.le, "1 where lhs <= rhs, else 0."
+)
+logical_and = _comparing("logical_and", "logical_and", _both, "1 where both are nonzero, else 0.")
+logical_or = _comparing(
+    "logical_or", "logical_or", _either, "1 where at least one is nonzero, else 0."
+)
+logical_xor = _comparing(
+    "logical_xor", "logical_xor", _one_of, "1 where exactly one is nonzero, else 0."
+)
 true_divide = divide
 
 
 def split_v2(
     ary: NDArray, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
-    """Split along ``axis`` into so many equal parts, or at these indices."""
+    """Split along ``axis`` into a number of equal slices, or at these indices."""
     given: dict[str, object] = {"axis": axis, "squeeze_axis": squeeze_axis}
     if isinstance(indices_or_sections, int):
         given.update(indices=(), sections=indices_or_sections)

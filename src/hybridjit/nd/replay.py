@@ -1,7 +1,7 @@
-"""A typed graph run on the tape, so that what it computes can be differentiated once more.
+"""Execution of a typed graph on the tape, so that its results can be differentiated again.
 
-In: the results that are wanted, arrays for the graph's inputs and for what its operators drew. Out:
-arrays, each operator recorded by itself.
+Input: the wanted results, arrays for the graph's inputs and for the results of its random
+operators. Output: arrays; every operator is recorded separately.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .ndarray import NDArray, apply, record_made
 def replay(
     wanted: Sequence[Use], given: Mapping[Use, NDArray], drawn: Mapping[Use, NDArray], ctx: Context
 ) -> list[NDArray]:
-    """The ``wanted`` results. ``drawn`` has all that random operators gave: none runs again.
+    """The ``wanted`` results. ``drawn`` has the results of all random operators: none runs again.
 
-    What those are differentiated by is their own rule, as where they ran.
+    Drawn results are differentiated by the gradient rules of the operators that drew them.
     """
     results = dict(given)
     for value in walk(wanted):
@@ -31,7 +31,7 @@ def replay(
 
 
 def is_drawn(use: Use) -> bool:
-    """Whether a random operator gave it."""
+    """Test whether a random operator computes this value."""
     return use.value.op is not None and use.value.op.is_random
 
 

@@ -1,7 +1,7 @@
-"""``nd.sparse``: sparse arrays, and MXNet's operators by the names that they have there.
+"""``nd.sparse``: sparse arrays, and operators under MXNet's names in this module.
 
-The operators are filled in from the registry; what makes sparse arrays is loaded when it is first
-asked for.
+The operators are filled in from the registry; functions that create sparse arrays are imported on
+first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The way from dense arrays to the sparse ones, which are loaded when a program asks for one.
+"""Dispatch from dense to sparse arrays, whose package is imported on first use.
 
-In: a storage type. Out: :mod:`.sparse_arrays`. Once it is loaded, eager calls ask ``HOOK`` first;
-calls whose attributes name a storage type load it.
+Input: a storage type. Output: :mod:`.sparse_arrays`. Once it is loaded, eager calls try ``HOOK``
+first; calls with a storage type among their attributes load it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STYPES = ("default", "row_sparse", "csr")
 
 
 class Hook:
-    """What eager calls ask before they compute on dense values; None until sparse arrays exist."""
+    """Function that eager calls try before they compute on dense values; None until loaded."""
 
     __slots__ = ("run",)
 
@@ -30,7 +30,7 @@ HOOK = Hook()
 
 
 def makes_sparse(op: OpDef, attrs: Attrs) -> bool:
-    """Whether an operator gives a sparse result, or gradient, also of dense operands."""
+    """Test whether an operator has a sparse result or gradient, also for dense operands."""
     how = op.traits.on_stored
     if how is OnStored.LOOKUP:
         return bool(attrs.get("sparse_grad", True))
@@ -39,12 +39,12 @@ def makes_sparse(op: OpDef, attrs: Attrs) -> bool:
 
 
 def sparse_arrays() -> ModuleType:
-    """The package of sparse arrays, which takes time to load."""
+    """Package of sparse arrays, imported on first use because that takes time."""
     return import_module(".sparse_arrays", __package__)
 
 
 def is_dense(stype: str | None) -> bool:
-    """Whether this is the type of dense arrays. Raises ValueError for what is no storage type."""
+    """Test for the dense storage type. Raises ValueError for an unknown storage type."""
     if stype is not None and stype not in STYPES:
         raise ValueError(f"unknown storage type{stype}")
     return stype in (None, "default")

@@ -1,9 +1,9 @@
-"""Who has written to an array's memory, as numbers that are cheap to compare.
+"""Versions of array memory, as integers that are cheap to compare.
 
-Arrays that share memory share one :class:`Storage`. Every write bumps its ``version``. A compiled
-net marks the storages of its parameters as watched; a write to any watched storage also advances
-the one process-wide counter ``WRITES.count``, so that the net learns from a single comparison per
-call that none of its parameters changed.
+Arrays that share memory share one :class:`Storage`. Every write increments its ``version``. A
+compiled network marks the storages of its parameters as watched; a write to any watched storage
+also increments the process-wide counter ``WRITES.count``, so that one comparison per call tells the
+network that none of its parameters changed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from .._core.async_safety import holding
 from .._core.fork_locks import Rank, held_at_fork
 
-# A function that writes several parameters, of which a compiled network in another thread sees the
-# old values or the new ones: networks hold this lock while they pack their parameters.
+# Decorator of functions that write several parameters. Networks hold this lock while they pack
+# their parameters, so a network in another thread packs either all old or all new values.
 together_written = holding(held_at_fork(Rank.BINDING))
 
 
 class Writes:
-    """How many writes to watched storages there have been."""
+    """Counter of writes to watched storages."""
 
     __slots__ = ("count",)
 
@@ -26,13 +26,13 @@ class Writes:
 
 
 WRITES = Writes()
-NEVER = -1  # a count that WRITES does not reach
+NEVER = -1  # not a value of WRITES.count
 
 
 class Storage:
-    """The identity of a piece of memory: how often it was written, and whether anyone watches.
+    """Identity of a memory block: its number of writes, and whether a network watches it.
 
-    Exposed memory is also known to other libraries, whose writes nobody counts.
+    Exposed memory is shared with other libraries, whose writes are not counted.
     """
 
     __slots__ = ("version", "watched", "exposed")
@@ -43,12 +43,12 @@ class Storage:
         self.exposed = exposed
 
     def bump(self) -> None:
-        """Note one write."""
+        """Count one write."""
         self.version += 1
         if self.watched:
             WRITES.count += 1
 
     def expose(self) -> None:
-        """From now on others may write to this memory."""
+        """Mark this memory as writable by other libraries."""
         self.exposed = True
         self.bump()

@@ -1,10 +1,10 @@
-"""What eager calls leave behind for their gradients, and the way back over it.
+"""Autograd tape and backward pass.
 
-A call under ``autograd.record`` makes a :class:`Step`: what it read, and a function that takes
-the gradients of its results to those of its operands. Arrays that stand on the tape hold an
-:class:`Entry`: the step that made them, or the :class:`Leaf` that keeps their gradient.
+A call under ``autograd.record`` creates a :class:`Step`: its operands, and a function from the
+gradients of its results to those of its operands. Arrays on the tape have an :class:`Entry`: the
+step that computed them, or the :class:`Leaf` that holds their gradient.
 
-In: arrays with entries. Out: gradients, made on any builder of arrays.
+Input: arrays with entries. Output: gradients, computed by any builder of arrays.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ REQUESTS = ("null", "write", "add")
 Some = Sequence["NDArray | None"]
 
 
-# What variables and steps are called in a symbol of their history, in the order they were made
+# Counters for the names of variables and steps in the symbol of a history.
 _variables, _steps = itertools.count(), itertools.count()
 
 
 def variable_number() -> int:
-    """A number that no other variable has."""
+    """Number that no other variable has."""
     return next(_variables)
 
 
 class Leaf:
-    """A variable: where its gradient is kept, and how what arrives is stored there.
+    """Variable: the memory of its gradient, and how gradients are stored there.
 
-    fresh   whether a gradient arrived since somebody last cleared the flag
-    number  in the order in which variables were made
-    watch   who wants to know of the gradient before backward is over
+    fresh   whether a gradient was stored since the flag was cleared
+    number  position in the order of creation
+    watch   object that uses the gradient before the backward pass is complete
     """
 
     __slots__ = ("grad", "request", "fresh", "number", "watch", "__weakref__")
-    leads, unread = True, ()  # as those of a step
+    leads, unread = True, ()  # attributes of Step
 
     def __init__(self, grad: NDArray, request: str) -> None:
         self.grad = grad
@@ -60,12 +60,13 @@ class Leaf:
         GRADIENTS.add(self)
 
     def _held(self) -> tuple[np.ndarray]:
-        """The gradient's memory."""
+        """Memory of the gradient."""
         return (self.grad._data,)
 
 
 class Stage(NamedTuple):
-    """After ``after`` steps of a backward's plan ``leaves`` have their gradients: ``begin()``."""
+    """Call ``begin()`` after ``after`` steps of a backward plan: gradients of ``leaves`` are
+    ready."""
 
     after: int
     leaves: Sequence[Leaf]
@@ -73,30 +74,31 @@ class Stage(NamedTuple):
 
 
 class Watch(Protocol):
-    """What makes use of gradients while backward goes on."""
+    """Consumer of gradients during a backward pass."""
 
     def stages(self, finals: Mapping[Leaf, int]) -> list[Stage]:
-        """The stages of a backward that writes these gradients in place, in their order.
+        """Stages of a backward pass that writes these gradients in place, in order.
 
-        ``finals`` says after how many steps of its plan each gradient is complete.
+        ``finals`` maps each gradient to the number of steps after which it is complete.
         """
 
 
 class Step:
-    """One recorded call; ``pull`` is None once a backward pass has freed it.
+    """Recorded call; ``pull`` is None once a backward pass has freed it.
 
-    what    operators with their attributes: one, or several of which each reads the one
-            before; none where the call is not made of operators
-    number  in the order in which calls were recorded
-    inputs  the entries of its operands, None for constants
-    pull    ``pull(step, gradients of the results, which operands want one)`` gives one gradient,
-            or None, for each operand. It does not hold the results' entries: they hold the step.
-    places  by operand, gradients that ``pull`` may write in their own memory and give: of variables
-            that nothing else reaches, and nothing is pulled behind it
-    alone   whether ``pull`` is called where no gradient of a result arrived, too: it may have
-            gradients that do not depend on those, or states to move
-    unread  the results whose gradients ``pull`` does not read
-    leads   whether the gradient of a variable depends on those of the results
+    what    operators with their attributes: one, or a chain in which each reads the result
+            before it;
+            empty if the call does not consist of operators
+    number  position in the order of recording
+    inputs  entries of the operands, None for constants
+    pull    ``pull(step, output gradients, which operands need one)`` returns a gradient or None
+            for each operand. It must not refer to the results' entries, which refer to the step.
+    places  gradients by operand that ``pull`` may write in place and return: those of variables
+            without another gradient, when no step is pulled later
+    alone   whether ``pull`` is called even without output gradients: it may have gradients that
+            do not depend on them, or states to update
+    unread  results whose gradients ``pull`` does not read
+    leads   whether the gradient of a variable depends on the output gradients
     """
 
     __slots__ = ("what", "number", "inputs", "pull", "places", "alone", "unread", "leads")
@@ -119,7 +121,7 @@ class Step:
         self.places: dict[int, NDArray] = {}
 
     def free(self) -> None:
-        """Let go of what the way back would need."""
+        """Release the data of the backward pass."""
         self.inputs, self.pull = (), None
 
 
@@ -131,7 +133,7 @@ class Entry(NamedTuple):
 
 
 def leads_back(entry: Entry | None) -> bool:
-    """Whether a variable's gradient depends on the one that arrives here."""
+    """Test whether a variable's gradient depends on the gradient of this entry."""
     return entry is not None and entry[0].leads and entry[1] not in entry[0].unread
 
 
@@ -149,7 +151,7 @@ def record(
     alone: bool = False,
     unread: Collection[int] = (),
 ) -> None:
-    """Put a call on the tape, if any of its operands stands there."""
+    """Record a call if any of its operands is on the tape."""
     entries = tuple(x._entry for x in inputs)
     if any(entry is not None for entry in entries):
         step = Step(what, entries, pull, alone, unread)
@@ -158,10 +160,10 @@ def record(
 
 
 def _needs_heads(what: What, wanted: Sequence[bool]) -> bool:
-    """Whether a wanted operand's gradient depends on those of the results."""
+    """Test whether a wanted operand's gradient depends on the output gradients."""
     if not what:
         return any(wanted)
-    op, attrs = what[0]  # any others follow it and stop nothing
+    op, attrs = what[0]  # the following ones pass every gradient
     return needs_heads(op, attrs, wanted)
 
 
@@ -181,11 +183,11 @@ def run_back(
     in_place: bool = False,
     wanted: Collection[Leaf] | None = None,
 ) -> tuple[Gradients, list[Leaf]]:
-    """What arrives at every entry, and the leaves on the way, of which some got nothing.
+    """Gradients of all entries, and the leaves found; some leaves may have no gradient.
 
-    With ``in_place`` some of it may lie where its leaf keeps its gradient, which is written then.
-    Where leaves are ``wanted`` only what their gradients depend on is pulled.
-    Raises MXNetError for a head that is not on the tape, or when no leaf is reached.
+    With ``in_place`` some gradients may be views of their leaf's gradient array, already written.
+    If leaves are ``wanted``, only steps that their gradients depend on are pulled. Raises
+    MXNetError for a head that is not on the tape, or if no leaf is found.
     """
     entries = [_require_entry(head) for head in heads]
     steps, leaves = behind(entries)
@@ -194,7 +196,9 @@ def run_back(
             "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph "
             "that require gradients."
         )
-    reached: Gradients = dict(zip(entries, head_gradients))  # of equal heads the last one counts
+    reached: Gradients = dict(
+        zip(entries, head_gradients)
+    )  # the last of equal heads determines the gradient
     last = steps[0][0] if steps and in_place else None
     needs = leads_back if wanted is None else _leading_to(wanted, steps).__contains__
     for step, count in reversed(steps):
@@ -208,7 +212,7 @@ def run_back(
 
 
 def _leading_to(leaves: Iterable[Leaf], steps: Iterable[tuple[Step, int]]) -> set[Entry]:
-    """The entries whose gradients are needed for those of the leaves."""
+    """Entries whose gradients are needed for the gradients of the leaves."""
     needed = {Entry(leaf) for leaf in leaves}
     for step, count in steps:
         if _needs_heads(step.what, [entry in needed for entry in step.inputs]):
@@ -217,7 +221,7 @@ def _leading_to(leaves: Iterable[Leaf], steps: Iterable[tuple[Step, int]]) -> se
 
 
 def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
-    """The gradients that wait for what this step alone gives."""
+    """Gradient arrays that only this step writes, by operand."""
     owners = [entry.owner if entry is not None else None for entry in step.inputs]
     leaves = [(i, owner) for i, owner in enumerate(owners) if isinstance(owner, Leaf)]
     counts = Counter(leaf for _, leaf in leaves)
@@ -240,19 +244,19 @@ def _require_entry(head: DenseArray) -> Entry:
 
 
 def place_of(x: DenseArray) -> Entry | None:
-    """Where an array stands; None also where a backward pass has freed what was behind it."""
+    """Entry of an array; None also if a backward pass has freed its history."""
     entry = x._entry
     is_freed = entry is not None and isinstance(entry.owner, Step) and entry.owner.pull is None
     return None if is_freed else entry
 
 
 def behind(heads: Iterable[Entry]) -> tuple[list[tuple[Step, int]], list[Leaf]]:
-    """The steps that the heads follow from, operands first, and their leaves.
+    """Steps that the heads depend on, operands first, and their leaves.
 
-    With each step the number of its results that something behind the heads reads. Steps that
-    do not depend on each other come as in MXNet: what stands behind a first operand, or head,
-    before what stands behind a second one. The way back goes over them in reverse, which says
-    which of two recorded calls moves a layer's statistics last.
+    Each step has the number of its results that the heads depend on. Independent steps are in
+    MXNet's order: the history of a first operand, or head, before that of a second one. The
+    backward pass runs in reverse order, which determines which of two recorded calls updates a
+    layer's moving statistics last.
     """
     counts: dict[Step, int] = {}
     leaves: dict[Leaf, None] = {}

@@ -1,7 +1,7 @@
-"""Arrays that can stand on the tape: variables, their gradients, and views that are recorded.
+"""Arrays with a tape entry: variables, their gradients, and recorded views.
 
-In: a :class:`.memory.DenseArray`. Out: the same with ``attach_grad``, ``grad`` and ``backward``.
-Gradients are added with the arrays' own ``+``.
+Input: a :class:`.memory.DenseArray`. Output: the same with ``attach_grad``, ``grad`` and
+``backward``. Gradients are added with the arrays' ``+``.
 """
 
 from __future__ import annotations
@@ -30,28 +30,27 @@ Self = TypeVar("Self", bound="TapedArray")
 
 
 class TapedArray(DenseArray):
-    """An array with a place on the tape, or none."""
+    """Array that can have an entry on the tape."""
 
     __slots__ = ()
 
     # Variables
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Make this a variable with a gradient of zeros, which forgets how it was computed.
+        """Make this array a variable with a gradient of zeros, detached from its history.
 
-        ``stype`` says how the gradient is stored: as the array itself where it is left out.
-        Raises KeyError unless ``grad_req`` is "write", "add" or "null", ValueError for what is no
-        storage type.
+        ``stype`` is the storage type of the gradient, by default the array's. Raises KeyError
+        unless ``grad_req`` is "write", "add" or "null", and ValueError for an unknown storage type.
         """
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
         self._mark(self._untouched_zeros(stype), grad_req)
 
     def _untouched_zeros(self, stype: str | None) -> NDArray:
-        """Zeros of this shape and type, stored as ``stype`` says.
+        """Zeros of this shape and dtype with storage type ``stype``.
 
-        Until somebody writes there dense ones take no memory and no time: the system gives both
-        page by page. ``np.zeros_like`` writes every zero.
+        Until they are written, dense zeros take no memory and no time: the system allocates and
+        clears page by page. ``np.zeros_like`` writes every zero.
         """
         if is_dense(stype):
             return self._dense(np.zeros(self._data.shape, self._data.dtype))  # type: ignore[return-value]
@@ -67,12 +66,12 @@ class TapedArray(DenseArray):
 
     @property
     def grad(self: Self) -> Self | None:
-        """The gradient's memory as an array, None for what is no variable."""
+        """Gradient as an array on the variable's gradient memory; None if not a variable."""
         return None if self._leaf is None else alias(self._leaf.grad)  # type: ignore[return-value]
 
     @property
     def _fresh_grad(self) -> bool:
-        """Whether a gradient arrived since the flag was cleared."""
+        """Whether a gradient was stored since the flag was cleared."""
         return self._leaf is not None and self._leaf.fresh
 
     @_fresh_grad.setter
@@ -83,20 +82,20 @@ class TapedArray(DenseArray):
     def backward(
         self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
     ) -> None:
-        """Compute the gradients of every variable that this array depends on.
+        """Compute the gradients with respect to every variable that this array depends on.
 
-        ``out_grad`` has this array's shape and type; left out it is ones. The way is free to be
-        gone once unless ``retain_graph``. Raises MXNetError for an array that was not recorded.
+        ``out_grad`` has this array's shape and dtype; by default ones. The recorded graph is freed
+        unless ``retain_graph``. Raises MXNetError for an array that was not recorded.
         """
         try:
             run_backward([self], [out_grad], retain_graph, train_mode)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - the same exception
 
-    # Views and copies, recorded
+    # Recorded views and copies
 
     def __getitem__(self: Self, key: object) -> Self:
-        """A view for ints and contiguous slices, else a copy; a lone element has shape (1,).
+        """View for integers and contiguous slices, else a copy; a single element has shape (1,).
 
         With ``np_shape`` it has the shape ().
         """
@@ -106,23 +105,24 @@ class TapedArray(DenseArray):
         return result
 
     def copy(self: Self) -> Self:
-        """The same values in memory of their own."""
+        """Copy of the array."""
         return record_same(self, super().copy())
 
     def as_in_context(self: Self, context: Context) -> Self:
-        """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
+        """Copy in ``context``; the array itself if it is already there. MXNetError for a GPU."""
         found = super().as_in_context(context)
         return found if found is self else record_same(self, found)
 
     def copyto(self: Self, other: Self | Context) -> Self | bool:
-        """Write these values into ``other``, or copy them to another context."""
+        """Write the values to ``other``, or copy them to another context."""
         found = super().copyto(other)
         return record_same(self, found) if isinstance(found, DenseArray) else found
 
     def __setitem__(self, key: object, value: Any) -> None:
-        """Broadcasts ``value`` into the place. Raises ValueError when the shapes forbid it.
+        """Assign ``value``, broadcast. Raises ValueError if the shapes do not match.
 
-        Under ``record`` a computed array may only replace the whole of a plain one.
+        Under ``record``, a computed array can only be assigned to a whole array that is not
+        recorded.
         """
         is_taped = FLAGS.recording and isinstance(value, TapedArray) and value._entry is not None
         if is_taped and not (_is_whole(key) and value.shape == self.shape):
@@ -136,22 +136,22 @@ class TapedArray(DenseArray):
 
 
 def _is_whole(key: object) -> bool:
-    """Whether an index is one of those that mean the whole array; arrays are not compared."""
+    """Test whether an index selects the whole array; arrays are not compared."""
     return key is Ellipsis or key is None or (isinstance(key, slice) and key == slice(None))
 
 
 def untouched_zeros(x: TapedArray, stype: str = "default") -> NDArray:
-    """Zeros of the shape and type of ``x``; dense ones take no memory until they are written."""
+    """Zeros of the shape and dtype of ``x``; dense ones take no memory until they are written."""
     return x._untouched_zeros(stype)
 
 
 def alias(x: Self, entry: Entry | None = None) -> Self:
-    """Another array object of the same memory, at this place on the tape."""
+    """Array object that shares the memory of ``x``, with this tape entry."""
     return x._same_memory(entry)
 
 
 def record_same(x: Self, copied: Self) -> Self:
-    """``copied``, recorded as having the elements of ``x`` in their order."""
+    """``copied``, recorded as having the elements of ``x`` in the same order."""
     if FLAGS.recording and x._entry is not None:
         shape, dtype = x.shape, x.dtype
         what = _same_as_operator(shape, copied.shape)
@@ -166,7 +166,7 @@ def _same_as_operator(shape: tuple[int, ...], other: tuple[int, ...]) -> What:
 
 
 def _only(douts: Some) -> NDArray:
-    """The gradient of the one result: the way back does not come here without it."""
+    """Output gradient of a step with one result, which is always present here."""
     (d,) = douts
     assert d is not None
     return d
@@ -182,7 +182,7 @@ def _record_part(x: TapedArray, key: tuple[object, ...], part: TapedArray) -> No
 
 
 def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
-    """A slice under the part's shape; nothing for a part chosen by arrays."""
+    """Operators equivalent to an index: slice and Reshape; none for index arrays."""
     bounds: list[tuple[int | None, ...]] = []
     for one in key:
         if isinstance(one, slice):
@@ -197,7 +197,7 @@ def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
 
 
 def _put(d: NDArray, key: tuple[Any, ...], shape: tuple[int, ...]) -> NDArray:
-    """Zeros of ``shape`` with ``d`` added at ``key``: the way back from a part."""
+    """Gradient of indexing: zeros of ``shape`` with ``d`` added at ``key``."""
     whole = np.zeros(shape, d.dtype)
     np.add.at(whole, key, d._data.reshape(whole[key].shape))
     result = d._dense(whole)
@@ -211,7 +211,7 @@ def _part(d: NDArray, key: tuple[object, ...], shape: tuple[int, ...]) -> NDArra
     return d[key].reshape(shape)
 
 
-# Backward
+# Backward pass
 
 
 @restoring(FLAGS)
@@ -221,10 +221,10 @@ def run_backward(
     retain_graph: bool,
     train_mode: bool,
 ) -> None:
-    """Write or add what arrives at each variable to its gradient.
+    """Write or add the gradient with respect to each variable to its gradient array.
 
     Raises MXNetError for heads that are not on the tape, ShapeError and DTypeError for a head
-    gradient that does not fit.
+    gradient that does not match its head.
     """
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(False, train_mode):
@@ -242,7 +242,7 @@ def run_gradients(
     create_graph: bool,
     train_mode: bool,
 ) -> list[NDArray]:
-    """What arrives at each variable, as new arrays, which are recorded with ``create_graph``.
+    """Gradients with respect to the variables, as new arrays; recorded if ``create_graph``.
 
     Raises MXNetError for a variable that has no gradient or that no head depends on.
     """
@@ -261,12 +261,12 @@ def run_gradients(
 
 
 def _added(x: Any, y: Any) -> Any:
-    """The sum of two gradients, of the first one's kind."""
+    """Sum of two gradients, of the first one's class."""
     return x + y._of_kind(x._plain)
 
 
 def _apart(found: list[NDArray], others: Sequence[NDArray]) -> list[NDArray]:
-    """These arrays, each in memory of its own, which is not that of the others either."""
+    """These arrays, copied where they share memory with each other or with ``others``."""
     taken = {address_of(x._data) for x in others}
     apart: list[NDArray] = []
     for x in found:
@@ -286,17 +286,18 @@ def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) ->
 
 
 def _head_gradient(head: TapedArray, given: NDArray | None) -> Any:
-    """A head's own gradient: ones, or the one given, which has its shape and type."""
+    """Head gradient: ones, or the given array, whose shape and dtype must match."""
     if given is None:
         return head._dense(np.ones_like(head._data))
     if not isinstance(given, DenseArray):
-        raise TypeError(f"a head gradient is an NDArray, got {type(given)}")
+        raise TypeError(f"a head gradient must be an NDArray, got {type(given)}")
     if given.shape != head.shape:
         mine, theirs = shape_text(head.shape), shape_text(given.shape)
-        raise ShapeError(f"the head has shape {mine}, its gradient {theirs}")
+        raise ShapeError(f"the head has shape {mine}, but its gradient has shape {theirs}")
     if given.dtype != head.dtype:
         raise DTypeError(
-            f"the head is {np.dtype(head.dtype).name}, its gradient {np.dtype(given.dtype).name}"
+            f"the head is {np.dtype(head.dtype).name}, but its gradient is "
+            f"{np.dtype(given.dtype).name}"
         )
     return given
 
@@ -308,5 +309,5 @@ def _store(leaf: Leaf, d: NDArray | None) -> None:
             leaf.grad._receive(_added(leaf.grad, d))
     elif d is None:
         leaf.grad._write(0)
-    elif d.stype != "default" or d._data is not leaf.grad._data:  # else it was written there
+    elif d.stype != "default" or d._data is not leaf.grad._data:  # else pull wrote it in place
         leaf.grad._receive(d)

@@ -1,9 +1,9 @@
-"""Gradient rules on the tape, traced: what a rule does is written down once for operands of a kind.
+"""Gradient rules of eager calls, traced once for operands of equal types.
 
-In: an operator, its attributes, the types of what it read, gave and got back, and whose gradients
-are wanted. Out: a :class:`Trace`, the operators' NumPy meanings in order, which runs on arrays. A
-rule sees types alone, so one trace is right for all operands of these types; it saves what asking
-the rule again costs, most of the time of a small operator's way back.
+Input: an operator, its attributes, the types of its operands, results and output gradients, and
+which gradients are wanted. Output: a :class:`Trace`, a sequence of NumPy functions that runs on
+arrays. A rule reads types only, so one trace is valid for all operands of these types. It saves the
+cost of evaluating the rule, which is most of the time of a small operator's backward pass.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..ops.building import as_results, infer_types
 from ..ops.gradient import gradients
 from ..ops.record import OpDef
 
-KEPT = 2048  # traces of a process: the one that was not used for longest goes
+KEPT = 2048  # traces of a process; the least recently used one is dropped
 Kind = tuple[Shape, np.dtype]
 
 
 class _Slot(NamedTuple):
-    """Stands for a tensor: its place among a trace's values."""
+    """Symbol of a tensor: its index among a trace's values."""
 
     number: int
     type: TensorType
@@ -41,11 +41,11 @@ class _Call(NamedTuple):
 
 
 class _UntraceableError(Exception):
-    """The rule does what types alone do not decide."""
+    """The rule depends on more than types."""
 
 
 class _Tracer:
-    """A builder on slots."""
+    """Builder on slots."""
 
     def __init__(self, types: Sequence[TensorType], training: bool) -> None:
         self.given = [_Slot(i, t) for i, t in enumerate(types)]
@@ -75,19 +75,19 @@ class _Tracer:
 
 @dataclass(frozen=True)
 class Trace:
-    """Calls in order, on the values that are given and then on their own results.
+    """Sequence of calls on the given values, followed by their own results.
 
-    results  for each operand the number of the value that reaches it, None for nothing
-    made     those of them that are no values given
+    results  for each operand the index of its gradient among the values, None without gradient
+    made     those of them that are not given values
     """
 
     calls: tuple[_Call, ...]
     results: tuple[int | None, ...]
     made: tuple[int, ...]
 
-    @quiet(all="ignore")  # inf and nan are values here, not events
+    @quiet(all="ignore")  # inf and nan are valid values
     def run(self, values: list[Any], owned: Callable[..., np.ndarray]) -> list[Any]:
-        """``values`` with the results of all calls behind them, each in memory of its own."""
+        """``values`` followed by the results of all calls, each in separate memory."""
         for ref, attrs, numbers in self.calls:
             operands = [values[number] for number in numbers]
             made = as_results(ref(*operands, **attrs))
@@ -96,10 +96,10 @@ class Trace:
 
 
 class RuleUse(NamedTuple):
-    """A rule on operands of a kind, which is all that a trace depends on.
+    """Everything that a trace depends on.
 
-    read, gave  what the operator read and gave
-    came        the gradients of what it gave that came back, None for none
+    read, gave  types of the operands and of the results
+    came        types of the output gradients, None if absent
     """
 
     op: OpDef
@@ -112,7 +112,7 @@ class RuleUse(NamedTuple):
 
 
 class _Memo:
-    """How often a use of a rule was seen, up to twice; then its trace."""
+    """Count of uses of a rule, up to two; then its trace."""
 
     __slots__ = ("seen", "trace")
 
@@ -127,18 +127,18 @@ def _memo(use: RuleUse) -> _Memo:
 
 
 def kind_of(array: np.ndarray) -> Kind:
-    """What a trace depends on."""
+    """Shape and dtype, the properties that a trace depends on."""
     return array.shape, array.dtype
 
 
 def trace_for(use: RuleUse) -> Trace | None:
-    """The trace of a rule: None at first sight, and where types do not decide.
+    """Trace of a rule; None at its first use, and if the rule depends on more than types.
 
-    A kind that is seen once is not worth a trace.
+    A rule that is used only once does not pay for a trace.
     """
     try:
         memo = _memo(use)
-    except TypeError:  # attributes that are no key
+    except TypeError:  # attributes that cannot be hashed
         return None
     if memo.seen < 2:
         memo.seen += 1
@@ -156,7 +156,7 @@ def _traced(use: RuleUse) -> Trace | None:
     try:
         found = gradients(use.op, tracer, ins, outs, douts, dict(use.attrs), use.wanted)
     except (_UntraceableError, MXNetError):
-        return None  # where there is a mistake, the rule on the arrays says it
+        return None  # the rule on arrays raises the error
     results = tuple(None if d is None else d.number for d in found)
     made = {n for n in results if n is not None and n >= len(kinds)}
     return Trace(tuple(tracer.calls), results, tuple(made))

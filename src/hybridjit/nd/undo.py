@@ -1,8 +1,8 @@
-"""Undo: what arrays held before a piece of work that has to be done as a whole, or not at all.
+"""Undo log: old array contents for work that must be done completely or not at all.
 
-In: work that writes arrays, and the objects whose attributes it changes. Out: all of it done, or
-an exception with everything as it was. Old values are kept at the first write of an array, and only
-those that are overwritten: of a step by a row_sparse gradient the gradient's rows.
+Input: work that writes arrays, and objects whose attributes it changes. Output: the completed work,
+or an exception with the previous state restored. Old values are saved at the first write of an
+array, and only elements that are overwritten: for an update by a row_sparse gradient, its rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Open(threading.local):
-    """The undo of this thread's outermost piece of work."""
+    """Undo log of this thread's outermost unit of work."""
 
     undo: Undo | None = None
 
@@ -27,18 +27,18 @@ OPEN = _Open()
 
 
 class Undo:
-    """Old values, and how they come back."""
+    """Log of old values and of functions that restore them."""
 
     def __init__(self) -> None:
         self._steps: list[Callable[[], None]] = []
-        self._whole: set[int] = set()  # addresses of arrays that were kept, which stay in use
+        self._whole: set[int] = set()  # ids of arrays saved completely; the log keeps these alive
 
     def own(self, *owners: object) -> None:
-        """Keep the attributes of these objects."""
+        """Save the attributes of these objects."""
         self._steps += [attributes_of(owner) for owner in owners]
 
     def keep(self, array: DenseArray, key: Any = ...) -> None:
-        """Keep the elements of ``array`` at ``key``, which are about to be overwritten."""
+        """Save the elements of ``array`` at ``key`` before they are overwritten."""
         data, storage = array._data, array._storage
         if id(data) in self._whole:
             return
@@ -56,20 +56,20 @@ class Undo:
             self._whole.add(id(data))
 
     def note(self, back: Callable[[], None]) -> None:
-        """Call ``back``, which may run twice, where everything comes back."""
+        """Add a function to call at restoration. It may run twice."""
         self._steps.append(back)
 
     def restore(self) -> None:
-        """Let everything be as it was, the last change first."""
+        """Restore the previous state, last change first."""
         for back in reversed(self._steps):
             back()
 
 
 def whole(work: Callable[[], None], done: list[Any], *owners: object) -> None:
-    """Run ``work``; where it raises, restore the arrays that it wrote and the owners' attributes.
+    """Run ``work``; if it raises, restore the arrays that it wrote and the owners' attributes.
 
-    ``done`` has an element more from the moment on from which nothing is undone. Inside of another
-    such piece of work this is a part of it.
+    ``done`` gets an element at the point after which nothing is undone. A nested call becomes part
+    of the outer unit of work.
     """
     if OPEN.undo is not None:
         OPEN.undo.own(*owners)
@@ -91,7 +91,7 @@ def whole(work: Callable[[], None], done: list[Any], *owners: object) -> None:
 
 
 def attributes_of(owner: object) -> Callable[[], None]:
-    """What lets an object have the attributes that it has now, dictionaries as the same objects."""
+    """Function that restores an object's attributes; its dictionaries keep their identity."""
     return _kept(vars(owner)) if hasattr(owner, "__dict__") else _nothing
 
 
@@ -110,4 +110,4 @@ def _kept(known: dict[Any, Any]) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """An object without attributes of its own."""
+    """Restore nothing: the object does not have attributes."""

@@ -1,4 +1,4 @@
-"""Update rules of ``nd.contrib`` that take lists of arrays, or a scale that may be a number."""
+"""Update rules of ``nd.contrib`` with lists of arrays, or with a scale that may be a number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adamw_update(
     out: NDArray | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A step of Adam with decoupled weight decay; none when the scale is 0 or not finite."""
+    """Step of Adam with decoupled weight decay; skipped if the scale is 0 or not finite."""
     given = {"lr": lr, "eta": eta, "wd": wd, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}
     arrays = (weight, grad, mean, var, _scale(rescale_grad, weight))
     return invoke(lookup("_adamw_update"), arrays, {**given, "clip_gradient": clip_gradient}, out)
@@ -74,7 +74,7 @@ def multi_adamw_update(
     size: int = 0,
     **kwargs: object,
 ) -> NDArray | list[NDArray]:
-    """:func:`adamw_update` of several weights."""
+    """:func:`adamw_update` for several weights."""
     arrays = [*_interleaved(weights, grads, mean, var), _scale(rescale_grad, weights[0])]
     given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **kwargs}
     return invoke(lookup("_multi_adamw_update"), arrays, given, out)
@@ -95,7 +95,7 @@ def multi_mp_adamw_update(
     size: int = 0,
     **kwargs: object,
 ) -> NDArray | list[NDArray]:
-    """:func:`mp_adamw_update` of several weights."""
+    """:func:`mp_adamw_update` for several weights."""
     own = _interleaved(weights, grads, mean, var, weights32)
     given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **kwargs}
     scale = _scale(rescale_grad, weights[0])
@@ -114,7 +114,7 @@ def multi_lamb_update(
     num_tensors: int = 0,
     **kwargs: object,
 ) -> NDArray | list[NDArray]:
-    """Steps of LAMB, of several weights."""
+    """Steps of LAMB for several weights."""
     given = {"learning_rates": lrs, "wds": wds, "step_count": step_count, **kwargs}
     given["num_tensors"] = num_tensors or len(weights)
     arrays = _interleaved(weights, grads, mean, var)
@@ -142,10 +142,10 @@ def multi_mp_lamb_update(
 
 
 def _scale(given: Scale, weight: NDArray) -> NDArray:
-    """A number as an array of it."""
+    """Scale as an array."""
     return given if isinstance(given, NDArray) else full((1,), given, weight.context, np.float32)
 
 
 def _interleaved(*lists: Arrays) -> list[NDArray]:
-    """The operands of the first weight, then those of the second, and so on."""
+    """Operands of the first weight, then those of the second, and so on."""
     return [array for operands in zip(*lists) for array in operands]

@@ -1,8 +1,8 @@
-"""Sparse arrays: ``CSRNDArray``, ``RowSparseNDArray``, and what operators do with them.
+"""Sparse arrays: ``CSRNDArray``, ``RowSparseNDArray``, and operators on them.
 
-In: NumPy arrays of values and places. Out: NDArrays that give their dense values to whatever reads
-those, so that each operator works on them; :mod:`.rules` knows which operators do better. Loaded
-when a program first asks for a sparse array.
+Input: NumPy arrays of values and indices. Output: NDArrays that every operator accepts, because
+reading their dense values constructs these; :mod:`.rules` has the operators that compute on the
+stored values. Imported when a program first uses a sparse array.
 """
 
 from ..sparse_dispatch import HOOK

@@ -1,7 +1,7 @@
-"""The arrays themselves: what they store, what reads their dense values, how they are written.
+"""Sparse array classes: storage, dense values, assignment.
 
-In: a :class:`.stored.Stored`. Out: an NDArray whose ``_data`` is made from it at every look, and
-cannot be written. Arrays that share memory share the storage that holds what is stored.
+Input: a :class:`.stored.Stored`. Output: an NDArray whose ``_data`` is constructed at every access
+and read-only. Arrays that share memory share the storage that holds the stored data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Self = TypeVar("Self", bound="BaseSparseNDArray")
 
 
 class SparseStorage(Storage):
-    """What arrays on the same memory share: also what is stored there."""
+    """Storage of sparse arrays on the same memory, including the stored data."""
 
     __slots__ = ("stored",)
 
@@ -49,7 +49,7 @@ class SparseStorage(Storage):
 
 
 class BaseSparseNDArray(NDArray):
-    """What both kinds of sparse arrays have in common."""
+    """Base class of both kinds of sparse arrays."""
 
     __slots__ = ()
     _storage: SparseStorage
@@ -59,10 +59,10 @@ class BaseSparseNDArray(NDArray):
         self, held: Stored, ctx: Context | None = None, storage: SparseStorage | None = None
     ) -> None:
         super().__init__(held.values, ctx, SparseStorage(held) if storage is None else storage)
-        del self._data  # `__getattr__` makes it
+        del self._data  # `__getattr__` constructs it
 
     def __getattr__(self, name: str) -> Any:
-        """Only asked for what is not there: the dense values, which nobody may write."""
+        """Construct the dense values, read-only, when ``_data`` is read."""
         if name == "_data":
             whole = self._stored.dense()
             whole.flags.writeable = False
@@ -90,7 +90,7 @@ class BaseSparseNDArray(NDArray):
         kind = self.stype if stype is None else stype
         return wrapped(nothing(kind, self.shape, self._stored.values.dtype), self._ctx)
 
-    # What it is
+    # Properties
 
     @property
     def stype(self) -> str:
@@ -104,27 +104,27 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def size(self) -> int:
-        """The number of elements, with those that are not stored."""
+        """Number of elements, including those that are not stored."""
         return product(self._stored.shape)
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self._stored.shape)
 
     @property
     def dtype(self) -> type[np.generic]:
-        """The element type, as NumPy's class."""
+        """Element type, as NumPy's class."""
         return self._stored.values.dtype.type
 
     @property
     def data(self) -> NDArray:
-        """The stored values, in this array's own memory."""
+        """Stored values, in this array's own memory."""
         return NDArray(self._stored.values, self._ctx)
 
     @property
     def indices(self) -> NDArray:
-        """The column of each stored value, or the number of each stored row; int64."""
+        """Column of each stored value, or index of each stored row; int64."""
         return NDArray(self._stored.places[-1], self._ctx)
 
     @property
@@ -135,9 +135,9 @@ class BaseSparseNDArray(NDArray):
         return NDArray(self._stored.places[number], self._ctx)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Raises MXNetError unless the index arrays are as MXNet has them.
+        """Raise MXNetError unless the index arrays have MXNet's format.
 
-        Without ``full_check`` the indices themselves are not looked at.
+        Without ``full_check`` the indices themselves are not checked.
         """
         fault = self._stored.fault(full_check)
         if fault is not None:
@@ -159,19 +159,20 @@ class BaseSparseNDArray(NDArray):
     # Copies and conversions
 
     def asnumpy(self) -> np.ndarray:
-        """A NumPy array of all values, zeros too."""
+        """NumPy array of all values, including zeros."""
         return self._stored.dense()
 
     def copy(self: Self) -> Self:
-        """The same values in memory of their own."""
+        """Copy of the array."""
         return record_same(self, type(self)(_copied(self._stored), self._ctx))
 
     def detach(self: Self) -> Self:
-        """The same memory."""
+        """Array that shares the memory, without tape entry."""
         return self._same_memory()
 
     def astype(self: Self, dtype: DType, copy: bool = True) -> Self:
-        """The values as another element type; itself when nothing changes and copy is False."""
+        """Array converted to ``dtype``; the array itself if the dtype is equal and copy is
+        False."""
         wanted = dtype_of(np.float32 if dtype is None else dtype)
         if not copy and wanted == self._stored.values.dtype:
             return self
@@ -180,23 +181,23 @@ class BaseSparseNDArray(NDArray):
         return record_same(self, found)
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy of this storage type.
+        """Copy with this storage type.
 
-        Raises ValueError between the two sparse types, MXNetError for what is no storage type.
+        Raises ValueError between the two sparse types, MXNetError for an unknown storage type.
         """
         return invoke(lookup("cast_storage"), [self], {"stype": stype})
 
     def as_in_context(self: Self, context: Context) -> Self:
-        """Itself if it is there already, else a copy. Raises MXNetError for a GPU."""
+        """Copy in ``context``; the array itself if it is already there. MXNetError for a GPU."""
         if context == self._ctx:
             return self
         context.require_host("_copyto")
         return record_same(self, type(self)(_copied(self._stored), context))
 
     def copyto(self, other: NDArray | Context) -> Any:
-        """Write these values into ``other``, or copy them to another context.
+        """Write the values to ``other``, or copy them to another context.
 
-        Raises TypeError for what is neither, ShapeError when the shapes differ.
+        Raises TypeError for other objects, ShapeError if the shapes differ.
         """
         if isinstance(other, Context):
             other.require_host("_copyto")
@@ -210,14 +211,14 @@ class BaseSparseNDArray(NDArray):
             return False
         if other.shape != self.shape:
             mine, theirs = shape_text(self.shape), shape_text(other.shape)
-            raise ShapeError(f"copyto: this array has shape {mine}, the other {theirs}")
+            raise ShapeError(f"copyto: this array has shape {mine}, the other has {theirs}")
         other._receive(self)
         return record_same(self, other)
 
     # Writing
 
     def _receive(self, d: DenseArray) -> None:
-        """Store what ``d`` has; of an array of this kind also the zeros that it stores."""
+        """Store the values of ``d``; from an array of this class also its stored zeros."""
         if isinstance(d, type(self)):
             values = converted(d._stored.values, self._stored.values.dtype)
             self._store(_copied(d._stored)._replace(values=values))
@@ -225,20 +226,23 @@ class BaseSparseNDArray(NDArray):
             self._write(d._data)
 
     def _write(self, values: ArrayLike, key: object = ...) -> None:
-        """Replace what is stored by ``values``, broadcast, without their zeros."""
+        """Replace the stored data by the nonzero elements of ``values``, broadcast."""
         if key is not ... and key != (slice(None),):
-            raise MXNetError(f"{type(self).__name__} is written as a whole: x[:] = values")
+            raise MXNetError(
+                f"{type(self).__name__} can only be assigned completely: x[:] = values"
+            )
         try:
             whole = np.broadcast_to(values, self.shape)
         except ValueError:
             raise ShapeError(
-                f"values of shape {shape_text(np.shape(values))} for an array of shape "
+                f"values of shape {shape_text(np.shape(values))} cannot be assigned to an array "
+                f"of shape "
                 f"{shape_text(self.shape)}"
             ) from None
         self._store(stored(self.stype, converted(whole, self._stored.values.dtype)))
 
     def _store(self, held: Stored) -> None:
-        """Hold ``held`` from now on. Raises MXNetError where a recorded array would change."""
+        """Set the stored data. Raises MXNetError if the array is recorded."""
         if self._entry is not None and FLAGS.recording:
             raise MXNetError(ON_TAPE)
         if OPEN.undo is not None:
@@ -257,7 +261,7 @@ class BaseSparseNDArray(NDArray):
         else:
             raise TypeError(f"type {type(value)} not supported")
 
-    # Python's operators: of equal shapes element by element, as only these stay sparse
+    # Python's operators: elementwise for equal shapes, because only these results are sparse
 
     def __add__(self, other: object) -> NDArray:
         return operators.add(self, other)
@@ -293,10 +297,10 @@ class BaseSparseNDArray(NDArray):
         self._receive(operators.divide(self, other))
         return self
 
-    # What there is not
+    # Unsupported methods
 
     def reshape(self, *shape: object, **kwargs: object) -> NoReturn:
-        """Raises NotSupportedForSparseNDArray."""
+        """Raise NotSupportedForSparseNDArray."""
         raise _unsupported("reshape", shape)
 
     def _slice(self, *ends: object) -> NoReturn:
@@ -306,30 +310,30 @@ class BaseSparseNDArray(NDArray):
         raise _unsupported("_at", index)
 
     def broadcast_to(self, shape: Sizes) -> NDArray:
-        """Repeated along axes of size 1, as a dense array."""
+        """Dense array repeated along axes of size 1."""
         return self.tostype("default").broadcast_to(shape)
 
 
 class CSRNDArray(BaseSparseNDArray):
-    """A matrix of which only some values are stored, row by row."""
+    """Matrix that stores only some values, row by row."""
 
     __slots__ = ()
     _stype = CSR
 
     @property
     def indptr(self) -> NDArray:
-        """Where each row starts among the values, and where the last one ends; int64."""
+        """Offset of each row among the values, and the total count; int64."""
         return NDArray(self._stored.places[0], self._ctx)
 
     def __getitem__(self, key: object) -> CSRNDArray:
-        """Rows: one by its number, or a slice of them without a step.
+        """Rows: one by its index, or a slice without a step.
 
-        Raises IndexError for a row that is not there, ValueError for other keys.
+        Raises IndexError for a row out of range, ValueError for other keys.
         """
         if isinstance(key, (int, np.integer)):
             row = int(key) + (self.shape[0] if key < 0 else 0)
             if not 0 <= row < self.shape[0]:
-                raise IndexError(f"row {key} of {self.shape[0]}")
+                raise IndexError(f"row {key} is out of range for {self.shape[0]} rows")
             key = slice(row, row + 1)
         if isinstance(key, tuple):
             raise ValueError("Multi-dimension indexing is not supported")
@@ -343,7 +347,8 @@ class CSRNDArray(BaseSparseNDArray):
         return invoke(lookup("slice"), [self], {"begin": (begin,), "end": (max(begin, end),)})
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Replaces all values: ``x[:] = array``. Raises ValueError and TypeError for the rest."""
+        """Replace all values: ``x[:] = array``. Raises ValueError or TypeError for other keys and
+        values."""
         if not isinstance(key, slice):
             raise TypeError("CSRNDArray only supports [:] for assignment")
         if key != slice(None):
@@ -361,13 +366,13 @@ class CSRNDArray(BaseSparseNDArray):
 
 
 class RowSparseNDArray(BaseSparseNDArray):
-    """An array of which only some rows are stored: a gradient of an embedding."""
+    """Array that stores only some rows, such as the gradient of an embedding."""
 
     __slots__ = ()
     _stype = ROW_SPARSE
 
     def __getitem__(self, key: object) -> RowSparseNDArray:
-        """Itself for ``x[:]``. Raises ValueError for all other keys."""
+        """The array itself for ``x[:]``. Raises ValueError for all other keys."""
         if isinstance(key, tuple):
             raise ValueError("Multi-dimension indexing is not supported")
         if not isinstance(key, slice) or key != slice(None):
@@ -375,9 +380,9 @@ class RowSparseNDArray(BaseSparseNDArray):
         return self
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Replaces all values: ``x[:] = array`` or a number, which stores every row.
+        """Replace all values: ``x[:] = array`` or a number, which stores every row.
 
-        Raises ValueError and TypeError for the rest.
+        Raises ValueError or TypeError for other keys and values.
         """
         if not isinstance(key, slice):
             raise TypeError("RowSparseNDArray only supports [:] for assignment")
@@ -390,7 +395,7 @@ class RowSparseNDArray(BaseSparseNDArray):
             self._set_all(value)
 
     def retain(self, row_ids: ArrayLike) -> RowSparseNDArray:
-        """These rows; those that are not stored as zeros."""
+        """The given rows; zeros for rows that are not stored."""
         ids = row_ids if isinstance(row_ids, NDArray) else dense_array(row_ids, dtype="int64")
         return invoke(lookup("_sparse_retain"), [self, ids], {})
 
@@ -399,17 +404,17 @@ CLASSES: dict[str, type[BaseSparseNDArray]] = {CSR: CSRNDArray, ROW_SPARSE: RowS
 
 
 def wrapped(held: Stored, ctx: Context | None = None) -> BaseSparseNDArray:
-    """The NDArray of what is stored."""
+    """NDArray of stored data."""
     return CLASSES[held.stype](held, ctx)
 
 
 def all_rows(whole: np.ndarray) -> Stored:
-    """Every row of ``whole``, zero or not."""
+    """Stored data with every row of ``whole``, also zero rows."""
     return Stored(ROW_SPARSE, whole.shape, whole, (np.arange(len(whole)),))
 
 
 def join_rows(kind: str, parts: Sequence[Stored]) -> Stored:
-    """csr arrays of equal width, one below the other."""
+    """Csr arrays of equal width concatenated along the rows."""
     rows = [len(part.places[0]) - 1 for part in parts]
     firsts = np.concatenate([[0], np.cumsum(rows)[:-1]])
     numbers = np.concatenate([part.rows + first for part, first in zip(parts, firsts)])

@@ -1,6 +1,6 @@
-"""Element by element on what is stored: NumPy in, NumPy out.
+"""Elementwise functions on stored values of NumPy arrays.
 
-Two arrays are brought to the union of their places first; a missing value is 0.
+Two arrays are first extended to the union of their indices; a missing value is 0.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ Function = Callable[..., np.ndarray]
 
 
 def on_values(x: Stored, function: Function) -> Stored:
-    """``function`` of every stored value; it gives 0 for 0."""
+    """Apply ``function``, which must map 0 to 0, to every stored value."""
     return _copy_of(x, function(x.values))
 
 
 def on_union(xs: Sequence[Stored], function: Function, in_both: bool = False) -> Stored:
-    """``function`` of the arrays' values at every place that one of them stores.
+    """Apply ``function`` to the arrays' values at every index that one of them stores.
 
-    Rows stay also where they become zero; values of csr arrays do not. ``in_both`` takes a csr
-    array's values only where all have one.
+    Rows that become zero remain stored; values of csr arrays do not. ``in_both`` restricts a csr
+    result to indices that all arrays store.
     """
     kind, shape = xs[0].stype, xs[0].shape
     keys = [_keys(x) for x in xs]
@@ -44,14 +44,14 @@ def on_union(xs: Sequence[Stored], function: Function, in_both: bool = False) ->
 
 
 def with_dense(x: Stored, dense: np.ndarray, function: Function) -> Stored:
-    """``function(values, dense's values there)``; ``dense`` is broadcast to the shape."""
+    """``function(values, values of dense at the same indices)``; ``dense`` is broadcast."""
     whole = np.broadcast_to(dense, x.shape)
     there = whole[x.rows] if x.stype == ROW_SPARSE else whole[x.rows, x.places[1]]
     return _copy_of(x, function(x.values, there))
 
 
 def part(x: Stored, begin: Sequence[int], end: Sequence[int]) -> Stored:
-    """The rows, and maybe columns, of a csr array from ``begin`` to ``end``."""
+    """Slice of rows, and optionally columns, of a csr array from ``begin`` to ``end``."""
     starts, columns = x.places
     first, last = int(starts[begin[0]]), int(starts[end[0]])
     values, columns = x.values[first:last].copy(), columns[first:last].copy()
@@ -67,7 +67,7 @@ def part(x: Stored, begin: Sequence[int], end: Sequence[int]) -> Stored:
 
 
 def taken(x: Stored, rows: np.ndarray) -> Stored:
-    """These rows of a csr array, in this order."""
+    """Rows of a csr array in the given order."""
     starts, columns = x.places
     counts = np.diff(starts)[rows]
     ends = np.cumsum(counts)
@@ -81,7 +81,7 @@ def taken(x: Stored, rows: np.ndarray) -> Stored:
 
 
 def rows_at(x: Stored, wanted: np.ndarray) -> np.ndarray:
-    """These rows of a row_sparse array as a dense one; zeros for those that are not stored."""
+    """Rows of a row_sparse array as a dense one; zeros for rows that are not stored."""
     (rows,) = x.places
     found = np.zeros((len(wanted), *x.shape[1:]), x.values.dtype)
     at = np.minimum(np.searchsorted(rows, wanted), max(len(rows) - 1, 0))
@@ -91,13 +91,13 @@ def rows_at(x: Stored, wanted: np.ndarray) -> np.ndarray:
 
 
 def values_at(x: Stored, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The values of a csr array at these places, -1 where none is stored.
+    """Values of a csr array at these indices, -1 where none is stored.
 
-    Raises IndexError for a place outside.
+    Raises IndexError for an index out of range.
     """
     for name, at, size in (("row", rows, x.shape[0]), ("column", columns, x.shape[1])):
         if len(at) and not 0 <= at.min() <= at.max() < size:
-            raise IndexError(f"{name}s {at.min()} to {at.max()} of {size}")
+            raise IndexError(f"{name}s {at.min()} to {at.max()} are not all below {size}")
     keys, wanted = _keys(x), rows * x.shape[1] + columns
     at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     if not len(keys):
@@ -106,7 +106,7 @@ def values_at(x: Stored, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def sum_rows(shape: tuple[int, ...], rows: np.ndarray, values: np.ndarray) -> Stored:
-    """The row_sparse array of rows in any order, those of one number added."""
+    """Row_sparse array of rows in any order; rows with equal indices are added."""
     order = np.argsort(rows, kind="stable")
     numbers = rows[order]
     firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -116,7 +116,7 @@ def sum_rows(shape: tuple[int, ...], rows: np.ndarray, values: np.ndarray) -> St
 
 
 def _keys(x: Stored) -> np.ndarray:
-    """A number for each place, ascending as places do."""
+    """Integer key for each index pair, in ascending order."""
     return x.rows if x.stype == ROW_SPARSE else x.rows * x.shape[1] + x.places[1]
 
 

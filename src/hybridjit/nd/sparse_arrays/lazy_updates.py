@@ -1,8 +1,8 @@
-"""Optimizers' steps by row_sparse gradients: only the rows that the gradient has are touched.
+"""Optimizer steps with row_sparse gradients: update only the rows that the gradient stores.
 
-In: an update operator, its operands and attributes. Out: the weight and the states, written. The
-operator itself computes, on those rows alone; decay of weights and momenta waits for a row's next
-gradient, which is what MXNet calls lazy.
+Input: an update operator, its operands and attributes. Output: the weight and the states, written.
+The operator itself computes, on these rows only; weight decay and momentum of a row are delayed
+until its next gradient, which MXNet calls lazy update.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .elements import rows_at
 
 
 def is_lazy(inputs: Sequence[NDArray], attrs: Attrs) -> bool:
-    """Whether a call updates the rows of its gradient alone."""
+    """Test whether a call updates only the rows of its gradient."""
     return inputs[1].stype == ROW_SPARSE and bool(attrs.get("lazy_update", True))
 
 
 def update(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> None:
-    """Update the rows that a row_sparse gradient has."""
+    """Update the rows that a row_sparse gradient stores."""
     weight, grad, *states = inputs
     assert isinstance(grad, BaseSparseNDArray)
     rows = grad._stored.rows
@@ -49,7 +49,7 @@ def _rows(x: NDArray, rows: np.ndarray) -> np.ndarray:
 
 
 def _put(x: NDArray, rows: np.ndarray, values: np.ndarray) -> None:
-    """Write rows; a row_sparse array stores those from then on."""
+    """Write rows; a row_sparse array stores these rows afterwards."""
     if not isinstance(x, BaseSparseNDArray):
         x._write(values, (rows,))
         return

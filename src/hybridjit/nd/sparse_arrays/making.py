@@ -1,7 +1,7 @@
 """``csr_matrix``, ``row_sparse_array``, ``zeros``, ``empty`` and ``array`` of ``nd.sparse``.
 
-In: shapes, values with their places, dense or sparse arrays, SciPy's matrices. Out: sparse arrays.
-The element type is the source's own, float32 for Python's numbers.
+Input: shapes, values with indices, dense or sparse arrays, SciPy matrices. Output: sparse arrays.
+The dtype is the source's, float32 for Python numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Shaped: TypeAlias = int | tuple[int, ...] | list[int]
 Numbers: TypeAlias = "ArrayLike | NDArray"
-# A shape, a tuple of values and their places, an array, or a matrix of SciPy's.
+# A shape, a tuple of values and indices, an array, or a SciPy matrix.
 Source: TypeAlias = Any
 
 _WHOLE = (int, np.integer)
@@ -36,10 +36,10 @@ def csr_matrix(
     ctx: Context | None = None,
     dtype: DType | None = None,
 ) -> CSRNDArray:
-    """A csr array from a shape, ``(data, indices, indptr)``, ``(data, (row, col))``, or an array.
+    """Csr array from a shape, ``(data, indices, indptr)``, ``(data, (row, col))``, or an array.
 
-    Raises ValueError for shapes that disagree, sources of another kind and shapes that cannot be
-    found.
+    Raises ValueError for inconsistent shapes, other kinds of sources, and shapes that cannot be
+    inferred.
     """
     if isinstance(arg1, tuple) and len(arg1) == 2 and not isinstance(arg1[1], tuple):
         held = _empty_of(CSR, arg1, shape, dtype)
@@ -60,9 +60,9 @@ def row_sparse_array(
     ctx: Context | None = None,
     dtype: DType | None = None,
 ) -> RowSparseNDArray:
-    """A row_sparse array from a shape, ``(data, indices)`` or an array.
+    """Row_sparse array from a shape, ``(data, indices)`` or an array.
 
-    Raises ValueError for shapes that disagree and sources of another kind.
+    Raises ValueError for inconsistent shapes and other kinds of sources.
     """
     if isinstance(arg1, tuple) and len(arg1) < 2:
         raise ValueError(f"Unexpected length of input tuple: {len(arg1)}")
@@ -78,7 +78,7 @@ def row_sparse_array(
 def zeros(
     stype: str, shape: Shaped, ctx: Context | None = None, dtype: DType | None = None, **_: object
 ) -> NDArray:
-    """Zeros of a storage type. Raises ValueError for what is none."""
+    """Zeros of a storage type. Raises ValueError for an unknown type."""
     if stype == "default":
         return creation.zeros(shape, ctx, dtype)
     if stype not in (CSR, ROW_SPARSE):
@@ -99,7 +99,7 @@ def empty(
 def array(
     source_array: Source, ctx: Context | None = None, dtype: DType | None = None
 ) -> BaseSparseNDArray:
-    """A copy of a sparse array or of SciPy's. Raises ValueError for a dense one."""
+    """Copy of a sparse array of ours or of SciPy. Raises ValueError for a dense one."""
     if isinstance(source_array, RowSparseNDArray):
         return row_sparse_array(source_array, None, ctx, dtype)
     if isinstance(source_array, CSRNDArray) or is_scipys(source_array):
@@ -111,7 +111,7 @@ def array(
 
 
 def is_scipys(source: object) -> bool:
-    """Whether this is one of SciPy's sparse matrices; SciPy is not loaded to find out."""
+    """Test whether this is a SciPy sparse matrix, without importing SciPy."""
     scipy_sparse = sys.modules.get("scipy.sparse")
     return scipy_sparse is not None and bool(scipy_sparse.issparse(source))
 
@@ -133,7 +133,7 @@ def _from_definition(
 def _from_coordinates(
     data: Numbers, places: tuple[Numbers, ...], shape: Shaped | None, dtype: DType | None
 ) -> Stored:
-    """Sorted by place; the values of one place are added."""
+    """Csr data sorted by index; values with equal indices are added."""
     values = _values(data, dtype)
     rows, columns = map(_raw, places)
     if shape is None:
@@ -148,7 +148,7 @@ def _from_coordinates(
 def summed(
     shape: tuple[int, ...], values: np.ndarray, rows: np.ndarray, columns: np.ndarray
 ) -> Stored:
-    """The csr array of values at places in any order, those of one place added."""
+    """Csr array of values with indices in any order; values with equal indices are added."""
     order = np.lexsort((columns, rows))
     values, rows, columns = values[order], rows[order], columns[order]
     is_new = np.ones(len(rows), bool)
@@ -168,7 +168,7 @@ def _from_rows(parts: tuple[Numbers, ...], shape: Shaped | None, dtype: DType | 
         shape = (int(rows.max()) + 1, *values.shape[1:])
     sizes = _sizes(shape)
     if values.ndim != len(sizes):
-        raise ValueError(f"rows of {values.ndim - 1} axes in an array of {len(sizes)}")
+        raise ValueError(f"rows have {values.ndim - 1} axes, but the array has {len(sizes)}")
     return Stored(ROW_SPARSE, sizes, values, (rows,))
 
 
@@ -214,7 +214,7 @@ def _require_matrix(shape: tuple[int, ...]) -> None:
 
 
 def _values(source: Numbers, dtype: DType | None) -> np.ndarray:
-    """A copy of these numbers, of the type that is asked for or their own."""
+    """Copy of the values, in the given dtype or their own."""
     raw = _raw(source)
     return converted(raw, _dtype(source, dtype))
 

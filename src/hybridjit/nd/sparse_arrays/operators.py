@@ -1,7 +1,7 @@
-"""``+ - * /`` of sparse arrays: element by element where the shapes are equal, else broadcast.
+"""``+ - * /`` of sparse arrays: elementwise if the shapes are equal, else broadcast.
 
-In: arrays and numbers, one of them sparse. Out: what MXNet's operators give, sparse where theirs
-are (:mod:`.rules`).
+Input: arrays and numbers, at least one of them sparse. Output: results with the storage types of
+MXNet's operators (:mod:`.rules`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``dot`` with a csr array: NumPy in, NumPy out. Work follows the stored values, not the shape."""
+"""``dot`` with a csr array on NumPy arrays. The cost depends on the stored values, not the
+shape."""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ import numpy as np
 from ...formats.stored import CSR, ROW_SPARSE, Stored, starts_of, stored
 from .elements import rows_at, sum_rows
 
-_PIECE = 1 << 22  # numbers of a product that are there at once
+_PIECE = 1 << 22  # elements of a product in memory at once
 
 
 def times(x: Stored, dense: np.ndarray | Stored) -> np.ndarray:
-    """The dense product of a csr matrix and a matrix."""
+    """Dense product of a csr matrix and a matrix."""
     result = np.zeros((x.shape[0], dense.shape[1]), x.values.dtype)
     for rows, terms in _terms(x, x.rows, x.places[1], dense):
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-        if len(firsts):  # a row may go on in the next piece
+        if len(firsts):  # a row may continue in the next chunk
             result[rows[firsts]] += np.add.reduceat(terms, firsts, axis=0)
     return result
 
 
 def transposed_times(x: Stored, dense: np.ndarray | Stored) -> Stored:
-    """The row_sparse product of a csr matrix's transpose and a matrix: rows are its columns."""
+    """Product of a csr matrix's transpose and a matrix, as a row_sparse array."""
     shape = (x.shape[1], dense.shape[1])
     columns = x.places[1]
     order = np.argsort(columns, kind="stable")
@@ -42,7 +43,7 @@ def transposed_times(x: Stored, dense: np.ndarray | Stored) -> Stored:
 
 
 def dense_times(dense: np.ndarray, x: Stored, transpose: bool) -> Stored:
-    """The csr product of a matrix and a csr matrix or its transpose."""
+    """Product of a matrix and a csr matrix or its transpose, as a csr array."""
     if transpose:
         whole = times(x, np.ascontiguousarray(dense.T)).T
         return stored(CSR, whole)
@@ -56,7 +57,7 @@ def dense_times(dense: np.ndarray, x: Stored, transpose: bool) -> Stored:
 def _terms(
     x: Stored, to: np.ndarray, of: np.ndarray, dense: np.ndarray | Stored
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For values in order: where each product is added, and value times the row ``of`` it."""
+    """Chunks of (index of the result row, stored value times row ``of`` it)."""
     step = max(_PIECE // max(dense.shape[1], 1), 1)
     for first in range(0, max(len(to), 1), step):
         piece = slice(first, first + step)

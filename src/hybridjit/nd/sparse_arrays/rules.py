@@ -1,6 +1,6 @@
-"""Calls that compute on what is stored, and the storage type that comes out.
+"""Operators that compute on stored values, and the storage types of their results.
 
-In: a call of which an operand is sparse. Out: its results, recorded as other calls are; or
+Input: a call with a sparse operand. Output: its results, recorded as other calls; or
 NotImplemented, and the operator computes on dense values. Storage types are those of MXNet.
 """
 
@@ -28,7 +28,7 @@ from .array import BaseSparseNDArray, join_rows, wrapped
 
 
 class Call(NamedTuple):
-    """One call with its attributes' values."""
+    """Call with its parsed attributes."""
 
     op: OpDef
     inputs: Sequence[NDArray]
@@ -36,21 +36,21 @@ class Call(NamedTuple):
 
     @property
     def stypes(self) -> tuple[str, ...]:
-        """The operands' storage types."""
+        """Storage types of the operands."""
         return tuple(x.stype for x in self.inputs)
 
     def stored(self, number: int) -> Stored:
-        """What a sparse operand stores."""
+        """Stored data of a sparse operand."""
         x = self.inputs[number]
         assert isinstance(x, BaseSparseNDArray)
         return x._stored
 
     def ref(self, *arrays: np.ndarray) -> np.ndarray:
-        """The operator's meaning on these arrays."""
+        """Apply the operator's NumPy function to these arrays."""
         return run_ref(self.op, list(arrays), self.attrs)[0]
 
     def made(self, result: Stored | np.ndarray | NDArray) -> NDArray:
-        """A result where the operands are."""
+        """Wrap a result in the operands' context."""
         if isinstance(result, NDArray):
             return result
         ctx = self.inputs[0].context
@@ -58,12 +58,12 @@ class Call(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A result that is not computed yet.
+    """Result that is not yet computed.
 
     stype  its storage type
     make   computes it
-    pull   the backward pass where it is not the operator's own
-    rows   the operand whose gradient is row_sparse
+    pull   backward function, unless it is the operator's own
+    rows   operand whose gradient is row_sparse
     """
 
     stype: str
@@ -82,7 +82,7 @@ def run(
     out: object = None,
     ctx: Context | None = None,
 ) -> Any:
-    """The call's result, or NotImplemented where it is computed on dense values."""
+    """Result of the call, or NotImplemented if it computes on dense values."""
     if not is_ruled(op, inputs):
         return NotImplemented
     attrs = checked_attrs(op, attr_texts(op, given), [_outline(x) for x in inputs])
@@ -100,7 +100,7 @@ def run(
 
 
 def is_ruled(op: OpDef, inputs: Sequence[NDArray]) -> bool:
-    """Whether a rule decides how the operator computes on operands of these storage types."""
+    """Test whether a rule applies to operands of these storage types."""
     how = op.traits.on_stored
     return how in _RULES and (
         how in _OF_DENSE or any(isinstance(x, BaseSparseNDArray) for x in inputs)
@@ -108,12 +108,12 @@ def is_ruled(op: OpDef, inputs: Sequence[NDArray]) -> bool:
 
 
 def find(call: Call) -> Found | None:
-    """The rule's result; None where the call computes on dense values."""
+    """Result of the rule; None if the call computes on dense values."""
     return _RULES[call.op.traits.on_stored](call)
 
 
 def _outline(x: NDArray) -> np.ndarray:
-    """An array of this shape and type that takes no memory."""
+    """Array of this shape and dtype that takes no memory."""
     if isinstance(x, BaseSparseNDArray):
         return np.broadcast_to(np.zeros((), x.dtype), x.shape)
     return x._data
@@ -122,7 +122,7 @@ def _outline(x: NDArray) -> np.ndarray:
 def _given(result: NDArray, out: object) -> object:
     target = out[0] if isinstance(out, (list, tuple)) else out
     if not isinstance(target, NDArray):
-        raise TypeError(f"out is an NDArray or a list of them, got {type(target)}")
+        raise TypeError(f"out must be an NDArray or a list of them, got {type(target)}")
     if target is not result:
         target._receive(result)
     if FLAGS.recording and result._entry is not None:
@@ -181,7 +181,7 @@ def _scaled(call: Call) -> Found | None:
 
 
 def _scattered_rows(call: Call) -> Found | None:
-    """The operator in the rows of the first operand, whatever the second stores."""
+    """Operator applied to the rows of the first operand, for any storage type of the second."""
     if call.stypes[0] != ROW_SPARSE:
         return None
     return Found(
@@ -241,14 +241,17 @@ def _retained(call: Call) -> Found | None:
     def make() -> Stored:
         x, wanted = call.stored(0), call.inputs[1]._data.astype(np.int64)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= x.shape[0]):
-            raise MXNetError(f"retain: rows {wanted.min()} to {wanted.max()} of {x.shape[0]}")
+            raise MXNetError(
+                f"retain: rows {wanted.min()} to {wanted.max()} are not all in an array of "
+                f"{x.shape[0]} rows"
+            )
         return Stored(ROW_SPARSE, x.shape, elements.rows_at(x, wanted), (wanted.copy(),))
 
     return Found(ROW_SPARSE, make, rows=0)
 
 
 def _squares(call: Call) -> Found | None:
-    """Along rows of row_sparse arrays; kept as rows where the axis is kept."""
+    """Sum of squares of row_sparse arrays along the row axis; row_sparse if the axis is kept."""
     axes = call.attrs["axis"]
     if call.stypes != (ROW_SPARSE,) or axes not in ((1,), (-1,)) or call.inputs[0].ndim != 2:
         return None
@@ -263,7 +266,7 @@ def _squares(call: Call) -> Found | None:
     def pull(step: Step, douts: Some, wanted: Sequence[bool]) -> Some:
         d = douts[0]
         assert d is not None
-        if isinstance(d, BaseSparseNDArray) and d.stype == ROW_SPARSE:  # only in its rows
+        if isinstance(d, BaseSparseNDArray) and d.stype == ROW_SPARSE:  # only its rows contribute
             rows = d._stored.rows
             values = 2 * elements.rows_at(x, rows) * d._stored.values
         else:
@@ -311,7 +314,7 @@ def _dot(call: Call) -> Found | None:
 
 
 def _natural_dot(call: Call) -> tuple[str, Callable[[], Stored | np.ndarray]] | None:
-    """csr by dense or row_sparse, its transpose by these, dense by csr; None for all others."""
+    """Products of csr by dense or row_sparse, its transpose by these, dense by csr; else None."""
     kinds, (lhs, rhs) = call.stypes, call.inputs
     across, down = call.attrs["transpose_a"], call.attrs["transpose_b"]
     if lhs.ndim != 2 or rhs.ndim != 2:
@@ -330,7 +333,7 @@ def _values(x: NDArray) -> Stored | np.ndarray:
 
 
 def _pull_of_dot(call: Call) -> Pull | None:
-    """Of a csr first operand; None is the operator's own."""
+    """Backward function for a csr first operand; None selects the operator's own."""
     rhs = call.inputs[1]
     if call.stypes[0] != CSR or call.attrs["transpose_b"] or rhs.ndim != 2:
         return None
@@ -350,7 +353,7 @@ def _pull_of_dot(call: Call) -> Pull | None:
 
 
 def _lookup(call: Call) -> Found | None:
-    """Rows of the weight; the gradient stores the rows that occur, each once."""
+    """Rows of the weight; the gradient stores each row that occurs once."""
     is_sparse = call.attrs.get("sparse_grad", True)
     data, weight = call.inputs
     if weight.stype == CSR or not (is_sparse or weight.stype == ROW_SPARSE):
@@ -450,5 +453,5 @@ _RULES: dict[OnStored, Rule] = {
     OnStored.UPDATE: _update,
     OnStored.SPARSE_UPDATE: _sparse_update,
 }
-# Also where every operand is dense.
+# Operators with a rule also for operands that are all dense.
 _OF_DENSE = frozenset({OnStored.CAST, OnStored.DOT, OnStored.LOOKUP})

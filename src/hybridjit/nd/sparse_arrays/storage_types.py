@@ -1,8 +1,8 @@
-"""Storage types of a graph's values and gradients, as MXNet infers them before anything runs.
+"""Storage types of a graph's values and gradients, inferred before execution as in MXNet.
 
-In: a graph, the types of its nodes and the storage types of its variables. Out: storage types by
-output and, from the outputs back, by variable. Nothing is computed: :mod:`.rules` says how each
-operator would store its result.
+Input: a graph, the types of its nodes and the storage types of its variables. Output: storage types
+by output and of gradients by variable. Nothing is computed: :mod:`.rules` has the storage type of
+each operator's result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DENSE = "default"
 class StorageTypes:
     """Storage types of a graph.
 
-    given  those of variables by name, where they are not dense
+    given  storage types of variables by name, where they are not dense
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class StorageTypes:
 
     @property
     def outputs(self) -> list[str]:
-        """Those of the outputs."""
+        """Storage types of the outputs."""
         return [self._stypes[output] for output in self._outputs]
 
     def gradients(self) -> dict[str, str]:
-        """Those of the variables' gradients, by name, of the variables that outputs lead back to.
+        """Storage types of gradients by variable name, for variables that outputs depend on.
 
-        Head gradients are stored as the outputs are. A sum of gradients is sparse where all of
-        them are stored alike, and row_sparse.
+        Head gradients have the storage types of the outputs. A sum of gradients is row_sparse if
+        all terms are row_sparse, else dense.
         """
         arrived: dict[Output, list[str]] = {}
         for output in self._outputs:
@@ -82,7 +82,7 @@ class StorageTypes:
             raise located(error, node.describe(), (), node.source) from None
 
     def _stand_in(self, source: Output) -> NDArray:
-        """An array of the source's type and storage that takes no memory and stores nothing."""
+        """Array of the source's type and storage that takes no memory and stores nothing."""
         stype, kind = self._stypes[source], self._types[source.node][source.index]
         dtype = np.dtype(kind.dtype or np.float32)
         if stype == DENSE:
@@ -90,7 +90,7 @@ class StorageTypes:
         return wrapped(nothing(stype, _dims(kind), dtype))
 
     def _back(self, node: Node, number: int, head: str) -> str:
-        """The storage of what a node gives back to one operand."""
+        """Storage type of the gradient with respect to one operand of a node."""
         found = self._found[node]
         if found is not None and found.rows == number:
             return ROW_SPARSE
