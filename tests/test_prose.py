@@ -22,7 +22,13 @@ COMPILER = (  # codegen, passes, ir, runtime, the package's root
     "src/hybridjit/ir",
     "src/hybridjit/passes",
 )
-OPERATORS: tuple[str, ...] = ()  # ops, nd, sym, np, onnx, formats, image, io, metric
+OPERATORS = (  # ops, nd, sym, np, onnx, formats, image, io, metric
+    "src/hybridjit/image",
+    "src/hybridjit/nd",
+    "src/hybridjit/np",
+    "src/hybridjit/npx.py",
+    "src/hybridjit/ops/numpy_mode",
+)
 FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
     "src/hybridjit/cached_op.py",
     "src/hybridjit/control",

@@ -87,8 +87,7 @@ class Step:
     """Recorded call; ``pull`` is None once a backward pass has freed it.
 
     what    operators with their attributes: one, or a chain in which each reads the result
-            before it;
-            empty if the call does not consist of operators
+            before it; empty if the call does not consist of operators
     number  position in the order of recording
     inputs  entries of the operands, None for constants
     pull    ``pull(step, output gradients, which operands need one)`` returns a gradient or None
@@ -167,6 +166,10 @@ def _needs_heads(what: What, wanted: Sequence[bool]) -> bool:
     return needs_heads(op, attrs, wanted)
 
 
+_NO_VARIABLES = (
+    "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph "
+    "that require gradients."
+)
 _NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set "
     "is_recording to true or use autograd.record() to save computational graphs for backward. If "
@@ -192,10 +195,7 @@ def run_back(
     entries = [_require_entry(head) for head in heads]
     steps, leaves = behind(entries)
     if not leaves:
-        raise MXNetError(
-            "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph "
-            "that require gradients."
-        )
+        raise MXNetError(_NO_VARIABLES)
     reached: Gradients = dict(
         zip(entries, head_gradients)
     )  # the last of equal heads determines the gradient

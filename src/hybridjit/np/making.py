@@ -97,7 +97,7 @@ def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
-    """Array read from a text file by official NumPy."""
+    """Array of the values in a file, read by official NumPy."""
     return array(onp.genfromtxt(*args, **kwargs))
 
 
