@@ -11,9 +11,9 @@ import pytest
 
 from hybridjit._core.symbolic import (
     INFINITE,
-    NewGuard,
     Scope,
     Size,
+    are_same,
     count_of,
     guard_function,
     hint_of,
@@ -21,6 +21,7 @@ from hybridjit._core.symbolic import (
     is_surely_less,
     largest,
     range_of,
+    symbols_of,
     value_of,
     values_function,
 )
@@ -196,14 +197,44 @@ def test_a_product_of_sums_is_divided_by_each():
     assert not scope.guards
 
 
-def test_questions_after_the_compilation_are_those_of_it_or_an_error():
+def test_branches_record_guards_of_their_own_and_have_other_hints():
     scope = Scope()
     h = scope.symbol("h", 5)
     assert h > 3
+    half = h // 2
+    with scope.branch([5]) as few:
+        assert h < 10 and half == 2
+    with scope.branch([64]) as many:
+        assert not h < 10 and half.hint == 32 and hint_of(half) == 2
+        assert (h // 4).hint == 16 and hint_of(h // 4) == 1
     scope.close()
-    with scope.reopened():
-        assert h > 3
-    with pytest.raises(NewGuard, match="h < 10"), scope.reopened():
-        assert h < 10
     assert [str(guard) for guard in scope.guards.values()] == ["h > 3"]
-    assert h.bounds() == (4, INFINITE)
+    assert str(few) == "h < 10; (h)//2 == 2" and str(many) == "h >= 10"
+    assert h.bounds() == (4, INFINITE) and half.hint == 2
+    assert few.recorded()(4) and not few.recorded()(6)
+    assert many.recorded()(10) and not many.recorded()(9)
+
+
+def test_a_branch_that_fails_leaves_the_scope_as_it_was():
+    scope = Scope()
+    h = scope.symbol("h", 5)
+    scope.close()
+    with pytest.raises(KeyError), scope.branch([8]):
+        assert h > 7
+        raise KeyError
+    assert scope.is_closed and not scope.guards and h.hint == 5
+    assert h.bounds() == (1, INFINITE)
+
+
+def test_sizes_are_the_same_by_their_form_without_a_guard():
+    scope = Scope()
+    h, w = scope.symbol("h", 5), scope.symbol("w", 5)
+    assert are_same(h, h * 1) and are_same(3, 3)
+    assert not are_same(h, w) and not are_same(h, 5) and not are_same(5, h)
+    assert not scope.guards
+
+
+def test_symbols_of_an_expression_are_found_within_quotients():
+    scope = Scope()
+    h, w, c = (scope.symbol(name, 9) for name in "hwc")
+    assert symbols_of((h * 2 + 1) // 4 * w) == {"h", "w"} and symbols_of(c + 1) == {"c"}

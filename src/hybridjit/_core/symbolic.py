@@ -79,10 +79,6 @@ class Decision(NamedTuple):
         return f"{self.name}({', '.join(map(str, self.sizes))}) == {self.result}"
 
 
-class NewGuard(Exception):
-    """A question about sizes that the compilation did not ask."""
-
-
 class Atom:
     """A symbol, or an operation that no polynomial expresses: a factor of monomials.
 
@@ -126,8 +122,10 @@ class Scope:
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.decisions: dict[tuple[object, ...], Decision] = {}
         self.is_closed = False
+        self.epoch = 0  # of the values of the atoms: hints are computed again when it changes
         self._known: dict[tuple[object, ...], Size] = {}
-        self._is_deciding = False
+        self._trunk: _Trunk | None = None
+        self._branches = 0
 
     def symbol(self, name: str, hint: int, low: int = 1) -> Size:
         """A size that may vary, of ``low`` and more."""
@@ -163,26 +161,60 @@ class Scope:
         self.is_closed = True
 
     @contextmanager
-    def reopened(self) -> Iterator[None]:
-        """Within the block, comparisons are answered again as they were in the compilation.
-
-        Raises NewGuard at the end for one that was not made there; it is forgotten then.
+    def branch(self, sizes: Sequence[int]) -> Iterator[Branch]:
+        """Within the block, hints are those of other ``sizes`` that satisfy the guards, and what is
+        recorded is for the branch only.
         """
-        guards, decisions = dict(self.guards), dict(self.decisions)
-        bounds = [(atom.low, atom.high) for atom in self.atoms]
+        if not self.is_closed or self._trunk is None:
+            self._trunk = _Trunk.of(self)
+        trunk, was_closed = self._trunk, self.is_closed
+        trunk.restore(self)
         self.is_closed = False
+        self._branches += 1
+        self.epoch = self._branches
+        self._set_hints(dict(zip(self.symbols, sizes)))
+        branch = Branch(self)
         try:
-            yield
+            yield branch
         finally:
-            self.is_closed = True
-            new = [str(guard) for key, guard in self.guards.items() if key not in guards]
-            new += [str(each) for key, each in self.decisions.items() if key not in decisions]
-            if new:
-                self.guards, self.decisions = guards, decisions
-                for atom, ends in zip(self.atoms, bounds):
-                    atom.low, atom.high = ends
-        if new:
-            raise NewGuard(new[0])
+            branch.guards = tuple(g for key, g in self.guards.items() if key not in trunk.guards)
+            branch.decisions = tuple(
+                d for key, d in self.decisions.items() if key not in trunk.decisions
+            )
+            trunk.restore(self)
+            self.is_closed = was_closed
+
+    def _set_hints(self, values: Mapping[str, int]) -> None:
+        """Give the atoms of all branches the hints of these sizes."""
+        assert self._trunk is not None
+        for atom in self.atoms[: len(self._trunk.atoms)]:
+            atom.hint = values[atom.name] if atom.kind == "symbol" else _operated(atom)
+
+    def hint_before(self, size: Size) -> Number:
+        """The hint that a size has outside of branches."""
+        if self.epoch == 0 or self._trunk is None:
+            return size.hint
+        try:
+            return self._first_value(size)
+        except ZeroDivisionError:
+            return size.hint
+
+    def _first_value(self, size: Size) -> Number:
+        assert self._trunk is not None
+        total: Number = 0
+        for monomial, factor in size.terms.items():
+            total += factor * math.prod(map(self._first_atom, monomial))
+        return total
+
+    def _first_atom(self, number: int) -> Number:
+        assert self._trunk is not None
+        if number < len(self._trunk.atoms):
+            return self._trunk.atoms[number][2]
+        atom = self.atoms[number]
+        if atom.name:
+            return atom.hint
+        args = [self._first_value(a) if isinstance(a, Size) else a for a in atom.args]
+        return _OPERATIONS[atom.kind](*args)
 
     def decide(self, difference: Size | Number, test: str) -> bool:
         """Whether ``difference test 0`` holds for the hints; a guard where bounds do not tell."""
@@ -255,6 +287,44 @@ class Scope:
             atom.high -= atom.high == quotient
 
 
+class Branch:
+    """What was recorded for some of the sizes that satisfy the guards of a scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.guards: tuple[Guard, ...] = ()
+        self.decisions: tuple[Decision, ...] = ()
+
+    def recorded(self) -> Callable[..., bool]:
+        """Whether sizes, in the order of the scope's symbols, satisfy the branch's guards too."""
+        return _condition(self._scope, self.guards, self.decisions)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, (*self.guards, *self.decisions)))
+
+
+class _Trunk(NamedTuple):
+    """The state of a scope where branches begin; of each atom its bounds and its hint."""
+
+    guards: dict[tuple[object, ...], Guard]
+    decisions: dict[tuple[object, ...], Decision]
+    known: dict[tuple[object, ...], Size]
+    atoms: list[tuple[Number, Number, Number]]
+
+    @staticmethod
+    def of(scope: Scope) -> _Trunk:
+        atoms = [(atom.low, atom.high, atom.hint) for atom in scope.atoms]
+        return _Trunk(dict(scope.guards), dict(scope.decisions), dict(scope._known), atoms)
+
+    def restore(self, scope: Scope) -> None:
+        """Forget what a branch has recorded; atoms stay, for sizes that have them."""
+        scope.guards, scope.decisions = dict(self.guards), dict(self.decisions)
+        scope._known = dict(self.known)
+        for atom, state in zip(scope.atoms, self.atoms):
+            atom.low, atom.high, atom.hint = state
+        scope.epoch = 0
+
+
 def _line() -> str:
     """The line of the compiler that compares: the innermost one outside of this module."""
     for frame in reversed(traceback.extract_stack(limit=12)):
@@ -286,12 +356,22 @@ class Size:
     calls ``__index__``, which leaves a guard.
     """
 
-    __slots__ = ("scope", "terms", "hint", "_key")
+    __slots__ = ("scope", "terms", "_hint", "_epoch", "_key")
     __array_ufunc__ = None  # NumPy's integers leave operations to this class
 
     def __init__(self, scope: Scope, terms: Mapping[Monomial, Number], hint: Number) -> None:
-        self.scope, self.terms, self.hint = scope, terms, hint
+        self.scope, self.terms = scope, terms
+        self._hint, self._epoch = hint, scope.epoch
         self._key: tuple[object, ...] | None = None
+
+    @property
+    def hint(self) -> Number:
+        """The value for the sizes for which is compiled."""
+        if self._epoch != self.scope.epoch:
+            terms = self.terms.items()
+            self._hint = sum(_value(self.scope, m) * factor for m, factor in terms)
+            self._epoch = self.scope.epoch
+        return self._hint
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -797,6 +877,13 @@ def is_surely_less(one: Any, other: Any) -> bool:
     return range_of(one - other)[1] < 0
 
 
+def are_same(one: Any, other: Any) -> bool:
+    """Whether two sizes are equal by their form, for all values of the symbols; no guard."""
+    if isinstance(one, Size) and isinstance(other, Size):
+        return one.key == other.key
+    return not isinstance(one, Size) and not isinstance(other, Size) and bool(one == other)
+
+
 def largest(values: Iterable[Any]) -> Any:
     """The largest of numbers and sizes, 0 for none, without a comparison: no guard."""
     numbers: list[Number] = []
@@ -932,7 +1019,7 @@ def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
 def hint_of(value: Any) -> Any:
     """The value for the call that is compiled, without a guard: for messages and for orders that
     change no result."""
-    return value.hint if isinstance(value, Size) else value
+    return value.scope.hint_before(value) if isinstance(value, Size) else value
 
 
 # ---- evaluation -------------------------------------------------------------------------------
@@ -998,18 +1085,23 @@ class Program:
 
 def guard_function(scope: Scope) -> Callable[..., bool]:
     """Whether sizes, in the order of the scope's symbols, satisfy all guards."""
+    return _condition(scope, tuple(scope.guards.values()), tuple(scope.decisions.values()))
+
+
+def _condition(
+    scope: Scope, guards: Sequence[Guard], decisions: Sequence[Decision]
+) -> Callable[..., bool]:
     program = Program(scope, tuple(scope.symbols))
     tests = [f"{name} >= 1" for name in scope.symbols]
-    tests += [f"{program.text(g.left)} {g.test} {g.right!r}" for g in scope.guards.values()]
+    tests += [f"{program.text(g.left)} {g.test} {g.right!r}" for g in guards]
     holds = program.compile([f"    return {' and '.join(tests)}"])
-    decisions = tuple(scope.decisions.values())
     operands = values_function(scope, tuple(scope.symbols), [d.sizes for d in decisions])
 
     def hold(*sizes: int) -> bool:
         try:
             if not holds(*sizes):
                 return False
-            values = operands(*sizes)
+            values = operands(*sizes) if decisions else ()
         except ZeroDivisionError:  # of an expression that guards exclude
             return False
         return all(map(Decision.holds, decisions, values))
@@ -1039,6 +1131,12 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> Number:
         return values[atom.name]
     args = [value_of(arg, values) if isinstance(arg, Size) else arg for arg in atom.args]
     return _OPERATIONS[atom.kind](*args)
+
+
+def _operated(atom: Atom) -> Number:
+    """The value of an operation on operands with hints."""
+    args = [arg.hint if isinstance(arg, Size) else arg for arg in atom.args]
+    return _OPERATIONS[atom.kind](*args) if args else atom.hint
 
 
 _OPERATIONS: dict[str, Callable[..., Number]] = {

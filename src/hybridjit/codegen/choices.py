@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from .._core.frozen import dataclass, replace
+from .._core.symbolic import Scope
 from ..ir.sized import Values, is_symbolic, sized
 
 Record = TypeVar("Record")
@@ -28,16 +29,22 @@ class Note:
 class Choices:
     """The sizes for which a plan's kernels are chosen, and the inputs of these choices.
 
-    memory  choices for other sizes: if the bits must be the same, the kernel is too
+    memory  choices for other sizes with the same answers to the comparisons so far: if the bits
+            must be the same, the kernel is too
     """
 
-    def __init__(self, values: Values, memory: dict[Hashable, Any]) -> None:
-        self._values, self._memory = values, memory
+    def __init__(self, scope: Scope, values: Values, memory: dict[Hashable, Any]) -> None:
+        self._scope, self._values, self._memory = scope, values, memory
         self.notes: list[Note] = []
+        self._asked: dict[Hashable, str] = {}
 
     def as_before(self, key: Hashable, found: Found) -> Found:
-        """The first record found for this key at this position of the notes."""
-        kept: Found = self._memory.setdefault((len(self.notes), key), found)
+        """The first record found for this key and these answers at this position of the notes."""
+        for name, asked in (*self._scope.guards.items(), *self._scope.decisions.items()):
+            if name not in self._asked:
+                self._asked[name] = str(asked)
+        answers = tuple(self._asked.values())
+        kept: Found = self._memory.setdefault((len(self.notes), answers, key), found)
         return kept
 
     def settled(

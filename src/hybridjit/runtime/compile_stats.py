@@ -11,7 +11,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _COUNTS: dict[str, float] = dict.fromkeys(
-    ("compilations", "variants", "new_sizes", "evictions", "seconds"), 0
+    ("compilations", "variants", "classes", "new_sizes", "evictions", "seconds"), 0
 )
 
 
@@ -23,6 +23,7 @@ def compile_stats() -> dict[str, float]:
     dict of str to float
         - ``compilations``: graphs compiled, for inference and for training
         - ``variants``: those of them that serve all sizes which satisfy their guards
+        - ``classes``: sizes for which a variant compiled kernels of its own, such as for few rows
         - ``new_sizes``: signatures that a variant served without a compilation
         - ``evictions``: signatures that were released because too many were kept
         - ``seconds``: time of all compilations
@@ -30,7 +31,7 @@ def compile_stats() -> dict[str, float]:
     Examples
     --------
     >>> sorted(mx.compile_stats())
-    ['compilations', 'evictions', 'new_sizes', 'seconds', 'variants']
+    ['classes', 'compilations', 'evictions', 'new_sizes', 'seconds', 'variants']
     """
     return dict(_COUNTS)
 
@@ -38,6 +39,11 @@ def compile_stats() -> dict[str, float]:
 def count(name: str) -> None:
     """Increment a count."""
     _COUNTS[name] += 1
+
+
+def add_seconds(seconds: float) -> None:
+    """Add the time of kernels that are compiled for a variant."""
+    _COUNTS["seconds"] += seconds
 
 
 def counted(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

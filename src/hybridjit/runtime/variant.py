@@ -6,6 +6,8 @@ parameters and working memory.
 
 from __future__ import annotations
 
+import sys
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .._core.config import config
 from .._core.lazy import Late
 from .._core.symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
 from .._core.types import TensorType
@@ -23,6 +26,8 @@ from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
 from ..ir.sized import SizedImage, SizedPlan, bind_symbols
 from .binding import Binding, PackedStore
+from .compile_stats import add_seconds
+from .compile_stats import count as count_one
 from .executable import Code, Executable
 from .split_batch import SplitBatch
 from .workspace import Turns
@@ -41,6 +46,8 @@ MAX_VARIANTS = 8
 # Variants that may pin a size before it is taken for one that has to be a constant, and sizes of
 # which that is counted: small ones may be pinned by chance, where one is equal to another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
+# Classes of sizes in one variant beyond which a warning names the latest comparisons.
+_MANY_CLASSES = 16
 # Signatures that are compared to find the sizes that vary.
 _HISTORY = 16
 _BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
@@ -77,7 +84,10 @@ class Templates(Protocol):
 
     @property
     def plan(self) -> Plan: ...
-    def serves(self, sizes: tuple[int, ...]) -> bool: ...
+    @property
+    def made(self) -> int: ...
+    def conditions(self) -> list[str]: ...
+    def prepare(self, sizes: tuple[int, ...]) -> None: ...
     def at(
         self, sizes: tuple[int, ...]
     ) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]: ...
@@ -109,6 +119,7 @@ class Variant:
         self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
         self._numbers = count()
         self.served = self.used = 0  # signatures, and when it was used last
+        self._has_warned = False
         self._turns = Turns([])
         self._bindings: WeakValueDictionary[tuple[int, ...], Binding] = WeakValueDictionary()
         self._bound_by = bind_symbols(templates.plan.graph)
@@ -123,8 +134,32 @@ class Variant:
         return sizes if self.holds(*sizes) and self.serves(sizes) else None
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether there are kernels for sizes that satisfy the guards."""
-        return self._templates.serves(sizes)
+        """Whether there are kernels for sizes that satisfy the guards. They are compiled now if
+        these sizes are the first of their class; errors leave the sizes to a compilation alone.
+        """
+        start, made = time.perf_counter(), self._templates.made
+        try:
+            self._templates.prepare(sizes)
+        except (MXNetError, *_BUGS):
+            return False
+        if self._templates.made > made:
+            add_seconds(time.perf_counter() - start)
+            count_one("classes")
+            self._explain(sizes)
+        return True
+
+    def _explain(self, sizes: tuple[int, ...]) -> None:
+        """Print the comparisons that new kernels depend on; warn of many classes once."""
+        name, conditions = self._templates.plan.graph.name, self._templates.conditions()
+        values = ", ".join(f"{symbol} = {size}" for symbol, size in zip(self.scope.symbols, sizes))
+        if config.explain:
+            print(f"{name}: kernels for {values}: {conditions[0]}", file=sys.stderr)
+        if len(conditions) > _MANY_CLASSES and not self._has_warned:
+            self._has_warned = True
+            logging.getLogger("hybridjit").warning(
+                "%s has kernels for %d classes of sizes: %s need %s. See docs/howto/"
+                "varying-sizes.md.", name, len(conditions), values, conditions[0],
+            )  # fmt: skip
 
     def at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch:
         """The executable for sizes that :meth:`sizes_for` gave, to be bound.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +16,7 @@ from ..._core.config import config
 from ..._core.fork_locks import Rank, held_at_fork
 from ..._core.frozen import dataclass
 from ..._core.lazy import Late
-from ..._core.symbolic import NewGuard, Scope, hint_of, values_function
+from ..._core.symbolic import Branch, Scope, hint_of, values_function
 from ..._core.target import Target
 from ...ir.plan import Plan
 from ...ir.plan_image import Image, Packed
@@ -130,13 +130,34 @@ def generate_codes(
     return [(one.plan, _code(one, kernels, target)) for one in chosen]
 
 
+class _Class:
+    """Sizes for which kernels are chosen by the same comparisons, and their templates.
+
+    There is a template for each combination of choices that change bits.
+    """
+
+    def __init__(self, scope: Scope, branch: Branch, notes: Sequence[Note]) -> None:
+        self.branch = branch
+        self.text = f"{branch}; {[str(note.numbers) for note in notes]}"
+        self.templates: dict[tuple[Hashable, ...], _Entry] = {}
+        self.holds = branch.recorded()
+        numbers = [[note.numbers for note in notes]]
+        self._numbers = values_function(scope, tuple(scope.symbols), numbers)
+        self._keys = [note.key for note in notes]
+
+    def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
+        """Equal for sizes that have the same template."""
+        (numbers,) = self._numbers(*sizes)
+        return tuple(key(each) for key, each in zip(self._keys, numbers))
+
+
 class Templates:
     """A plan with the symbolic sizes of a scope, and its templates for given sizes.
 
-    There is a template for each combination of choices that change bits; for the sizes of the
-    compiling call it is made at once, for others on demand. So kernels are compiled only for sizes
-    that are called, and results have the bits that a separate compilation for their size would
-    give.
+    Comparisons that choose kernels are not guards of the plan: they separate classes of sizes,
+    whose templates share the plan. For the sizes of the compiling call a template is made at once,
+    for others on demand. So kernels are compiled only for sizes that are called, and results have
+    the bits that a separate compilation for their size would give.
     """
 
     def __init__(
@@ -146,59 +167,66 @@ class Templates:
         self._scope, self._winograd, self._processes = scope, winograd, processes
         self._target = find_target(config.target)
         self._memory: dict[Hashable, Any] = {}
-        sizes = tuple(int(hint_of(symbol)) for symbol in scope.symbols.values())
-        chosen, notes = self._choose(sizes, log)
-        self._numbers = values_function(
-            scope, tuple(scope.symbols), [[note.numbers for note in notes]]
-        )
-        self._keys = [note.key for note in notes]
-        self._known: dict[tuple[Hashable, ...], _Entry | None] = {}
-        self._known[self._key(sizes)] = self._made(chosen, log)
+        self.made = 0
+        self._classes: list[_Class] = []  # the one that was used last comes first
+        self._entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
 
-    def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether a template exists for sizes that satisfy the guards; it is made if possible,
-        unless choices for these sizes need more guards.
-        """
-        return self._entry(sizes) is not None
+    def conditions(self) -> list[str]:
+        """The comparisons that each class of sizes satisfies; of the class used last first."""
+        return [str(each.branch) for each in self._classes]
+
+    def prepare(self, sizes: tuple[int, ...]) -> None:
+        """Compile kernels for sizes that satisfy the guards, unless there are kernels."""
+        self._entry(sizes)
 
     def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
         """The plan and the image for these sizes, and the function that makes its code."""
-        entry = self._entry(sizes)
-        assert entry is not None, "no template serves these sizes"
-        template, code = entry
+        template, code = self._entry(sizes)
         return *template.at(sizes), code
 
-    def _key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
-        (numbers,) = self._numbers(*sizes)
-        return tuple(key(each) for key, each in zip(self._keys, numbers))
+    def _entry(self, sizes: tuple[int, ...], log: CompileLog | None = None) -> _Entry:
+        for each in self._classes:
+            if each.holds(*sizes):
+                key = each.key(sizes)
+                if key in each.templates:
+                    self._use(each, key)
+                    return each.templates[key]
+        return self._made(sizes, log or CompileLog((), name=self.plan.graph.name))
 
-    def _entry(self, sizes: tuple[int, ...]) -> _Entry | None:
-        key = self._key(sizes)
-        known = self._known
-        known[key] = known.pop(key) if key in known else self._other(sizes)
-        if len(known) > _MOST_TEMPLATES:
-            del known[next(iter(known))]  # the least recently used one
-        return known[key]
+    def _use(self, used: _Class, key: tuple[Hashable, ...]) -> None:
+        """Move a template to the end of those of its class, and the class to the front."""
+        used.templates[key] = used.templates.pop(key)
+        if self._classes[0] is not used:
+            self._classes = [used, *(each for each in self._classes if each is not used)]
 
-    def _other(self, sizes: tuple[int, ...]) -> _Entry | None:
-        log = CompileLog((), name=self.plan.graph.name)
-        try:
-            with self._scope.reopened():
-                return self._made(self._choose(sizes, log)[0], log)
-        except NewGuard:
-            return None
+    def _made(self, sizes: tuple[int, ...], log: CompileLog) -> _Entry:
+        with self._scope.branch(sizes) as branch:
+            choices = Choices(self._scope, dict(zip(self._scope.symbols, sizes)), self._memory)
+            chosen = _choose(self.plan, log, self._target, self._winograd, None, choices)
+            template = link_template(self.plan, chosen.calls, self._scope)
+        entry = template, self._loader(chosen)
+        found = _Class(self._scope, branch, choices.notes)
+        found = next((each for each in self._classes if each.text == found.text), found)
+        found.templates[found.key(sizes)] = entry
+        self.made += 1
+        self._classes = [found, *(each for each in self._classes if each is not found)]
+        self._release()
+        return entry
 
-    def _choose(self, sizes: tuple[int, ...], log: CompileLog) -> tuple[_Chosen, list[Note]]:
-        choices = Choices(dict(zip(self._scope.symbols, sizes)), self._memory)
-        return _choose(self.plan, log, self._target, self._winograd, None, choices), choices.notes
+    def _release(self) -> None:
+        """Release the template that was asked for the longest time ago, where there are many."""
+        if sum(len(each.templates) for each in self._classes) > _MOST_TEMPLATES:
+            last = self._classes[-1]
+            del last.templates[next(iter(last.templates))]
+            if not last.templates:
+                self._classes = self._classes[:-1]
 
-    def _made(self, chosen: _Chosen, log: CompileLog) -> _Entry:
-        template = link_template(self.plan, chosen.calls, self._scope)
+    def _loader(self, chosen: _Chosen) -> Callable[[SizedImage], Code]:
         kernels = _loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else pack
         driver, addresses = _DRIVERS[self._target], _addresses(own)
-        return template, partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
+        return partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
 
 
 def _choose(

@@ -126,7 +126,10 @@ RESHAPE_TO = register(
 
 def reshape(g: Builder[X], x: X, shape: Shape, at: str = "") -> X:
     """``x`` under another shape; itself when it has that shape already."""
-    return x if g.type(x).shape == shape else g.op(RESHAPE_TO, x, at=at, shape=shape)
+    same_rank = len(g.type(x).dims) == len(shape)  # compared first: sizes that differ are guards
+    if same_rank and g.type(x).shape == shape:
+        return x
+    return g.op(RESHAPE_TO, x, at=at, shape=shape)
 
 
 # Order of axes

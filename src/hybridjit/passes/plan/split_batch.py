@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..._core.symbolic import are_same
 from ..._core.types import product
 from ...ir.graph import Graph, Value
 from ...ir.plan import Plan, Step
@@ -38,7 +39,7 @@ def batch_of(graph: Graph) -> int:
     """
     shapes = [value.shape for value in graph.inputs]
     batch = shapes[0][0] if shapes and shapes[0] else 0
-    if batch < 2 or any(not shape or shape[0] != batch for shape in shapes):
+    if batch < 2 or not all(shape and are_same(shape[0], batch) for shape in shapes):
         return 0
     batched = set(graph.inputs)
     for value in graph.values:
@@ -70,7 +71,8 @@ def _keeps_samples_apart(value: Value, batch: int, batched: set[Value]) -> bool:
     """Whether sample i of every result depends only on sample i of the batched operands."""
     assert value.op is not None
     samples = Samples.ALIGNED if value.op.is_pointwise else value.op.traits.samples
-    if samples is Samples.MIXED or any(not t.dims or t.dims[0] != batch for t in value.types):
+    has_batch = all(t.dims and are_same(t.dims[0], batch) for t in value.types)
+    if samples is Samples.MIXED or not has_batch:
         return False
     return _RULES[samples](value, batched)
 
