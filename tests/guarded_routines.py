@@ -14,6 +14,7 @@ import numpy as np
 
 from guarded import Guarded
 from hybridjit.ops import native
+from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.interpolation import resample
 
@@ -41,6 +42,23 @@ def cases() -> Iterator[tuple[str, Case]]:
                 f"topk {shape} {k}",
                 lambda x=x, k=k, a=ascending, b=both: joined(topk(x, k=k, is_ascend=a, **b)),
             )
+    yield from losses(rng)
+
+
+def losses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """CTC, forward and backward: paths of one place, sequences without steps or without a way."""
+    for steps, batch, classes, most in ((20, 3, 17, 5), (1, 2, 5, 1), (9, 4, 8, 9), (5, 2, 3, 0)):
+        data = rng.standard_normal((steps, batch, classes)).astype(np.float32)
+        label = rng.integers(0, classes, (batch, most)).astype(np.float32)
+        lengths = [rng.integers(0, n + 1, batch).astype(np.float32) for n in (steps, most)]
+        uses = {"use_data_lengths": True, "use_label_lengths": True, "blank_label": "last"}
+        arrays, head = (data, label, *lengths), np.ones(batch, np.float32)
+        yield (
+            f"CTC {data.shape} {most}",
+            lambda a=arrays, h=head, u=uses: joined(
+                (ctc_loss(*a, **u), BACK_FROM_CTC.ref(h, *a, **u))
+            ),
+        )
 
 
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:

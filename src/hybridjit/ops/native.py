@@ -1,7 +1,8 @@
 """Routines: machine code for the loops of some references, with sizes as arguments.
 
 In: a routine's name and what its code depends on. Out: a function of arrays and numbers, or None,
-and then the reference computes by NumPy. Both ways give the same bits. Layers above provide the
+and then the reference computes by NumPy. Both ways give the same numbers; the same bits, unless the
+reference chooses by the sizes of one sample. Layers above provide the
 routines; HYBRIDJIT_EAGER=numpy leaves them out.
 """
 

@@ -7,13 +7,14 @@ A. Graves et al. 2006, "Connectionist temporal classification".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._core.types import TensorType, shape_text
 from ...errors import MXNetError, ShapeError
+from .. import native
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import convert
@@ -52,71 +53,26 @@ def _ctc_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
     return (data, label, *known), merged(outs, (TensorType((count,), data.dtype),))
 
 
-def _log_softmax(data: np.ndarray) -> np.ndarray:
-    shifted = data.astype(np.float64) - data.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+# Machine code is worth as much for a number of a sequence's data as for so many of others.
+_WORTH = 64
+# Places of a path are rounded up to a multiple of it, and as many lie on both sides.
+_MARGIN = 8
+# Far below the logarithm of any number, so that exp(-inf - _FLOOR) is 0 and no NaN.
+_FLOOR = -1e300
 
 
-def _unpadded(row: np.ndarray, padding: int) -> np.ndarray:
-    """The classes before the first padding."""
-    ends = np.flatnonzero(row == padding)
-    return row[: ends[0]] if ends.size else row
+class _Paths(NamedTuple):
+    """Of each sequence blank, class, blank, ..., class, blank, and blanks up to a common width.
 
-
-class _Path(NamedTuple):
-    """blank, class, blank, ..., class, blank; and where a step may come from two places back."""
+    skips   0 where a step may come from two places back, else -inf
+    ends    steps
+    places  places
+    """
 
     classes: np.ndarray
     skips: np.ndarray
-
-
-def _path(classes: np.ndarray, blank: int) -> _Path:
-    path = np.full(2 * len(classes) + 1, blank)
-    path[1::2] = classes
-    skips = np.zeros(len(path), bool)
-    skips[2:] = (path[2:] != blank) & (path[2:] != path[:-2])
-    return _Path(path, skips)
-
-
-def _scores(log: np.ndarray, path: _Path) -> np.ndarray:
-    """The log probability (T, places) of all ways to each place at each step, under ``log`` (T, C).
-
-    From a place a step stays, goes on by one, or by two to another class over the blank between.
-    """
-    rows = log[:, path.classes]
-    scores = np.full(rows.shape, -np.inf)
-    scores[0, :2] = rows[0, :2]
-    for t in range(1, len(rows)):
-        one, two = np.full((2, rows.shape[1]), -np.inf)
-        one[1:] = scores[t - 1, :-1]
-        two[2:] = np.where(path.skips[2:], scores[t - 1, :-2], -np.inf)
-        scores[t] = np.logaddexp(np.logaddexp(scores[t - 1], one), two) + rows[t]
-    return scores
-
-
-def _alignments(log: np.ndarray, classes: np.ndarray, blank: int) -> float:
-    """Minus the log probability of ``classes`` under ``log`` (T, C); 0 if there is no way."""
-    total = np.logaddexp.reduce(_scores(log, _path(classes, blank))[-1, -2:])
-    return 0.0 if total == -np.inf else -total
-
-
-def _slopes(log: np.ndarray, classes: np.ndarray, blank: int) -> np.ndarray:
-    """The gradient (T, C) of :func:`_alignments` by what ``log`` is the log_softmax of.
-
-    The probability of each class less the share of the alignments that have it at that step. The
-    ways from a place to the end are those of the path and the steps read backwards.
-    """
-    path = _path(classes, blank)
-    back = _path(classes[::-1], blank)
-    there, rest = _scores(log, path), _scores(log[::-1], back)[::-1, ::-1]
-    total = np.logaddexp.reduce(there[-1, -2:])
-    if total == -np.inf:
-        return np.zeros_like(log)
-    found = np.exp(log)
-    share = np.exp(there + rest - log[:, path.classes] - total)
-    for place, share_of in zip(path.classes, share.T):
-        found[:, place] -= share_of
-    return found
+    ends: np.ndarray
+    places: np.ndarray
 
 
 def _nearest(numbers: np.ndarray) -> np.ndarray:
@@ -131,30 +87,37 @@ def _held(lengths: np.ndarray, most: int) -> np.ndarray:
     return np.clip(_nearest(lengths), 0, most)
 
 
-def _sequences(
+def _paths(
     data: np.ndarray,
     label: np.ndarray,
     lengths: Sequence[np.ndarray],
     use_data_lengths: bool,
     use_label_lengths: bool,
     blank_label: str,
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Number, steps and classes of each sequence that has steps.
-
-    Raises MXNetError for a class that the data does not have.
-    """
+) -> _Paths:
+    """The paths of all sequences. Raises MXNetError for a class that the data does not have."""
     steps, count, classes = data.shape
     labels, given = _nearest(label), iter(lengths)
     ends = _held(next(given), steps) if use_data_lengths else np.full(count, steps)
-    sizes = _held(next(given), label.shape[1]) if use_label_lengths else None
-    for n in range(count):
-        padding = 0 if blank_label == "first" else -1
-        row = _unpadded(labels[n], padding) if sizes is None else labels[n, : sizes[n]]
-        outside = row[(row < 0) | (row >= classes)]
-        if outside.size:
-            raise MXNetError(f"label {outside[0]} names none of the {classes} classes")
-        if ends[n] > 0:
-            yield n, ends[n], row
+    most = labels.shape[1]
+    if use_label_lengths:
+        sizes = _held(next(given), most)
+    else:
+        is_padding = labels == (0 if blank_label == "first" else -1)
+        sizes = np.where(is_padding.any(1), is_padding.argmax(1), most) if most else ends * 0
+    is_label = np.arange(most) < sizes[:, None]
+    outside = labels[is_label & ((labels < 0) | (labels >= classes))]
+    if outside.size:
+        raise MXNetError(f"label {outside[0]} names none of the {classes} classes")
+    blank = _blank(data, blank_label)
+    width = -(-(2 * most + 1) // _MARGIN) * _MARGIN
+    path = np.full((count, width), blank, np.int64)
+    path[:, 1 : 2 * most : 2] = np.where(is_label, labels, blank)
+    # Vectors of the way back read two places beyond those of the last path.
+    skips = np.full(count * width + _MARGIN, -np.inf)
+    may_skip = (path[:, 2:] != blank) & (path[:, 2:] != path[:, :-2])
+    skips[: count * width].reshape(count, width)[:, 2:][may_skip] = 0
+    return _Paths(path, skips, ends.astype(np.int64), (2 * sizes + 1).astype(np.int64))
 
 
 def _blank(data: np.ndarray, blank_label: str) -> int:
@@ -165,10 +128,8 @@ def ctc_loss(
     data: np.ndarray, label: np.ndarray, *lengths: np.ndarray, blank_label: str, **uses: bool
 ) -> np.ndarray:
     """The losses. Raises MXNetError for a class that the data does not have."""
-    log, losses = _log_softmax(data), np.zeros(data.shape[1])
-    for n, end, row in _sequences(data, label, lengths, blank_label=blank_label, **uses):
-        losses[n] = _alignments(log[:end, n], row, _blank(data, blank_label))
-    return convert(losses, data.dtype)
+    paths = _paths(data, label, lengths, blank_label=blank_label, **uses)
+    return convert(_searched(data, paths, None)[0], data.dtype)
 
 
 def _back_from_ctc(
@@ -179,10 +140,101 @@ def _back_from_ctc(
     blank_label: str,
     **uses: bool,
 ) -> np.ndarray:
-    log, found = _log_softmax(data), np.zeros(data.shape)
-    for n, end, row in _sequences(data, label, lengths, blank_label=blank_label, **uses):
-        found[:end, n] = head[n] * _slopes(log[:end, n], row, _blank(data, blank_label))
-    return convert(found, data.dtype)
+    paths = _paths(data, label, lengths, blank_label=blank_label, **uses)
+    return convert(_searched(data, paths, head)[1], data.dtype)
+
+
+def _searched(
+    data: np.ndarray, paths: _Paths, head: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Losses, and gradients if there is a head. The sizes of one sequence decide how."""
+    steps, _, classes = data.shape
+    run = native.routine("ctc", head is not None, size=_WORTH * steps * classes)
+    if run is None or not data.size:
+        return _by_numpy(data.astype(np.float64), paths, head)
+    return _by_routine(run, data.astype(np.float64, order="C"), paths, head)
+
+
+def _by_routine(
+    run: native.Routine, data: np.ndarray, paths: _Paths, head: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    (steps, count, classes), width = data.shape, paths.classes.shape[1]
+    heads = np.zeros(0) if head is None else head.astype(np.float64, order="C")
+    losses, gradients = np.zeros(count), np.zeros(0 if head is None else data.shape)
+    pitch = width + 2 * _MARGIN
+    sizes = ((steps + 3) * pitch, steps * (width + 2), classes, _MARGIN)
+    scratch = np.full(sum(sizes), -np.inf)
+    arrays = [data, *paths, heads, losses, gradients, scratch]
+    run(arrays, [steps, count, classes, width, _MARGIN])
+    return losses, gradients
+
+
+# --- the same in NumPy, all sequences at once ---
+
+
+def _by_numpy(
+    data: np.ndarray, paths: _Paths, head: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    (steps, count, _), path = data.shape, paths.classes
+    log = _log_softmax(data)
+    rows = np.take_along_axis(log, path[None], axis=2)
+    skips = paths.skips[: path.size].reshape(path.shape)
+    there = _ways(rows, skips)
+    every = np.arange(count)
+    finals = there[np.maximum(paths.ends - 1, 0), every]
+    last, before = finals[every, paths.places - 1], finals[every, paths.places - 2]
+    total = _log_sum(last, np.where(paths.places > 1, before, -np.inf))
+    is_lost = (total == -np.inf) | (paths.ends == 0)
+    losses = np.where(is_lost, 0, -total)
+    if head is None:
+        return losses, losses
+    found = np.exp(log)
+    share = np.exp(there + _ways_back(rows, skips, paths) - total[:, None])
+    is_place = np.arange(path.shape[1]) < paths.places[:, None]
+    step, number, place = np.nonzero(np.broadcast_to(is_place, share.shape))
+    np.subtract.at(found, (step, number, path[number, place]), share[step, number, place])
+    is_step = (np.arange(steps)[:, None] < paths.ends) & ~is_lost
+    return losses, np.where(is_step[..., None], head[:, None] * found, 0)
+
+
+def _log_softmax(data: np.ndarray) -> np.ndarray:
+    shifted = data - data.max(axis=-1, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _log_sum(*terms: np.ndarray) -> np.ndarray:
+    """log of the sum of the numbers whose logarithms are given."""
+    most = np.maximum(np.maximum.reduce(terms), _FLOOR)
+    return most + np.log(sum(np.exp(term - most) for term in terms))
+
+
+def _ways(rows: np.ndarray, skips: np.ndarray) -> np.ndarray:
+    """The log probability (T, N, W) of all ways to each place at each step.
+
+    From a place a step stays, goes on by one, or by two to another class over the blank between.
+    """
+    there = np.full(rows.shape, -np.inf)
+    there[:1, :, :2] = rows[:1, :, :2]
+    for t in range(1, len(rows)):
+        one, two = np.full((2, *rows.shape[1:]), -np.inf)
+        one[:, 1:], two[:, 2:] = there[t - 1, :, :-1], there[t - 1, :, :-2]
+        there[t] = _log_sum(there[t - 1], one, two + skips) + rows[t]
+    return there
+
+
+def _ways_back(rows: np.ndarray, skips: np.ndarray, paths: _Paths) -> np.ndarray:
+    """The same of all ways from each place behind its step to the end."""
+    rest = np.full(rows.shape, -np.inf)
+    places = np.arange(rows.shape[2])
+    is_end = (places < paths.places[:, None]) & (places >= paths.places[:, None] - 2)
+    final = np.where(is_end, 0, -np.inf)
+    onward = rest[0] if len(rest) else rest
+    for t in range(len(rows) - 1, -1, -1):
+        one, two = np.full((2, *rows.shape[1:]), -np.inf)
+        one[:, :-1], two[:, :-2] = onward[:, 1:], onward[:, 2:] + skips[:, 2:]
+        rest[t] = np.where((paths.ends == t + 1)[:, None], final, _log_sum(onward, one, two))
+        onward = rest[t] + rows[t]
+    return rest
 
 
 def _back_names(**attrs: Declared) -> tuple[str, ...]:
