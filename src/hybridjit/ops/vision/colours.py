@@ -19,12 +19,16 @@ from ..random.draws import generator
 from ..record import Traits
 from ..registry import register
 from ..rules import Types, same_type
+from .interpolation import picked
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 # The principal components of the colours of ImageNet, times their deviations.
 _LIGHT = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
 ) * [55.46, 4.794, 1.148]
+
+# Pixels whose hues are turned at once: forty arrays of 32 KB, which stay in the caches.
+_BLOCK = 1 << 13
 
 Change = Callable[[np.ndarray, float], np.ndarray]
 
@@ -82,7 +86,11 @@ def _by_factor(
 
 
 def _flipped(data: np.ndarray, axis: int) -> np.ndarray:
-    return np.array(np.flip(data, axis) if generator().random() < 0.5 else data, order="C")
+    if generator().random() >= 0.5:
+        return np.array(data, order="C")
+    y, x = (np.arange(size, dtype=np.int64) for size in data.shape[-3:-1])
+    y, x = (y, x[::-1]) if axis == -2 else (y[::-1].copy(), x)
+    return np.ascontiguousarray(picked(data, y, x))
 
 
 def _jittered(
@@ -108,7 +116,12 @@ def _jittered(
 
 def _lit(data: np.ndarray, *, alpha: Sequence[float]) -> np.ndarray:
     light = (_LIGHT @ np.asarray(alpha)).astype(np.float32)
-    return data.copy() if data.shape[-1] == 1 else _stored(data.astype(np.float32) + light, data)
+    if data.shape[-1] == 1:
+        return data.copy()
+    # Along whole rows NumPy adds ten times as fast as along three channels.
+    rows = data.reshape(*data.shape[:-2], -1).astype(np.float32)
+    rows += np.tile(light, data.shape[-2])
+    return _stored(rows, data).reshape(data.shape)
 
 
 def _lit_at_random(data: np.ndarray, *, alpha_std: float) -> np.ndarray:
@@ -135,27 +148,36 @@ def _turned(x: np.ndarray, part: float) -> np.ndarray:
     """Colours of hue, lightness and saturation, the first turned by ``part`` of the circle."""
     if x.shape[-1] == 1:
         return x
-    unit = x / np.float32(255)
-    top, bottom = unit.max(-1), unit.min(-1)
+    made = np.empty(x.shape, np.float32)
+    pixels, turned = x.reshape(-1, 3), made.reshape(-1, 3)
+    for first in range(0, len(pixels), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        _turn_block(pixels[block], part, turned[block])
+    return made
+
+
+def _turn_block(x: np.ndarray, part: float, made: np.ndarray) -> None:
+    """Some pixels (count, 3), as :func:`_turned` says."""
+    r, g, b = (x[:, channel] / np.float32(255) for channel in range(3))
+    top, bottom = np.maximum(np.maximum(r, g), b), np.minimum(np.minimum(r, g), b)
     lightness, spread = (top + bottom) / 2, top - bottom
+    # Where all colours are equal the other numbers do not count: their chroma is 0.
+    over = 1 / np.where(spread > 0, spread, np.float32(1))
     room = np.where(lightness < 0.5, top + bottom, 2 - top - bottom)
-    with np.errstate(all="ignore"):
-        saturation = np.where(spread > 0, spread / room, 0)
-        r, g, b = np.moveaxis(unit, -1, 0)
-        sixth = np.where(
-            top == r,
-            (g - b) / spread,
-            np.where(top == g, 2 + (b - r) / spread, 4 + (r - g) / spread),
-        )
-    hue = np.where(spread > 0, sixth, 0) / 6 + part
-    chroma = saturation * np.where(lightness < 0.5, lightness, 1 - lightness)
-    channels = [_channel(hue + turn, lightness, chroma) for turn in (1 / 3, 0, -1 / 3)]
-    return (np.stack(channels, -1) * 255).astype(np.float32)
+    limit = np.minimum(lightness, 1 - lightness)
+    chroma = np.where(spread > 0, spread / np.where(room > 0, room, np.float32(1)), 0) * limit
+    sixth = np.where(
+        top == r, (g - b) * over, np.where(top == g, 2 + (b - r) * over, 4 + (r - g) * over)
+    )
+    hue = sixth + np.float32(6 * part)
+    for channel, turn in enumerate((2, 0, -2)):
+        part_of = _channel(hue + np.float32(turn), lightness, chroma)
+        np.multiply(part_of, np.float32(255), out=made[:, channel])
 
 
 def _channel(hue: np.ndarray, lightness: np.ndarray, chroma: np.ndarray) -> np.ndarray:
-    """One colour of a hue: it rises over a sixth of the circle, stays for a third, and falls."""
-    sixth = (hue % 1) * 6
+    """One colour of a hue in sixths of the circle: it rises over one, stays for two, and falls."""
+    sixth = hue - 6 * np.floor(hue * np.float32(1 / 6))
     return lightness + chroma * np.clip(np.minimum(sixth, 4 - sixth) * 2 - 1, -1, 1)
 
 

@@ -62,17 +62,21 @@ def resample(data: np.ndarray, height: int, width: int, method: int) -> np.ndarr
 
 
 def _nearest(data: np.ndarray, height: int, width: int) -> np.ndarray:
+    rows, columns = data.shape[-3:-1]
+    return picked(data, _nearest_cells(height, rows), _nearest_cells(width, columns))
+
+
+def picked(data: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The pixels of pictures (..., H, W, C) in rows ``y`` and columns ``x``, int64."""
     rows, columns, channels = data.shape[-3:]
-    y, x = _nearest_cells(height, rows), _nearest_cells(width, columns)
     pixel = channels * data.itemsize
     run = native.routine("nearest", pixel, size=data.size) if pixel <= _MOST_MOVED else None
     if run is None:
         return data[..., y[:, None], x, :]
-    made = np.empty((*data.shape[:-3], height, width, channels), data.dtype)
+    made = np.empty((*data.shape[:-3], len(y), len(x), channels), data.dtype)
     source = np.ascontiguousarray(data)
-    places = (x * pixel).astype(np.int32)
-    batch = made.size // (height * width * channels)
-    run([source, made, places, y], [batch, rows, columns, height, width])
+    batch = data.size // (rows * columns * channels)
+    run([source, made, (x * pixel).astype(np.int32), y], [batch, rows, columns, len(y), len(x)])
     return made
 
 
