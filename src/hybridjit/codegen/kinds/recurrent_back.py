@@ -8,13 +8,15 @@ from step to step where the begin state's gradient ends up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..._core.frozen import dataclass
+from ..._core.symbolic import Size
 from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step, View
+from ...ir.sized import Repeat
 from ..call import Address, Argument, ByRows, Call, GivenNumbers, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
@@ -78,15 +80,39 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
     )
     shared = _Shared(packed, (batch, tiles.number, tiles.threads), layer.by_samples(tiles, packed))
     calls, later = [*before], None
-    for number, t in enumerate(layer.order[::-1]):
-        views = layer.operands(t, layer.order[::-1][number + 1 :], is_first=number == 0)
-        calls.append(_call(spec, views, later, shared))
-        later = at_step(layer.turned, t)
+    for turn in _turns(layer.head.shape[0]):
+        if turn.number != 0:
+            later = at_step(layer.turned, layer.time(turn.number - 1))
+        views = layer.operands(turn)
+        calls.append(_call(spec, views, later, shared, turn.repeat))
+    later = at_step(layer.turned, layer.time(layer.head.shape[0] - 1))
     views = {"out": layer.d_state}
     if layer.mode == "gru":
         views = {"waiting": layer.d_state, **views}
     calls.append(_call(replace(spec, mode="state"), views, later, shared))
     return tuple(calls)
+
+
+class _Turn(NamedTuple):
+    """A step of the backward pass, by its number: 0 is the last step in time.
+
+    ``repeat``: the rounds of a number that stands for several steps.
+    """
+
+    number: Any
+    is_last: bool
+    repeat: Repeat | None = None
+
+
+def _turns(length: int | Size) -> Iterator[_Turn]:
+    """All steps; of a symbolic number the first, one for those in between, and the last."""
+    if not isinstance(length, Size) or length < 2:
+        yield from (_Turn(turn, turn == length - 1) for turn in range(length))
+        return
+    yield _Turn(0, is_last=False)
+    turn = length.scope.step("turn", 1, length.bounds()[1])
+    yield _Turn(turn, False, Repeat(turn, 1, length - 1))
+    yield _Turn(length - 1, is_last=True)
 
 
 class _Shared(NamedTuple):
@@ -100,18 +126,21 @@ class _Shared(NamedTuple):
 
 
 def _call(
-    spec: RecurrentBackSpec, views: dict[str, View], later: View | None, shared: _Shared
-) -> Call:
+    spec: RecurrentBackSpec, views: dict[str, View], later: View | None, shared: _Shared,
+    repeat: Repeat | None = None,
+) -> Call:  # fmt: skip
     numbers, (batch, *_) = GivenNumbers(), shared.tiles
     operands = tuple((name, numbers.each(view.strides)) for name, view in views.items())
     args: tuple[Argument, ...] = (*map(Address, views.values()), *shared.tiles, *numbers.values)
     work = batch * spec.hidden
+    if repeat is not None:
+        work *= repeat.high - repeat.low
     if later is None:
         return Call(replace(spec, operands=operands), args, work, by_rows=shared.by_rows)
     size = later.shape[-1]
     spec = replace(spec, size=size, d=later.strides, operands=operands)
     args = (Address(later), *shared.weights, *args)
-    return Call(spec, args, work * size, by_rows=shared.by_rows)
+    return Call(spec, args, work * size, by_rows=shared.by_rows, repeat=repeat)
 
 
 @dataclass(frozen=True)
@@ -119,7 +148,7 @@ class _Layer:
     """What a step of a plan reads and writes, by name; ``weight`` is the number of the input."""
 
     mode: str
-    order: range
+    is_backward: bool
     weight: int
     head: View
     kept: View | None
@@ -131,8 +160,13 @@ class _Layer:
     d_state: View
     d_cell: View | None
 
-    def operands(self, t: int, rest: Sequence[int], is_first: bool) -> dict[str, View]:
-        """Of the step at ``t``; ``rest`` are those that are left, the step before it first."""
+    def time(self, turn: Any) -> Any:
+        """The step in time of a step of the backward pass."""
+        return turn if self.is_backward else self.head.shape[0] - 1 - turn
+
+    def operands(self, turn: _Turn) -> dict[str, View]:
+        """The arrays of a step, by the names of :class:`RecurrentBackSpec`."""
+        t = self.time(turn.number)
         found = {"head": at_step(self.head, t)}
         states = self.outputs if self.mode != "lstm" else self.kept
         if self.kept is not None:
@@ -141,9 +175,9 @@ class _Layer:
             assert states is not None
             found["kept"] = at_step(states, t)
         if self.begin is not None and states is not None:
-            found["before"] = self._before(states, rest)
+            found["before"] = self._before(states, turn)
         keep = self.d_cell if self.mode == "lstm" else self.d_state if self.mode == "gru" else None
-        waiting = self.head_cell if is_first else keep
+        waiting = self.head_cell if turn.number == 0 else keep
         found |= {"waiting": waiting} if waiting is not None else {}
         found |= {"keep": keep} if keep is not None else {}
         found["data"] = at_step(self.data, t)
@@ -158,12 +192,12 @@ class _Layer:
         writes = (self.data, *turned, self.d_state, *d_cell)
         return by_samples(tiles, reads, writes, weights)
 
-    def _before(self, states: View, rest: Sequence[int]) -> View:
+    def _before(self, states: View, turn: _Turn) -> View:
         """The state, or the cell, that the step read."""
         assert self.begin is not None
-        if not rest:
+        if turn.is_last:
             return self.begin
-        view, hidden = at_step(states, rest[0]), self.head.shape[2]
+        view, hidden = at_step(states, self.time(turn.number + 1)), self.head.shape[2]
         return _part(view, 4, hidden) if self.mode == "lstm" else view
 
 
@@ -176,21 +210,23 @@ def _part(view: View, number: int, hidden: int) -> View:
 def _layer(step: Step) -> _Layer:
     anchor, writes = step.group.anchor, step.writes
     mode, reads = anchor.attrs["mode"], views_of(step, anchor.inputs)
-    order = range(writes[0].shape[0])[:: -1 if anchor.attrs["backward"] else 1]
+    is_backward = bool(anchor.attrs["backward"])
     if mode == "lstm":
         kept, cell, _, head, *cells = reads
         head_cell = cells[0] if cells else None
         data, d_state, d_cell = writes
         return _Layer(
-            mode, order, 2, head, kept, None, cell, head_cell, data, data, d_state, d_cell
+            mode, is_backward, 2, head, kept, None, cell, head_cell, data, data, d_state, d_cell
         )
     if mode == "gru":
         kept, outputs, state, _, head = reads
         data, d_state, turned = writes
-        return _Layer(mode, order, 3, head, kept, outputs, state, None, data, turned, d_state, None)
+        return _Layer(
+            mode, is_backward, 3, head, kept, outputs, state, None, data, turned, d_state, None
+        )
     outputs, _, head = reads
     data, d_state = writes
-    return _Layer(mode, order, 1, head, None, outputs, None, None, data, data, d_state, None)
+    return _Layer(mode, is_backward, 1, head, None, outputs, None, None, data, data, d_state, None)
 
 
 def emit_recurrent_back(b: LoopBuilder, spec: RecurrentBackSpec, args: Arguments) -> None:
