@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.symbolic import Size
 from .._core.types import FLOAT32, Shape, TensorType
 from .building import Builder, X
 from .registry import lookup
@@ -29,8 +30,15 @@ def div(g: Builder[X], x: X, y: X) -> X:
     return g.op(lookup("broadcast_div"), x, y, at="quotient")
 
 
-def scaled(g: Builder[X], x: X, factor: float) -> X:
-    """``x`` times a number."""
+def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
+    """``x`` times a number.
+
+    A factor that depends on symbolic sizes is an array: kernels take their scalars as constants.
+    """
+    dtype = g.type(x).dtype if isinstance(factor, Size) else None
+    if dtype in (np.float32, np.float64):
+        shape = (1,) * g.type(x).ndim
+        return mul(g, x, g.op(lookup("_full"), at="factor", shape=shape, dtype=dtype, value=factor))
     return x if factor == 1.0 else g.op(lookup("_mul_scalar"), x, at="scaled", scalar=factor)
 
 

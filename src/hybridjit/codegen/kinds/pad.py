@@ -36,7 +36,7 @@ class PadSpec(KernelSpec):
     mode: str
     inp: Extents
     out: Extents
-    before: Ints
+    before: Extents
     x: Extents
     y: Extents
     dtype: str
@@ -44,7 +44,7 @@ class PadSpec(KernelSpec):
     bare: tuple[bool, ...] = ()
     usual: Ints = ()
     kind = "pad"
-    extents = ("inp", "out", "x", "y")
+    extents = ("inp", "out", "before", "x", "y")
     needs_passes = False
 
 
@@ -148,7 +148,7 @@ class _Row:
         )
         self._each(b.sub(last, first), lambda i, n: self._write(value, b.add(i, first), n))
 
-    def _move(self, source: Value, before: int, size: Index) -> None:
+    def _move(self, source: Value, before: Index, size: Index) -> None:
         b, step = self.b, self.steps[0]
 
         def one(i: Index, lanes: int) -> None:

@@ -175,14 +175,18 @@ _FOR_A_CALL = 100_000
 def _prefers_matmul(step: Step, setting: Setting) -> bool:
     """Whether weights that are no parameters are better packed by each thread for itself.
 
-    Every way sums in the same order: the choice may depend on the number of rows.
+    Every way sums in the same order: the choice may depend on the number of rows, and on the hint
+    of a symbolic one.
     """
     x, weight = views_of(step, step.group.anchor.inputs[:2])
     if is_fixed(step.group.anchor.inputs[1], setting):
         return False
     if multiplies_pairs(setting.target):
         return True  # dense kernels multiply pairs of parameters alone
-    (outputs, size), rows, lanes = weight.shape, x.shape[0], setting.target.lanes
+    if is_symbolic(weight.shape):
+        return True  # matrix products alone take the lengths of sums from the call
+    (outputs, size), lanes = weight.shape, setting.target.lanes
+    rows = hint_of(x.shape[0])
     _, _, parts = _blocking(rows, outputs, 1, setting.target)
     copy = _TO_COPY if weight.strides[0] == 1 or outputs == 1 else _TO_COLLECT
     matmul = rows * _MATMUL_FOR_A_ROW + parts * lanes * copy
