@@ -146,6 +146,36 @@ def test_gradients_have_the_bits_of_the_specialised_executable_in_any_order(name
             np.testing.assert_array_equal(mine, wanted)
 
 
+@pytest.mark.parametrize("sizes", [range(2, 60, 7), range(300, 310)])
+def test_sums_over_few_and_many_steps_have_the_bits_of_the_specialised_executable(sizes):
+    """From 2048 products on a sum is one of sums."""
+    net = sequence(nn.Dense(13, flatten=False, in_units=9))
+    net.initialize(mx.init.Normal(0.3))
+    found = {}
+    for dynamic in (False, None):
+        net.hybridize(dynamic=dynamic)
+        for t in sizes:
+            found.setdefault(t, []).append(numbers(net, [reals(8, t, 9)], 0))
+    for fixed, symbolic in found.values():
+        for mine, wanted in zip(symbolic, fixed):
+            np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize(
+    "name, most", [("lstm", 3), ("dense", 3), ("batch norm", 3), ("dropout", 3)]
+)
+def test_training_at_many_sizes_needs_few_compilations(name, most):
+    make, data = NETS[name]
+    net = make()
+    net.initialize()
+    net(*data(16, 16))
+    net.hybridize()
+    before = mx.compile_stats()["compilations"]
+    for n, t in zip([16, 17, 24, 31, 16, 40, 20], [16, 17, 40, 31, 33, 18, 29]):
+        numbers(net, data(n, t), 0)
+    assert mx.compile_stats()["compilations"] - before <= most
+
+
 def test_a_refused_call_does_not_make_its_sizes_vary():
     net = sequence(nn.Dense(4, in_units=20))
     net.initialize()

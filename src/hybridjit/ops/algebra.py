@@ -6,6 +6,8 @@ register them may themselves have rules that are written with these.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from .._core.symbolic import Size
@@ -37,9 +39,11 @@ def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
     """
     dtype = g.type(x).dtype if isinstance(factor, Size) else None
     if dtype in (np.float32, np.float64):
-        shape = (1,) * g.type(x).ndim
-        return mul(g, x, g.op(lookup("_full"), at="factor", shape=shape, dtype=dtype, value=factor))
-    return x if factor == 1.0 else g.op(lookup("_mul_scalar"), x, at="scaled", scalar=factor)
+        given: dict[str, Any] = {"shape": (1,) * g.type(x).ndim, "dtype": dtype, "value": factor}
+        return mul(g, x, g.op(lookup("_full"), at="factor", **given))
+    if factor == 1.0:
+        return x
+    return g.op(lookup("_mul_scalar"), x, at="scaled", scalar=cast(float, factor))
 
 
 def shifted(g: Builder[X], x: X, number: float) -> X:

@@ -237,8 +237,8 @@ def _choose(
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
-    has_many = sum(value.types[0].nbytes for value in plan.graph.params) >= _MANY_BYTES
-    return _Chosen(plan, calls, Request(specs, log, has_many))
+    nbytes = sum(hint_of(value.types[0].nbytes) for value in plan.graph.params)
+    return _Chosen(plan, calls, Request(specs, log, nbytes >= _MANY_BYTES))
 
 
 def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:

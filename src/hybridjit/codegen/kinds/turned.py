@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..._core.frozen import dataclass
+from ..._core.symbolic import Size
 from ..call import GivenNumbers
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
@@ -53,10 +54,13 @@ def axis_of_rows(
     """The axis along which operands are to be read in squares, or None.
 
     Squares overlap where an axis is no whole number of them: not where a result takes the place of
-    an operand, which is read again there.
+    an operand, which is read again there, nor along a symbolic axis then.
     """
     reads, writes = columns[: program.inputs], columns[program.inputs :]
-    fit = [size >= lanes and not (is_in_place and size % lanes) for size in sizes]
+    fit = [
+        size >= lanes and not (is_in_place and (isinstance(size, Size) or size % lanes))
+        for size in sizes
+    ]
     is_short = is_plain(program) and len(program.instrs) <= _MOST_OPERATIONS
     if not (is_short and {*program.value_types} == {"float32"} and fit[-1]):
         return None

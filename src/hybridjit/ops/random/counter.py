@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.types import TensorType
+from ..._core.symbolic import Size
+from ..._core.types import TensorType, product
 from ..attrs import AttrValue
 from ..building import Builder, X
 from ..gradient import none_at_all
@@ -108,8 +109,9 @@ def bits_by_counter(shape: tuple[int, ...]) -> np.ndarray:
 def bits_of(g: Builder[X], shape: tuple[int, ...]) -> X:
     """The same on any builder."""
     first, second = g.outputs(DROPOUT_KEY, at="key")
-    count = float(int(np.prod(shape, dtype=np.int64)))
-    given: dict[str, Any] = {"start": 0.0, "stop": count, "dtype": INT32}
+    count = product(shape)
+    stop = count if isinstance(count, Size) else float(count)
+    given: dict[str, Any] = {"start": 0.0, "stop": stop, "dtype": INT32}
     numbers = g.op(lookup("_arange"), at="numbers", **given)
     numbers = g.op(lookup("_reshape_to"), numbers, at="shaped", shape=shape)
     once = g.op(MIXED_BITS, numbers, first, at="once")

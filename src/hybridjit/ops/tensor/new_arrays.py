@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._core.shapes import partial_shape
+from ..._core.symbolic import Size
 from ..._core.types import FLOAT32, PartialShape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
 from ..attrs import Attrs, AttrValue
@@ -29,7 +30,7 @@ Shape = tuple[int, ...]
 
 def wanted_shape(shape: Shape | None) -> PartialShape | None:
     """The ``shape`` attribute as a partial shape, by the thread's shape semantics; None is None."""
-    if shape and min(shape) < -1:
+    if shape and any(size < -1 for size in shape):
         raise ShapeError(f"a shape has no negative sizes, got {shape_text(shape)}")
     return partial_shape(shape)
 
@@ -134,6 +135,8 @@ _like(
 def _range_count(start: float, stop: float | None, step: float, repeat: int) -> int:
     """How many numbers ``_arange`` makes; stop None means from 0 to start."""
     first, last = (0.0, start) if stop is None else (start, stop)
+    if isinstance(last, Size) and first == 0 and step == 1:
+        return last * repeat
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
     if not all(map(math.isfinite, (first, last, step))):

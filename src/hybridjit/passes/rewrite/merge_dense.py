@@ -62,9 +62,9 @@ def _may_be_merged(value: Value, match: Match) -> bool:
     """Whether the weights are small parameters, and all readers accept a slice of the columns."""
     graph = match.graph
     x, weight, *bias = value.inputs
-    if weight.type.nbytes >= WORTH_EVICTING or value in graph.output_values:
-        return False
     if match.is_fixed(x) or not all(map(match.is_fixed, (weight, *bias))):
+        return False
+    if weight.type.nbytes >= WORTH_EVICTING or value in graph.output_values:
         return False
     return _has_strided_readers(value, graph, is_direct=True)
 

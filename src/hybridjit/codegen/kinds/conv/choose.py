@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ...._core.frozen import dataclass, replace
+from ...._core.symbolic import hint_of
 from ...._core.target import Target
 from ....ir.plan import Step
 from ....ir.plan_image import Packed
@@ -114,7 +115,7 @@ def calls_of(
     finding, fixed = _Finding(target, setting.winograd, is_plain), layer
     if setting.choices is not None:
         key = partial(_bits_of, finding, setting)
-        fixed = setting.choices.settled(layer, EXTENTS, key)
+        fixed = setting.choices.settled(layer, (*EXTENTS, "images"), key)
     found = finding.of(fixed, setting)
     if setting.choices is not None and fixed is not layer:
         found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
@@ -190,7 +191,7 @@ class _Finding:
 
 
 def _without_sizes(layer: Layer) -> Layer:
-    return replace(layer, **dict.fromkeys(EXTENTS, ()))
+    return replace(layer, **dict.fromkeys(EXTENTS, ()), images=min(1, hint_of(layer.images)))
 
 
 def _bits_of(finding: _Finding, setting: Setting, layer: Layer) -> tuple[object, ...]:

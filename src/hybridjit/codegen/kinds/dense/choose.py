@@ -191,7 +191,7 @@ def _prefers_matmul(step: Step, setting: Setting) -> bool:
     copy = _TO_COPY if weight.strides[0] == 1 or outputs == 1 else _TO_COLLECT
     matmul = rows * _MATMUL_FOR_A_ROW + parts * lanes * copy
     dense = rows * _DENSE_FOR_A_ROW + lanes * _TO_PACK
-    return matmul * outputs * size <= dense * outputs * size + _FOR_A_CALL
+    return bool(matmul * outputs * size <= dense * outputs * size + _FOR_A_CALL)
 
 
 def _blocking(rows: int, columns: int, batch: int, target: Target) -> tuple[int, int, int]:
@@ -359,8 +359,9 @@ def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
     reads, writes = (tuple(map(numbers.symbolic, side)) for side in (spec.reads, spec.writes))
     sized = SizedMatmulSpec(
         m=m, n=n, k=k, a=a, b=b, reads=reads, writes=writes, mr=spec.mr, nv=spec.nv, least=least,
-        unroll=spec.unroll, parts=spec.parts, has_bias=bool(spec.bias), bias_type=spec.bias_type,
-        element=spec.element, program=spec.program,
+        unroll=spec.unroll, parts=spec.parts, is_long=spec.k > MOST_GIVEN,
+        has_bias=bool(spec.bias), bias_type=spec.bias_type, element=spec.element,
+        program=spec.program,
     )  # fmt: skip
     return sized, numbers.values
 
@@ -406,7 +407,7 @@ def _takes_sizes(spec: MatmulSpec, step: Step, target: Target) -> bool:
     outer = (*spec.reads, *spec.writes, *([spec.bias] if spec.bias else []))
     if not any(map(is_symbolic, ((spec.m, spec.n, spec.k), spec.a, spec.b, *outer))):
         return False
-    if target.element == PAIRS or not spec.k <= MOST_GIVEN:
+    if target.element == PAIRS:
         return False
     stored = {dtype_name(view.dtype) for view in (*step.reads, *step.writes)}
     follow = all(strides[-1] in (0, 1) for strides in outer)

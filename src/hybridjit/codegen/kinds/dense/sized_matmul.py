@@ -180,6 +180,7 @@ class _SizedMatmul:
             spec.nv,
             biases * height,
             (0, height),
+            is_long=spec.is_long,
         )
         reads = [b.at(p, b.dot(place, s)) for p, s in zip(self.reads, self.read_strides)]
         writes = [b.at(p, b.dot(place, s)) for p, s in zip(self.writes, self.write_strides)]

@@ -80,6 +80,7 @@ class SizedMatmulSpec(KernelSpec):
     """:class:`MatmulSpec` where the call gives sizes and strides; they are the last arguments.
 
     mr, least  the most and the fewest rows of a tile that the kernel is called for
+    is_long    whether sums have more products than are summed one after the other
     """
 
     m: Size
@@ -94,6 +95,7 @@ class SizedMatmulSpec(KernelSpec):
     least: int
     unroll: int
     parts: int = 1
+    is_long: bool = False
     has_bias: bool = False
     bias_type: str = ""
     element: ElementTypes = SINGLE

@@ -111,8 +111,10 @@ class Ahead:
 # dense layer of 16,384 positive numbers is off by 3e-6 then, as NumPy's is by 2e-6; with 8,192 in a
 # row it is off by 1.3e-5. A multiple of every unrolling.
 LONGEST = 512
-# Products of a sum whose length the call gives: longer ones are sums of sums.
+# Products of a sum from which on it is a sum of sums.
 MOST_GIVEN = 4 * LONGEST
+# Sums of a sum whose length the call gives, about.
+_MOST_PARTS = 64
 
 
 def line_elements(b: LoopBuilder) -> int:
@@ -256,13 +258,16 @@ def multiply(
     accs: Sequence[Value],
     reach: tuple[int, int],
     ahead: Ahead | None = None,
+    is_long: bool = False,
 ) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
 
-    A size that the call gives is not in pairs, and at most :data:`MOST_GIVEN`.
+    A size that the call gives is not in pairs; ``is_long`` says whether it is more than
+    :data:`MOST_GIVEN`.
     """
     if not isinstance(size, int):
-        return _sum_given(b, x, w, size, unroll, rows, nv, accs, reach)
+        given = _sum_of_given if is_long else _sum_given
+        return given(b, x, w, size, unroll, rows, nv, accs, reach)
     if not is_in_pairs(b):
         return _sum_of_sums(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
     pairs, step = size // 2, b.mul(2, rows.k_step)
@@ -366,3 +371,34 @@ def _sum_given(
             loop.yields(values[first:last])
         carry = loop.results
     return [*accs[:first], *carry, *accs[last:]]
+
+
+def _sum_of_given(
+    b: LoopBuilder,
+    x: Value,
+    w: Value,
+    size: Value,
+    unroll: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Value],
+    reach: tuple[int, int],
+) -> list[Value]:
+    """As :func:`_sum_of_sums`, of a number of products that the call gives."""
+    whole = b.mul(b.b.udiv(size, b.i64(LONGEST)), LONGEST)
+    first, last = reach[0] * nv, reach[1] * nv
+    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
+
+    def added(totals: Sequence[Value], at: Index, count: Index) -> list[Value]:
+        place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
+        if isinstance(count, int):
+            part = _sum(b, *place, count, unroll, rows, nv, zeros, reach, None)
+        else:
+            part = _sum_given(b, *place, count, unroll, rows, nv, zeros, reach)
+        return [b.b.fadd(*pair) for pair in zip(totals, part[first:last])]
+
+    with b.loop("part", 0, whole, LONGEST, carry=accs[first:last], most=_MOST_PARTS) as loop:
+        loop.yields(added(loop.carried, loop.index, LONGEST))
+    with b.loop("last", whole, size, LONGEST, carry=loop.results, most=1) as rest:
+        rest.yields(added(rest.carried, rest.index, b.sub(size, rest.index)))
+    return [*accs[:first], *rest.results, *accs[last:]]
