@@ -27,7 +27,7 @@ from interrupted_work import CASES, Call, Case
 from interrupting import Alarm, Breaker, alarm_of, breaker_of, evenly, interrupted
 from patience import PATIENCE
 
-SECONDS = 0.5  # for each piece of work, beside its setting up
+SECONDS = 0.15  # for each piece of work, beside its setting up
 LEAST = 5  # places tried even if one takes longer
 
 

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -251,3 +252,25 @@ print([n for n in {SLOW} if n in sys.modules and n not in before])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def modules_imported_by(path: Path) -> Iterator[str]:
+    """Dotted names below the package that a file imports when it is loaded."""
+    package = list(path.relative_to(PACKAGE).parts[:-1])
+    loaded = [
+        node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    for node in loaded:
+        base = package[: len(package) - (node.level - 1)]
+        base += node.module.split(".") if node.module else []
+        yield from (".".join([*base, alias.name]) for alias in node.names)
+        yield ".".join(base)
+
+
+def test_no_module_imports_itself_through_others():
+    """The order exists: graphlib.CycleError names the modules of a cycle."""
+    files = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in FILES}
+    edges = {name: {m for m in modules_imported_by(p) if m in files} for name, p in files.items()}
+    assert len(list(TopologicalSorter(edges).static_order())) == len(files)

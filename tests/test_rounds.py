@@ -19,7 +19,15 @@ def run_rounds(folder: Path, condition: str) -> subprocess.CompletedProcess[str]
     """The rounds over one test, which holds where the condition does."""
     file = folder / "test_condition.py"
     file.write_text(f"import os\n\n\ndef test_condition():\n    assert {condition}\n")
-    command = [sys.executable, "tools/rounds.py", "-q", "-p", "no:cacheprovider", str(file)]
+    command = [
+        sys.executable,
+        "tools/rounds.py",
+        "--all",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(file),
+    ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -41,3 +49,23 @@ def test_a_failure_in_any_round_counts(tmp_path, condition):
     ran = run_rounds(tmp_path, condition)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "1 failed" in ran.stdout.splitlines()[-1]
+
+
+def test_the_sample_has_some_cases_of_each_function_by_seed(tmp_path):
+    text = (
+        "import pytest\n\n"
+        '@pytest.mark.parametrize("n", range(50))\n'
+        "def test_many(n):\n    assert n >= 0\n\n\ndef test_one():\n    pass\n"
+    )
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_cases.py").write_text(text)
+
+    def chosen(seed: str) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+        words = [*command, "--sample=4", f"--seed={seed}", str(tmp_path)]
+        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        return [line for line in ran.stdout.splitlines() if "::" in line]
+
+    first = chosen("a")
+    assert len(first) == 5 and first[-1] == "test_cases.py::test_one"
+    assert chosen("a") == first != chosen("b")

@@ -1,10 +1,15 @@
-"""Run the tests in rounds: for this CPU, and for each narrower kind that it can imitate.
+"""Run a sample of the tests, or all of them in rounds: for this CPU and for narrower kinds.
 
     python tools/rounds.py [arguments of pytest]
+    python tools/rounds.py --all [arguments of pytest]
 
-The round for this CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated
-code; test_vmath.py and test_generated_code.py see to the kinds by themselves. Test files among the
-arguments run in every round instead.
+Without ``--all`` tests run for this CPU alone. Of each test function at most SAMPLE cases run,
+drawn by ``--seed``, and the files of SLOW do not. Test files among the arguments run whole.
+
+With ``--all`` there is a round for each kind of CPU that this one can imitate. The round for this
+CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated code; test_vmath.py
+and test_generated_code.py see to the kinds by themselves. Test files among the arguments run in
+every round instead.
 
 The narrower rounds run one after the other while the round for this CPU runs beside them; where no
 test is chosen, they are followed by a part of this CPU's tests, so that two cores have as much to
@@ -54,6 +59,9 @@ BEHIND = (
     "whole_files",
     "winograd",
 )
+# A sample of the tests: cases of each function, and files that take longest for their number.
+SAMPLE = 4
+SLOW: tuple[str, ...] = ()
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
 
@@ -64,16 +72,21 @@ def narrower_kinds() -> Sequence[str]:
     return KINDS[KINDS.index(here) + 1 :] if here in KINDS else ()
 
 
+def names_files(arguments: Sequence[str]) -> bool:
+    """Whether test files are among the arguments."""
+    return any(not a.startswith("-") and Path(a.split("::")[0]).exists() for a in arguments)
+
+
 def files_behind(arguments: Sequence[str]) -> list[str]:
     """Files of this CPU's tests that run behind the narrower rounds; none where some are chosen."""
-    if any(a in ("-k", "-m") or Path(a.split("::")[0]).exists() for a in arguments):
+    if names_files(arguments) or any(a in ("-k", "-m") for a in arguments):
         return []
     return [f"tests/test_{name}.py" for name in BEHIND]
 
 
 def narrower_arguments(arguments: Sequence[str]) -> list[str]:
     """What a narrower round hands to pytest: its own files, unless the arguments name some."""
-    if any(not a.startswith("-") and Path(a.split("::")[0]).exists() for a in arguments):
+    if names_files(arguments):
         return list(arguments)
     return [*(f"tests/test_{name}.py" for name in RUN_GENERATED_CODE), *arguments]
 
@@ -125,7 +138,20 @@ def show(process: subprocess.Popen[bytes], log: Path) -> int:
             time.sleep(0.2)
 
 
-def main(arguments: Sequence[str]) -> int:
+def run_sample(arguments: Sequence[str]) -> int:
+    chosen = names_files(arguments)
+    left_out = [] if chosen else [f"--ignore=tests/test_{name}.py" for name in SLOW]
+    drawn = [] if chosen else [f"--sample={SAMPLE}"]
+    command = [sys.executable, "-m", "pytest", *drawn, *left_out, *arguments]
+    status = subprocess.run(command, cwd=ROOT).returncode
+    if not chosen:
+        print(
+            f"a sample: without the files {', '.join(SLOW)}; `sh tools/test --all` runs all tests"
+        )
+    return status
+
+
+def run_all(arguments: Sequence[str]) -> int:
     with (
         tempfile.NamedTemporaryFile(suffix=".log") as log,
         round_for_this_cpu(arguments, log) as process,
@@ -135,6 +161,11 @@ def main(arguments: Sequence[str]) -> int:
             print("\n==== as on this CPU", flush=True)
             status = show(process, Path(log.name))
     return status
+
+
+def main(arguments: Sequence[str]) -> int:
+    run = run_all if "--all" in arguments else run_sample
+    return run([argument for argument in arguments if argument != "--all"])
 
 
 if __name__ == "__main__":
