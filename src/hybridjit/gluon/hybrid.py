@@ -39,7 +39,7 @@ from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
-from ..runtime.variant import Variant, Variants
+from ..runtime.variant import NotServedError, Variant, Variants
 from .inference import finish_deferred
 from .parameter import Parameter
 from .parameter.single import is_plain
@@ -71,6 +71,8 @@ class CachedGraph:
     monitor   told of every operator that runs
     by_rows   gradients of parameters are sparse: training runs as if not compiled
     by_stored  parameters are sparse: everything does
+    made_for   for a graph with symbolic sizes in its attributes: their scope, and the types of the
+               inputs. It is compiled once, with that scope
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class CachedGraph:
         self.kind: type[NDArray] | None = None  # the class of the results; None: of the inputs
         self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
+        self.made_for: tuple[Scope, Sequence[TensorType]] | None = None
         self.cache = SignatureCache(name, input_names, flags.get("cache_size"))
         self.training = TrainingGraph(
             outputs, input_names, self.options, name, self.cache.limit.size
@@ -214,6 +217,8 @@ class CachedGraph:
             inputs = dict(zip(self.input_names, sized))
             return compile_variant(self.outputs, inputs, known, scope, self.options, name=self.name)
 
+        if self.made_for is not None:
+            return self._first_entry(types, compiled)
         made = variants.compiled(types, compiled, self.name)
         if made is not None:
             own = made.sizes_for(types)
@@ -223,6 +228,27 @@ class CachedGraph:
         executable = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
         variants.note(types)
         return self.cache.add(types, executable)
+
+    def _first_entry(
+        self, types: list[TensorType], compiled: Callable[[Scope, list[TensorType]], Variant]
+    ) -> Entry:
+        """The graph compiled with the scope of its own sizes. Raises NotServedError where that has
+        been done: other sizes need another graph.
+        """
+        assert self.made_for is not None
+        scope, sized = self.made_for
+        if scope.is_closed:
+            raise NotServedError
+        variant = compiled(scope, [*sized])
+        self._variants_now().add(variant)
+        own = variant.sizes_for(types)
+        if own is None:
+            raise NotServedError
+        return self.cache.add(types, variant.at(own), variant)
+
+    def variants(self) -> list[Variant]:
+        """The compilations for several sizes."""
+        return [variant for each in self._variants.values() for variant in each.variants]
 
     def _variants_now(self) -> Variants[Variant]:
         """The variants for the switches of this moment."""

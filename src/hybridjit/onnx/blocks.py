@@ -10,26 +10,35 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import sym
 from .._core.async_safety import holding
 from .._core.fork_locks import Rank, held_at_fork
-from .._core.types import DType, PartialShape, Shape, is_known_shape
+from .._core.lazy import Late
+from .._core.recording import FLAGS
+from .._core.types import DType, PartialShape, Shape, TensorType, is_known_shape
 from ..context import Context
 from ..errors import MXNetError, ShapeError
 from ..gluon.bound import BoundCall
+from ..gluon.hybrid_block import flags_of
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.parameter.single import Fresh
 from ..gluon.structure import Nested
 from ..gluon.symbol_block import SymbolBlock
 from ..gluon.trace import Trace
 from ..nd import NDArray
+from ..runtime.variant import BUGS, MAX_VARIANTS, NotServedError
 from ..sym import Symbol
 from ..verification import Verdict
 from .files import ModelFile
 from .graph import fits
 from .open_sizes import Imported
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Late("logging")  # for a warning that few programs see
 
 KEPT = 16
 """Number of graphs that a block keeps; the least recently used one is dropped."""
@@ -57,6 +66,7 @@ class SizedBlock(SymbolBlock):
 
     A call with other sizes builds another graph from the file, which must remain in its place. All
     graphs share the parameters of the file; constants that depend on sizes belong to one graph.
+    Inference uses graphs with symbolic sizes, each for all sizes that satisfy its guards.
     """
 
     def __init__(
@@ -70,6 +80,10 @@ class SizedBlock(SymbolBlock):
         self._blocks: OrderedDict[tuple[Shape, ...], SymbolBlock] = OrderedDict()
         self._latest: tuple[tuple[Shape, ...], SymbolBlock] | None = None
         self._changes: dict[str, Callable[[SymbolBlock], None]] = {}
+        self._symbolic: list[SymbolBlock] = []  # the one that was used last comes last
+        self._served: tuple[tuple[Shape, ...], SymbolBlock] | None = None
+        self._seen: tuple[Shape, ...] | None = None  # sizes of the latest call, if one of these
+        self._may_be_symbolic = True
         if first is not None:
             self._keep(first)
 
@@ -80,6 +94,10 @@ class SizedBlock(SymbolBlock):
     @property
     def input_shapes(self) -> dict[str, PartialShape | None]:
         return dict(self._file.shapes)
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies and pickles: without graphs of symbolic sizes, which are made again."""
+        return {**super().__getstate__(), "_symbolic": [], "_served": None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file.name}: {', '.join(self._file.shapes)})"
@@ -106,7 +124,7 @@ class SizedBlock(SymbolBlock):
         self._blocks.move_to_end(shapes)
         if len(self._blocks) > KEPT:
             self._blocks.popitem(last=False)
-        self._latest = shapes, block
+        self._latest, self._seen = (shapes, block), None
         return block
 
     def _made(self, shapes: tuple[Shape, ...]) -> SymbolBlock:
@@ -120,6 +138,16 @@ class SizedBlock(SymbolBlock):
         return self._keep(self._file.graph(dict(zip(self._file.shapes, shapes))))
 
     def _keep(self, imported: Imported) -> SymbolBlock:
+        """Keep the block of a graph for exact sizes, or for all."""
+        block = self._block_of(imported)
+        shapes = [t.shape for t in imported.inputs.values()]
+        if all(map(is_known_shape, shapes)):
+            self._blocks[tuple(shapes)] = block  # type: ignore[arg-type]
+        else:
+            self._open.append((shapes, block))
+        return block
+
+    def _block_of(self, imported: Imported) -> SymbolBlock:
         """Block of a graph, configured as the earlier ones."""
         block = make_block(imported, self._ctx, self._shared(imported))
         for change in self._changes.values():
@@ -129,11 +157,6 @@ class SizedBlock(SymbolBlock):
                 {n: p for n, p in block.collect_params().items() if n not in imported.sized}
             )
             self._reg_params = {name: self._params[name] for name in self._params}
-        shapes = [t.shape for t in imported.inputs.values()]
-        if all(map(is_known_shape, shapes)):
-            self._blocks[tuple(shapes)] = block  # type: ignore[arg-type]
-        else:
-            self._open.append((shapes, block))
         return block
 
     def _shared(self, imported: Imported) -> ParameterDict:
@@ -145,12 +168,19 @@ class SizedBlock(SymbolBlock):
                 shared.update({name: param})
         return shared
 
+    def _of_latest_call(self) -> SymbolBlock | None:
+        """Block of the graph for the sizes of the latest call."""
+        if self._seen is not None:
+            return self._found(self._seen)
+        return None if self._latest is None else self._latest[1]
+
     @holding(_making)
     def _any(self) -> SymbolBlock | None:
         """Any block: the latest, or one for assumed sizes; None if these do not fit."""
         blocks = [*self._blocks.values(), *(block for _, block in self._open)]
-        if self._latest is not None:
-            return self._latest[1]
+        latest = self._of_latest_call()
+        if latest is not None:
+            return latest
         if blocks:
             return blocks[-1]
         for shapes in self._file.examples():
@@ -163,10 +193,79 @@ class SizedBlock(SymbolBlock):
     def forward(self, x: Nested, *args: Nested) -> Nested:
         if not isinstance(x, NDArray):
             return super().forward(x, *args)
-        latest = self._latest
+        is_inference = not (FLAGS.training or FLAGS.recording or self._monitor)
+        is_inference &= self._is_compiled
+        latest = self._served if is_inference else self._latest
         if latest is not None and latest[0] == tuple([_shape(a) for a in (x, *args)]):
-            return latest[1].forward(x, *args)
-        return self.for_arrays(x, *args).forward(x, *args)
+            with suppress(NotServedError):  # after a change of switches
+                return latest[1].forward(x, *args)
+        if is_inference and self._may_be_symbolic:
+            found = self._of_any_size(x, *args)
+            if found is not None:
+                return found
+        block = self.for_arrays(x, *args)
+        self._served = self._latest
+        return block.forward(x, *args)
+
+    def _of_any_size(self, *args: Nested) -> Nested | None:
+        """The results of a graph with symbolic sizes; None where there is none for this call."""
+        arrays = [array for array in args if isinstance(array, NDArray)]
+        shapes = tuple([array._data.shape for array in arrays])
+        if self._asks_once or self._open or shapes in self._blocks:
+            return None
+        if len(arrays) != len(args) or len(arrays) != len(self._file.shapes):
+            return None
+        if not all(type(array) is NDArray for array in arrays):
+            return None
+        for block in reversed(self._symbolic):
+            with suppress(NotServedError):
+                found = block.forward(*args)
+                self._served, self._seen = (shapes, block), shapes
+                return found
+        made = self._new_symbolic(arrays)
+        if made is None:
+            return None
+        try:
+            found = made.forward(*args)
+        except MXNetError:
+            return None  # what is wrong with these sizes is said of the graph for them alone
+        except BUGS as error:
+            self._may_be_symbolic = False
+            logging.getLogger("hybridjit").warning(
+                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
+                self._file.name, error, exc_info=True,
+            )  # fmt: skip
+            return None
+        self._symbolic = [*self._symbolic, made][-MAX_VARIANTS:]
+        self._served, self._seen = (shapes, made), shapes
+        return found
+
+    @holding(_making)
+    def _new_symbolic(self, arrays: Sequence[NDArray]) -> SymbolBlock | None:
+        """A block of the graph whose open sizes are symbols; None where none is to be made."""
+        shapes = dict(zip(self._file.shapes, [array._data.shape for array in arrays]))
+        if flags_of(self).get("dynamic") is False or self._are_narrow():
+            return None
+        try:
+            made = self._file.symbolic(shapes)
+        except MXNetError:
+            return None
+        if made is None:
+            return None
+        scope, imported = made
+        block = self._block_of(imported)
+        types = [
+            TensorType(imported.inputs[name].shape, array._data.dtype)
+            for name, array in zip(shapes, arrays)
+        ]
+        block._build(arrays).graph.made_for = scope, types
+        return block
+
+    def _are_narrow(self) -> bool:
+        """Whether the graphs of symbolic sizes serve too few sizes each to be worth compiling."""
+        graphs = [block._build(()).graph for block in self._symbolic]
+        served = sum(variant.served for graph in graphs for variant in graph.variants())
+        return len(graphs) >= MAX_VARIANTS and served < 2 * MAX_VARIANTS
 
     def forward_symbols(self, *args: Nested) -> Nested:
         """Apply the graph of the latest call, which rejects other sizes."""
@@ -198,12 +297,14 @@ class SizedBlock(SymbolBlock):
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write the graph of the latest call, which is valid for its sizes only."""
-        if self._latest is None:
+        latest = self._of_latest_call()
+        if latest is None:
             return super().export(path, epoch, remove_amp_cast)
-        return self._latest[1].export(path, epoch, remove_amp_cast)
+        return latest.export(path, epoch, remove_amp_cast)
 
     def _exportable(self) -> Trace | None:
-        return None if self._latest is None else self._latest[1]._exportable()
+        latest = self._of_latest_call()
+        return None if latest is None else latest._exportable()
 
     def _check_containers(self) -> None:
         """Do nothing: the blocks of graphs are not children."""
@@ -238,6 +339,7 @@ class SizedBlock(SymbolBlock):
 
     def _change(self, method: str, *args: Any, **flags: Any) -> None:
         self._changes[method] = partial(_change, method, args, flags)
+        self._symbolic, self._served = [], None
         for block in {*self._blocks.values(), *(block for _, block in self._open)}:
             self._changes[method](block)
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from .._core.safe_open import open_file
+from .._core.symbolic import Scope
 from .._core.types import PartialShape, Shape
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
 from ..formats.onnx import messages
-from .graph import example_shapes, input_shapes, make_graph
+from .graph import example_shapes, input_shapes, make_graph, open_sizes, symbolic_shapes
 from .open_sizes import Imported
 from .operators import KNOWN
 
@@ -44,6 +45,7 @@ class ModelFile:
         with self._named_in_errors():
             self._model: messages.Model | None = read_file(path)
             self.shapes: dict[str, PartialShape | None] = input_shapes(self._model)
+            self._sizes = open_sizes(self._model)
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +60,14 @@ class ModelFile:
         """The graph for these shapes. Raises what :func:`hybridjit.onnx.load` does."""
         with self._named_in_errors():
             return make_graph(self._messages(), KNOWN, os.path.dirname(self.path), shapes)
+
+    def symbolic(self, shapes: Mapping[str, Shape]) -> tuple[Scope, Imported] | None:
+        """The graph for sizes of a call in which those that are open are symbols of the scope.
+
+        None where none is. Raises as :meth:`graph`.
+        """
+        scope, made = symbolic_shapes(self._sizes, shapes)
+        return (scope, self.graph(made)) if scope.symbols else None
 
     def examples(self) -> list[dict[str, Shape]]:
         """Shapes that inputs may have; none where not even the number of axes is known."""

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from .._core.frozen import replace
+from .._core.symbolic import Scope, Size
 from .._core.types import CODE_OF_DTYPE, FLOAT32, PartialShape, Shape, TensorType, shape_text
 from ..errors import MXNetError, ShapeError, UnknownOpError
 from ..formats.onnx import messages
@@ -19,6 +20,7 @@ from ..formats.onnx.tensors import dtype_of
 from ..ir.node import Node, Output, apply
 from ..ir.roles import variables
 from ..ir.signature import annotated, fixed_to, in_order, rebuilt
+from ..ir.sized import is_symbolic
 from ..ops.registry import lookup
 from .functions import inlined
 from .importer import (
@@ -74,11 +76,15 @@ def _texts(inputs: Mapping[str, TensorType]) -> dict[str, dict[str, str]]:
     """Attributes of inputs: sizes that are known are fixed, and float32 needs no word."""
     return {
         name: {
-            **({} if t.shape is None else fixed_to(t.shape)),
+            **({} if t.shape is None else fixed_to(_fixed(t.shape))),
             **_dtype_text(t),
         }
         for name, t in inputs.items()
     }
+
+
+def _fixed(shape: PartialShape) -> PartialShape:
+    return tuple(None if is_symbolic(size) else size for size in shape)
 
 
 def _dtype_text(type: TensorType) -> dict[str, str]:
@@ -151,6 +157,35 @@ def example_shapes(model: messages.Model) -> list[dict[str, Shape]]:
         return []
     ones = {n: tuple(k if isinstance(k, int) else 1 for k in dims) for n, dims in sizes.items()}
     return [stand_in_shapes(sizes)[0], ones]
+
+
+def symbolic_shapes(
+    sizes: Mapping[str, Sequence[int | str]], shapes: Mapping[str, Shape]
+) -> tuple[Scope, dict[str, Shape]]:
+    """Shapes of a call in which sizes are symbols where the model leaves them open.
+
+    sizes  of inputs with open ones, as :func:`open_sizes` gives them
+    Sizes of one name and number share a symbol; those of 0 are fixed.
+    """
+    scope = Scope()
+    symbols: dict[tuple[str, int], Size] = {}
+    made: dict[str, Shape] = {}
+    for name, shape in shapes.items():
+        dims: list[int] = [*shape]
+        for axis, size in enumerate(sizes.get(name, shape)):
+            if isinstance(size, str) and dims[axis] > 0:
+                key = size, dims[axis]
+                if key not in symbols:
+                    symbols[key] = scope.symbol(f"s{len(symbols)}", dims[axis])
+                dims[axis] = symbols[key]  # type: ignore[call-overload]
+        made[name] = tuple(dims)
+    return scope, made
+
+
+def open_sizes(model: messages.Model) -> dict[str, list[int | str]]:
+    """Sizes of inputs with open ones, these by names; none where a number of axes is open."""
+    assert model.graph is not None
+    return _sizes_by_name(model.graph, {}) or {}
 
 
 def _open_sizes(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .._core.frozen import dataclass, replace
+from .._core.symbolic import Size
 from .._core.types import (
     DTYPE_CODES,
     PartialShape,
@@ -25,11 +27,13 @@ from ..errors import MXNetError, ShapeError, located
 from ..formats.onnx import messages
 from ..formats.onnx.tensors import read_array
 from ..ir.node import Output, apply, variable
+from ..ir.sized import is_symbolic
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.building import ON_ARRAYS, infer_types
 from ..ops.namespace import attr_texts
 from ..ops.record import OpDef
 from ..ops.registry import lookup
+from .size_values import apply_sized, computed, has_sizes, of_sizes, pinned
 from .use import Use
 
 _STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
@@ -103,7 +107,13 @@ class Importer:
         """All outputs of an operator: constants if all operands are."""
         record = lookup(op) if isinstance(op, str) else op
         arrays = [x.array for x in inputs if x.array is not None]
-        if len(arrays) == len(inputs) and not record.is_random:
+        is_open = any(map(is_symbolic, attrs.values()))
+        if len(arrays) == len(inputs) and not record.is_random and not is_open:
+            if any(map(has_sizes, arrays)):
+                found = computed(record, arrays, record.with_defaults(attrs))
+                if found is not None:
+                    return tuple(map(self.constant, found))
+                arrays = [*map(pinned, arrays)]
             types = infer_types(record, [x.type for x in inputs], record.with_defaults(attrs))
             if all(t.is_known for t in types) and self._folds(sum(t.size for t in types)):
                 return tuple(map(self.constant, ON_ARRAYS.outputs(record, *arrays, at=at, **attrs)))
@@ -137,7 +147,14 @@ class Importer:
     def constant(self, array: np.ndarray) -> Value:
         """Known elements."""
         array = np.asarray(array)
+        if has_sizes(array):
+            array = of_sizes(array)
+            return Value(TensorType(array.shape, np.dtype(np.int64)), array, sized=True)
         return Value(type_of(array), array, sized=self._is_sized)
+
+    def sizes(self, items: object) -> Value:
+        """Sizes as int64, which may be symbolic."""
+        return self.constant(of_sizes(items))
 
     def stored(self, x: Value, code: int) -> Value:
         """The same elements, which the model holds in the element type with this code."""
@@ -149,6 +166,9 @@ class Importer:
 
     def filled(self, shape: Shape, number: np.ndarray) -> Value:
         """One number everywhere. Raises MXNetError where these are too many."""
+        if is_symbolic(shape):
+            one = np.full((1,) * len(shape), number.reshape(-1)[0], number.dtype)
+            return self.op("broadcast_to", self.constant(one), shape=shape, at="filled")
         self.require_small(math.prod(shape))
         return self.constant(np.full(shape, number.reshape(-1)[0], number.dtype))
 
@@ -228,10 +248,12 @@ class Importer:
             raise MXNetError(
                 f"its operand '{what}' is computed by the graph, and has to be a constant"
             )
-        return x.array
+        return pinned(x.array)
 
     def ints(self, x: Value | None, what: str) -> tuple[int, ...]:
-        """The same as whole numbers."""
+        """The same as whole numbers, which may be symbolic sizes."""
+        if x is not None and x.array is not None and has_sizes(x.array):
+            return tuple(x.array.reshape(-1).tolist())
         return tuple(int(v) for v in self.known(x, what).reshape(-1))
 
     def is_read_once(self, x: Value) -> bool:
@@ -256,7 +278,7 @@ class Importer:
         edges = [self.edge(x) for x in inputs]
         whole = self._use.name if self._use is not None else op.name.lower()
         name = self._fresh(f"{whole}:{at}" if at else whole)
-        node = apply(op, name, edges, attr_texts(op, dict(attrs)))
+        node = apply_sized(op, name, edges, attrs)
         types = partial_types(op, [x.type for x in inputs], node.attrs)
         return tuple(Value(t, None, Output(node, i)) for i, t in enumerate(types))
 
@@ -265,6 +287,8 @@ class Importer:
         if x.output is not None:
             return x.output
         assert x.array is not None
+        if has_sizes(x.array):
+            return self.edge(self._counted(x.array))
         found = self._variables.get(id(x.array))
         if found is None:
             name = self._fresh(f"{self._use.name if self._use else 'constant'}_constant")
@@ -273,6 +297,22 @@ class Importer:
             if x.sized:
                 self.sized.add(name)
         return found[1]
+
+    def _counted(self, array: np.ndarray) -> Value:
+        """Symbolic sizes as values of the graph: each is the start of a range of one number."""
+        items: list[Any] = array.reshape(-1).tolist()
+        parts = [
+            self.op("_arange", start=n, stop=n + 1, dtype=np.dtype(np.int64), at="size")  # type: ignore[arg-type]
+            if isinstance(n, Size)
+            else self.constant(np.array([n], np.int64))
+            for n in items
+        ]
+        whole = parts[0]
+        if len(parts) > 1:
+            whole = self.op("Concat", *parts, num_args=len(parts), dim=0, at="sizes")
+        if array.ndim > 1:
+            whole = self.op("Reshape", whole, shape=array.shape, at="sizes")
+        return whole
 
     def _parameter(self, name: str, array: np.ndarray) -> Output:
         """A variable; a number without axes has one, as MXNet's numbers have."""

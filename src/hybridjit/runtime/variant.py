@@ -50,7 +50,11 @@ _MOST_PINS, _COUNTED_FROM = 2, 16
 _MANY_CLASSES = 16
 # Signatures that are compared to find the sizes that vary.
 _HISTORY = 16
-_BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
+BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
+
+
+class NotServedError(Exception):
+    """A graph with symbolic sizes of its own is not for these sizes."""
 
 
 class Signature:
@@ -140,7 +144,7 @@ class Variant:
         start, made = time.perf_counter(), self._templates.made
         try:
             self._templates.prepare(sizes)
-        except (MXNetError, *_BUGS):
+        except (MXNetError, *BUGS):
             return False
         if self._templates.made > made:
             add_seconds(time.perf_counter() - start)
@@ -293,7 +297,7 @@ class Variants(Generic[V]):
             )  # fmt: skip
         try:
             variant = compile_variant(*symbolic)
-        except _BUGS as error:
+        except BUGS as error:
             logging.getLogger("hybridjit").warning(
                 "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
                 name, error, exc_info=True,

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import MXNetError
+from ...ir.sized import is_symbolic
 from ..importer import Importer, Value
+from ..size_values import has_sizes, of_sizes
 from ..use import Use
 from .pointwise import as_number, to_shape
 from .table import MICROSOFT, translates
@@ -19,24 +21,41 @@ def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
     """Parts along an axis by their numbers, which count from the end below 0."""
     axis = use.number("axis") % g.rank(x)
     if indices.array is not None:
-        places = np.where(indices.array < 0, indices.array + g.shape(x)[axis], indices.array)
-        if places.size and not 0 <= int(places.min()) <= int(places.max()) < g.shape(x)[axis]:
-            raise MXNetError(f"an index is outside of the {g.shape(x)[axis]} along axis {axis}")
-        if x.array is not None:
+        size = g.shape(x)[axis]
+        places = _non_negative(indices.array, size)
+        if any(not 0 <= place < size for place in places.reshape(-1).tolist()):
+            raise MXNetError(f"an index is outside of the {size} along axis {axis}")
+        if x.array is not None and not has_sizes(places):
             return g.constant(np.take(x.array, places, axis))
         indices = g.constant(places)
     else:
-        size = g.op("_lesser_scalar", indices, scalar=0.0, at="below")
-        more = g.op("_mul_scalar", size, scalar=float(g.shape(x)[axis]), at="more")
+        below = g.op("_lesser_scalar", indices, scalar=0.0, at="below")
+        more = _times_size(g, below, g.shape(x)[axis])
         indices = g.op("broadcast_add", indices, more, at="place")
     if g.rank(indices) == 0 and indices.array is not None:
-        place = int(indices.array)
+        (place,) = g.ints(indices, "indices")
         part = g.op("slice_axis", x, axis=axis, begin=place, end=place + 1, at="part")
         return g.op("squeeze", part, axis=(axis,)) if g.rank(x) > 1 else g.scalar(part)
     if g.rank(indices) == 0:
         first = g.op("take", x, g.op("Reshape", indices, shape=(1,)), axis=axis, at="one")
         return g.op("squeeze", first, axis=(axis,)) if g.rank(x) > 1 else g.scalar(first)
     return g.op("take", x, indices, axis=axis)
+
+
+def _non_negative(places: np.ndarray, size: int) -> np.ndarray:
+    """Places of which those below 0 were counted from the end."""
+    if not (has_sizes(places) or is_symbolic(size)):
+        return np.where(places < 0, places + size, places)
+    flat = [place + size if place < 0 else place for place in places.reshape(-1).tolist()]
+    return of_sizes(flat).reshape(places.shape)
+
+
+def _times_size(g: Importer, x: Value, size: int) -> Value:
+    """Whole numbers times a size, which may be symbolic."""
+    if not is_symbolic(size):
+        return g.op("_mul_scalar", x, scalar=float(size), at="more")
+    number = g.op("Cast", g.sizes([size]), dtype=g.dtype(x), at="size")
+    return g.op("broadcast_mul", x, number, at="more")
 
 
 @translates("GatherElements")
@@ -57,7 +76,7 @@ def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
     """Indices in int64, of which those below 0 count from the end."""
     wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
     below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
-    return g.op("broadcast_add", wide, g.op("_mul_scalar", below, scalar=float(size)), at="place")
+    return g.op("broadcast_add", wide, _times_size(g, below, size), at="place")
 
 
 @translates("GatherND", MICROSOFT + "GatherND")

@@ -10,7 +10,9 @@ from ..._core.types import shape_text
 from ...errors import MXNetError, ShapeError
 from ...formats.onnx.narrow import NARROW
 from ...formats.onnx.tensors import dtype_of
+from ...ops.rules import broadcast_shapes
 from ..importer import Importer, Value, supported
+from ..size_values import has_sizes
 from ..use import Use
 from .narrow import narrowed, nearest_even
 from .table import MICROSOFT, translates
@@ -116,6 +118,11 @@ def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
     b = _placed(g, use, a, b)
     if g.dtype(a).kind == "f":
         return g.op("broadcast_div", a, b)
+    arrays = [x.array for x in (a, b) if x.array is not None]
+    if len(arrays) == 2 and any(map(has_sizes, arrays)):
+        over, under = (np.asarray(array, object) for array in arrays)
+        if not np.any(over < 0) and not np.any(under <= 0):
+            return g.sizes(over // under)
     if a.array is not None and b.array is not None:
         quotient = np.abs(a.array) // np.maximum(np.abs(b.array), 1)
         return g.constant((quotient * np.sign(a.array) * np.sign(b.array)).astype(a.array.dtype))
@@ -227,8 +234,11 @@ def to_shape(g: Importer, x: Value, shape: tuple[int, ...]) -> Value:
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all are broadcast to. Raises ShapeError where there is none."""
     try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
+        whole: tuple[int, ...] = ()
+        for shape in shapes:
+            whole = broadcast_shapes(whole, shape)  # type: ignore[assignment]
+        return whole
+    except ShapeError:
         texts = ", ".join(map(shape_text, shapes))
         raise ShapeError(f"the shapes {texts} do not broadcast to one") from None
 

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from ...ir.sized import is_symbolic
 from ..importer import Importer, Value
+from ..size_values import has_sizes
 from ..use import Use
 from .table import MICROSOFT, translates
 
@@ -187,7 +189,23 @@ def one_hot(g: Importer, use: Use, indices: Value, depth: Value, values: Value) 
 @translates("Range", MICROSOFT + "Range")
 def arange(g: Importer, use: Use, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers from a start to a limit."""
-    first, last, step = (g.known(v, "a bound").item() for v in (start, limit, delta))
+    first, last, step = (
+        g.ints(v, "a bound")[0] if _is_open(v) else g.known(v, "a bound").item()
+        for v in (start, limit, delta)
+    )
+    if is_symbolic((first, last)) and step == 1:
+        return counted(g, first, last)
     count = max(0, math.ceil((last - first) / step))
     g.require_small(count)
     return g.constant((first + np.arange(count) * step).astype(g.dtype(start)))
+
+
+def _is_open(x: Value) -> bool:
+    return x.array is not None and has_sizes(x.array)
+
+
+def counted(g: Importer, first: int, last: int) -> Value:
+    """Whole numbers from ``first`` to below ``last``, of which one is symbolic or both."""
+    if last <= first:
+        return g.constant(np.zeros(0, np.int64))
+    return g.op("_arange", start=first, stop=last, dtype=np.dtype(np.int64))

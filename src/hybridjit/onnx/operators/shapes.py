@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
+from ..._core.symbolic import count_of, indices
 from ...errors import MXNetError
 from ...formats.onnx.tensors import dtype_of
+from ...ir.sized import is_symbolic
 from ..importer import Importer, Value, as_supported
 from ..use import Use
 from .pointwise import as_number, broadcast_shape, to_shape
-from .reduce import axes_of
+from .reduce import axes_of, counted
 from .table import MICROSOFT, translates
 
 
@@ -39,7 +42,7 @@ def constant_of_shape(g: Importer, use: Use, shape: Value) -> Value:
     value = use.array("value")
     number = np.zeros(1, np.float32) if value is None else as_supported(value, str(use))
     sizes = g.ints(shape, "shape")
-    if number.dtype.kind == "f" and not g.affords(math.prod(sizes)):
+    if number.dtype.kind == "f" and (is_symbolic(sizes) or not g.affords(math.prod(sizes))):
         return g.op("_full", shape=sizes, value=float(number.reshape(-1)[0]), dtype=number.dtype)
     return g.filled(sizes, number)
 
@@ -49,13 +52,13 @@ def shape_of(g: Importer, use: Use, x: Value) -> Value:
     """The shape, or a part of it."""
     sizes = g.shape(x)
     start, end = use.number("start"), use.number("end", len(sizes))
-    return g.constant(np.asarray(sizes[start:end], np.int64))
+    return g.sizes(sizes[start:end])
 
 
 @translates("Size")
 def size_of(g: Importer, use: Use, x: Value) -> Value:
     """The number of elements."""
-    return g.constant(np.asarray(math.prod(g.shape(x)), np.int64))
+    return g.sizes(math.prod(g.shape(x)))
 
 
 @translates("Reshape")
@@ -134,7 +137,7 @@ def split(g: Importer, use: Use, x: Value, sizes: Value | None = None) -> Sequen
         count = use.number("num_outputs", len(use.outputs))
         each = -(-total // count)
         given = tuple(max(0, min(each, total - i * each)) for i in range(count))
-    ends = np.cumsum(given).tolist()
+    ends = [*accumulate(given)]
     return [_part(g, x, axis, end - size, end) for size, end in zip(given, ends)]
 
 
@@ -171,9 +174,11 @@ def slice_(
 def _sliced(g: Importer, x: Value, parts: dict[int, tuple[int, int, int]]) -> Value:
     """Parts of some axes; a step below 0 goes from a later start to an earlier end."""
     shape = g.shape(x)
-    bounds = [slice(*parts[i]).indices(n) if i in parts else (0, n, 1) for i, n in enumerate(shape)]
-    if any(len(range(*b)) == 0 for b in bounds):
-        sizes = tuple(len(range(*b)) for b in bounds)
+    bounds = [
+        indices(slice(*parts[i]), n) if i in parts else (0, n, 1) for i, n in enumerate(shape)
+    ]
+    if any(count_of(*b) == 0 for b in bounds):
+        sizes = tuple(count_of(*b) for b in bounds)
         return g.filled(sizes, np.zeros(1, g.dtype(x)))
     begin, end, step = zip(*((b, None if e < 0 else e, s) for b, e, s in bounds))
     return g.op("slice", x, begin=begin, end=end, step=step)
@@ -311,15 +316,22 @@ def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
     rows, columns = g.shape(x)[-2:]
     if not math.prod(g.shape(x)):
         return g.op("identity", x)
-    g.require_small(rows * columns)
-    diagonal = np.arange(columns) - np.arange(rows)[:, None]
     offset = g.constant(np.zeros((1, 1), np.int64))
     if k is not None:
         offset = g.op("Reshape", k, shape=(1, 1), at="k")
     keep = "broadcast_greater_equal" if use.number("upper", 1) else "broadcast_lesser_equal"
-    mask = as_number(g, g.op(keep, g.constant(diagonal), offset, at="kept"))
+    mask = as_number(g, g.op(keep, _diagonals(g, rows, columns), offset, at="kept"))
     whole = to_shape(g, mask, g.shape(x))
     return g.op("where", whole, x, g.op("zeros_like", x, at="zeros"))
+
+
+def _diagonals(g: Importer, rows: int, columns: int) -> Value:
+    """How far right of the main diagonal each element is."""
+    if not is_symbolic((rows, columns)):
+        g.require_small(rows * columns)
+        return g.constant(np.arange(columns) - np.arange(rows)[:, None])
+    down, across = (counted(g, 0, n) for n in (rows, columns))
+    return g.op("broadcast_sub", across, g.op("expand_dims", down, axis=1, at="rows"), at="places")
 
 
 @translates("EyeLike")

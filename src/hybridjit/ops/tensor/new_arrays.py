@@ -135,8 +135,10 @@ _like(
 def _range_count(start: float, stop: float | None, step: float, repeat: int) -> int:
     """How many numbers ``_arange`` makes; stop None means from 0 to start."""
     first, last = (0.0, start) if stop is None else (start, stop)
-    if isinstance(last, Size) and first == 0 and step == 1:
-        return last * repeat
+    if isinstance(first, Size) or isinstance(last, Size):
+        if step != 1 or not first < last:
+            raise AttributeValueError(f"arange from {first} to {last} by {step:g} has no numbers")
+        return (last - int(first) if not isinstance(first, Size) else last - first) * repeat
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
     if not all(map(math.isfinite, (first, last, step))):
