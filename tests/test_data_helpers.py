@@ -43,7 +43,7 @@ def test_mnist(mnist):
 def test_missing_files_are_named(mnist):
     (mnist / "t10k-labels-idx1-ubyte").unlink()
     for function in (test_utils.get_mnist, test_utils.get_mnist_ubyte):
-        with pytest.raises(MXNetError, match=r"t10k-labels-idx1-ubyte.*downloads nothing"):
+        with pytest.raises(MXNetError, match=r"t10k-labels-idx1-ubyte.*does not download"):
             function()
 
 
@@ -56,7 +56,7 @@ def test_a_file_where_a_program_would_download_it_to(tmp_path, monkeypatch):
     with pytest.raises(MXNetError, match=r"fetch http://x.org/b and put it at b"):
         test_utils.download("http://x.org/b")
     for function in (test_utils.get_mnist_pkl, test_utils.get_cifar10):
-        with pytest.raises(MXNetError, match=r"downloads nothing.*put it at data/"):
+        with pytest.raises(MXNetError, match=r"does not download files: save .* as data/"):
             function()
 
 

@@ -209,7 +209,7 @@ def test_plain_strings_have_rules_by_their_beginnings():
     assert bias.asnumpy().tolist() == [1, 0, 0, 0, 1, 0]
     init.One()(init.InitDesc("stn_loc_bias"), bias)
     assert not bias.asnumpy().any()
-    with pytest.raises(AssertionError, match="6 numbers, got 5"):
+    with pytest.raises(AssertionError, match="6 elements, got 5"):
         init.One()("stn_loc_bias", mx.nd.zeros((5,)))
 
 

@@ -792,7 +792,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "options, text",
         [
-            (["--shape", "data=1,N,28,28"], "N stands for the batch"),
+            (["--shape", "data=1,N,28,28"], "N means any batch size"),
             (["--shape", "data=N,1,28,28", "--target", "avx2,neon"], "one CPU architecture"),
             (["--shape", "data=N,1,28,28", "--target", "z80"], "unknown target 'z80'"),
             (["--shape", "data=N,1,28,28", "--cache", "x"], "give one of them"),
@@ -810,7 +810,7 @@ class TestRefusals:
 
     def test_any_batch_is_for_libraries(self, capsys):
         code, said = self.said(capsys, str(DIGITS), "--shape", "data=N,1,28,28")
-        assert code == 2 and "is for --library" in said
+        assert code == 2 and "needs --library" in said
 
     @pytest.mark.parametrize(
         "mixed",

@@ -570,11 +570,14 @@ class TestRefusals:
             (["--shape", "data=4,1,28,28", "--train", "l2"], "give --shape label=..."),
             (
                 ["--shape", "data=N,1,28,28", "--shape", "label=4", "--train", "l2"],
-                "give the size N",
+                "give a number for N",
             ),
-            (["--shape", "data=4,1,28,28", "--train", "l9"], "no loss is called 'l9': CTCLoss"),
+            (
+                ["--shape", "data=4,1,28,28", "--train", "l9"],
+                "unknown loss 'l9'; the losses are CTCLoss",
+            ),
             (["--shape", "data=4,1,28,28", "--train", "l2,x=1"], "the loss with {'x': 1}"),
-            (["--shape", "data=4,1,28,28", "--optimizer", "sgd"], "--optimizer is for --train"),
+            (["--shape", "data=4,1,28,28", "--optimizer", "sgd"], "--optimizer needs --train"),
         ],
     )
     def test_words(self, capsys, tmp_path, options, text):
@@ -600,7 +603,7 @@ class TestRefusals:
         words = ["compile", str(tmp_path / "m"), "--library", str(tmp_path / "out")]
         words += ["--shape", "data=4,3", "--shape", "label=4", "--train", "softmax_ce"]
         assert main(words) == 2
-        assert "a loss of its own, which reads 'softmax_label'" in capsys.readouterr().err
+        assert "ends in a loss, which reads 'softmax_label'" in capsys.readouterr().err
 
     def test_of_python(self, tmp_path):
         made, batch = Made(CASES["dense"]), batches(CASES["dense"], 1)[0]

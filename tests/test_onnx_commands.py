@@ -41,7 +41,7 @@ def arrays(tmp_path):
 
 def test_inspect(printed):
     out = printed("inspect", FILE, *SHAPE)
-    assert "inputs: 1\n  data\n" in out and "parameters: 9, 44416 numbers" in out
+    assert "inputs: 1\n  data\n" in out and "parameters: 9, 44416 elements" in out
     assert re.search(r"^  Convolution +2  conv ", out, re.M) and "multiply-adds: " in out
 
 
@@ -50,7 +50,7 @@ def test_inspect_of_unknown_operators(printed, tmp_path):
     model = model_of([node("Foo", "x", "a"), node("Relu", "a")], {"x": (1, 2)})
     path.write_bytes(b"".join(messages.write(model)))
     out = printed("inspect", str(path), code=1)
-    assert "ONNX's Foo is not known: node 1 'the_foo'" in out
+    assert "ONNX's Foo is not supported: node 1 'the_foo'" in out
     assert "operators that are not supported: 1" in out and "outputs: 1\n  y\n" in out
 
 
@@ -110,4 +110,4 @@ def test_bench_and_profile(printed):
 
 def test_parameters_are_in_the_file(printed):
     error = printed("inspect", FILE, "--params", f"{DIGITS}-0000.params", code=2)
-    assert "holds its parameters" in error
+    assert "contains its parameters" in error

@@ -102,7 +102,7 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
     "no slices": (lambda: gluon.utils.split_data(ONES, 0), ValueError, "num_slice"),
     "a file by number": (lambda: gluon.utils.check_sha1(True, "0"), TypeError, "file's name"),
     "a shape of text": (
-        lambda: gluon.Parameter("p", shape=("a",)), TypeError, "whole numbers"),
+        lambda: gluon.Parameter("p", shape=("a",)), TypeError, "integers"),
     "a name of numbers": (lambda: sym.relu(sym.var("x"), name=np.ones(2)), TypeError, "name"),
     "attributes of bytes": (
         lambda: sym.relu(sym.var("x"), attr=b"ab"), TypeError, "dictionary"),
@@ -197,7 +197,7 @@ def test_what_breaks_inside_is_told_from_what_is_raised():
     broke = raised_by(lambda: nn.Dense("a", in_units=[]))
     assert "raise" in Path(PACKAGE, "nd", "files.py").read_text()
     assert isinstance(raised, TypeError) and is_on_purpose(raised)
-    inside = raised_by(lambda: mx.types.product(("a", None)))
+    inside = raised_by(lambda: mx._core.types.product(("a", None)))
     assert isinstance(inside, TypeError) and not is_on_purpose(inside)
     assert complaint(inside, strict=True) and not complaint(inside, strict=False)
     assert broke is not None

@@ -180,4 +180,4 @@ def test_what_cannot_be_left_out_is_named():
 def test_counts_on_the_command_line(text, capsys):
     with pytest.raises(SystemExit):
         main(["bench", "x-symbol.json", "--threads", text])
-    assert "expected a whole number, at least 1" in capsys.readouterr().err
+    assert "expected an integer, at least 1" in capsys.readouterr().err

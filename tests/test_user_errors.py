@@ -222,7 +222,7 @@ OUT = {
     "value": (lambda F, x: x * float(x.asnumpy()[0, 0]), "have no values: compute with operators"),
     "scalar": (lambda F, x: x * x.sum().asscalar(), "have no values: compute with operators of F"),
     "condition": (lambda F, x: x if x.sum() > 0 else -x, "choose by F.where"),
-    "NumPy": (lambda F, x: np.tanh(x), "use those of F, such as F.tanh"),
+    "NumPy": (lambda F, x: np.tanh(x), "use functions of F, such as F.tanh"),
     "nothing": (lambda F, x: None, "hybrid_forward returned None, not its results"),
 }
 

@@ -269,7 +269,7 @@ class TestListings:
         lines = found["text"].splitlines()
         assert len(found["text"]) < 300 and found["lines"] == 1014
         assert lines[first] == ".L2:" and lines[last] == "  jb .L2"
-        assert "left out" in lines[0] and "left out" in lines[-1]
+        assert "omitted" in lines[0] and "omitted" in lines[-1]
 
     def test_a_budget_is_shared(self):
         assert shared_limit([10, 1000, 1000], 500) == 245
@@ -286,13 +286,13 @@ class TestDamaged:
             (lambda d: d.pop("values"), "lacks values"),
             (lambda d: d["parts"][0]["profile"]["parts"][0].update(seconds=-1.0), "at least 0"),
             (lambda d: d["parts"][0]["profile"]["parts"][0].update(step=99), "between 0 and"),
-            (lambda d: d["parts"][0]["profile"].update(total=float("nan")), "is a float"),
-            (lambda d: d["parts"][0]["profile"].update(parts={}), "is a list, got dict"),
+            (lambda d: d["parts"][0]["profile"].update(total=float("nan")), "must be a float"),
+            (lambda d: d["parts"][0]["profile"].update(parts={}), "must be a list, got dict"),
             (lambda d: d["parts"][0]["steps"][0]["calls"][0].update(kernel=-1), "a kernel of"),
-            (lambda d: d["parts"][0]["steps"][0].update(name=7), "steps[0].name is a str"),
-            (lambda d: d["parts"][0]["plan"].update(arena_bytes=True), "arena_bytes is a int"),
+            (lambda d: d["parts"][0]["steps"][0].update(name=7), "steps[0].name must be a str"),
+            (lambda d: d["parts"][0]["plan"].update(arena_bytes=True), "arena_bytes must be a int"),
             (lambda d: d.update(version=2), "version 2"),
-            (lambda d: d.update(format="x"), "is no document"),
+            (lambda d: d.update(format="x"), "not a document"),
         ],
     )
     def test_refused(self, document, change, words):
@@ -346,7 +346,7 @@ class TestCommand:
     def test_damaged_earlier_one(self, capsys, tmp_path):
         (tmp_path / "before.json").write_text('{"format": "hybridjit-view", "version": 1}')
         assert main([*self.WORDS, "--against", str(tmp_path / "before.json")]) == 1
-        assert "is damaged: the document lacks" in capsys.readouterr().err
+        assert "damaged document: the document lacks" in capsys.readouterr().err
 
     def test_training(self, capsys):
         assert main([*self.WORDS, "--train"]) == 0

@@ -80,7 +80,7 @@ if _TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What a program that defines a network and runs it needs not: a third of all modules
+# Modules that a program does not need to define and run a network: a third of all modules
 _LATE = """
     batch callback contrib executor executor_manager image img io kv kvstore library log
     lr_scheduler metric mod model module mon monitor notebook np npx onnx operator optimizer
@@ -89,8 +89,8 @@ _LATE = """
 _FUNCTIONS = {
     "numpy": ".np",
     "numpy_extension": ".npx",
-    "train_step": ".gluon.train_step:train_step",  # the optimizers are loaded with it
-    "view": ".viewing:view",  # the compiler is
+    "train_step": ".gluon.train_step:train_step",  # imports the optimizers
+    "view": ".viewing:view",  # imports the compiler
 }
 
 __getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS})
@@ -103,12 +103,14 @@ rnd = random
 for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "rnd": rnd}.items():
     _same_module(f"{__name__}.{_alias}", _module)  # `from hybridjit.ndarray import NDArray`
 
-# MXNet has this name in nd, which knows no compiler: imports point down only.
+# MXNet has this name in nd, which must not import the compiler: imports point down only.
 nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
 
 _own_names = set(globals())
 _complete_package(__name__)
-_PLACED = globals().keys() - _own_names  # MXNet's names that stand elsewhere here, or nowhere
+_PLACED = (
+    globals().keys() - _own_names
+)  # MXNet's names that this package defines elsewhere or not at all
 
 __all__ = [
     "AttrScope",
@@ -183,10 +185,10 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What programs use; the modules of the compiler stand beside it and are not listed."""
+    """Public names; modules of the compiler are importable but not listed."""
     placed = {name for name in _PLACED if not name.startswith("_")}
     return sorted({*__all__, *placed, "__version__"})
 
 
-if _config.dump or _config.skip:  # names that do not exist are errors now, as in other switches
+if _config.dump or _config.skip:  # reports unknown names now, as other switches do
     _import_module(".compiler", __name__).require_names()

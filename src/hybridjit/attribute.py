@@ -1,4 +1,4 @@
-"""Attributes that a ``with AttrScope(key="text"):`` block puts on every symbol made inside it."""
+"""Attributes that a ``with AttrScope(key="text"):`` block sets on every symbol made inside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Stack(threading.local):
 
 
 class _ScopeType(type):
-    """Gives ``AttrScope.current``, as MXNet has it on the class."""
+    """Metaclass with ``AttrScope.current``, which MXNet has on the class."""
 
     @property
     def current(cls) -> AttrScope:
@@ -25,9 +25,9 @@ class _ScopeType(type):
 
 
 class AttrScope(metaclass=_ScopeType):
-    """Attribute texts for the symbols made inside; an inner scope adds to the outer ones."""
+    """Attribute strings for the symbols made inside; an inner scope adds to the outer ones."""
 
-    # How many graphs of a name there are inside of loops and branches
+    # Number of graphs by name inside of loops and branches
     _subgraph_names: ClassVar[defaultdict[str, int]] = defaultdict(int)
 
     def __init__(self, **texts: str) -> None:
@@ -37,7 +37,7 @@ class AttrScope(metaclass=_ScopeType):
         self._texts = texts
 
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
-        """The scope's attributes, overruled by those in ``attr``."""
+        """The scope's attributes, overridden by ``attr``."""
         return {**self._texts, **(attr or {})}
 
     def __enter__(self) -> AttrScope:

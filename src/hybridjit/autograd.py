@@ -1,7 +1,7 @@
-"""Gradients of what eager calls and hybridized nets computed, as ``mx.autograd`` gives them.
+"""Gradients of eager calls and hybridized networks: ``mx.autograd``.
 
-``with record():`` puts calls on the tape, ``backward`` goes back over it to the variables that
-``attach_grad`` made. ``Function`` is a computation with a gradient of the user's own.
+``with record():`` records calls on the tape; ``backward`` computes gradients with respect to the
+variables made by ``attach_grad``. ``Function`` is a computation with a user-defined gradient.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def backward(
 ) -> None:
     """Compute the gradients of every variable that ``heads`` depend on, summed over the heads.
 
-    ``head_grads`` has one array of its head's shape and type, or None for ones, for each head.
+    ``head_grads`` has one array of the head's shape and type, or None for ones, per head.
     Raises MXNetError for a head that was not recorded, AssertionError for lists of unequal length.
     """
     heads, given = _paired(heads, head_grads)
@@ -75,10 +75,11 @@ def grad(
     create_graph: bool = False,
     train_mode: bool = True,
 ) -> list[NDArray]:
-    """The gradients by ``variables`` as new arrays; their own ``grad`` stays as it is.
+    """Compute gradients with respect to ``variables`` as new arrays, without changing their
+    ``grad``.
 
-    With ``create_graph`` the way back is recorded and can be differentiated again. Raises
-    MXNetError for a variable without ``attach_grad``, or one that no head depends on.
+    With ``create_graph`` the backward pass is recorded and can be differentiated. Raises MXNetError
+    for a variable without ``attach_grad``, or one that no head depends on.
     """
     heads, given = _paired(heads, head_grads)
     wanted = [variables] if isinstance(variables, NDArray) else list(variables)
@@ -90,9 +91,9 @@ def grad(
 def mark_variables(
     variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
 ) -> None:
-    """Make arrays variables whose gradients go into arrays of the caller's.
+    """Make arrays variables whose gradients are written to the given arrays.
 
-    ``grad_reqs`` is "write", "add" or "null", for all or one for each. Raises KeyError.
+    ``grad_reqs`` is "write", "add" or "null", for all or one for each. Raises KeyError for others.
     """
     arrays = [variables] if isinstance(variables, NDArray) else list(variables)
     grads = [gradients] if isinstance(gradients, NDArray) else list(gradients)
@@ -114,10 +115,10 @@ def _paired(heads: Arrays, head_grads: Any) -> tuple[list[NDArray], list[NDArray
 
 
 class Function:
-    """A computation with a gradient of its own; an instance serves one call.
+    """A computation with a user-defined gradient; an instance serves one call.
 
-    A subclass overrides ``forward(*inputs)`` and ``backward(*output gradients)`` with functions
-    of ``nd``; ``backward`` returns one gradient for each input.
+    A subclass overrides ``forward(*inputs)`` and ``backward(*output_grads)`` with functions of
+    ``nd``; ``backward`` returns one gradient for each input.
     """
 
     _is_used = False
@@ -128,16 +129,16 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def backward(self, *output_grads: NDArray) -> Any:
-        """To override: the gradients of the inputs, given those of the outputs."""
+        """To override: the gradients of the inputs, computed from those of the outputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define backward")
 
     def save_for_backward(self, *args: object) -> None:
-        """Keep arrays for ``backward``, which finds them in ``saved_tensors``."""
+        """Store arrays for ``backward``, which accesses them as ``saved_tensors``."""
         self._saved = args
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What ``save_for_backward`` kept."""
+        """The arrays of ``save_for_backward``."""
         return self._saved
 
     @restoring(FLAGS)
@@ -153,7 +154,7 @@ class Function:
         if FLAGS.recording:
             if any(y is x for y in outputs for x in inputs):
                 who = f"{type(self).__name__}.forward"
-                raise MXNetError(f"{who} returns its input where it has to return a new array")
+                raise MXNetError(f"{who} returns its input, and must return a new array")
             self._record(inputs, outputs)
         return made
 
@@ -173,10 +174,12 @@ class Function:
         found = [made] if isinstance(made, NDArray) else list(made)
         who = f"{type(self).__name__}.backward"
         if len(found) != len(inputs):
-            raise MXNetError(f"{who} returns {len(found)} gradients for {len(inputs)} inputs")
+            raise MXNetError(
+                f"{who} must return a gradient for each of {len(inputs)} inputs, got {len(found)}"
+            )
         for d in found:
             if not isinstance(d, NDArray):
-                raise MXNetError(f"{who} returns NDArrays, got {type(d)}")
+                raise MXNetError(f"{who} must return NDArrays, got {type(d)}")
         return [d.astype(x.dtype, copy=False) for d, x in zip(found, inputs)]
 
 
@@ -187,10 +190,10 @@ def _zeros(shape: tuple[int, ...], dtype: DType, ctx: Context | None) -> NDArray
 def get_symbol(x: NDArray) -> Symbol:
     """The recorded history of an array as a Symbol.
 
-    Variables are ``var<n>``, operators ``node_<n>`` with the attributes that differ from their
-    defaults; each use of a constant is a ``null<n>`` of its own. Raises MXNetError for an array
-    that was not recorded, and where a step is not made of operators: a Function, a hybridized
-    net, a part chosen by arrays.
+    Variables are named ``var<n>``; operators are ``node_<n>`` with the attributes that differ from
+    their defaults; each use of a constant is a separate ``null<n>``. Raises MXNetError for an array
+    that was not recorded, and if a step does not consist of operators: a Function, a hybridized
+    network, or an index given by arrays.
     """
     head = place_of(x)
     if head is None:
@@ -214,7 +217,9 @@ def _as_input(entry: Entry | None, nodes: Mapping[Step | Leaf, Node]) -> Output:
 
 def _as_node(step: Step, inputs: Sequence[Output]) -> Node:
     if not step.what:
-        raise MXNetError(f"recorded step {step.number} is not made of operators: it has no symbol")
+        raise MXNetError(
+            f"recorded step {step.number} does not consist of operators: it has no symbol"
+        )
     reads = tuple(inputs)
     for place, (op, attrs) in enumerate(step.what):
         defaults = op.with_defaults({})

@@ -1,4 +1,4 @@
-"""What MXNet programs import from ``mx.base``: error classes and the groups of Python types."""
+"""``mx.base``: error classes and tuples of Python types for MXNet programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _Item = TypeVar("_Item")
 
 
 def py_str(text: str | bytes) -> str:
-    """``text`` as a str, decoded when it is bytes."""
+    """``text`` as a str, decoded if it is bytes."""
     return text.decode("utf-8") if isinstance(text, bytes) else text
 
 
 def data_dir_default() -> str:
-    """Where MXNet keeps files by default."""
+    """MXNet's default folder of files."""
     return os.path.join(os.path.expanduser("~"), ".mxnet")
 
 
 def data_dir() -> str:
-    """Where files are kept: ``MXNET_HOME``, or ``~/.mxnet``."""
+    """Folder of files: ``MXNET_HOME``, or ``~/.mxnet``."""
     return os.getenv("MXNET_HOME", data_dir_default())
 
 
@@ -40,7 +40,7 @@ def _as_list(value: _Item | list[_Item] | tuple[_Item, ...]) -> list[_Item] | tu
 
 
 class NotSupportedForSparseNDArray(MXNetError):
-    """What sparse arrays cannot do: ``reshape`` and views."""
+    """Sparse arrays do not support this method, such as ``reshape`` and views."""
 
 
 __all__ = [

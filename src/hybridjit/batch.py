@@ -1,8 +1,8 @@
-"""``hybridjit.batch``: a network on the workers of an engine that runs batches.
+"""``hybridjit.batch``: a network on the workers of a batch engine.
 
-In: a model's files, and batches as engines hand them out (dicts of arrays, arrays, data frames).
-Out: what the network says of every record, in the same form. A :class:`Predictor` travels to a
-worker as the names of its files; the worker loads the network once.
+Input: a model's files, and batches in the form of the engine (dicts of arrays, arrays, data
+frames). Output: the network's results for every record, in the same form. A :class:`Predictor` is
+pickled as the names of its files; each worker loads the network once.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .nd import NDArray, array
 from .onnx.load import load as load_onnx
 from .runtime.threads import set_num_threads
 
-Frame: TypeAlias = Any  # of pandas, which is not loaded for its types
+Frame: TypeAlias = Any  # of pandas, which is not imported for its types
 Column: TypeAlias = Any  # an array, or a list of records
 
-KEPT = 4  # networks of a process: the one that was not used for longest goes
+KEPT = 4  # networks of a process: the least recently used one is dropped
 _Files = tuple[tuple[str, int, int], ...]
 
 
 class Predictor:
-    """A network as a function of batches, which pickles as the names of its files.
+    """A network as a function of batches, which is pickled as the names of its files.
 
-    A worker loads the network when it is first called. A batch is a dict of arrays, an array, or
-    (by ``frame``) a pandas data frame. At most ``batch_size`` records are computed at a time;
-    the last ones of a batch are filled up to a power of two, so that batches of any size need at
-    most log2(``batch_size``) + 1 compilations. A record has the same bits in each batch.
+    A worker loads the network at the first call. A batch is a dict of arrays, an array, or (with
+    ``frame``) a pandas data frame. At most ``batch_size`` records are computed at a time; the
+    remainder of a batch is padded to a power of two, so that batches of any size need at most
+    log2(``batch_size``) + 1 compilations. A record has the same bits in each batch.
 
     Parameters
     ----------
     model : str or path
-        Beginning of the names of MXNet's two files, or an ``.onnx`` file; all workers must find
+        Prefix of MXNet's two files, or an ``.onnx`` file; all workers must find
         it under this name.
     epoch : int
         Number in the name of the parameters' file.
@@ -57,7 +57,7 @@ class Predictor:
     outputs : sequence of str
         Names of the columns of results.
     key : str, optional
-        Column by which errors name a record.
+        Column that identifies a record in errors.
     threads : int, optional
         Number of threads of a call in the process that loads the network. By default
         ``OMP_NUM_THREADS`` applies, which Ray, Dask and Spark set to the worker's share.
@@ -92,14 +92,14 @@ class Predictor:
         cache_dir: str | None = None,
     ) -> None:
         if batch_size < 1:
-            raise ValueError(f"batch_size is at least 1, got {batch_size}")
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self.model, self.epoch = os.path.abspath(os.fspath(model)), epoch
         self.shapes, self.dtype = dict(shapes or {}), dtype
         self.batch_size, self.outputs, self.key = batch_size, tuple(outputs), key
         self.threads, self.cache_dir = threads, cache_dir
 
     def load(self) -> Predictor:
-        """Load the network in this process, if it is not there; for a worker's start.
+        """Load the network in this process, if it is not loaded; for the start of a worker.
 
         Raises MXNetError for files that are missing, malformed, or do not belong together.
         """
@@ -107,11 +107,11 @@ class Predictor:
         return self
 
     def __call__(self, batch: object, *more: object) -> Any:
-        """Results of a batch: a dict of columns for such a dict, else the arrays themselves.
+        """Compute the results of a batch: a dict for a dict, otherwise arrays.
 
-        A dict has a column for each input of the network, and its other columns are handed on;
-        arrays stand for the inputs in the network's order, and one output comes back as an array,
-        several as a tuple. Raises MXNetError naming the record that does not fit.
+        A dict has a column for each input of the network; its other columns are copied to the
+        result. Arrays are the inputs in the network's order; the result is an array, or a tuple for
+        several outputs. Raises MXNetError that names the first record that does not fit.
         """
         network = self._network()
         names = network.input_names
@@ -122,9 +122,9 @@ class Predictor:
         return _alone(tuple(results.values()))
 
     def frame(self, frame: Frame) -> Frame:
-        """The same for a pandas data frame: the columns of the inputs make place for results.
+        """Compute a pandas data frame: result columns replace the columns of the inputs.
 
-        A result of more than one number is a flat list in its row.
+        A result with more than one element per record is a flat list in its row.
         """
         network = self._network()
         columns = {name: frame[name].to_numpy() for name in frame.columns}
@@ -133,14 +133,14 @@ class Predictor:
         return kept.assign(**{name: _cells(rows) for name, rows in results.items()})
 
     def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The same for data frames one after the other, as Spark's ``mapInPandas`` has them."""
+        """Compute several data frames, as a function for Spark's ``mapInPandas``."""
         return map(self.frame, frames)
 
     def here(self) -> Callable[..., Any]:
-        """The network as a function of arrays, as Spark's ``predict_batch_udf`` asks for one.
+        """The network as a function of arrays, for Spark's ``predict_batch_udf``.
 
-        It has as many parameters as the network has inputs, which Spark counts. It returns an
-        array, or a dict of several outputs by their names.
+        Spark counts its parameters: it has as many as the network has inputs. It returns an array,
+        or a dict of several outputs by name.
         """
         network = self._network()
         names = network.input_names
@@ -178,9 +178,9 @@ class Predictor:
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts))}
 
     def _fixed_batch(self, network: SymbolBlock) -> int:
-        """The number of records of any call, if the graph has one; else 0.
+        """The number of records of any call, if the graph fixes it; otherwise 0.
 
-        Raises MXNetError for inputs without a common one, and for one of none.
+        Raises MXNetError for inputs without a common batch size, and for a batch size of 0.
         """
         shapes = [shape for shape in network.input_shapes.values() if shape is not None]
         sizes = {shape[0] if shape else 0 for shape in shapes} - {None}
@@ -192,10 +192,11 @@ class Predictor:
         return next(iter(sizes), 0) or 0
 
     def _rows(self, name: str, columns: Mapping[str, Column], keys: Column | None) -> np.ndarray:
-        """An input's records as one array. Raises MXNetError naming the one that does not fit."""
+        """An input's records as one array. Raises MXNetError that names a record that does not
+        fit."""
         if name not in columns:
             raise MXNetError(
-                f"{self.model} takes '{name}', and the batch has the columns "
+                f"{self.model} has the input '{name}', but the batch has only the columns "
                 f"{', '.join(map(repr, columns))}"
             )
         column = columns[name]
@@ -219,7 +220,7 @@ class Predictor:
         try:
             record = np.asarray(row, self.dtype)
         except (TypeError, ValueError) as error:
-            raise MXNetError(f"{_name(i, keys)} of '{name}' is no array: {error}") from None
+            raise MXNetError(f"{_name(i, keys)} of '{name}' is not an array: {error}") from None
         if wanted is None or record.shape == wanted:
             return record
         if record.ndim > 1 or record.size != prod(wanted):
@@ -229,7 +230,7 @@ class Predictor:
     def _part(
         self, network: SymbolBlock, rows: Sequence[np.ndarray], fixed: int
     ) -> list[np.ndarray]:
-        """The outputs for at most ``batch_size`` records, or for those of a batch that is fixed."""
+        """The outputs for at most ``batch_size`` records, or for the records of a fixed batch."""
         count = len(rows[0])
         size = fixed or min(self.batch_size, 1 << max(count - 1, 0).bit_length())
         results = network(*(array(_filled(part, size), dtype=part.dtype) for part in rows))
@@ -248,7 +249,7 @@ class Predictor:
         if len(self.outputs) == 1:
             return [f"{self.outputs[0]}_{i}" for i in range(count)]
         raise MXNetError(
-            f"{self.model} has {count} outputs, and {len(self.outputs)} names are given for them"
+            f"{self.model} has {count} outputs, got {len(self.outputs)} names in outputs="
         )
 
 
@@ -260,7 +261,7 @@ def _network(
     threads: int | None,
     cache_dir: str | None,
 ) -> SymbolBlock:
-    """The network of these versions of a model's files, in a process set up for it."""
+    """The network of these versions of a model's files; configures the process on loading."""
     if threads is not None:
         set_num_threads(threads)
     if cache_dir is not None:
@@ -271,7 +272,7 @@ def _network(
 
 
 def _versions(model: str, epoch: int) -> _Files:
-    """Each file of a model with its size in bytes and when it was written, in nanoseconds."""
+    """Each file of a model with its size in bytes and its modification time in nanoseconds."""
     pair = (f"{model}-symbol.json", f"{model}-{epoch:04d}.params")
     names = (model,) if model.endswith(".onnx") else pair
     try:
@@ -282,7 +283,7 @@ def _versions(model: str, epoch: int) -> _Files:
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:
-    """``size`` records: the last ones are zeros."""
+    """``size`` records: ``rows``, padded with zeros."""
     missing = size - len(rows)
     if not missing:
         return rows
@@ -293,7 +294,7 @@ def _common_length(names: Sequence[str], rows: Sequence[np.ndarray]) -> int:
     for name, part in zip(names, rows):
         if len(part) != len(rows[0]):
             raise MXNetError(
-                f"inputs have as many records as each other: '{names[0]}' has {len(rows[0])}, "
+                f"inputs must have the same number of records: '{names[0]}' has {len(rows[0])}, "
                 f"'{name}' has {len(part)}"
             )
     return len(rows[0])
@@ -304,7 +305,7 @@ def _shape(records: Sequence[np.ndarray], wanted: Shape | None) -> Shape:
 
 
 def _misfit(name: str, i: int, keys: Column | None, shape: Shape, wanted: Shape) -> MXNetError:
-    return MXNetError(f"{_name(i, keys)} of '{name}' has shape {shape}; it takes {wanted}")
+    return MXNetError(f"{_name(i, keys)} of '{name}' has shape {shape}, needs {wanted}")
 
 
 def _name(i: int, keys: Column | None) -> str:
@@ -316,6 +317,6 @@ def _alone(results: tuple[np.ndarray, ...]) -> np.ndarray | tuple[np.ndarray, ..
 
 
 def _cells(rows: np.ndarray) -> np.ndarray | list[np.ndarray]:
-    """A column of a data frame: numbers, or a flat list in each row."""
+    """A column of a data frame: scalars, or a flat list per row."""
     flat = rows.reshape(len(rows), prod(rows.shape[1:]))
     return flat[:, 0] if flat.shape[1] == 1 else list(flat)

@@ -1,7 +1,7 @@
-"""``mx.callback``: what modules call after a batch or an epoch, to log and to save.
+"""``mx.callback``: callbacks of modules after a batch or an epoch, for logs and checkpoints.
 
-In: a ``BatchEndParam`` (epoch, nbatch, eval_metric) after a batch; epoch and parameters after an
-epoch. Out: lines in the log, or checkpoints.
+Input: a ``BatchEndParam`` (epoch, nbatch, eval_metric) after a batch; epoch and parameters after an
+epoch. Output: lines in the log, or checkpoints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class BatchEndParam(NamedTuple):
-    """What callbacks are given after a batch."""
+    """Argument of callbacks after a batch."""
 
     epoch: int
     nbatch: int
@@ -41,7 +41,7 @@ Callbacks: TypeAlias = Callback | list[Callback] | tuple[Callback, ...]
 
 
 class _Saves(Protocol):
-    """A module, as far as it saves itself."""
+    """A module with ``save_checkpoint``."""
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool) -> None: ...
 
@@ -49,7 +49,7 @@ class _Saves(Protocol):
 class Speedometer:
     """Logs samples per second and the metric, every ``frequent`` batches.
 
-    ``auto_reset`` starts the metric anew each time, so that it is of those batches alone.
+    ``auto_reset`` resets the metric each time, so that it covers only those batches.
     """
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
@@ -87,7 +87,7 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Logs how far of ``total`` batches it is, as a bar of ``length`` characters."""
+    """Logs the progress through ``total`` batches, as a bar of ``length`` characters."""
 
     def __init__(self, total: int, length: int = 80) -> None:
         self.total = total
@@ -109,7 +109,7 @@ class LogValidationMetricsCallback:
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
-    """A callback that logs the metric every ``period`` batches, and maybe starts it anew."""
+    """A callback that logs the metric every ``period`` batches, and optionally resets it."""
 
     def log(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
@@ -139,7 +139,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 def module_checkpoint(
     mod: _Saves, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """A callback ``(epoch, ...)`` by which a module saves itself every ``period`` epochs."""
+    """A callback ``(epoch, ...)`` that saves the module ``mod`` every ``period`` epochs."""
     period = max(1, int(period))
 
     def save(epoch: int, sym: object = None, arg: object = None, aux: object = None) -> None:

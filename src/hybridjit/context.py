@@ -1,6 +1,6 @@
-"""Devices as MXNet names them. Everything runs on the CPU here; the others are names that fail.
+"""Devices by MXNet's names. Only the CPU computes; use of a GPU raises an error.
 
-``cpu(1)`` is a device of its own: arrays know which one they were made on.
+``cpu(1)`` is a separate device: arrays store the device on which they were made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Stack(threading.local):
 
 
 class _ContextType(type):
-    """Gives ``Context.default_ctx``, as MXNet has it on the class."""
+    """Metaclass with ``Context.default_ctx``, which MXNet has on the class."""
 
     @property
     def default_ctx(cls) -> Context:
@@ -75,10 +75,10 @@ class Context(metaclass=_ContextType):
         STACK.entered = outside(STACK.entered, self)
 
     def empty_cache(self) -> None:
-        """Nothing is cached per device."""
+        """No effect: devices have no caches."""
 
     def require_host(self, what: str) -> None:
-        """Raises MXNetError when this is a GPU: nothing runs there."""
+        """Raise MXNetError if this is a GPU, which cannot compute."""
         if self.device_typeid == _TYPE_IDS["gpu"]:
             raise MXNetError(f"Operator {what} is not implemented for GPU.")
 
@@ -88,40 +88,40 @@ _CPU = Context("cpu", 0)
 
 
 def cpu(device_id: int = 0) -> Context:
-    """The CPU, by any of its numbers."""
+    """The CPU with any device number."""
     return Context("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """A name for the CPU's memory that GPUs read; here the same memory."""
+    """The CPU's memory under the name that MXNet uses for transfers to GPUs."""
     return Context("cpu_pinned", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
-    """A GPU's name; making an array on it raises MXNetError."""
+    """A GPU by name; making an array on it raises MXNetError."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
-    """0: there are no GPUs."""
+    """0: hybridjit does not use GPUs."""
     return 0
 
 
 def gpu_memory_info(device_id: int = 0) -> NoReturn:
-    """Raises MXNetError: there are no GPUs."""
-    raise MXNetError("gpu_memory_info: hybridjit runs on the CPU, there are no GPUs")
+    """Raise MXNetError: hybridjit does not use GPUs."""
+    raise MXNetError("gpu_memory_info: hybridjit runs on the CPU and does not use GPUs")
 
 
 def current_context() -> Context:
-    """The innermost context entered in this thread, outside of all the default one: ``cpu(0)``."""
+    """The innermost context entered in this thread, by default ``cpu(0)``."""
     return STACK.entered[-1] if STACK.entered else STACK.default or _CPU
 
 
 def set_default_context(ctx: Context) -> None:
     """Make ``ctx`` this thread's context outside of every ``with`` block.
 
-    Raises TypeError for what is no Context.
+    Raises TypeError for other objects.
     """
     if not isinstance(ctx, Context):
-        raise TypeError(f"a context is needed, got {type(ctx).__name__}")
+        raise TypeError(f"ctx must be a Context, got {type(ctx).__name__}")
     STACK.default = ctx

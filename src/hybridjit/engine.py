@@ -1,7 +1,7 @@
-"""``mx.engine``: how many operations MXNet's engine may run as one.
+"""``mx.engine``: the number of operations that MXNet's engine may execute together.
 
-Nothing is deferred here: every call has finished when it returns. So the size is remembered, as
-programs set it and set it back, and has no other effect.
+hybridjit has no deferred execution: every call has finished when it returns. The number is stored
+for programs that set and restore it, and has no other effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _size = 0
 
 
 def set_bulk_size(size: int) -> int:
-    """Remember ``size``; returns the one before. Raises TypeError for what is no whole number."""
+    """Store ``size``, and return the previous one. Raises TypeError unless it is an integer."""
     global _size
     before, _size = _size, operator.index(size)
     return before
@@ -22,7 +22,7 @@ def set_bulk_size(size: int) -> int:
 
 @contextmanager
 def bulk(size: int) -> Iterator[None]:
-    """``set_bulk_size(size)`` for a ``with`` block."""
+    """Call ``set_bulk_size(size)`` for the duration of a ``with`` block."""
     before = _size
     try:
         set_bulk_size(size)

@@ -1,8 +1,8 @@
-"""Exception classes, and the one function that lays out a message.
+"""Exception classes, and the layout of their messages.
 
-Inner code raises the short part (the rule in words, with both numbers); the public call that it
-happened under adds the operator, the operands and the user's own line with :func:`located`.
-The class names and their order of inheritance are MXNet's where MXNet has them.
+Inner code raises the short part (the rule, and both values); the public call adds the operator, the
+operands and the user's line with :func:`located`. Class names and inheritance are MXNet's where
+MXNet has these classes.
 """
 
 from __future__ import annotations
@@ -16,49 +16,49 @@ from ._core.lazy import Late
 if TYPE_CHECKING:
     import difflib
 else:
-    difflib = Late("difflib")  # for an error alone
+    difflib = Late("difflib")  # needed only for errors
 
 
 class MXNetError(RuntimeError):
-    """Base of every error that concerns an operator, a graph or a file."""
+    """Base of every error about an operator, a graph or a file."""
 
 
 class ShapeError(MXNetError):
-    """The shapes of the operands break the operator's rule."""
+    """The shapes of the operands violate the operator's rule."""
 
 
 class DTypeError(MXNetError):
-    """The element types of the operands break the operator's rule."""
+    """The element types of the operands violate the operator's rule."""
 
 
 class AttributeValueError(MXNetError):
-    """An operator's attribute is missing, unknown, or has a value that it cannot have."""
+    """An operator's attribute is missing, unknown, or has an invalid value."""
 
 
 class UnknownOpError(MXNetError):
-    """A graph names an operator that is not registered here."""
+    """A graph contains an operator that is not registered."""
 
 
 class ModelFormatError(MXNetError):
-    """A file is not what its format says: truncated, malformed, or hostile."""
+    """A file does not conform to its format: truncated, malformed, or malicious."""
 
 
 class DeferredInitializationError(MXNetError):
-    """A parameter's data was asked for before its shape could be known."""
+    """A parameter's data was accessed before its shape was known."""
 
 
 _NO_VALUES = (
     "While a hybridized block is traced its arrays have no values: compute with operators of F, "
     "outside of the block, or in a block that is not hybridized."
 )
-_IN_PLACE = "Write x = x + y for x += y: what was computed does not change."
+_IN_PLACE = "Write x = x + y instead of x += y: computed values cannot be changed in place."
 _WAYS = {
     "__bool__": (
-        "A condition is not known while a hybridized block is traced: choose by F.where(condition, "
+        "A condition has no value while a hybridized block is traced: choose by F.where(condition, "
         "a, b) or F.contrib.cond, or do not hybridize the block."
     ),
     "__array__": (
-        "NumPy's functions compute at once: use those of F, such as F.tanh for np.tanh, or do not "
+        "NumPy functions need values: use functions of F, such as F.tanh for np.tanh, or do not "
         "hybridize the block."
     ),
     **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), _IN_PLACE),
@@ -79,19 +79,20 @@ class NotImplementedForSymbol(MXNetError):
 
 
 class OutOfMemoryError(MXNetError, MemoryError):
-    """The system or a limit of this process leaves too little memory."""
+    """The system, or a limit of this process, does not have enough memory."""
 
 
 class InternalError(MXNetError):
-    """A bug in hybridjit: the message names the stage and how to replay it."""
+    """A bug in hybridjit: the message names the stage and the command to replay it."""
 
 
 def located(
     error: MXNetError, what: str, operands: Iterable[tuple[str, object]] = (), source: str = ""
 ) -> MXNetError:
-    """The same error with operator and node (``what``), one line per operand and the user's line.
+    """Add the operator and node (``what``), a line per operand, and the user's line to an error.
 
-    An error that was located already is returned as it is: the innermost place is the useful one.
+    An error that already has a location is returned unchanged: the innermost location is the most
+    useful.
     """
     if getattr(error, "is_located", False):
         return error
@@ -113,14 +114,14 @@ _SIMILAR = 0.7  # share of equal letters: at 0.6 "locl" suggests "log"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'adam'?"`` for ``adm``, in any case of letters; "" when none is near."""
+    """``"; did you mean 'adam'?"`` for ``adm``, ignoring case; "" if no known name is similar."""
     by_lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1, _SIMILAR)
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def require_no_more(made: object, unknown: Mapping[str, object]) -> None:
-    """Raises TypeError for a constructor's argument that no class of ``made`` has."""
+    """Raise TypeError for an argument that no constructor among the classes of ``made`` accepts."""
     for name in unknown:
         _refuse(type(made), name)
 

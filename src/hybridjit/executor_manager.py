@@ -1,6 +1,6 @@
-"""``mx.executor_manager``: how older programs share a batch among devices.
+"""``mx.executor_manager``: functions of older programs that split a batch among devices.
 
-``compat`` puts the functions here; they are those of ``mod.by_hand``.
+``compat`` adds the functions of ``mod.by_hand`` to this module.
 """
 
 from . import mod as mod

@@ -1,4 +1,4 @@
-"""``mx.img``: the short name of ``mx.image``, one and the same module."""
+"""``mx.img``: the same module as ``mx.image``."""
 
 from . import image
 from ._core.lazy import same_module

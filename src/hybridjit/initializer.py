@@ -1,8 +1,8 @@
-"""Initialisers: what a parameter holds before anything was loaded into it.
+"""Initialisers: initial values of parameters.
 
-In: a description of the parameter (its name and attributes) and the array to fill. Out: the array,
-filled in place. Nothing here knows of blocks. The random values come from this package's own
-generator (``random.seed``), so they differ from MXNet's for the same seed.
+Input: a description of the parameter (name and attributes) and the array to fill. Output: the
+array, filled in place. Random values come from this package's generator (``random.seed``), so they
+differ from MXNet's for the same seed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 else:
-    logging = Late("logging")  # for who asks to hear of it
+    logging = Late("logging")  # for set_verbosity
 
 
 class InitDesc(str):
-    """A parameter's name, with the attributes of its variable and the net's own initialiser."""
+    """A parameter's name, with the attributes of its variable and the network's initialiser."""
 
     attrs: Mapping[str, object]
     global_init: Initializer | None
@@ -46,7 +46,7 @@ class InitDesc(str):
 
 
 class Initializer:
-    """Base of all initialisers; the keyword arguments are what :meth:`dumps` writes.
+    """Base of all initialisers; :meth:`dumps` writes the keyword arguments.
 
     A subclass overrides ``_init_weight(name, array)`` and fills ``array`` in place.
     """
@@ -59,25 +59,25 @@ class Initializer:
     def set_verbosity(
         self, verbose: bool = False, print_func: Callable[[NDArray], str] | None = None
     ) -> Initializer:
-        """Log every initialisation, with ``print_func(array)`` as its summary."""
+        """Log every initialisation, with ``print_func(array)`` as the summary of the array."""
         self._verbose = verbose
         self._print_func = print_func or _mean_magnitude
         return self
 
     def dumps(self) -> str:
-        """The text that :func:`create` reads back: ``["xavier", {...}]``.
+        """The string that :func:`create` reads: ``["xavier", {...}]``.
 
-        Arrays and NumPy's numbers among the arguments become lists and numbers, for good.
+        Arrays and NumPy scalars among the arguments become lists and numbers.
         """
         self._kwargs = {key: _plain(value) for key, value in self._kwargs.items()}
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, desc: str, arr: NDArray) -> None:
-        """Fill ``arr``: by the variable's own ``__init__`` if it has one, else by its name.
+        """Fill ``arr``: by the ``__init__`` attribute of its variable if present, else by its name.
 
-        A plain string that begins with "upsampling" or "stn_loc" has a rule beside those of
-        endings, as in MXNet, where an :class:`InitDesc` has not. Raises TypeError unless ``desc``
-        is text, ValueError for a name that ends in nothing known.
+        As in MXNet, the rules for the prefixes "upsampling" and "stn_loc" apply to plain strings,
+        not to an :class:`InitDesc`. Raises TypeError unless ``desc`` is a string, ValueError for a
+        name without a known suffix.
         """
         if not isinstance(desc, str):
             raise TypeError("name must be string")
@@ -114,14 +114,14 @@ class Initializer:
     _init_quantized_bias = _init_zero
 
     def _init_quantized_weight(self, name: str, arr: NDArray) -> None:
-        """One int8 everywhere, as in MXNet."""
+        """Fill with one random int8 value, as MXNet does."""
         arr[:] = int(_random.generator().integers(-127, 127))
 
     def _init_bilinear(self, name: str, arr: NDArray) -> None:
         arr[:] = np.broadcast_to(_bilinear(*arr.shape[2:4]), arr.shape)
 
     def _init_loc_bias(self, name: str, arr: NDArray) -> None:
-        assert arr.shape[0] == 6, f"an affine transformation has 6 numbers, got {arr.shape[0]}"
+        assert arr.shape[0] == 6, f"an affine transformation has 6 elements, got {arr.shape[0]}"
         arr[:] = np.array([1.0, 0, 0, 0, 1.0, 0])
 
     def _init_default(self, name: str, arr: NDArray) -> None:
@@ -139,7 +139,7 @@ class Initializer:
     __hash__ = object.__hash__
 
 
-# The beginnings and endings of names that a rule is for.
+# Prefixes and suffixes of names with a rule.
 _Rules = tuple[tuple[str, tuple[str, ...], str], ...]
 _BY_PREFIX: _Rules = (
     ("upsampling", ("",), "_init_bilinear"),
@@ -159,7 +159,7 @@ _BY_SUFFIX: _Rules = (
 
 
 def _plain(value: object) -> object:
-    """An argument as JSON has it."""
+    """An argument as a JSON value."""
     if isinstance(value, NDArray):
         value = value.asnumpy()
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -425,13 +425,13 @@ def _draw(kind: str, scale: float, shape: tuple[int, ...]) -> np.ndarray:
 
 @register
 class Bilinear(Initializer):
-    """The kernel that makes a transposed convolution a bilinear up-sampling."""
+    """The kernel with which a transposed convolution is bilinear up-sampling."""
 
     _init_weight = Initializer._init_bilinear
 
 
 def _bilinear(height: int, width: int) -> np.ndarray:
-    """The kernel of bilinear up-sampling; its factor follows from the width."""
+    """The kernel of bilinear up-sampling; the width determines its factor."""
     factor = np.ceil(width / 2.0)
     centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
     tent_x = 1 - np.abs(np.arange(width) / factor - centre)
@@ -469,10 +469,10 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The packed vector of a fused RNN, gate by gate: ``init`` fills each gate's matrix and bias.
+    """Initialiser of a fused RNN's packed vector: ``init`` fills each gate's matrix and bias.
 
-    ``init`` sees the shape (hidden, inputs) and the name of the gate, such as "l0_i2h_f_weight".
-    The biases of an LSTM's forget gate are ``forget_bias``.
+    ``init`` receives the shape (hidden, inputs) and the name of the gate, such as
+    "l0_i2h_f_weight". The biases of an LSTM's forget gate are ``forget_bias``.
     """
 
     def __init__(
@@ -510,11 +510,11 @@ class FusedRNN(Initializer):
         arr[:] = cell.pack_weights(parts)["parameters"]
 
 
-# ---- by name, for plain symbol code -----------------------------------------------------------
+# ---- by name, for programs without Gluon ------------------------------------------------------
 
 
 class Load:
-    """Values from a dict or a parameter file, by name; ``default_init`` for what is not in it."""
+    """Values from a dict or a parameter file, by name; ``default_init`` for other names."""
 
     def __init__(
         self,
@@ -523,7 +523,7 @@ class Load:
         verbose: bool = False,
     ) -> None:
         loaded = nd.load(param) if isinstance(param, str) else param
-        assert isinstance(loaded, dict), "Load takes a dict of name to NDArray, or a file of one"
+        assert isinstance(loaded, dict), "Load needs a dict of name to NDArray, or a file with one"
         self.param = {re.sub(r"^(arg|aux):", "", name): value for name, value in loaded.items()}
         self.default_init = default_init
         self.verbose = verbose
@@ -574,7 +574,7 @@ class Mixed:
 
     def __init__(self, patterns: list[str], initializers: list[Initializer]) -> None:
         assert len(patterns) == len(initializers), (
-            f"Mixed takes one initializer per pattern, got {len(initializers)} for {len(patterns)}"
+            f"Mixed needs one initializer per pattern, got {len(initializers)} for {len(patterns)}"
         )
         self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers)]
 

@@ -1,4 +1,4 @@
-"""``mx.kv``: the short name of ``mx.kvstore``, one and the same module."""
+"""``mx.kv``: the same module as ``mx.kvstore``."""
 
 from . import kvstore
 from ._core.lazy import same_module

@@ -1,7 +1,7 @@
-"""``hybridjit.load``: a block from the two files of a model, and what a caller has to give it.
+"""``hybridjit.load``: a block from the two files of a model.
 
-In: a prefix, or a graph with the roles of its variables and its parameters. Out: a block ready to
-be called.
+Input: a prefix, or a graph with the roles of its variables and its parameters. Output: a hybridized
+block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .sym import Symbol
 if TYPE_CHECKING:
     from . import compiler
 else:
-    compiler = Late(".compiler", __package__)  # with the first network
+    compiler = Late(".compiler", __package__)  # imported with the first network
 
 
 def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
@@ -40,7 +40,7 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     Parameters
     ----------
     prefix : str
-        Beginning of the two names.
+        Prefix of the two file names.
     epoch : int
         Number in the name of the parameters' file.
     ctx : Context, optional
@@ -58,7 +58,7 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     (1, 10)
     """
     path = f"{prefix}-{epoch:04d}.params"
-    with _Reading(path) as reading:  # copied from the disk while Python is busy here
+    with _Reading(path) as reading:  # read by another thread during the graph's parsing
         outputs = symbol_json.load(f"{prefix}-symbol.json")
         compiler.prepare()
     params = reading.result()
@@ -69,7 +69,8 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
 
 
 class _Reading:
-    """A parameter file that another thread reads inside a ``with`` block, if there may be one."""
+    """A parameter file that another thread reads during a ``with`` block, if threads are
+    possible."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -97,27 +98,27 @@ class _Reading:
             self._error = error
 
     def result(self) -> dict[str, np.ndarray]:
-        """What :func:`load_params` returned. Raises what it raised."""
+        """The result of :func:`load_params`. Raises its exception."""
         if self._error is not None:
             raise self._error
         return self._params
 
 
 def load_params(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a parameter file by their names without ``arg:`` and ``aux:``.
+    """The arrays of a parameter file by name, without the prefixes ``arg:`` and ``aux:``.
 
-    Raises MXNetError when it cannot be read, ModelFormatError when its arrays have no names.
+    Raises MXNetError if it cannot be read, ModelFormatError if its arrays have no names.
     """
     arrays = params_file.load(path)
     if isinstance(arrays, list):
         if arrays:
-            raise ModelFormatError(f"{path}: holds {len(arrays)} arrays without names")
+            raise ModelFormatError(f"{path}: contains {len(arrays)} arrays without names")
         return {}
     return {bare_name(name): array for name, array in arrays.items()}
 
 
 def bare_name(name: str) -> str:
-    """A parameter's name without ``arg:`` or ``aux:``."""
+    """A parameter's name without the prefix ``arg:`` or ``aux:``."""
     kind, colon, rest = name.partition(":")
     return rest if colon and kind in ("arg", "aux") else name
 
@@ -128,9 +129,9 @@ def make_block(
     params: Mapping[str, Fresh | np.ndarray],
     ctx: Context | None = None,
 ) -> SymbolBlock:
-    """A hybridized block of a graph with these parameters; its labels are cut off.
+    """Make a hybridized block of a graph with these parameters, without its labels.
 
-    Raises MXNetError when the graph takes no input, and when a parameter does not fit.
+    Raises MXNetError if the graph has no input, and if a parameter does not fit.
     """
     if not roles.inputs:
         raise MXNetError("the graph has no input: every variable in it is a parameter")
@@ -147,14 +148,16 @@ def make_block(
 
 
 def require_parameters(roles: Roles, path: str, held: Collection[str]) -> None:
-    """Raises MXNetError listing every parameter that the file, which has ``held``, lacks."""
+    """Raise MXNetError with a list of all parameters that the file with the names ``held``
+    lacks."""
     if not roles.missing:
         return
     names = ", ".join(f"'{name}'" for name in roles.missing)
     message = f"the graph reads parameters that are missing in {path}: {names}"
     if any("." in name for name in held):
         message += (
-            ". Its names are those of save_parameters, which fit the block that wrote them; "
-            "a graph needs the file that export writes"
+            ". Its names are those of save_parameters, which only load_parameters of the same "
+            "block "
+            "reads; a graph needs the file that export writes"
         )
     raise MXNetError(message)

@@ -1,4 +1,4 @@
-"""``mx.log``: loggers whose lines say level, time, process and place."""
+"""``mx.log``: loggers whose lines have level, time, process and location."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def get_logger(
     filemode: str | None = None,
     level: int = WARNING,
 ) -> logging.Logger:
-    """The logger ``name``, writing to a file or to stderr from its first time here on.
+    """The logger ``name``; its first use here makes it write to a file or to stderr.
 
-    Without a name it is the root logger, as it is.
+    Without a name it is the root logger, unchanged.
     """
     logger = logging.getLogger(name)
     if name is None or getattr(logger, "_hybridjit_made", False):

@@ -1,7 +1,7 @@
-"""``mx.lr_scheduler``: learning rates by the number of updates so far.
+"""``mx.lr_scheduler``: learning rates as functions of the number of updates.
 
-In: ``scheduler(num_update)``, with numbers that do not fall. Out: the learning rate. A scheduler
-keeps where it is: it goes forward only.
+Input: ``scheduler(num_update)``, with non-decreasing numbers. Output: the learning rate. A
+scheduler has a state: it can only advance.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LRScheduler:
     Raises
     ------
     ValueError
-        For a begin above ``base_lr``, and for another mode.
+        If ``warmup_begin_lr`` exceeds ``base_lr``, and for another mode.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class LRScheduler:
         self.warmup_mode = warmup_mode
 
     def get_warmup_lr(self, num_update: int) -> float:
-        """The rate at this update, which is one of the warm-up."""
+        """The rate at this update, which is part of the warm-up."""
         assert num_update < self.warmup_steps
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
@@ -76,7 +76,7 @@ class LRScheduler:
         return self.warmup_begin_lr + rise * float(num_update) / float(self.warmup_steps)
 
     def __call__(self, num_update: int) -> float:
-        """The rate at this update: to override."""
+        """To override: the rate at this update."""
         raise NotImplementedError("__call__ method must be overridden.")
 
 
@@ -131,12 +131,12 @@ class FactorScheduler(LRScheduler):
         self.count = 0
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """The attributes of a pickle. Raises ValueError for a step that would never end."""
+        """Restore attributes. Raises ValueError for a step below 1, which would loop forever."""
         self.__dict__.update(state)
         _check_step(self.step)
 
     def __call__(self, num_update: int) -> float:
-        """The rate at this update, counted from the first one on, warm-up or not."""
+        """The rate at this update, counted from the first one, including the warm-up."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         while num_update > self.count + self.step:
@@ -217,7 +217,7 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _Decaying(LRScheduler):
-    """From ``base_lr`` to ``final_lr`` at ``max_update``, constant from there on."""
+    """Decay from ``base_lr`` to ``final_lr`` at ``max_update``, then constant."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class _Decaying(LRScheduler):
         self.max_steps = max_update - warmup_steps
 
     def _share(self, done: float) -> float:
-        """What is left of the way when this share of the updates is done."""
+        """The remaining fraction of the decay after the fraction ``done`` of the updates."""
         raise NotImplementedError
 
     def __call__(self, num_update: int) -> float:

@@ -1,6 +1,6 @@
-"""``mx.model``: checkpoints in files, and ``FeedForward``, MXNet's oldest interface to a net.
+"""``mx.model``: checkpoints in files, and ``FeedForward``, MXNet's oldest interface to networks.
 
-In: a prefix and an epoch, or a Symbol with its parameters. Out: these, or predictions for arrays.
+Input: a prefix and an epoch, or a Symbol with its parameters. Output: these, or predictions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Pair = tuple[Data, Data]
 
 
 class FeedForward:
-    """A Symbol with parameters that is trained on, and predicts for, arrays or iterators.
+    """A Symbol with parameters, trained on arrays or iterators, which predicts for others.
 
     ``kwargs`` are the optimizer's arguments.
     """
@@ -66,16 +66,16 @@ class FeedForward:
 
     @staticmethod
     def load(prefix: str, epoch: int, ctx: Context | None = None, **kwargs: Any) -> FeedForward:
-        """The net of ``prefix-symbol.json`` and ``prefix-<epoch>.params``."""
+        """Load the network of ``prefix-symbol.json`` and ``prefix-<epoch>.params``."""
         symbol, args, auxs = load_checkpoint(prefix, epoch)
         return FeedForward(
             symbol, ctx, arg_params=args, aux_params=auxs, begin_epoch=epoch, **kwargs
         )
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Write both files; ``epoch`` is by default the last one of training."""
+        """Write both files; ``epoch`` is by default the latest one of training."""
         number = self.num_epoch if epoch is None else epoch
-        assert number is not None, "save takes an epoch"
+        assert number is not None, "save needs an epoch"
         args, auxs = self._params()
         save_checkpoint(prefix, number, self.symbol, args, auxs, remove_amp_cast)
 
@@ -86,9 +86,9 @@ class FeedForward:
         return_data: bool = False,
         reset: bool = True,
     ) -> Any:
-        """The outputs for X (an array or an iterator) as NumPy arrays, a lone one without a list.
+        """The outputs for X (an array or an iterator) as NumPy arrays; a single one without a list.
 
-        With ``return_data`` also the data and the labels themselves.
+        With ``return_data`` also the data and the labels.
         """
         batches = self._iterator(X)
         module = self._module(batches, [])
@@ -110,7 +110,7 @@ class FeedForward:
         batch_end_callback: Callbacks | None = None,
         reset: bool = True,
     ) -> float:
-        """The value of a metric (or its name) over an iterator with labels."""
+        """The value of a metric, given as object or name, over an iterator with labels."""
         names = [desc.name for desc in X.provide_label]
         module = self._module(X, names)
         return module.score(X, eval_metric, num_batch, batch_end_callback, reset=reset)[0][1]
@@ -132,7 +132,7 @@ class FeedForward:
     ) -> None:
         """Train on X with the labels y, or on an iterator of both.
 
-        ``eval_data`` is an iterator, or a pair (X, y). The parameters are kept in ``arg_params``
+        ``eval_data`` is an iterator, or a pair (X, y). The parameters are stored in ``arg_params``
         and ``aux_params``.
         """
         batches = self._labelled(X, y)
@@ -187,7 +187,7 @@ class FeedForward:
         eval_batch_end_callback: Callbacks | None = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """A net trained on X and y; ``kwargs`` are the optimizer's."""
+        """Make a network and train it on X and y; ``kwargs`` are the optimizer's."""
         made = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
         made.fit(
             X,
@@ -204,7 +204,7 @@ class FeedForward:
         return made
 
     def _labelled(self, X: DataIter | Data, y: Data | None) -> DataIter:
-        """An iterator over samples and labels, drawn in a new order every time."""
+        """An iterator over samples and labels, shuffled in each pass."""
         if isinstance(X, DataIter):
             return X
         if y is None:
@@ -226,7 +226,7 @@ class FeedForward:
         return NDArrayIter(X, None, min(len(X), self.numpy_batch_size))
 
     def _module(self, batches: DataIter, label_names: list[str]) -> Module:
-        """A module bound to the iterator's shapes, with this net's parameters."""
+        """A module bound to the iterator's shapes, with this network's parameters."""
         names = [desc.name for desc in batches.provide_data]
         inputs = self.symbol.list_arguments()
         args, auxs = self._params()
@@ -241,7 +241,7 @@ class FeedForward:
 
 
 def _joined(batches: list[list[np.ndarray]]) -> np.ndarray | list[np.ndarray]:
-    """Each array over all batches; a lone one without its list."""
+    """Each array concatenated over all batches; a single one without a list."""
     arrays = [np.concatenate(parts) for parts in zip(*batches)]
     return arrays[0] if len(arrays) == 1 else arrays
 

@@ -1,4 +1,4 @@
-"""``mx.module``: the long name of ``mx.mod``, one and the same module."""
+"""``mx.module``: the same module as ``mx.mod``."""
 
 from . import mod
 from ._core.lazy import same_module

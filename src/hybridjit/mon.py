@@ -1,4 +1,4 @@
-"""``mx.mon``: the short name of ``mx.monitor``, one and the same module."""
+"""``mx.mon``: the same module as ``mx.monitor``."""
 
 from . import monitor
 from ._core.lazy import same_module

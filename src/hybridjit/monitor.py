@@ -1,7 +1,7 @@
-"""``mx.mon.Monitor``: a number for every tensor of a run, for whoever looks for a strange one.
+"""``mx.mon.Monitor``: a statistic of every tensor of a run, to find abnormal values.
 
-In: executors or modules, between ``tic()`` and ``toc()``. Out: ``(step, name, text)`` for each
-result of an operator, and for the arrays that are bound. A watched graph runs operator by operator.
+Input: executors or modules, between ``tic()`` and ``toc()``. Output: ``(step, name, string)`` for
+each result of an operator, and for the bound arrays. A monitored graph runs operator by operator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Record = tuple[int, str, Statistic]
 
 
 class _Watched(Protocol):
-    """What a monitor can be installed in: an executor, a module."""
+    """Objects in which a monitor can be installed: executors, modules."""
 
     @property
     def arg_dict(self) -> dict[str, NDArray]: ...
@@ -34,11 +34,11 @@ class _Watched(Protocol):
 
 
 class Monitor:
-    """Watches every ``interval`` steps.
+    """Monitors one of ``interval`` steps.
 
-    stat_func    of an array, what is said of it: by default its norm over the root of its size
-    pattern      what a name has to begin with
-    monitor_all  also what operators read
+    stat_func   function of an array; by default its norm divided by the root of its size
+    pattern     regular expression for the start of names
+    monitor_all whether operands of operators are included
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Monitor:
         self.exes: list[_Watched] = []
 
     def install(self, exe: _Watched) -> None:
-        """Watch an executor, or what has its ``set_monitor_callback``, ``arg_dict`` and such."""
+        """Monitor an executor, or an object with its ``set_monitor_callback`` and ``arg_dict``."""
         exe.set_monitor_callback(self._record, self.monitor_all)
         self.exes.append(exe)
 
@@ -69,14 +69,14 @@ class Monitor:
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def tic(self) -> None:
-        """Before a step: watch it, if it is its turn."""
+        """Call before a step: start monitoring if the step is to be monitored."""
         if self.step % self.interval == 0:
             self.queue = []
             self.activated = True
         self.step += 1
 
     def toc(self) -> list[tuple[int, str, str]]:
-        """After a step: what was seen; nothing where it was not watched."""
+        """Call after a step: return the statistics; empty if the step was not monitored."""
         if not self.activated:
             return []
         for exe in self.exes:
@@ -88,7 +88,7 @@ class Monitor:
         return [(step, name, _text(value)) for step, name, value in seen]
 
     def toc_print(self) -> None:
-        """Log what was seen."""
+        """Log the statistics."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, text)
 
@@ -98,7 +98,9 @@ def _mean_magnitude(x: NDArray) -> NDArray:
 
 
 def _text(value: Statistic) -> str:
-    """One NDArray or several, each followed by a tab. Raises AssertionError for anything else."""
+    """One NDArray or several, each followed by a tab. Raises AssertionError for other types."""
     values = value if isinstance(value, list) else [value]
-    assert all(isinstance(v, NDArray) for v in values), f"stat_func gives NDArrays, got {value!r}"
+    assert all(isinstance(v, NDArray) for v in values), (
+        f"stat_func must return NDArrays, got {value!r}"
+    )
     return "".join(str(v.asscalar() if v.shape == (1,) else v.asnumpy()) + "\t" for v in values)

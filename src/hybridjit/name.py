@@ -1,7 +1,7 @@
-"""Automatic names: one counter per hint, and managers that change what a name becomes.
+"""Automatic names: one counter per hint, and managers that modify names.
 
-Symbols and gluon's block prefixes ask ``NameManager.current`` for their names. Outside of any
-``with`` block that is one manager for the whole process; entering one replaces it in this thread.
+Symbols and prefixes of Gluon blocks get their names from ``NameManager.current``. Outside of
+``with`` blocks that is one manager for the whole process; entering one replaces it in this thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Stack(threading.local):
 
 
 class _ManagerType(type):
-    """Gives ``NameManager.current``, as MXNet has it on the class."""
+    """Metaclass with ``NameManager.current``, which MXNet has on the class."""
 
     @property
     def current(cls) -> NameManager:
@@ -28,18 +28,18 @@ class _ManagerType(type):
 
 
 class NameManager(metaclass=_ManagerType):
-    """Gives ``hint0``, ``hint1``, ... to what the user did not name."""
+    """Generates the names ``hint0``, ``hint1``, ... for objects without a name."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, Iterator[int]] = {}
 
     def get(self, name: str | None, hint: str) -> str:
-        """``name`` if the user gave one, else the next automatic name for ``hint``.
+        """``name`` if it is given, else the next automatic name for ``hint``.
 
-        Raises TypeError for a name that is no string.
+        Raises TypeError for a name that is not a string.
         """
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"a name is a string, got {type(name).__name__}")
+            raise TypeError(f"a name must be a string, got {type(name).__name__}")
         if name:
             return name
         return f"{hint}{next(self._numbers.setdefault(hint, count()))}"
@@ -53,7 +53,7 @@ class NameManager(metaclass=_ManagerType):
 
 
 class Prefix(NameManager):
-    """Puts ``prefix`` before every name, automatic or given."""
+    """Adds ``prefix`` to every name, automatic or given."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()

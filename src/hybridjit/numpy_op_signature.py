@@ -10,7 +10,7 @@ from . import np, npx
 def _get_builtin_op(op_name: str) -> Any:
     """The function of an operator ``_np_X`` or ``_npx_X``; None for other names.
 
-    Raises ValueError where there is no such function.
+    Raises ValueError if the function does not exist.
     """
     for prefix, module in (("_npx_", npx), ("_np_", np)):
         if op_name.startswith(prefix):

@@ -1,10 +1,9 @@
-"""``mx.profiler``: what ran and how long it took, as a Chrome trace and as a table of sums.
+"""``mx.profiler``: executed operators and their durations, as a Chrome trace and as a table.
 
-In: ``set_config``, ``set_state``, and what programs note themselves: tasks, frames, events,
-counters, marks. Out: a file for chrome://tracing or ui.perfetto.dev, and what ``dumps`` returns.
-Each operator that is called eagerly is a span, and so is each step of a compiled graph, under the
-name of its operator; what was fused into it stands in the span's ``args``. The memory that is noted
-is that of the whole process.
+Input: ``set_config``, ``set_state``, and records that programs add: tasks, frames, events,
+counters, marks. Output: a file for chrome://tracing or ui.perfetto.dev, and the result of
+``dumps``. Each eager operator is a span, and so is each step of a compiled graph, under the name of
+its operator; the span's ``args`` list the fused operators. Memory is that of the whole process.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _SCOPES = {"global": "g", "process": "p", "thread": "t", "task": "t", "marker": 
 
 
 class _Profiler:
-    """What was configured, and whether it runs."""
+    """Configuration and state of the profiler."""
 
     def __init__(self) -> None:
         self.settings = dict(_SETTINGS)
         self.is_running = self.is_paused = self.is_known_at_exit = False
 
     def switch(self) -> None:
-        """Note from now on what the settings and the state say."""
+        """Apply the settings and the state to the timeline."""
         on = self.is_running and not self.is_paused
         both = self.settings["profile_all"]
         TIMELINE.switch(
@@ -59,7 +58,7 @@ class _Profiler:
         )
 
     def note_memory(self) -> None:
-        """Put the memory of the process on the timeline."""
+        """Record the memory of the process on the timeline."""
         wanted = self.settings["profile_all"] or self.settings["profile_memory"]
         if TIMELINE.marks and wanted:
             held = memory_stats()["resident_bytes"]
@@ -73,16 +72,16 @@ _PROFILER = _Profiler()
 
 
 def set_config(**kwargs: object) -> None:
-    """Say what is noted, and where it is written: by MXNet's keywords.
+    """Configure recording and the output file, with MXNet's keywords.
 
-    filename             the file, "profile.json" at first
-    profile_symbolic     steps of compiled graphs; profile_imperative: operators called one by one;
-                         profile_memory: the memory of the process; profile_all: all of these
-    aggregate_stats      whether :func:`dumps` has anything to say
-    profile_api, continuous_dump, dump_period  are read and change nothing: there is no C API, and
-                         the file is written by :func:`dump` and at the end of the program
+    filename            the file, initially "profile.json"
+    profile_symbolic    steps of compiled graphs; profile_imperative: eager operators;
+                        profile_memory: the memory of the process; profile_all: all of these
+    aggregate_stats     whether :func:`dumps` returns statistics
+    profile_api, continuous_dump, dump_period   accepted without effect: a C API does not exist, and
+                        the file is written by :func:`dump` and at the end of the program
 
-    Raises MXNetError for another keyword, a value that is none, or ``profile_process="server"``.
+    Raises MXNetError for another keyword, an invalid value, or ``profile_process="server"``.
     """
     settings = dict(_SETTINGS)
     for name, value in kwargs.items():
@@ -119,10 +118,10 @@ def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") 
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
-    """Begin to note what runs ("run"), or end it ("stop").
+    """Start ("run") or stop ("stop") recording.
 
-    A program that ends while it runs writes the file. Raises KeyError for another word, MXNetError
-    for ``profile_process="server"``.
+    A program that ends while recording writes the file. Raises KeyError for another word,
+    MXNetError for ``profile_process="server"``.
     """
     is_running = _STATES[state]
     _require_worker(profile_process)
@@ -142,27 +141,30 @@ def profiler_set_state(state: str = "stop") -> None:
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Note nothing until :func:`resume`."""
+    """Suspend recording until :func:`resume`."""
     _require_worker(profile_process)
     _PROFILER.is_paused = True
     _PROFILER.switch()
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Go on after :func:`pause`."""
+    """Continue after :func:`pause`."""
     _require_worker(profile_process)
     _PROFILER.is_paused = False
     _PROFILER.switch()
 
 
 def set_kvstore_handle(handle: object) -> None:
-    """Nothing: there are no servers whose work could be noted."""
+    """No effect: stores have no servers to profile."""
 
 
 def _require_worker(process: str) -> None:
-    """Raises KeyError for what is no process, MXNetError for one that is not there."""
+    """Raise KeyError for an unknown kind of process, MXNetError for "server"."""
     if _PROCESSES[process]:
-        raise MXNetError("profile_process is 'server', and stores have no servers here: 'worker'")
+        raise MXNetError(
+            "profile_process 'server' is not supported, because stores have no servers: use "
+            "'worker'"
+        )
 
 
 def _warn(old: str, new: str) -> None:
@@ -175,10 +177,10 @@ def _warn(old: str, new: str) -> None:
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write what was noted so far to the file that was configured.
+    """Write the records so far to the configured file.
 
-    With ``finished`` it is forgotten then, and the profiler stops. Raises MXNetError where it was
-    not run since, and for a file that cannot be written.
+    With ``finished`` they are then discarded, and the profiler stops. Raises MXNetError if it has
+    not run since the latest dump, and if the file cannot be written.
     """
     _require_worker(profile_process)
     if not _PROFILER.is_running and not TIMELINE.events:
@@ -203,7 +205,7 @@ def _write_at_exit() -> None:
 
 
 def _write() -> None:
-    """The file: one process for each category, in microseconds."""
+    """Write the file: one process for each category, times in microseconds."""
     events = list(TIMELINE.events)
     categories = {event.category: None for event in events}
     numbers = {category: number for number, category in enumerate(categories)}
@@ -237,7 +239,7 @@ def _as_trace(event: timeline.Event, process: int) -> dict[str, object]:
     return {**found, "ph": "i", "s": event.details["scope"]}
 
 
-# ---- sums ---------------------------------------------------------------------------------------
+# ---- statistics ---------------------------------------------------------------------------------
 
 _BY: dict[str, Callable[[Sum], float]] = {
     "total": lambda found: found.total,
@@ -246,7 +248,7 @@ _BY: dict[str, Callable[[Sum], float]] = {
     "max": lambda found: found.most,
     "count": lambda found: found.count,
 }
-_UNITS = {"Time": 1e-6, "Memory": 1e-3, "Counter": 1}  # from nanoseconds, bytes, numbers
+_UNITS = {"Time": 1e-6, "Memory": 1e-3, "Counter": 1}  # from nanoseconds, bytes, counts
 _HEADINGS = {
     "Time": ("Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)"),
     "Memory": ("", "Min Use  (kB)", "Max Use  (kB)", "Avg Use  (kB)"),
@@ -257,10 +259,10 @@ _HEADINGS = {
 def dumps(
     reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False
 ) -> str:
-    """The sums by category and name since the last ``reset``, as a table or as JSON.
+    """Statistics by category and name since the latest ``reset``, as a table or as JSON.
 
-    "" without ``aggregate_stats``. Times are milliseconds, memory is in kB (1000 bytes). Sorted by
-    "total", "avg", "min", "max" or "count". Raises AssertionError for another word.
+    "" without ``aggregate_stats``. Times are in milliseconds, memory is in kB (1000 bytes). Sorted
+    by "total", "avg", "min", "max" or "count". Raises AssertionError for another word.
     """
     assert format in ("table", "json"), (
         f"Invalid value provided for format: {format}. Support: 'table', 'json'"
@@ -304,7 +306,7 @@ def _as_json(parts: _Parts) -> str:
 
 
 def _figures(part: str, found: Sum) -> dict[str, float]:
-    """The columns of one name; a total is of times alone."""
+    """The columns of one name; only times have a total."""
     unit = _UNITS[part]
     figures: dict[str, float] = {"Count": found.count}
     if part == "Time":
@@ -335,11 +337,11 @@ def _line(cells: list[str]) -> str:
     return f"{first:<25}{second:>16}" + "".join(f" {cell:>16}" for cell in others)
 
 
-# ---- what programs note -------------------------------------------------------------------------
+# ---- records of programs ------------------------------------------------------------------------
 
 
 class Domain:
-    """A name under which tasks, frames, counters and marks are shown together."""
+    """A name that groups tasks, frames, counters and marks in a viewer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -365,7 +367,7 @@ class Domain:
 
 
 class _Duration:
-    """A span from ``start`` to ``stop``, as often as they are called."""
+    """A span from ``start`` to ``stop``, which may be called repeatedly."""
 
     def __init__(self, category: str, name: str) -> None:
         self.name = name
@@ -376,11 +378,11 @@ class _Duration:
         return self.name
 
     def start(self) -> None:
-        """The span begins."""
+        """Begin the span."""
         self._start = now() if TIMELINE.marks else None
 
     def stop(self) -> None:
-        """The span ends; nothing where it did not begin, or the profiler does not run."""
+        """End the span. No effect if it has not begun, or while the profiler does not run."""
         start, self._start = self._start, None
         if start is not None and TIMELINE.marks:
             TIMELINE.add("span", self._category, self.name, start, now() - start)
@@ -388,28 +390,28 @@ class _Duration:
 
 
 class Task(_Duration):
-    """A span of a domain: some work that belongs together."""
+    """A span of a domain, for one unit of work."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         super().__init__(domain.name, name)
 
 
 class Frame(_Duration):
-    """A span of a domain: one of many that follow each other."""
+    """A span of a domain, for one of many consecutive units."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         super().__init__(f"{domain.name},frame", name)
 
 
 class Event(_Duration):
-    """A span of no domain."""
+    """A span without a domain."""
 
     def __init__(self, name: str) -> None:
         super().__init__("event", name)
 
 
 class Counter:
-    """A whole number of a domain, whose changes are shown. ``+=`` and ``-=`` change it, too."""
+    """An integer of a domain whose changes are recorded. ``+=`` and ``-=`` also change it."""
 
     def __init__(self, domain: Domain, name: str, value: int | None = None) -> None:
         self.name = name
@@ -422,7 +424,7 @@ class Counter:
         return self.name
 
     def set_value(self, value: float) -> None:
-        """The counter is ``int(value)`` from now on."""
+        """Set the counter to ``int(value)``."""
         self._value = int(value)
         if TIMELINE.marks:
             TIMELINE.add("counter", self._category, self.name, now(), self._value)
@@ -452,7 +454,8 @@ class Marker:
         self._category = f"{domain.name},instant_marker"
 
     def mark(self, scope: str = "process") -> None:
-        """It is now, for "global", "process", "thread", "task" or "marker", as viewers draw it.
+        """Record the mark; ``scope`` is "global", "process", "thread", "task" or "marker", for
+        viewers.
 
         Raises MXNetError for another scope.
         """

@@ -1,6 +1,6 @@
-"""``mx.random``: the seed of every draw, and random arrays.
+"""``mx.random``: the seed of all random draws, and random arrays.
 
-One generator serves all; its numbers are NumPy's, not those that MXNet draws from the same seed.
+There is one generator. It is NumPy's: draws differ from MXNet's for the same seed.
 """
 
 from __future__ import annotations

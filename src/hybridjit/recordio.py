@@ -1,9 +1,9 @@
-"""``mx.recordio``: files of records, read and written as MXNet does, byte for byte.
+"""``mx.recordio``: files of records, in MXNet's format, byte for byte.
 
-In: records as bytes, or pictures with a header. Out: a ``.rec`` file, and an ``.idx`` file beside
-it that says where each record begins. A record is a chunk: a magic number, its length, the bytes,
-zeros up to a multiple of four; one that holds the magic number where a chunk could begin is cut
-there into several.
+Input: records as bytes, or images with a header. Output: a ``.rec`` file, and an ``.idx`` file with
+the position of each record. A record is a chunk: a magic number, its length, the bytes, zeros up to
+a multiple of four. A record that contains the magic number at a multiple of four is split there
+into several chunks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Header: TypeAlias = Any  # an IRHeader, or a tuple of its four values
-Key: TypeAlias = Any  # what ``key_type`` makes of a text in the index
+Key: TypeAlias = Any  # result of ``key_type`` for a string of the index
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _HEAD = struct.Struct("<4sI")
@@ -51,9 +51,9 @@ _IR = struct.Struct("<IfQQ")
 class MXRecordIO:
     """A file of records, read (``flag`` 'r') or written ('w') from its beginning.
 
-    In another process than the one that opened it, a file that is read is opened again; one that is
-    written refuses with RuntimeError. Raises ValueError for another flag, MXNetError for a file
-    that cannot be opened.
+    In a process other than the one that opened it, a file for reading is opened again; a file for
+    writing raises RuntimeError. Raises ValueError for another flag, MXNetError for a file that
+    cannot be opened.
     """
 
     def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
@@ -66,7 +66,7 @@ class MXRecordIO:
         self.open()
 
     def open(self) -> None:
-        """Open the file, a written one empty. Raises what making the reader or writer does."""
+        """Open the file; truncate it for writing. Raises the constructor's exceptions."""
         if self.flag not in ("r", "w"):
             raise ValueError(f"Invalid flag {self.flag}")
         self.writable = self.flag == "w"
@@ -80,7 +80,7 @@ class MXRecordIO:
         self.is_open = True
 
     def close(self) -> None:
-        """Close the file; what was written is in it then."""
+        """Close the file, and flush written records."""
         if self.is_open:
             self.is_open = False
             self.pid = None
@@ -88,7 +88,7 @@ class MXRecordIO:
                 self.handle.close()
 
     def reset(self) -> None:
-        """Begin again; a file that is written is emptied."""
+        """Return to the beginning; a file for writing is truncated."""
         self.close()
         self.open()
 
@@ -97,7 +97,7 @@ class MXRecordIO:
             self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the open file, which the copy opens for itself."""
+        """State without the open file, which a copy opens again."""
         return {**self.__dict__, "handle": None, "pid": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -120,7 +120,7 @@ class MXRecordIO:
                 self.handle.write(_HEAD.pack(_MAGIC, word) + part + bytes(-len(part) % 4))
 
     def read(self) -> bytes | None:
-        """The next record, None at the end. Raises MXNetError for bytes that are none."""
+        """The next record, None at the end. Raises MXNetError for malformed bytes."""
         assert not self.writable, "the file was opened to write"
         self._check_pid(allow_reset=True)
         with system_errors(self.uri):
@@ -128,24 +128,26 @@ class MXRecordIO:
             if flag is None:
                 return None
             if flag in (_MIDDLE, _LAST):
-                raise self._damaged("a record begins with the end of another one")
+                raise self._damaged("a record begins with the last chunk of another one")
             parts = [part]
             while flag not in (_WHOLE, _LAST):
                 flag, part = self._chunk()
                 if flag not in (_MIDDLE, _LAST):
-                    raise self._damaged("a record in several parts has no end")
+                    raise self._damaged("a record of several chunks has no last chunk")
                 parts.append(part)
             return _MAGIC.join(parts)
 
     def go_to(self, position: int) -> None:
-        """Read on at ``position``. After the end of the file there is no record."""
+        """Continue reading at ``position``. Beyond the end of the file read() returns None."""
         self._check_pid(allow_reset=True)
         with system_errors(self.uri):
             size = os.fstat(self.handle.fileno()).st_size
-            self.handle.seek(min(position, size))  # systems refuse numbers far beyond it
+            self.handle.seek(
+                min(position, size)
+            )  # operating systems reject positions far beyond it
 
     def _chunk(self) -> tuple[int | None, bytes]:
-        """Flag and bytes of the next chunk; no flag at the end. No length is believed."""
+        """Flag and bytes of the next chunk; None as flag at the end. Lengths are checked."""
         head = self.handle.read(_HEAD.size)
         if not head:
             return None, b""
@@ -165,7 +167,9 @@ class MXRecordIO:
         return flag, part
 
     def _damaged(self, why: str) -> MXNetError:
-        return MXNetError(f"{self.uri} is no whole record file: {why} (byte {self.handle.tell()})")
+        return MXNetError(
+            f"{self.uri} is not a complete record file: {why} (byte {self.handle.tell()})"
+        )
 
     def _check_pid(self, allow_reset: bool) -> None:
         if not self.is_open:
@@ -173,12 +177,12 @@ class MXRecordIO:
         if self.pid != os.getpid():
             if not allow_reset:
                 raise RuntimeError("Forbidden operation in multiple processes")
-            self.handle = None  # the other process's own: its position is not ours
+            self.handle = None  # belongs to the other process, with another position
             self.open()
 
 
 def record_places(file: MXRecordIO) -> list[int]:
-    """Where each record of a file begins; all are read once."""
+    """The position of each record of a file, found by reading all."""
     places: list[int] = []
     while True:
         at = file.handle.tell()
@@ -188,7 +192,7 @@ def record_places(file: MXRecordIO) -> list[int]:
 
 
 def _parts(record: bytes) -> Iterator[bytes]:
-    """A record cut where the magic number stands at a multiple of four, which is left out."""
+    """A record split at each magic number at a multiple of four, which is removed."""
     begin = start = 0
     while (found := record.find(_MAGIC, start)) >= 0:
         if found % 4:
@@ -206,10 +210,10 @@ def _flag(number: int, count: int) -> int:
 
 
 class MXIndexedRecordIO(MXRecordIO):
-    """A file of records, each found by its key, with an index file beside it.
+    """A file of records that are accessed by key, with an index file.
 
-    idx      where the record of each key begins
-    keys     in the order of the index
+    idx     position of the record of each key
+    keys    in the order of the index
     Raises MXNetError for an index whose lines are not a key and a position.
     """
 
@@ -228,7 +232,7 @@ class MXIndexedRecordIO(MXRecordIO):
         super().__init__(uri, flag)
 
     def open(self) -> None:
-        """Open both files; an index that is read is read whole."""
+        """Open both files; for reading, read the complete index."""
         super().open()
         self.idx, self.keys = {}, []
         with system_errors(self.idx_path):
@@ -248,7 +252,7 @@ class MXIndexedRecordIO(MXRecordIO):
                 self.idx[self.keys[-1]] = _position(position)
             except (ValueError, ArithmeticError, LookupError, TypeError):
                 raise MXNetError(
-                    f"{self.idx_path}: line {number} is a key, a tab and a position "
+                    f"{self.idx_path}: line {number} must be a key, a tab and a position "
                     f"(an integer from 0 to {_FARTHEST}), got {line[:80]!r}"
                 ) from None
 
@@ -265,12 +269,12 @@ class MXIndexedRecordIO(MXRecordIO):
         return {**super().__getstate__(), "fidx": None}
 
     def seek(self, idx: object) -> None:
-        """Go to the record of a key. Raises KeyError."""
+        """Continue reading at the record of a key. Raises KeyError."""
         assert not self.writable, "the file was opened to write"
         self.go_to(self.idx[idx])
 
     def tell(self) -> int:
-        """Where the next record will begin."""
+        """Position of the next record."""
         assert self.writable, "the file was opened to read"
         return int(self.handle.tell())
 
@@ -290,7 +294,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 def _position(text: str) -> int:
-    """The number in a line of an index. Raises ValueError for another text."""
+    """The integer in a line of an index. Raises ValueError for other strings."""
     if not (text.isascii() and text.strip().isdigit()) or int(text) > _FARTHEST:
         raise ValueError(text)
     return int(text)
@@ -300,7 +304,7 @@ def _position(text: str) -> int:
 
 
 def pack(header: Header, s: bytes) -> bytes:
-    """A record of a header and bytes; several labels stand between the two as float32."""
+    """A record of a header and bytes; several labels are stored between them as float32."""
     flag, label, number, second = header
     if isinstance(label, numbers.Number):
         return _IR.pack(0, label, number, second) + s
@@ -309,34 +313,36 @@ def pack(header: Header, s: bytes) -> bytes:
 
 
 def unpack(s: bytes) -> tuple[IRHeader, bytes]:
-    """Header and bytes of a record. Raises MXNetError when it is too short for its labels."""
+    """Header and bytes of a record. Raises MXNetError if it is too short for its labels."""
     if len(s) < _IR.size:
-        raise MXNetError(f"a record's header has {_IR.size} bytes, the record {len(s)}")
+        raise MXNetError(f"a record's header has {_IR.size} bytes, but the record has {len(s)}")
     header, rest = IRHeader(*_IR.unpack_from(s)), s[_IR.size :]
     if header.flag == 0:
         return header, rest
     size = 4 * header.flag
     if size > len(rest):
-        raise MXNetError(f"a record has {header.flag} labels of 4 bytes, and {len(rest)} bytes")
+        raise MXNetError(
+            f"a record has {header.flag} labels of 4 bytes, but only {len(rest)} bytes"
+        )
     return header._replace(label=np.frombuffer(rest[:size], "<f4")), rest[size:]
 
 
 def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """A record of a header and a picture (H, W, 3), blue first, or (H, W) in grey.
+    """A record of a header and an image (H, W, 3) in BGR order, or (H, W) in grey.
 
-    Raises AssertionError for another format than JPEG and PNG, MXNetError without OpenCV and
+    Raises AssertionError for formats other than JPEG and PNG, MXNetError without OpenCV and
     Pillow.
     """
     kind = img_fmt.lower()
-    assert kind in (".jpg", ".jpeg", ".png"), f"img_fmt is .jpg, .jpeg or .png, got {img_fmt}"
+    assert kind in (".jpg", ".jpeg", ".png"), f"img_fmt must be .jpg, .jpeg or .png, got {img_fmt}"
     pixels = img[:, :, ::-1] if img.ndim == 3 else img
     return pack(header, encoded(pixels, ".jpg" if kind == ".jpeg" else kind, quality))
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
-    """Header and picture (H, W, 3), blue first; (H, W) in grey for ``iscolor`` 0.
+    """Header and image (H, W, 3) in BGR order; (H, W) in grey for ``iscolor`` 0.
 
-    Raises MXNetError for what is no picture, and without OpenCV and Pillow.
+    Raises MXNetError for other bytes, and without OpenCV and Pillow.
     """
     header, data = unpack(s)
     pixels = decoded(data, bool(iscolor))

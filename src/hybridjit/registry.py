@@ -1,8 +1,8 @@
-"""``mx.registry``: classes by name, for everything that may be named by a text.
+"""``mx.registry``: classes by name.
 
-In: a base class and the word for its instances. Out: functions that register subclasses, give them
-further names, and make instances from a name, a configuration or an instance. Names are compared
-in lower case.
+Input: a base class and the word for its instances. Output: functions that register subclasses, add
+further names, and make instances from a name, a configuration or an instance. Names are compared in
+lower case.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def get_registry(base_class: type) -> dict[str, type]:
 
 
 def get_register_func(base_class: type, nickname: str) -> _Register:
-    """``register(klass, name=None)``, which is usable as a decorator.
+    """``register(klass, name=None)``, usable as a decorator.
 
-    It raises AssertionError for a class that is no subclass, and warns when a name gets another.
+    It raises AssertionError for a class that is not a subclass, and warns if a name is replaced.
     """
     known = _CLASSES.setdefault(base_class, {})
 
     def register(klass: type[_Class], name: str | None = None) -> type[_Class]:
-        """Register a class under a name, by default its own."""
+        """Register a class under a name, by default the name of the class."""
         assert issubclass(klass, base_class), (
             f"only a subclass of {base_class.__name__} can be registered, got {klass}"
         )
@@ -77,10 +77,10 @@ def get_alias_func(base_class: type, nickname: str) -> _Alias:
 
 
 def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Base]:
-    """``create(name, *args, **kwargs)``; the name may also be an instance, which is returned.
+    """``create(name, *args, **kwargs)``; an instance in place of the name is returned.
 
-    A dictionary, or JSON text of a dictionary or of ``[name, {arguments}]``, is a configuration.
-    Raises AssertionError for a name that is not registered and for anything else.
+    A dictionary, or JSON of a dictionary or of ``[name, {arguments}]``, is a configuration. Raises
+    AssertionError for an unregistered name and for other objects.
     """
     known = _CLASSES.setdefault(base_class, {})
 
@@ -98,7 +98,7 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
             f"{nickname} must be a registered name, its configuration or an instance, got {name!r}"
         )
         if name.startswith(("[", "{")):
-            assert not rest and not kwargs, "a configuration takes no further arguments"
+            assert not rest and not kwargs, "a configuration must not have further arguments"
             found = json.loads(name)
             return create(**found) if isinstance(found, dict) else create(found[0], **found[1])
         assert name.lower() in known, (

@@ -1,9 +1,9 @@
-"""``python -m hybridjit.run script.py [args]``: an MXNet program, unchanged, on hybridjit.
+"""``python -m hybridjit.run script.py [args]``: run an unchanged MXNet program on hybridjit.
 
-The script runs as ``__main__`` with its own arguments and its own folder first on the path, as
-``python script.py`` would run it; only ``import mxnet`` gives hybridjit. ``-m package.module`` in
-place of the file runs a module. Programs of MXNet's time also use names that NumPy and Python's
-library took away since (``np.float``, ``collections.Mapping``); they are there again for it.
+The script runs as ``__main__`` with its arguments and its folder first on the path, as with
+``python script.py``; but ``import mxnet`` imports hybridjit. ``-m package.module`` instead of the
+file runs a module. Names that NumPy and Python's library have removed since MXNet's time
+(``np.float``, ``collections.Mapping``) are restored for the program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Run a Python program in which `import mxnet` gives hybridjit."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program that ``arguments`` name. 2 when they name none."""
+    """Run the program named by ``arguments``. Returns 2 if they do not name one."""
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     if not as_module and not os.path.isfile(program[0]):
-        print(f"hybridjit.run: there is no file {program[0]!r}", file=sys.stderr)
+        print(f"hybridjit.run: no such file: {program[0]!r}", file=sys.stderr)
         return 2
     install_as_mxnet()
     restore_numpy_names()
@@ -50,7 +50,7 @@ def _run_script(program: list[str]) -> None:
 
 
 def _run_module(program: list[str]) -> None:
-    sys.argv[:] = program  # runpy puts the module's file in front
+    sys.argv[:] = program  # runpy replaces the first element by the module's file
     runpy.run_module(program[0], run_name="__main__", alter_sys=True)
 
 

@@ -1,6 +1,6 @@
 """Graphs compiled for training: forward and backward executables of one signature or of many.
 
-In: the joint graph, its parts, and what runs them. Out: for each call, both executables.
+Input: the joint graph, its partition, and the executables. Output: both executables for each call.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .runtime.variant import Signature, Templates, Variant
 class Replayed:
     """The uses by which a backward pass is recorded operator by operator.
 
-    inputs   the joint graph's inputs
-    wanted   the gradients and the new states
-    saved    the saved values
+    inputs      the joint graph's inputs
+    wanted      the gradients and the new states
+    saved       the saved values
     """
 
     inputs: tuple[Use, ...]
@@ -34,12 +34,13 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Trained:
-    """A graph compiled for training. Both executables take all variables as inputs.
+    """A graph compiled for training. Both executables have all variables as inputs.
 
-    forward   gives the outputs, then what it saves
-    backward  takes the inputs that ``parts`` names, what was saved, and the head gradients; gives
-              the gradients and the new states that ``joint`` names. None where nothing is wanted
-    values    the values of the symbols that ``joint`` and ``parts`` have, by name
+    forward     computes the outputs, then the saved values
+    backward    reads the inputs that ``parts`` names, the saved values, and the output gradients;
+                computes the gradients and the new states that ``joint`` names. None without
+                gradients
+    values      values of the symbols of ``joint`` and ``parts``, by name
     """
 
     joint: Joint
@@ -50,12 +51,12 @@ class Trained:
 
     @cached_property
     def unread(self) -> frozenset[int]:
-        """The outputs whose head gradients the backward one does not take."""
+        """The outputs whose gradients backward does not read."""
         return frozenset(range(len(self.joint.forward.outputs))).difference(self.parts.heads)
 
     @cached_property
     def replayed(self) -> Replayed:
-        """The joint graph's uses, with the sizes of the call."""
+        """The joint graph's uses for the sizes of the call."""
         inputs = tuple(map(Use, self.joint.graph.inputs))
         wanted, saved = self.joint.backward_outputs, self.parts.saved
         if self.values:
@@ -66,15 +67,15 @@ class Trained:
 
     @property
     def nbytes(self) -> int:
-        """About what both hold."""
+        """Approximate memory of both executables."""
         return self.forward.nbytes + (0 if self.backward is None else self.backward.nbytes)
 
 
 class TrainedVariant(Variant):
     """A graph compiled for training at all sizes that satisfy the guards.
 
-    Its signature is that of the inputs alone: parameters have fixed shapes. The executables of all
-    sizes, forward and backward, take turns in the same memory.
+    Its signature is that of the inputs only: parameters have fixed shapes. The executables of all
+    sizes, forward and backward, share the same memory.
     """
 
     def __init__(
@@ -90,14 +91,14 @@ class TrainedVariant(Variant):
             self._backward.share_turns(self)
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether there are kernels for sizes that satisfy the guards."""
+        """Whether kernels exist for these sizes, which satisfy the guards."""
         backward = self._backward
         return super().serves(sizes) and (backward is None or backward.serves(sizes))
 
     def trained(self, sizes: tuple[int, ...]) -> Trained:
-        """Both executables for sizes that :meth:`sizes_for` gave, bound.
+        """Both executables for sizes from :meth:`sizes_for`, bound.
 
-        Raises ShapeError for what no memory holds.
+        Raises ShapeError for sizes that do not fit into memory.
         """
         forward = self._bound(self, sizes)
         backward = None if self._backward is None else self._bound(self._backward, sizes)
@@ -106,7 +107,7 @@ class TrainedVariant(Variant):
 
     def _bound(self, variant: Variant, sizes: tuple[int, ...]) -> Executable:
         executable = variant.at(sizes)
-        assert isinstance(executable, Executable), "training runs whole batches"
+        assert isinstance(executable, Executable), "training does not split batches"
         if executable.bound is None:
             variant.bind(executable, {}, self._store)
         return executable

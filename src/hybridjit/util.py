@@ -1,6 +1,6 @@
 """``mx.util``: the switches of NumPy mode, and queries about GPUs and the environment.
 
-Both switches, of shapes and of arrays, belong to a thread: a new one starts with them off.
+Both switches, of shapes and of arrays, are local to a thread, initially off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Decorated = TypeVar("_Decorated")
 
 
 class _NumpyShapeScope:
-    """Switches the shape semantics for the length of a ``with`` block; None leaves them alone."""
+    """Sets the shape semantics for the duration of a ``with`` block; None keeps them."""
 
     def __init__(self, active: bool | None) -> None:
         self._active = active
@@ -52,12 +52,12 @@ class _NumpyShapeScope:
 
 
 def np_shape(active: bool | None = True) -> _NumpyShapeScope:
-    """``with np_shape():`` makes 0 and () shapes of arrays, and -1 and None the unknown ones."""
+    """``with np_shape():`` makes 0 and () valid shapes; -1 and None are the unknown ones."""
     return _NumpyShapeScope(active)
 
 
 class _NumpyArrayScope:
-    """Switches the array semantics for the length of a ``with`` block."""
+    """Sets the array semantics for the duration of a ``with`` block."""
 
     def __init__(self, active: bool) -> None:
         self._active = active
@@ -118,7 +118,7 @@ def _within(func: Any, scope: Callable[[], Any], name: str) -> Any:
 
 
 def _wrap_member(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Let a method or property that is written in Python run in a scope."""
+    """Wrap a method or property written in Python, so that it runs in a scope."""
     member = inspect.getattr_static(owner, name)
     if isinstance(member, property):
         parts: Iterable[Callable[..., Any] | None] = (member.fget, member.fset, member.fdel)
@@ -131,7 +131,7 @@ def _wrap_member(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """NumPy mode for this thread. Raises ValueError for its arrays without its shapes."""
+    """NumPy mode for this thread. Raises ValueError for ``array`` without ``shape``."""
     if array and not shape:
         raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
     set_np_array(array)
@@ -149,17 +149,17 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> NoReturn:
-    """Raises MXNetError: there are no GPUs."""
-    raise MXNetError("get_gpu_memory: hybridjit runs on the CPU, there are no GPUs")
+    """Raise MXNetError: hybridjit does not use GPUs."""
+    raise MXNetError("get_gpu_memory: hybridjit runs on the CPU and does not use GPUs")
 
 
 def get_cuda_compute_capability(ctx: object) -> NoReturn:
-    """Raises ValueError, as MXNet does for a context that is no GPU."""
+    """Raise ValueError, as MXNet does for a context that is not a GPU."""
     raise ValueError(f"Expecting a gpu context to get cuda compute capability, got {ctx}")
 
 
 def getenv(name: str) -> str | None:
-    """An environment variable, None when it is not set."""
+    """An environment variable; None if it is not set."""
     return os.environ.get(name)
 
 

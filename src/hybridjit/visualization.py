@@ -1,6 +1,6 @@
-"""``mx.viz``: a Symbol as a table, or as a drawing made by graphviz.
+"""``mx.viz``: a Symbol as a table, or as a drawing by graphviz.
 
-In: a Symbol, and the shapes of its inputs if sizes are wanted. Out: text on stdout, or a graphviz
+Input: a Symbol, and optional shapes of its inputs. Output: text on stdout, or a graphviz
 ``Digraph``. Nothing is computed.
 """
 
@@ -42,7 +42,7 @@ _OTHER_COLOUR = "#eeeeee"
 
 @dataclass(frozen=True)
 class _Graph:
-    """The nodes, which variables are inputs or labels, and what is known of the types."""
+    """The nodes, the variables that are inputs or labels, and the known types."""
 
     nodes: list[Node]
     inputs: frozenset[str]
@@ -60,7 +60,7 @@ class _Graph:
         return "x".join(str(size) for size in shape[1:])
 
     def param_count(self, node: Node) -> int:
-        """How many numbers the node reads from parameters that training would change."""
+        """The number of elements in trainable parameters that the node reads."""
         aux = node.op.aux_positions(node.attrs) if node.op is not None else ()
         read = [e.node for i, e in enumerate(node.inputs) if e.node.is_variable and i not in aux]
         types = [self.types[n][0] for n in read if n.name not in self.inputs | self.labels]
@@ -73,10 +73,11 @@ def print_summary(
     line_length: int = 120,
     positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
 ) -> None:
-    """Print a row per layer: name and operator, output shape, parameters, what comes before.
+    """Print a row per layer: name and operator, output shape, parameters, previous layers.
 
-    ``positions`` are the columns' ends, as shares of ``line_length`` or in characters. Raises
-    TypeError unless ``symbol`` is one, ValueError when ``shape`` does not decide the output's.
+    ``positions`` are the ends of the columns, as fractions of ``line_length`` or in characters.
+    Raises TypeError unless ``symbol`` is a Symbol, ValueError if ``shape`` does not determine the
+    output's shape.
     """
     if not isinstance(symbol, Symbol):
         raise TypeError("symbol must be Symbol")
@@ -122,15 +123,15 @@ def plot_network(
     node_attrs: Mapping[str, str] | None = None,
     hide_weights: bool = True,
 ) -> Any:
-    """A graphviz ``Digraph`` of the graph; with ``shape`` and ``dtype`` its edges say them.
+    """A graphviz ``Digraph`` of the graph, with shapes and types on its edges if given.
 
-    Raises ImportError without the package graphviz, TypeError unless ``symbol`` is one, ValueError
-    when ``shape`` does not decide the output's.
+    Raises ImportError without the package graphviz, TypeError unless ``symbol`` is a Symbol,
+    ValueError if ``shape`` does not determine the output's shape.
     """
     try:
         graphviz = importlib.import_module("graphviz")
     except ImportError:
-        raise ImportError("plot_network draws with graphviz: pip install graphviz") from None
+        raise ImportError("plot_network needs graphviz: pip install graphviz") from None
     if not isinstance(symbol, Symbol):
         raise TypeError("symbol must be a Symbol")
     graph = _graph_of(symbol, shape, dtype)
@@ -163,7 +164,7 @@ def _edge_label(graph: _Graph, edge: Output, with_shape: bool, with_type: bool) 
 
 
 def _label(node: Node) -> str:
-    """What stands in the box: operator and main attributes, or the name."""
+    """Text of a box: operator and main attributes, or the name."""
     if node.op is None:
         return node.name
     kind, attrs = node.op.name, node.attrs

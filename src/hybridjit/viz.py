@@ -1,4 +1,4 @@
-"""``mx.viz``: the short name of ``mx.visualization``, one and the same module."""
+"""``mx.viz``: the same module as ``mx.visualization``."""
 
 from . import visualization
 from ._core.lazy import same_module

@@ -1,7 +1,7 @@
-"""The command line: ``hybridjit COMMAND ...``, a file for each command.
+"""The command line: ``hybridjit COMMAND ...``, with a module for each command.
 
-A command's file is loaded when the command is chosen, so that ``hybridjit ops`` does not pay for
-a compiler that it does not use.
+Only the module of the chosen command is imported, so that ``hybridjit ops`` does not load the
+compiler.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line. 0: fine; 1: a problem with the model or its files; 2: usage.
+    """Run a command line. Exit codes: 0 success; 1 a problem with the model or its files; 2 usage.
 
-    Raises SystemExit as argparse does, for ``--help`` and for words that it does not know.
+    Raises SystemExit as argparse does, for ``--help`` and for unknown arguments.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _problem(error: Exception, args: argparse.Namespace) -> int:
-    if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
+    if isinstance(error, BrokenPipeError):  # the reader of the output, such as head, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if args.traceback:
@@ -84,7 +84,7 @@ def _no_compiler(command: str, error: ImportError) -> int:
 
 
 def _parser(chosen: str) -> argparse.ArgumentParser:
-    """The parser of all commands; only the chosen one has its arguments."""
+    """The parser of all commands; only the chosen command has arguments."""
     parser = argparse.ArgumentParser(
         prog="hybridjit",
         description="Run, inspect and measure networks in MXNet's -symbol.json and .params files.",

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and how their text is read."""
+"""Arguments that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Item = TypeVar("Item")
 
 
 class UsageError(Exception):
-    """The command line does not make sense for this model: exit code 2."""
+    """The command line does not fit the model: exit code 2."""
 
 
 def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
-    """The two files. ``params`` says what happens without the second one."""
+    """Add MODEL and ``--params``. ``params`` describes a call without parameters."""
     parser.add_argument(
         "symbol",
         metavar="MODEL",
@@ -43,18 +43,18 @@ def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
 
 
 def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
-    """The graph's file, and the parameters' if there is one, as ``hybridjit.load`` finds them.
+    """Paths of the graph and of the parameters, if any, as ``hybridjit.load`` finds them.
 
-    Raises UsageError for an epoch that names no file.
+    Raises UsageError for ``--epoch`` without files that carry its number.
     """
     symbol, params = args.symbol, args.params
     if is_onnx(symbol):
         if args.epoch is not None or params:
-            raise UsageError(f"{symbol} holds its parameters: leave --params and --epoch out")
+            raise UsageError(f"{symbol} contains its parameters: omit --params and --epoch")
         return symbol, None
     is_file = symbol.endswith(".json") or os.path.exists(symbol) and not os.path.isdir(symbol)
     if args.epoch is not None and (is_file or params):
-        raise UsageError("--epoch is for a MODEL that is the beginning of its files' names")
+        raise UsageError("--epoch needs a MODEL that is the prefix of its files' names")
     if is_file:
         return symbol, params
     beside = f"{symbol}-{args.epoch or 0:04d}.params"
@@ -64,12 +64,12 @@ def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
 
 
 def is_onnx(path: str) -> bool:
-    """Whether a file's name says that it holds a model of ONNX."""
+    """Whether a file's name has the suffix of ONNX."""
     return path.endswith(".onnx")
 
 
 def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
-    """``--threads``, and ``--seconds`` as many as are usual."""
+    """Add ``--threads``, and ``--seconds`` with this default."""
     parser.add_argument(
         "--threads", metavar="N", type=count, help="number of threads (default: as for a call)"
     )
@@ -82,12 +82,12 @@ def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
     )
 
 
-# What a size of a shape is that stands for any batch.
+# Placeholder in a shape for any batch size.
 BATCH = -1
 
 
 def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None:
-    """``--shape`` and ``--dtype``; sizes may be N, any batch, where the command takes that."""
+    """Add ``--shape`` and ``--dtype``; with ``any_batch`` a size may be N, any batch size."""
     parser.add_argument(
         "--shape",
         metavar="NAME=N,N,...",
@@ -112,7 +112,7 @@ def add_target(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
-    """``--precision``, of what products multiply."""
+    """Add ``--precision``, the multiplication type of contractions."""
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -123,9 +123,9 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def chosen_target(name: str | None) -> Iterator[Target]:
-    """Compile for ``--target`` inside the block, or for what HYBRIDJIT_TARGET says.
+    """Compile for ``--target`` within the block, by default for HYBRIDJIT_TARGET.
 
-    Raises UsageError if this host cannot run it.
+    Raises UsageError if this host cannot run the target.
     """
     with ExitStack() as scopes:
         try:
@@ -137,19 +137,19 @@ def chosen_target(name: str | None) -> Iterator[Target]:
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """``data=16,1,28,28``. An empty list is the shape of a scalar."""
+    """``data=16,1,28,28``. No sizes: the shape of a scalar."""
     name, sizes = _named(text, "data=1,3,224,224")
     try:
         shape = tuple(int(size) for size in sizes.strip("()[]").split(",") if size.strip())
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: sizes are whole numbers") from None
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes must be integers") from None
     if any(size < 0 for size in shape):
-        raise argparse.ArgumentTypeError(f"{text!r}: sizes are not negative")
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes must not be negative")
     return name, shape
 
 
 def shape_of_batches(text: str) -> tuple[str, tuple[int, ...]]:
-    """``data=N,1,28,28``, where N stands for any batch; or as :func:`named_shape`."""
+    """``data=N,1,28,28``, where N means any batch size; otherwise as :func:`named_shape`."""
     name, equals, sizes = text.rpartition("=")
     parts = sizes.strip("()[]").split(",")
     free = [part.strip() == "N" for part in parts]
@@ -174,17 +174,17 @@ def input_file(text: str) -> tuple[str, str]:
 
 
 def count(text: str) -> int:
-    """A whole number from 1 to 999,999,999."""
+    """An integer from 1 to 999,999,999."""
     digits = text.strip()
     is_short = digits.isascii() and digits.isdigit() and len(digits) < 10
     if not is_short or int(digits) < 1:
         shown = shown_value(text)
-        raise argparse.ArgumentTypeError(f"{shown}: expected a whole number, at least 1")
+        raise argparse.ArgumentTypeError(f"{shown}: expected an integer, at least 1")
     return int(digits)
 
 
 def folder(text: str) -> str:
-    """A folder's name, ``~`` being the user's home whether a shell has seen it or not."""
+    """A folder; ``~`` is expanded even if the shell did not."""
     try:
         return home_expanded(text)
     except ValueError as error:
@@ -192,17 +192,17 @@ def folder(text: str) -> str:
 
 
 def epoch(text: str) -> int:
-    """A whole number from 0 on."""
+    """An integer, at least 0."""
     return 0 if text.strip() == "0" else count(text)
 
 
 def counts(text: str) -> list[int]:
-    """``1,2,4``: whole numbers above 0."""
+    """``1,2,4``: positive integers."""
     return [count(part) for part in text.split(",")]
 
 
 def once(pairs: list[tuple[str, Item]], option: str) -> dict[str, Item]:
-    """Repeated NAME=... options as a dictionary. Raises UsageError for a name given twice."""
+    """Repeated NAME=... options as a dictionary. Raises UsageError for a repeated name."""
     found: dict[str, Item] = {}
     for name, item in pairs:
         if name in found:

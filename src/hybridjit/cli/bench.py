@@ -1,7 +1,7 @@
 """``hybridjit bench``: compile time, first call, latency and memory of a model.
 
-In: a graph, shapes, thread counts, batch sizes. Out: a row for each of them. What is timed is the
-compiled function on fresh outputs; ``net(x)`` adds a few microseconds to it.
+Input: a graph, shapes, thread counts, batch sizes. Output: a table row for each. The timed call is
+the compiled function with new outputs; ``net(x)`` adds a few microseconds.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         rows: list[tuple[str, ...]] = []
         for batch in args.batch or [None]:
             given = shapes if batch is None else with_batch(shapes, batch)
-            # What follows from sizes is a constant there.
+            # Constants that depend on sizes only are computed there.
             if batch is not None and is_onnx(args.symbol):
                 model = read_model(args.symbol, args.params, given, given)
             inputs, params = variable_types(model, given, dtypes)
@@ -82,15 +82,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def with_batch(shapes: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, tuple[int, ...]]:
-    """The shapes with another first size."""
+    """The shapes with another first size. Raises UsageError without shapes."""
     if not shapes:
-        raise UsageError("--batch changes the first size of every --shape, and there is none")
+        raise UsageError("--batch replaces the first size of every --shape: give --shape")
     return {name: (batch, *shape[1:]) for name, shape in shapes.items() if shape}
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds of a call: the first one, and the spread of those after a warm-up."""
+    """Seconds of the first call, and of the calls after a warm-up."""
 
     first: float
     times: list[float]
@@ -111,7 +111,7 @@ def measure_model(
     thread_counts: list[int] | None,
     seconds: float,
 ) -> list[tuple[str, ...]]:
-    """A row for each thread count; compiled once."""
+    """A table row per thread count, with one compilation."""
     start = time.perf_counter()
     executable = compile_graph(model.outputs, inputs, params, options, name=model.name)
     compiled = time.perf_counter() - start
@@ -143,9 +143,9 @@ def _row(
 
 
 def measure_call(call: Callable[[], object], seconds: float) -> Latency:
-    """The first call, then a warm-up for a tenth of the time, then as many calls as fit.
+    """Time the first call, a warm-up of a tenth of ``seconds``, then calls for ``seconds``.
 
-    At least one call is timed, however long it takes.
+    At least one call is timed after the warm-up, whatever its duration.
     """
     clock = time.perf_counter
     start = clock()

@@ -1,8 +1,8 @@
 """``hybridjit compile``: fill the cache of compiled objects, or write a library.
 
-In: a graph, and shapes. Out: objects in a folder, which every later process finds that compiles
-the same kernels for the same CPU, whatever its parameters are; with ``--library``, a network that
-needs no Python, see :mod:`..library.build`.
+Input: a graph, and shapes. Output: objects in a folder, for all later processes that compile the
+same kernels for the same CPU, with any parameters; or, with ``--library``, a network that does not
+need Python, see :mod:`..library.build`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _fill_cache(args: argparse.Namespace) -> int:
     if any(BATCH in shape for _, shape in args.shape):
-        raise UsageError("N in a shape, any batch, is for --library: give a number")
+        raise UsageError("N in a shape, any batch size, needs --library: give a number")
     model, input_types, param_types = model_of(args)
     cache = args.cache or config.cache_dir
     if cache == "off":
-        raise UsageError("HYBRIDJIT_CACHE_DIR is off: name a folder with --cache")
+        raise UsageError("HYBRIDJIT_CACHE_DIR disables the cache: give a folder with --cache")
     log = new_log()
     start = time.perf_counter()
     with override(cache_dir=cache), chosen_target(args.target) as target:
@@ -69,6 +69,6 @@ def _fill_cache(args: argparse.Namespace) -> int:
     kinds = [kind for kind, _, _ in log.details]
     print(
         f"{model.name} for {target}: {kinds.count('kernel')} objects compiled, "
-        f"{kinds.count('cached')} were there, {time.perf_counter() - start:.1f} s"
+        f"{kinds.count('cached')} were cached, {time.perf_counter() - start:.1f} s"
     )
     return 0

@@ -1,7 +1,7 @@
-"""``hybridjit doctor``: what hybridjit found on this machine, and what that leads to.
+"""``hybridjit doctor``: report of this machine, and the consequences for hybridjit.
 
-In: nothing. Out: versions, the CPU and the code that is made for it, threads, measured peaks, and
-the switches that are set. Works, and says so with exit code 1, when llvmlite cannot be loaded.
+Output: versions, the CPU and the target of its code, threads, measured peaks, and switches that are
+set. If llvmlite cannot be loaded, the report states it, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def version(package: str) -> str:
 
 
 def _processor() -> Rows:
-    return [("CPU", _cpu_name()), ("caches", ", ".join(_caches()) or "not told by the system")]
+    return [("CPU", _cpu_name()), ("caches", ", ".join(_caches()) or "unknown")]
 
 
 def _cpu_name() -> str:
@@ -73,7 +73,7 @@ def _cpu_name() -> str:
 
 
 def _caches() -> list[str]:
-    """``L1d 48K``: the data caches that CPU 0 sees."""
+    """Sizes of CPU 0's data caches, such as ``L1d 48K``."""
     found = []
     for index in sorted(_CACHES.glob("index*")):
         try:
@@ -101,7 +101,7 @@ def _threads() -> Rows:
 
 
 def _switches() -> Rows:
-    """Every switch that does not have its default value."""
+    """Every switch whose value is not the default."""
     found = [
         (f"{PREFIX}{switch.name}", str(value))
         for switch in SWITCHES

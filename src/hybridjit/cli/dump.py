@@ -1,7 +1,7 @@
-"""``hybridjit dump``: print any stage of a compilation, or write the stages to numbered files.
+"""``hybridjit dump``: print stages of a compilation, or write them to numbered files.
 
-In: a graph, and shapes. Out: text, the same that HYBRIDJIT_DUMP shows of a running program.
-Stages before ``spec`` are made without LLVM, and nothing after the last wanted stage is made.
+Input: a graph, and shapes. Output: the text of HYBRIDJIT_DUMP. Stages before ``spec`` do not need
+LLVM; compilation ends after the last requested stage.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def stages(text: str) -> tuple[str, ...]:
-    """``plan,spec`` in the compiler's order; ``all`` is every stage."""
+    """``plan,spec`` in the order of compilation; ``all`` means every stage."""
     wanted = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [stage for stage in wanted if stage not in (*STAGES, "all")]
     if unknown or not wanted:
         known = ", ".join((*STAGES, "all"))
-        raise argparse.ArgumentTypeError(f"no stage is called {text!r}; known are {known}")
+        raise argparse.ArgumentTypeError(f"unknown stage {text!r}; stages are {known}")
     return STAGES if "all" in wanted else tuple(s for s in STAGES if s in wanted)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.kernel and not set(args.after) & set(_CODE_STAGES):
-        raise UsageError("--kernel narrows llvm and asm: --after names neither")
+        raise UsageError("--kernel needs --after llvm or --after asm")
     model, input_types, param_types = model_of(args)
     sink = _Sink(args.after, args.out, args.kernel)
     log = new_log(args.after, sink)
@@ -71,16 +71,16 @@ def run(args: argparse.Namespace) -> int:
             plan_graph(*graph, log, model.name, purpose_with(options))
     for stage in args.after:
         if stage not in sink.seen:
-            sink.show(STAGES.index(stage), stage, f"{stage} was left out by HYBRIDJIT_SKIP")
+            sink.show(STAGES.index(stage), stage, f"{stage} was disabled by HYBRIDJIT_SKIP")
     return 0
 
 
 class _EnoughSeen(Exception):
-    """Ends a compilation of which nothing more is wanted."""
+    """Ends a compilation after the last requested stage."""
 
 
 class _Sink:
-    """Receives the stages; ends the compilation after the last one that is wanted."""
+    """Receives the stages; ends the compilation after the last requested one."""
 
     def __init__(self, wanted: tuple[str, ...], folder: Path | None, kernel: str | None) -> None:
         self.wanted = wanted
@@ -106,14 +106,16 @@ class _Sink:
 
 
 def narrowed(text: str, name: str) -> str:
-    """The parts of an llvm or asm listing whose kernel has ``name`` in its name.
+    """The parts of an llvm or asm listing for kernels whose name contains ``name``.
 
-    Raises UsageError listing all kernels when there is none.
+    Raises UsageError with a list of all kernels if there is none.
     """
     parts = [_KERNEL_MARK + part for part in ("\n" + text).split("\n" + _KERNEL_MARK)[1:]]
     names = [part[len(_KERNEL_MARK) :].split(None, 1)[0] for part in parts]
     exact = [part for part, found in zip(parts, names) if found == name]
     chosen = exact or [part for part, found in zip(parts, names) if name in found]
     if not chosen:
-        raise UsageError(f"no kernel is called {name!r}; there are\n  " + "\n  ".join(names))
+        raise UsageError(
+            f"no kernel name contains {name!r}; the kernels are\n  " + "\n  ".join(names)
+        )
     return "\n".join(chosen)

@@ -1,8 +1,8 @@
-"""``hybridjit inspect``: what a model needs and holds, before anything is compiled.
+"""``hybridjit inspect``: requirements and contents of a model, without compiling.
 
-In: the files of a model, and shapes of its inputs for what follows from these. Out: its inputs,
-outputs, operators and parameters, and whatever keeps it from running: unknown operators with their
-nodes, missing parameters. Exit code 1 if there is any.
+Input: the files of a model, and optional shapes of its inputs for inference of types. Output:
+inputs, outputs, operators, parameters, and obstacles: unknown operators with their nodes, missing
+parameters. Exit code 1 if there is an obstacle.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .arguments import add_model, add_shapes, is_onnx, once
 from .macs import multiply_adds
 from .ops import kernel
 
-_SHOWN = 3  # so many nodes are named where there are many
+_SHOWN = 3  # number of nodes to name in a long list
 
 
 @dataclass(frozen=True)
 class Line:
-    """A node of the file, whether its operator is known or not; ``op`` "null" is a variable."""
+    """A node of the file, with a known or unknown operator; ``op`` "null" is a variable."""
 
     op: str
     name: str
@@ -57,9 +57,9 @@ class Line:
 class Listing:
     """All nodes in order, the names of the outputs, and the variables that are states.
 
-    graph    the outputs themselves; None when an operator is unknown
-    changes  what a file of an older version was read as
-    stated   types of inputs that the file itself says
+    graph       the outputs; None if an operator is unknown
+    changes     upgrades of a file of an older version
+    stated      types of inputs from the file
     """
 
     lines: list[Line]
@@ -74,7 +74,7 @@ class Listing:
         return list(dict.fromkeys(line.name for line in self.lines if line.op == "null"))
 
     def in_call_order(self, inputs: Sequence[str]) -> list[str]:
-        """All inputs of a call in order; ONNX files state those that nothing reads too."""
+        """All inputs of a call in order; an ONNX file may state inputs that no node reads."""
         if self.graph is None:
             return [*inputs]
         return [*self.stated] or in_call_order(self.graph, inputs)
@@ -129,7 +129,7 @@ def _is_head(name: str) -> bool:
 
 
 def read_files(args: argparse.Namespace) -> tuple[Listing, dict[str, np.ndarray]]:
-    """The nodes and the arrays of a model. Raises MXNetError for files that are none."""
+    """The nodes and the arrays of a model. Raises MXNetError for other files."""
     if is_onnx(args.symbol):
         return _of_onnx(args.symbol, once(args.shape, "--shape"))
     arrays = {} if args.params is None else read_arrays(args.params)
@@ -139,7 +139,7 @@ def read_files(args: argparse.Namespace) -> tuple[Listing, dict[str, np.ndarray]
 def _of_onnx(
     path: str, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[Listing, dict[str, np.ndarray]]:
-    """The nodes that an ONNX file becomes, or the file's own where an operator is unknown."""
+    """The nodes of an imported ONNX file; the file's own nodes if an operator is unknown."""
     try:
         imported = read_graph(path, shapes)
     except UnknownOpError:
@@ -157,13 +157,13 @@ def _of_onnx_nodes(path: str) -> Listing:
     lines = [Line("null", info.name, {}, ()) for info in graph.input if info.name not in held]
     for number, node in enumerate(graph.node):
         use = Use(node, number, 0, None)
-        why = f"ONNX's {node.op_type} is not known" if str(use) in missing else ""
+        why = f"ONNX's {node.op_type} is not supported" if str(use) in missing else ""
         lines.append(Line(f"ONNX {node.op_type}", use.name, {}, (), (), why))
     return Listing(lines, [info.name for info in graph.output])
 
 
 def read_listing(path: str) -> Listing:
-    """The nodes of a file. Raises MXNetError for a file that is no graph."""
+    """The nodes of a file. Raises MXNetError for a file that is not a graph."""
     changes = Changes()
     try:
         return _of_nodes(symbol_json.load(path, changes), changes)
@@ -190,7 +190,7 @@ def _of_nodes(outputs: Sequence[Output], changes: Changes) -> Listing:
 
 
 def _of_outline(path: str) -> Listing:
-    """The same from the bare file: slots only where the operator is known."""
+    """The same from the JSON alone; slots are known only for known operators."""
     raw, heads = symbol_json.load_outline(path)
     lines = []
     for r in raw:
@@ -209,7 +209,7 @@ def _slots(op: str, attrs: Mapping[str, str]) -> Sequence[str]:
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a parameter file under their full names; numbers where it has none."""
+    """The arrays of a parameter file under their full names, or by number without names."""
     arrays = params_file.load(path)
     return arrays if isinstance(arrays, dict) else {str(i): a for i, a in enumerate(arrays)}
 
@@ -240,7 +240,7 @@ def _operators(listing: Listing) -> str:
 
 
 def _brief(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of others."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -255,7 +255,7 @@ def _upgrades(listing: Listing) -> str:
 def _types(
     args: argparse.Namespace, listing: Listing, arrays: Mapping[str, np.ndarray]
 ) -> NodeTypes | None:
-    """The types of all nodes for ``--shape``; None without it, or when an operator is unknown."""
+    """The types of all nodes for ``--shape``; None without it, or if an operator is unknown."""
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
     is_stated = listing.stated and all(t.is_known for t in listing.stated.values())
     if listing.graph is None or not (shapes or is_stated):
@@ -280,12 +280,12 @@ def _costs(types: NodeTypes) -> str:
     rows = [(op, f"{count / 1e6:.3f} M") for op, count in costs.most_common()]
     text = f"multiply-adds: {costs.total()} ({costs.total() / 1e9:.3f} G)"
     if unknown:
-        text += f", without those of {_brief(unknown)}, whose shapes are unknown"
+        text += f", except those of {_brief(unknown)}, whose shapes are unknown"
     return text + ("\n" + indented(table(rows, right={1})) if rows else "")
 
 
 def _problems(listing: Listing) -> list[str]:
-    """One text for each unknown operator: why, and all places."""
+    """One string for each unknown operator: the reason, and all its nodes."""
     places: dict[str, list[str]] = {}
     for number, line in enumerate(listing.lines):
         if line.problem:
@@ -299,7 +299,7 @@ def _parameters(arrays: Mapping[str, np.ndarray], listing: Listing) -> str:
     rows = [(_kind(name, listing), bare_name(name), str(type_of(a))) for name, a in arrays.items()]
     total = sum(array.nbytes for array in arrays.values())
     count = sum(array.size for array in arrays.values())
-    head = f"parameters: {len(rows)}, {count} numbers, {total / 1e6:.2f} MB"
+    head = f"parameters: {len(rows)}, {count} elements, {total / 1e6:.2f} MB"
     return f"{head}\n{indented(table(rows))}"
 
 
@@ -311,7 +311,7 @@ def _kind(name: str, listing: Listing) -> str:
 
 
 def _hinted(roles: Roles, listing: Listing, types: NodeTypes | None) -> str:
-    """The parameters as the graph alone tells of them, or the shapes of the inputs."""
+    """Parameters known from the graph without a parameter file, or the shapes of the inputs."""
     hints = {line.name: line.attrs.get("__shape__", "") for line in listing.lines}
     found = {n.name: t[0] for n, t in (types or {}).items() if n.is_variable and t[0].is_known}
     rows = [
@@ -319,8 +319,8 @@ def _hinted(roles: Roles, listing: Listing, types: NodeTypes | None) -> str:
         for name in roles.missing
     ]
     if not rows:
-        return "parameters: none that the graph names as such"
+        return "parameters: none can be told from inputs by the graph"
     head = f"parameters that the graph reads: {len(rows)}"
     if all(name in found for name in roles.missing):
-        head += f", {sum(found[name].size for name in roles.missing)} numbers"
+        head += f", {sum(found[name].size for name in roles.missing)} elements"
     return f"{head}\n{indented(table(rows))}"

@@ -1,7 +1,7 @@
-"""``hybridjit compile --library``: a network as a C library.
+"""``hybridjit compile --library``: write a network as a C library.
 
-In: parsed arguments. Out: ``NAME.h``, ``NAME.o`` and ``NAME.a`` in a folder, ``NAME.so`` where
-there is a linker, and ``NAME.weights`` where it is asked for.
+Input: parsed arguments. Output: ``NAME.h``, ``NAME.o`` and ``NAME.a`` in a folder, ``NAME.so`` if
+a linker is installed, and ``NAME.weights`` on request.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def add_library(parser: argparse.ArgumentParser) -> None:
 
 
 def write_library(args: argparse.Namespace) -> int:
-    """Write the files, and say which."""
+    """Write the files, and print their paths."""
     start = time.perf_counter()
     if args.cache is not None:
-        raise UsageError("--cache and --library are for different things: give one of them")
+        raise UsageError("--cache and --library exclude each other: give one of them")
     built = _built(args)
     written = write_files(built, args.library, _targets(args)[0])
     for path in written:
@@ -63,8 +63,8 @@ def _built(args: argparse.Namespace) -> Built:
     log = new_log(config.dump)
     if args.train is None:
         if args.optimizer is not None:
-            raise UsageError("--optimizer is for --train: name a loss")
-        network = _network(args)  # which settles the library's name
+            raise UsageError("--optimizer needs --train with a loss")
+        network = _network(args)  # also sets the library's name
         return build(network, _request(args), log)
     training = training_of_files(args)
     return build_training(training, _request(args), log)
@@ -74,7 +74,7 @@ def _network(args: argparse.Namespace) -> Network:
     args.shape, args.any_batch = _one_sample(args.shape)
     model, input_types, param_types = model_of(args, args.any_batch)
     if model.params is None:
-        raise UsageError("a library has the network's parameters in it: give --params")
+        raise UsageError("a library contains the network's parameters: give --params")
     args.name = args.name or model.name
     params = parameters(model, param_types)
     return Network(model.outputs, model.output_names, input_types, param_types, params)
@@ -83,13 +83,13 @@ def _network(args: argparse.Namespace) -> Network:
 def _one_sample(
     shapes: list[tuple[str, tuple[int, ...]]],
 ) -> tuple[list[tuple[str, tuple[int, ...]]], bool]:
-    """The shapes with 1 for N, and whether there is an N: in all of them, or in none."""
+    """The shapes with 1 in place of N, and whether they have N. All have N, or none."""
     free = [name for name, shape in shapes if BATCH in shape]
     if free and len(free) < len(shapes):
         fixed = next(name for name, shape in shapes if BATCH not in shape)
-        raise UsageError(f"N is the batch of every input: '{fixed}' has none")
+        raise UsageError(f"N must be the first size of every input: '{fixed}' has none")
     if any(BATCH in shape[1:] for _, shape in shapes):
-        raise UsageError("N stands for the batch, the first size of a shape, and nowhere else")
+        raise UsageError("N means any batch size and can only be the first size of a shape")
     made = [(name, (1, *shape[1:]) if BATCH in shape else shape) for name, shape in shapes]
     return made, bool(free)
 
@@ -106,7 +106,7 @@ def _request(args: argparse.Namespace) -> Request:
 
 
 def _targets(args: argparse.Namespace) -> tuple[Target, ...]:
-    """The CPUs that are asked for, the widest vectors first; by default what this host is."""
+    """Targets from the arguments, the widest vectors first; by default this host."""
     try:
         return find_targets(args.target or "", args.precision)
     except ValueError as error:

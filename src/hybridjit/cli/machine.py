@@ -1,4 +1,4 @@
-"""What the compiler makes of this machine, for ``hybridjit doctor``. Loads llvmlite."""
+"""The compiler's view of this machine, for ``hybridjit doctor``. Loads llvmlite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows = list[tuple[str, str]]
 
 
 def compiler_rows() -> Rows:
-    """LLVM, the target that code is made for, and where objects are kept."""
+    """LLVM, the target of generated code, and the folder of cached objects."""
     target = chosen()
     fma = "with" if target.has_fma else "without"
     return [
@@ -26,7 +26,7 @@ def compiler_rows() -> Rows:
 
 
 def measured_rows() -> Rows:
-    """What one core does at most, measured now."""
+    """Peak rates of one core, measured now."""
     target = chosen()
     return [
         ("peak of one core", f"{measure_flops(target) / 1e9:.1f} GFLOP/s (float32)"),

@@ -1,7 +1,7 @@
-"""Multiply-adds of a graph's nodes: what convolutions, products of matrices and RNNs cost.
+"""Multiply-adds of a graph's nodes: convolutions, matrix products and recurrent layers.
 
-In: a node and the types of the graph's nodes. Out: how many multiplications with an addition its
-definition asks for, padding and all; 0 for operators whose cost is that of moving data.
+Input: a node and the types of the graph's nodes. Output: the number of multiply-adds in the
+operator's definition, including those with padding; 0 for operators that only move data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..passes.infer import NodeTypes
 
 
 def multiply_adds(node: Node, types: NodeTypes) -> int | None:
-    """The node's multiply-adds; None when a shape that they follow from is unknown."""
+    """The node's multiply-adds; None if a required shape is unknown."""
     rule = None if node.op is None else node.op.traits.multiply_adds
     if rule is None:
         return 0

@@ -1,7 +1,7 @@
-"""A model named on the command line: its files read, its inputs typed, its parameters found.
+"""A model from the command line: files read, inputs typed, parameters found.
 
-In: file names, shapes and dtypes as given. Out: a :class:`Model`, and what the compiler wants to
-know of its variables. Nothing is compiled here.
+Input: file names, shapes and dtypes as given. Output: a :class:`Model`, and the types of its
+variables for the compiler. This module does not compile.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Types = dict[str, TensorType]
 
 @dataclass(frozen=True)
 class Model:
-    """A graph without its labels, and its arrays; ``params`` None when no file was given.
+    """A graph without its labels, and its arrays; ``params`` is None without a file.
 
-    output_names  as callers know them
-    stated        types of inputs that the file itself says
+    output_names    names for callers
+    stated          types of inputs from the file
     """
 
     name: str
@@ -46,7 +46,7 @@ class Model:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Variables that a caller gives, in the order of a call."""
+        """Variables that a caller passes, in order."""
         return self.roles.inputs
 
 
@@ -56,9 +56,9 @@ def read_model(
     given: Mapping[str, object],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Model:
-    """The model in these files. A label that is ``given`` a shape stays an input.
+    """Read a model. A label whose shape is ``given`` remains an input.
 
-    ``shapes`` of inputs are what an ONNX file may leave open. Raises MXNetError for files that
+    ``shapes`` are input shapes that an ONNX file may not fix. Raises MXNetError for files that
     cannot be used or do not belong together.
     """
     if is_onnx(symbol):
@@ -89,7 +89,7 @@ def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
 def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, Types, Types]:
     """The model, the types of its inputs and of its parameters, from parsed arguments.
 
-    any_batch  whether sizes that an ONNX file leaves open stay so in the graph
+    any_batch   whether symbolic sizes of an ONNX file stay symbolic in the graph
     """
     shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
     model = read_model(args.symbol, args.params, shapes, {} if any_batch else shapes)
@@ -101,8 +101,8 @@ def variable_types(
 ) -> tuple[Types, Types]:
     """Types of the inputs, in the order of a call, and of the parameters.
 
-    Raises UsageError for a name that is no variable's and for an input whose shape is not known,
-    MXNetError when the shapes contradict the graph.
+    Raises UsageError for a name that is not a variable and for an input of unknown shape,
+    MXNetError if the shapes contradict the graph.
     """
     names = variables(model.outputs)
     _require_names({**shapes, **dtypes}, [*names, *model.inputs], model)
@@ -115,7 +115,7 @@ def variable_types(
     unknown = [name for name in model.inputs if not found[name].is_known]
     if unknown:
         options = " ".join(f"--shape {name}=..." for name in unknown)
-        raise UsageError(f"the shape of {listed(unknown)} is not known: give {options}")
+        raise UsageError(f"the shape of {listed(unknown)} is unknown: give {options}")
     inputs = {name: found[name] for name in model.inputs}
     params = {name: found[name] for name in names if name not in model.inputs}
     _require_types(params)
@@ -136,7 +136,7 @@ def _require_types(params: Types) -> None:
     unknown = [name for name, found in params.items() if not found.is_known]
     if unknown:
         raise MXNetError(
-            f"the shape of {listed(unknown)} does not follow from the inputs: give --params, "
+            f"the shape of {listed(unknown)} cannot be inferred from the inputs: give --params, "
             "or --shape for it as well"
         )
 
@@ -146,9 +146,9 @@ def listed(names: list[str] | tuple[str, ...]) -> str:
 
 
 def parameters(model: Model, types: Types) -> dict[str, np.ndarray]:
-    """The model's arrays, or harmless ones of these types when no file was given.
+    """The model's arrays; without a file, random arrays of these types.
 
-    Weights are random and as large as keeps a signal's size; variances and scales are 1.
+    Random weights are scaled to preserve the size of signals; variances and scales are 1.
     """
     if model.params is not None:
         return model.params
@@ -159,9 +159,9 @@ def parameters(model: Model, types: Types) -> dict[str, np.ndarray]:
 def learned(
     model: Model, inputs: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """An array for every variable, and those whose gradients a step of training computes.
+    """An array for every variable, and the variables whose gradients a training step computes.
 
-    All parameters but auxiliary states; the inputs where there are none.
+    These are all parameters except auxiliary states, or the inputs of a graph without parameters.
     """
     states = Symbol(model.outputs).list_auxiliary_states()
     fixed = {name: params[name] for name in variables(model.outputs) if name in params}
@@ -171,7 +171,7 @@ def learned(
 
 
 def stand_in(name: str, wanted: TensorType, slot: str = "") -> np.ndarray:
-    """An array of this type for an input or a parameter: the same for the same name."""
+    """An array of this type for an input or a parameter, determined by its name."""
     assert wanted.dtype is not None
     if wanted.dtype.kind != "f":
         return np.zeros(wanted.dims, wanted.dtype)

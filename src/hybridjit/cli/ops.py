@@ -13,7 +13,7 @@ from ..passes.layouts.choose import kernel_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "kernel: the kernel kind that computes the operator in compiled code; "
-        "parts: the kernels of the operators that it expands to; "
+        "parts: kernels of the operators of its expansion; "
         "constant: the result does not depend on data and is computed once, before the first call; "
         "host: NumPy, as a step of the compiled plan. types: element types of the kernels; float16 "
         "is computed in single precision."
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-# Operators of NumPy mode that expand, for some attributes or types, into one without a kernel.
+# Operators of NumPy mode whose expansion, for some attributes or types, has no kernel.
 _PARTS_ON_HOST = frozenset(
     (
         *("_npi_argmax", "_npi_argmin", "_npi_norm", "_npi_diff", "_npi_cholesky"),
@@ -44,7 +44,8 @@ _PARTS_ON_HOST = frozenset(
 
 
 def kernel(op: OpDef) -> str:
-    """The kind of kernel; ``parts``, where several operators make it; ``host``."""
+    """The kernel kind; ``parts`` for an expansion with several kernels; ``host`` without
+    kernels."""
     kind = kernel_of(op)
     if kind == "host" and (op.traits.reads_shape or (op.inputs == () and not op.is_random)):
         return "constant"
@@ -52,7 +53,7 @@ def kernel(op: OpDef) -> str:
 
 
 def kernel_types(op: OpDef) -> tuple[str, ...]:
-    """The element types that its kernels take: ``all`` that the operator does, or by name."""
+    """Element types of the kernels: ``all`` types of the operator, or their names."""
     kind = kernel(op)
     if kind in ("host", "constant") or op.name in _PARTS_ON_HOST:
         return ()

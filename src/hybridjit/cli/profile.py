@@ -1,8 +1,8 @@
-"""``hybridjit profile``: the time of every step of a compiled model, and what it is a share of.
+"""``hybridjit profile``: time of every step of a compiled model, with its share of the peak.
 
-In: a graph and shapes. Out: a row for each kernel call and host step, measured within whole runs,
-held against this host's measured peak; and on request the same as a Chrome trace. With ``--train``
-a step of training: forward, backward, and the update of each parameter.
+Input: a graph and shapes. Output: a row for each kernel call and host step, measured within
+complete runs and compared with this host's measured peak; optionally a Chrome trace. With
+``--train`` a training step: forward, backward, and the update of each parameter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "GFLOP/s counts two operations for each multiplication in the definition of the operator; "
         "Winograd and Strassen need fewer, so they can exceed 100% of peak; a float64 operation "
-        "counts as two. GB/s counts each element once that a step reads or writes. For networks in "
+        "counts as two. GB/s counts each element that a step reads or writes once. For networks in "
         "Python, hybridjit.profiling.profile(net, x) lists the steps with the lines of "
         "hybrid_forward."
     )

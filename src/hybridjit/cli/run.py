@@ -1,4 +1,4 @@
-"""``hybridjit run``: a model on arrays from .npy files, its outputs to .npy files."""
+"""``hybridjit run``: run a model on arrays from .npy files; write its outputs to .npy files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.eager and args.precision != "float32":
-        raise UsageError("--eager runs float32 by NumPy: --precision is of compiled graphs")
+        raise UsageError("--eager computes in float32 on NumPy: --precision needs a compiled graph")
     named = dict(pair for pair in args.input if pair[0])
     early = early_arrays(args.symbol, named)
     model = read_model(args.symbol, args.params, named, shapes_of(early))
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 def outputs_of(
     model: Model, arrays: Mapping[str, np.ndarray], args: argparse.Namespace
 ) -> list[np.ndarray]:
-    """What the model gives for these arrays, compiled or with ``--eager``."""
+    """Outputs of the model for these arrays, compiled or with ``--eager``."""
     if model.roles.missing and model.params is None:
         raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
     types, _ = variable_types(model, shapes_of(arrays), typed(arrays))
@@ -90,14 +90,14 @@ def outputs_of(
 
 
 def named_files(model: Model, given: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The files by the names of their inputs. Raises UsageError for one that needs a name."""
+    """The files by input name. Raises UsageError for a file that needs a name."""
     if any(not name for name, _ in given) and len(model.inputs) != 1:
         raise UsageError(f"--input NAME=FILE: the inputs are {listed(model.inputs)}")
     return once([(name or model.inputs[0], file) for name, file in given], "--input")
 
 
 def early_arrays(symbol: str, files: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The arrays whose shapes decide the graph of an ONNX file; none for other files."""
+    """Arrays whose shapes an ONNX file needs before its graph is built; empty for other files."""
     return read_arrays(files) if is_onnx(symbol) else {}
 
 
@@ -112,18 +112,20 @@ def shapes_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def typed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:
-    """The element types that the arrays decide: float64 is what NumPy makes of any numbers."""
+    """Element types that arrays determine: all except float64, NumPy's default for numbers."""
     return {name: array.dtype for name, array in arrays.items() if array.dtype != np.float64}
 
 
 def require_inputs(model: Model, files: Mapping[str, str]) -> None:
-    """Raises UsageError unless there is a file for each input and for nothing else."""
+    """Raise UsageError unless each input, and no other name, has a file."""
     missing = [name for name in model.inputs if name not in files]
     if missing:
         raise UsageError(f"no --input for {listed(missing)}")
     unknown = [name for name in files if name not in model.inputs]
     if unknown:
-        raise UsageError(f"{listed(unknown)} is no input; the inputs are {listed(model.inputs)}")
+        raise UsageError(
+            f"{listed(unknown)} is not an input; the inputs are {listed(model.inputs)}"
+        )
 
 
 def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -> None:
@@ -137,23 +139,23 @@ def _require_files(model: Model, files: Mapping[str, str], outputs: list[str]) -
 
 
 def read_array(name: str, file: str) -> np.ndarray:
-    """The array of a .npy file, or of what a pipe gives, as ``<(command)`` is one.
+    """The array of a .npy file or of a pipe, such as ``<(command)``.
 
-    Raises MXNetError for any other file, and for objects.
+    Raises MXNetError for other files, and for arrays of objects.
     """
     try:
         with system_errors(file), open_file(file, _PIPE_BYTES) as source:
             content = source if source.seekable() else io.BytesIO(source.read())
             array = np.load(content, allow_pickle=False)
     except MemoryError:
-        raise MXNetError(f"{file}: its array is larger than the memory that there is") from None
+        raise MXNetError(f"{file}: not enough memory for its array") from None
     except (ValueError, EOFError) as error:
         why = "" if "pickle" in str(error) else f": {error}"
         raise MXNetError(f"{file}: not a .npy file of numbers{why}") from None
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPE_NAMES:
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         known = ", ".join(DTYPE_NAMES)
-        raise MXNetError(f"{file}: holds {kind}; possible is one array of {known}")
+        raise MXNetError(f"{file}: contains {kind}; it must contain one array of {known}")
     if array.dtype == np.float64:
-        print(f"{file}: float64, taken as what the graph asks '{name}' to be", file=sys.stderr)
+        print(f"{file}: float64, cast to the type of '{name}' in the graph", file=sys.stderr)
     return array

@@ -8,7 +8,7 @@ from .._core.config import switch_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+    """The command has no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:

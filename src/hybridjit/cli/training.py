@@ -1,7 +1,7 @@
-"""``hybridjit compile --library DIR --train LOSS``: what is trained, from files and words.
+"""``hybridjit compile --library DIR --train LOSS``: the training step of a library.
 
-In: a model's files, a loss and an optimizer with their arguments. Out: a step of training in plain
-data, as ``hybridjit.train_step`` does it.
+Input: a model's files, a loss and an optimizer with their arguments. Output: a training step as
+plain data, as of ``hybridjit.train_step``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def training_of_files(args: argparse.Namespace) -> Training:
-    """The step, and what the library is called where nothing is said. Raises UsageError."""
+    """The step, and the default name of the library. Raises UsageError."""
     loss = _made("loss", _loss_class(args.train[0]), args.train[1])
     labels = _labels(args, loss)
     _require_sizes([*args.shape, *labels.items()])
@@ -56,11 +56,11 @@ def training_of_files(args: argparse.Namespace) -> Training:
     model, input_types, _ = model_of(args)
     args.name = args.name or model.name
     if model.params is None:
-        raise UsageError("training begins from the network's parameters: give --params")
+        raise UsageError("training starts from the network's parameters: give --params")
     if model.roles.labels:
         raise UsageError(
-            f"the graph ends in a loss of its own, which reads {listed(model.roles.labels)}: "
-            "--train takes a graph that ends before it"
+            f"the graph ends in a loss, which reads {listed(model.roles.labels)}: "
+            "--train needs a graph without its loss"
         )
     net = make_block(model.outputs, model.roles, model.params)
     net.hybridize(precision=args.precision)
@@ -74,13 +74,13 @@ def training_of_files(args: argparse.Namespace) -> Training:
 
 
 def _called(text: str) -> tuple[str, dict[str, object]]:
-    """A name, and arguments behind it: ``sgd,momentum=0.9``."""
+    """A name with arguments: ``sgd,momentum=0.9``."""
     name, *words = text.split(",")
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key.isidentifier():
-            raise argparse.ArgumentTypeError(f"arguments are NAME=VALUE, got {word!r}")
+            raise argparse.ArgumentTypeError(f"arguments must be NAME=VALUE, got {word!r}")
         found[key] = _value(value)
     return name.strip(), found
 
@@ -93,10 +93,12 @@ def _value(text: str) -> object:
 
 
 def _loss_class(name: str) -> object:
-    """A loss by its name, in any case, with or without "Loss" and "_"."""
+    """The loss class of a name, in any case, with or without "Loss" and "_"."""
     known = {_plain(each): each for each in losses.__all__ if each != "Loss"}
     if _plain(name) not in known:
-        raise UsageError(f"no loss is called {name!r}: {', '.join(sorted(known.values()))} are")
+        raise UsageError(
+            f"unknown loss {name!r}; the losses are {', '.join(sorted(known.values()))}"
+        )
     return getattr(losses, known[_plain(name)])
 
 
@@ -105,7 +107,7 @@ def _plain(name: str) -> str:
 
 
 def _made(what: str, make: Any, words: dict[str, object]) -> Any:
-    """A loss or an optimizer. Raises UsageError for arguments that it does not take."""
+    """Make a loss or an optimizer. Raises UsageError for arguments that it does not accept."""
     try:
         return make(**words)
     except (TypeError, ValueError, AssertionError, MXNetError) as error:
@@ -113,16 +115,17 @@ def _made(what: str, make: Any, words: dict[str, object]) -> Any:
 
 
 def _labels(args: argparse.Namespace, loss: Any) -> dict[str, tuple[int, ...]]:
-    """What the loss reads beside the prediction, with shapes, which leave those of the inputs."""
+    """The loss's arguments after the prediction, with shapes, which are removed from the
+    inputs'."""
     shapes = once(args.shape, "--shape")
     _, _, *taken = inspect.signature(loss.hybrid_forward).parameters.values()
     found = {p.name: shapes[p.name] for p in taken if p.name in shapes}
     missing = [p.name for p in taken if p.default is p.empty and p.name not in found]
     if missing:
         options = " ".join(f"--shape {name}=..." for name in missing)
-        raise UsageError(f"the shape of {listed(missing)} is not known: give {options}")
+        raise UsageError(f"the shape of {listed(missing)} is unknown: give {options}")
     if list(found) != [p.name for p in taken][: len(found)]:
-        raise UsageError(f"the loss takes {listed([p.name for p in taken])} in this order")
+        raise UsageError(f"the loss needs {listed([p.name for p in taken])} in this order")
     args.shape = [(name, shape) for name, shape in args.shape if name not in found]
     return found
 
@@ -130,4 +133,4 @@ def _labels(args: argparse.Namespace, loss: Any) -> dict[str, tuple[int, ...]]:
 def _require_sizes(shapes: list[tuple[str, tuple[int, ...]]]) -> None:
     for name, shape in shapes:
         if BATCH in shape:
-            raise UsageError(f"samples of a batch meet in training: give the size N of '{name}'")
+            raise UsageError(f"training depends on the batch size: give a number for N in '{name}'")

@@ -1,7 +1,7 @@
-"""``hybridjit tune``: measure, for one model on this machine, what the cost model only guesses.
+"""``hybridjit tune``: choose the kernels of one model by measurement on this machine.
 
-In: a graph and shapes. Out: a file with the kernels that were faster than those which the cost
-model takes; every compilation takes them while HYBRIDJIT_TUNED names the file.
+Input: a graph and shapes. Output: a file of kernels that were faster than those of the cost model;
+compilations use it while HYBRIDJIT_TUNED names it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "With HYBRIDJIT_TUNED=FILE every later compilation on this kind of CPU uses the kernels of "
         "the file. Results may differ in their last digits where another algorithm is chosen; they "
-        "depend on nothing but the file."
+        "depend only on the file."
     )
     add_precision(parser)
     add_target(parser)
@@ -63,17 +63,19 @@ def run(args: argparse.Namespace) -> int:
     found = tuned_of(tried, str(target))
     write_tuned(args.output, Tuned(found.cpu, {**before, **found.choices}))
     print(_report(tried, found))
-    print(f"HYBRIDJIT_TUNED={args.output} has {model.name} take them on {target}")
+    print(f"HYBRIDJIT_TUNED={args.output} makes {model.name} use these kernels on {target}")
     return 0
 
 
 def _before(path: str, cpu: str) -> dict[str, Choice]:
-    """The choices of the file that is there; they stay."""
+    """The choices of an existing file, which are preserved."""
     if not os.path.exists(path):
         return {}
     there = read_tuned(path)
     if there.cpu != cpu:
-        raise UsageError(f"{path} was measured on {there.cpu}, and this is {cpu}: name another")
+        raise UsageError(
+            f"{path} was measured on {there.cpu}, and this CPU is {cpu}: give another file"
+        )
     return dict(there.choices)
 
 
@@ -84,7 +86,7 @@ def _report(tried: Sequence[Tried], found: Tuned) -> str:
     return "\n".join(
         [
             table(rows, heading, right=(1, 4, 5)),
-            f"{len(found.choices)} of {len(tried)} choices changed, which gains "
+            f"{len(found.choices)} of {len(tried)} choices changed, which saves "
             f"{milliseconds(gained)} of {milliseconds(total)} ms",
         ]
     )

@@ -1,8 +1,8 @@
-"""``hybridjit verify``: a model compiled beside the same model run by NumPy, step by step.
+"""``hybridjit verify``: compare a compiled model with the same model run by NumPy, step by step.
 
-In: a model's files and arrays for its inputs. Out: whether they agree; if not, the first step that
-differs and the part of the compiler to blame; and where the first NaN or infinity arises. Exit
-code 0 if they agree, 1 if not.
+Input: a model's files and arrays for its inputs. Output: whether they agree; otherwise the first
+step that differs and the compiler choice that causes it; and the source of the first NaN or
+infinity. Exit code 0 if they agree, otherwise 1.
 """
 
 from __future__ import annotations

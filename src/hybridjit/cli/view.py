@@ -1,7 +1,7 @@
-"""``hybridjit view``: a network, its compilation and its run as one HTML page, or as JSON.
+"""``hybridjit view``: a network, its compilation and its run as an HTML page or as JSON.
 
-In: a graph and shapes. Out: one file that opens from a disk and fetches nothing. With ``--json``
-the document that the page is made of; its keys are described in ``viewing/schema.py``.
+Input: a graph and shapes. Output: one file that opens from a disk and loads no other file. With
+``--json`` the document behind the page; ``viewing/schema.py`` describes its keys.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="write JSON in place of the page, to FILE or to standard output",
+        help="write JSON instead of the page, to FILE or to standard output",
     )
     parser.add_argument(
         "--against",
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.json and args.open:
-        raise UsageError("--open shows a page: --json makes none")
+        raise UsageError("--open needs a page, and --json writes none")
     before = None if args.against is None else read_document(args.against)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
         document = _document(args)

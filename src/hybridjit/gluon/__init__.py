@@ -1,4 +1,4 @@
-"""Gluon: nets as Python classes, run line by line or hybridized."""
+"""Gluon: networks as Python classes, executed eagerly or hybridized."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# What not every network needs; Trainer loads the optimizers
+# Modules that not every network needs; Trainer imports the optimizers
 __getattr__ = _names_of(
     __name__, {**_modules("contrib data model_zoo rnn"), "Trainer": ".trainer:Trainer"}
 )

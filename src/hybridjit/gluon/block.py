@@ -1,7 +1,7 @@
-"""Block: a layer or a net, with named parameters and children, run line by line.
+"""Block: a layer or a network with named parameters and children, executed eagerly.
 
-In: children and parameters as attributes, then arrays to ``block(...)``. Out: whatever ``forward``
-returns. Nothing is traced or compiled here.
+Input: children and parameters as attributes, then arrays to ``block(...)``. Output: the result of
+``forward``. A plain block is neither traced nor compiled.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Block:
     (1, 3)
     """
 
-    # Containers have no row of their own in summary(): their children are all there is to them.
+    # Containers have no row in summary(): their rows are those of their children.
     is_container = False
 
     def __init__(
@@ -91,7 +91,7 @@ class Block:
     def __setattr__(self, name: str, value: object) -> None:
         """Register a Block as a child, a Parameter as a parameter, under the attribute's name.
 
-        Raises TypeError when that would replace one of another type.
+        Raises TypeError if it would replace an attribute of another type.
         """
         if name in vars(self):
             old = vars(self)[name]
@@ -114,25 +114,25 @@ class Block:
 
     @property
     def prefix(self) -> str:
-        """What the names of its parameters begin with."""
+        """Prefix of the names of its parameters."""
         return self._prefix
 
     @property
     def name(self) -> str:
-        """The prefix without its last underscore."""
+        """The prefix without its trailing underscore."""
         return self._name
 
     def name_scope(self) -> BlockScope:
-        """``with block.name_scope():`` puts this block's prefix before what is made inside."""
+        """``with block.name_scope():`` adds this block's prefix to the names made inside."""
         return self._scope
 
     @property
     def params(self) -> ParameterDict:
-        """This block's own parameters, without its children's."""
+        """This block's parameters, without those of its children."""
         return self._params
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """This block's and all descendants' parameters, those whose name matches ``select``.
+        """Parameters of this block and all its descendants, those whose name matches ``select``.
 
         ``select`` is a regular expression, matched from the start of the full name.
         """
@@ -145,7 +145,7 @@ class Block:
         return found
 
     def _check_containers(self) -> None:
-        """Warn of blocks in a plain list or dict: nobody would find their parameters."""
+        """Warn of blocks in a plain list or dict, because their parameters would not be found."""
         children = set(self._children.values())
         for name, value in vars(self).items():
             if name == "_children" or not isinstance(value, (list, tuple, dict)):
@@ -171,7 +171,7 @@ class Block:
     # ---- children and hooks -------------------------------------------------------------------
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Add a child; its key is ``name`` or the number of children before it."""
+        """Add a child; its key is ``name``, by default the number of previous children."""
         self._children[str(len(self._children)) if name is None else name] = block
 
     def register_forward_pre_hook(self, hook: Callable[..., object]) -> HookHandle:
@@ -183,7 +183,7 @@ class Block:
         return HookHandle(self._forward_hooks, hook)
 
     def register_op_hook(self, callback: Callable[..., object], monitor_all: bool = False) -> None:
-        """Pass on to the hybrid blocks inside; see :meth:`HybridBlock.register_op_hook`."""
+        """Register on all hybrid blocks inside; see :meth:`HybridBlock.register_op_hook`."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
@@ -227,12 +227,12 @@ class Block:
             param.cast(dtype)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize the hybrid blocks inside, each for itself."""
+        """Hybridize the hybrid blocks inside, each separately."""
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Write all parameters by structural path; with ``deduplicate`` a shared one only once."""
+        """Write all parameters by structural path; with ``deduplicate`` shared ones only once."""
         saving.save_parameters(self, filename, deduplicate)
 
     def load_parameters(
@@ -255,7 +255,7 @@ class Block:
         allow_missing : bool
             Whether parameters may be absent from the file; they keep their values.
         ignore_extra : bool
-            Whether the file may hold other names.
+            Whether the file may contain other names.
         cast_dtype : bool
             Whether values of another element type are accepted.
         dtype_source : str
@@ -299,21 +299,21 @@ class Block:
         model_file.save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Read what :meth:`save` wrote into a block of the same structure.
+        """Read files of :meth:`save` into a block of the same structure.
 
-        Blocks are paired by class and place. This one and all inside take over names of blocks,
-        children and parameters, values, and whether they ran as a graph. Raises KeyError for
-        another structure, MXNetError for files that cannot be read, else as
+        Blocks are matched by class and position. This block and all inside get the stored names of
+        blocks, children and parameters, values, and the state of hybridization. Raises KeyError for
+        another structure, MXNetError for files that cannot be read, otherwise as
         :meth:`load_parameters`.
         """
         model_file.load_model(self, prefix)
 
     def _described_graph(self) -> dict[str, object]:
-        """What :meth:`save` writes of a graph; a plain block has none."""
+        """Description of the graph for :meth:`save`; empty for a plain block."""
         return {}
 
     def _forget_graph(self, activate: bool) -> None:
-        """Names inside have changed; a plain block has no graph with them in it."""
+        """Discard a graph after names inside changed; a plain block has no graph."""
 
     # ---- running ------------------------------------------------------------------------------
 
@@ -330,10 +330,10 @@ class Block:
                     hook(self, args, output)
             return output
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - re-raised
 
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
-        """Arguments by position. Raises TypeError for names that are no argument's."""
+        """Arguments by position. Raises TypeError for unknown names."""
         return by_position(self._parameters_of_call(), args, named)
 
     def _parameters_of_call(self) -> Mapping[str, object]:
@@ -341,7 +341,7 @@ class Block:
         return of_function(self.forward)
 
     def forward(self, *args: Nested) -> Nested:
-        """To override: what the block computes."""
+        """To override: compute the outputs of the block."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def summary(self, *inputs: object) -> None:
@@ -350,7 +350,7 @@ class Block:
 
 
 def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:
-    """A block's text: its class, and one row per child, indented."""
+    """Description of a block: its class, and one indented row per child."""
     rows = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in children]
     return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"
 

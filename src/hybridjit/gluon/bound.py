@@ -1,7 +1,7 @@
-"""A hybridized net on fixed arrays: ``call = net.bind(x, out=y); call()``.
+"""A hybridized network on fixed arrays: ``call = net.bind(x, out=y); call()``.
 
-In: the arrays that every call reads and writes. Out: a callable that has nothing left to look up:
-the addresses stand in the kernels' arguments already. Changed weights are noticed as in any call.
+Input: the arrays that every call reads and writes. Output: a callable without lookups: the kernels'
+arguments already contain the addresses. Changed weights are detected as in any call.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .structure import Format, Nested, regroup
 
 
 class BoundCall:
-    """Calls one graph on the same arrays; not for several threads at once.
+    """Calls one graph on the same arrays; not for concurrent use by several threads.
 
-    Each call writes to the same outputs and returns them. The inputs may be written between calls.
+    Each call writes and returns the same outputs. The inputs may be written between calls.
     """
 
     def __init__(
@@ -31,14 +31,14 @@ class BoundCall:
         self._connect()
 
     def _connect(self) -> None:
-        """Take the compiled graph with the parameters of now, and put the addresses in place."""
+        """Get the compiled graph for the current parameters, and insert the addresses."""
         executable = self._graph.compiled_for(self._inputs)
         writes = self._graph.seen_writes
         self._run = executable.connected(self._arrays, self._results)
         self._writes = writes
 
     def __call__(self) -> Nested:
-        """Run, and return the outputs that :meth:`HybridBlock.bind` was given or made."""
+        """Compute, and return the outputs of :meth:`HybridBlock.bind`."""
         if self._writes != WRITES.count:
             self._connect()
         try:
@@ -47,7 +47,7 @@ class BoundCall:
                 storage.version += 1
                 if storage.watched:
                     WRITES.count += 1
-        except BaseException:  # before or after they were written: whoever looks finds out
+        except BaseException:  # the outputs may be written: mark them as changed
             for storage in self._storages:
                 storage.bump()
             raise

@@ -1,4 +1,4 @@
-"""The gammas of BatchNorms that count as ones: which they are, and ones written into them."""
+"""Gammas of BatchNorms with ``fix_gamma``: find them, and write ones into them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..nd import NDArray
 
 
 def fixed_gammas(outputs: Sequence[Output]) -> list[str]:
-    """The names of the variables of a graph that are such a gamma."""
+    """Names of the variables of a graph that are a gamma with ``fix_gamma``."""
     found: dict[str, None] = {}
     for node in topological(outputs):
         if node.op is not None and node.attrs.get("fix_gamma") and node.inputs[1].node.is_variable:
@@ -19,10 +19,10 @@ def fixed_gammas(outputs: Sequence[Output]) -> list[str]:
 
 
 def put_ones(gammas: Iterable[NDArray]) -> None:
-    """Write ones where gamma counts as ones.
+    """Write ones into these gammas.
 
-    MXNet does so at every eager call, and where a compiled graph records; it does for variables,
-    too, which a program may not write to while it records.
+    MXNet does so at every eager call, and when a compiled graph records; it also does so for
+    variables, which a program may not write to while recording.
     """
     for gamma in gammas:
         if not (gamma._data == 1).all():

@@ -1,4 +1,4 @@
-"""Handles of hooks: what ``register_forward_hook`` gives back."""
+"""Handles of hooks: results of ``register_forward_hook``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class HookHandle:
-    """Takes its hook off again with ``detach()``, or at the end of a ``with`` block."""
+    """Removes its hook with ``detach()``, or at the end of a ``with`` block."""
 
     def __init__(
         self,
@@ -21,14 +21,14 @@ class HookHandle:
     def attach(
         self, hooks_dict: dict[int, Callable[..., object]], hook: Callable[..., object]
     ) -> None:
-        """Put ``hook`` among the hooks. Raises AssertionError the second time."""
+        """Add ``hook`` to the hooks. Raises AssertionError the second time."""
         assert not self._key, "The same handle cannot be attached twice."
         self._hooks = hooks_dict
         self._key = id(hook)
         hooks_dict[self._key] = hook
 
     def detach(self) -> None:
-        """Take the hook off; doing so again does nothing."""
+        """Remove the hook; no effect if it is removed already."""
         self._hooks.pop(self._key, None)
 
     def __enter__(self) -> HookHandle:

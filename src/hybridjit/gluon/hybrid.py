@@ -1,11 +1,11 @@
-"""CachedGraph: a traced graph bound to its parameters, ready to be called with arrays.
+"""CachedGraph: a traced graph bound to its parameters, callable with arrays.
 
-In: a graph, the names of its inputs, its parameters, the flags of ``hybridize``. Out: for each
-call, the graph's outputs. Knows nothing of blocks, formats or hooks.
+Input: a graph, the names of its inputs, its parameters, the flags of ``hybridize``. Output: for
+each call, the graph's outputs. This module does not depend on blocks, formats or hooks.
 
 A graph is compiled once for every signature (shapes and dtypes of the inputs). Parameters may
-change at any time: every write to one advances a counter that each call compares once, and the
-weights are packed again when it moved.
+change at any time: every write increments a counter that each call compares once, and the weights
+are packed again if it has changed.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from .parameter import Parameter
 from .parameter.single import is_plain
 from .training import TrainingGraph
 
-# Held from the look at the parameters until they are bound; calls that find all as it was take no
+# Held from the check of the parameters until they are bound. Calls that detect no change do not
 # lock.
 _binding = held_at_fork(Rank.BINDING)
 _DATA = attrgetter("_data")
-_LOOKS = 3  # at parameters which somebody writes without the lock, one after the other
-_MOST_TYPES = 64  # signatures of interpreted calls whose types are known
+_LOOKS = 3  # attempts to read parameters that another thread writes without the lock
+_MOST_TYPES = 64  # signatures of interpreted calls with cached types
 
 
 class _Live(NamedTuple):
-    """The live arrays of all parameters on one context, and the lists that they were found in."""
+    """Arrays of all parameters on one context, and the lists that contain them."""
 
     ctx: Context
     lists: list[object]
@@ -62,17 +62,16 @@ class _Live(NamedTuple):
 
 
 class CachedGraph:
-    """A graph that can be called.
+    """A callable graph.
 
-    params    the parameters in the graph, by variable name
-    flags     what ``hybridize`` was given
-    compiled  False runs every operator by its NumPy meaning instead, as it has to be where a
-              shape depends on values
-    monitor   told of every operator that runs
-    by_rows   gradients of parameters are sparse: training runs as if not compiled
-    by_stored  parameters are sparse: everything does
-    made_for   for a graph with symbolic sizes in its attributes: their scope, and the types of the
-               inputs. It is compiled once, with that scope
+    params      the parameters in the graph, by variable name
+    flags       arguments of ``hybridize``
+    compiled    False runs every operator on NumPy, which is necessary if a shape depends on values
+    monitor     receives the results of every operator
+    by_rows     gradients of parameters are sparse: training is not compiled
+    by_stored   parameters are sparse: nothing is compiled
+    made_for    for a graph with symbolic sizes in its attributes: their scope, and the types of the
+                inputs. It is compiled once, with that scope
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class CachedGraph:
         self.by_stored = any(param.stype != "default" for param in params.values())
         self.options = Options.of(flags)
         self.name = name
-        self.kind: type[NDArray] | None = None  # the class of the results; None: of the inputs
+        self.kind: type[NDArray] | None = None  # class of the results; None: that of the inputs
         self.compiled = not self._is_sized_by_values()
         self.monitor: Monitor | None = None
         self.made_for: tuple[Scope, Sequence[TensorType]] | None = None
@@ -106,17 +105,18 @@ class CachedGraph:
         )
         self._variants: dict[object, Variants[Variant]] = {}
         self._latest: Entry | None = None
-        self._live: _Live | None = None  # of the call before, where parameters are plain
+        self._live: _Live | None = None  # of the previous call, if parameters are plain
         self._is_plain = all(map(is_plain, self.params.values()))
         self.seen_writes = NEVER
-        # Storages, not their ids: a freed one's id may come back with the same version.
+        # Storages, not their ids: a new object may get the id of a freed one, with the same
+        # version.
         self._versions: list[tuple[Storage, int]] = []
         self._param_types: list[TensorType] = []
         self._packed = PackedStore()
         self._types: dict[tuple[object, ...], NodeTypes] = {}
 
     def _is_sized_by_values(self) -> bool:
-        """Whether a compiled graph is out of the question: it needs every shape before it runs."""
+        """Whether a shape depends on values: compilation needs every shape in advance."""
         for node in topological(self.outputs):
             if node.op is not None and node.op.traits.sized_by_values:
                 if config.explain:
@@ -127,17 +127,17 @@ class CachedGraph:
         return False
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
-        """The outputs for these inputs, on the context of the first.
+        """Compute the outputs for these inputs, on the context of the first.
 
-        Raises RuntimeError for a parameter that was not initialised, ValueError when a deferred
-        one's shape does not follow from the inputs, MXNetError naming the operator for inputs that
+        Raises RuntimeError for an uninitialised parameter, ValueError if a deferred parameter's
+        shape cannot be inferred from the inputs, MXNetError that names the operator for inputs that
         do not fit.
         """
         if self.monitor is not None or not self.compiled or self._is_sparse(arrays):
             return self._interpret(arrays)
         if FLAGS.training or FLAGS.recording:
             if self.by_rows:
-                return self._interpret(arrays)  # compiled code makes dense gradients
+                return self._interpret(arrays)  # compiled code computes dense gradients
             made = self.training(self._named(arrays), arrays[0].context)
             return made if self.kind is None else [y._of_kind(self.kind) for y in made]
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
@@ -148,7 +148,7 @@ class CachedGraph:
         return [kind(output, ctx) for output in entry.executable(inputs)]
 
     def call_one(self, x: NDArray) -> NDArray:
-        """One array in, one out: the same as a call, with nothing in its way."""
+        """The same as a call, for one array and one result, with the least overhead."""
         entry = self._latest if self.seen_writes == WRITES.count else None  # in this order
         data = x._data
         if (
@@ -174,12 +174,12 @@ class CachedGraph:
     # ---- compiled -----------------------------------------------------------------------------
 
     def compiled_for(self, arrays: Sequence[NDArray]) -> Executable | SplitBatch:
-        """The executable for these inputs, bound to the parameters as they are now."""
+        """The executable for these inputs, bound to the current parameters."""
         return self._entry_for(arrays).executable
 
     @holding(_binding)
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
-        """The compiled graph for these inputs, with the parameters as they are now."""
+        """The compiled graph for these inputs, with the current parameters."""
         params = self._parameter_arrays(arrays)
         types = [type_of(array._data) for array in arrays]
         for _ in range(_LOOKS):
@@ -190,13 +190,13 @@ class CachedGraph:
             self._bind(entry, params)
             if seen in (NEVER, WRITES.count):
                 break
-        # Last of all: calls that find these two as they are look no further.
+        # Set last: calls that find both unchanged check nothing else.
         self._latest = entry
         self.seen_writes = seen
         return entry
 
     def _bind(self, entry: Entry, params: Mapping[str, NDArray]) -> None:
-        """Pack the parameters as they are now: what writes several of them waits for the lock."""
+        """Pack the current parameters; a writer of several parameters waits for the lock."""
         if entry.variant is None:
             entry.executable.bind(_Arrays(params), self._packed)
         else:
@@ -205,7 +205,7 @@ class CachedGraph:
         entry.is_bound = True
 
     def _new_entry(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Entry:
-        """Of a variant that serves these sizes, or compiled: for all sizes where some vary."""
+        """Use a variant that serves these sizes, or compile one: symbolic if sizes vary."""
         variants = self._variants_now()
         found = variants.find(types)
         if found is not None:
@@ -222,7 +222,7 @@ class CachedGraph:
         made = variants.compiled(types, compiled, self.name)
         if made is not None:
             own = made.sizes_for(types)
-            assert own is not None, "guards hold for what they were recorded with"
+            assert own is not None, "guards hold for the sizes that recorded them"
             return self.cache.add(types, made.at(own), made)
         inputs = dict(zip(self.input_names, types))
         executable = compile_graph(self.outputs, inputs, known, self.options, name=self.name)
@@ -232,8 +232,8 @@ class CachedGraph:
     def _first_entry(
         self, types: list[TensorType], compiled: Callable[[Scope, list[TensorType]], Variant]
     ) -> Entry:
-        """The graph compiled with the scope of its own sizes. Raises NotServedError where that has
-        been done: other sizes need another graph.
+        """Compile the graph with the scope of its symbolic sizes. Raises NotServedError if it is
+        compiled already: other sizes need another graph.
         """
         assert self.made_for is not None
         scope, sized = self.made_for
@@ -247,26 +247,26 @@ class CachedGraph:
         return self.cache.add(types, variant.at(own), variant)
 
     def variants(self) -> list[Variant]:
-        """The compilations for several sizes."""
+        """The compilations with symbolic sizes."""
         return [variant for each in self._variants.values() for variant in each.variants]
 
     def _variants_now(self) -> Variants[Variant]:
-        """The variants for the switches of this moment."""
+        """The variants for the current switches."""
         key = config.fingerprint()
         if key not in self._variants:
             self._variants[key] = Variants(self.input_names, self.options.dynamic)
         return self._variants[key]
 
     def _notice_writes(self, params: Mapping[str, NDArray]) -> int:
-        """Forget packed weights if any parameter was written or replaced since the last look.
+        """Discard packed weights if any parameter was written or replaced since the last check.
 
-        Returns the count of writes that calls may compare with afterwards. It is read first: a
-        write during the look is then found by the next call. Memory that others write to without
-        counting is taken for changed every time. What was seen is stored after it took effect: a
-        look that an exception ended is repeated.
+        Returns the count of writes that later calls compare. It is read first, so that the next
+        call detects a write during the check. Memory with uncounted writers counts as changed
+        every time. The state is stored after the check took effect: if an exception ends a check,
+        it is repeated.
         """
         count = WRITES.count
-        # Also what a parameter of the user's own computes its array from.
+        # Also the values from which a parameter of a user's class computes its array.
         held = [array for param in self.params.values() for array in param._data or ()]
         for array in (*params.values(), *held):
             array._storage.watched = True
@@ -281,7 +281,7 @@ class CachedGraph:
         return NEVER if is_exposed else count
 
     def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
-        """Forget compiled code if a parameter has another type now: it is for the old one."""
+        """Discard compiled code if the type of a parameter changed."""
         types = [type_of_array(array) for array in params.values()]
         if types != self._param_types:
             self.cache = SignatureCache(self.name, self.input_names, self.cache.limit.size)
@@ -299,18 +299,18 @@ class CachedGraph:
         return [y._of_kind(kind) for y in found]
 
     def _named(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
-        """Every variable's array: the inputs, and the parameters that are none of them."""
+        """The array of every variable: inputs, and parameters that are not inputs."""
         return {**self._parameter_arrays(arrays), **dict(zip(self.input_names, arrays))}
 
     def _parameter_arrays(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
-        """The live array of every parameter, after finishing deferred initialisations."""
+        """The array of every parameter, after deferred initialisation."""
         ctx: Context = arrays[0].context
         live, lists = self._live, [*map(_DATA, self.params.values())]
         if live is not None and live.ctx is ctx and all(map(is_, lists, live.lists)):
             return live.named
         named = self._found_arrays(arrays, ctx)
         if self._is_plain and all(map(is_, lists, map(_DATA, self.params.values()))):
-            self._live = _Live(ctx, lists, named)  # none was replaced during the look
+            self._live = _Live(ctx, lists, named)  # none was replaced in the meantime
         return named
 
     def _found_arrays(self, arrays: Sequence[NDArray], ctx: Context) -> dict[str, NDArray]:
@@ -322,7 +322,8 @@ class CachedGraph:
         return {name: param.data(ctx) for name, param in self.params.items()}
 
     def _checked_types(self, named: Mapping[str, NDArray]) -> NodeTypes:
-        """The type of every node for arrays of these types; MXNetError when they do not fit."""
+        """The type of every node for arrays of these types. Raises MXNetError if they do not
+        fit."""
         types = _types(named, named.values())
         signature = tuple(types.values())
         if signature not in self._types:
@@ -333,13 +334,13 @@ class CachedGraph:
 
 
 def _only_array(param: Parameter) -> NDArray | None:
-    """The array of a parameter that is on one context."""
+    """The array of a parameter on one context, else None."""
     arrays = param.list_data()
     return arrays[0] if len(arrays) == 1 else None
 
 
 class _Arrays(Evictable):
-    """The parameters as NumPy arrays, and the right to free those that are packed."""
+    """The parameters as NumPy arrays, which the executable may free once they are packed."""
 
     def __init__(self, params: Mapping[str, NDArray]) -> None:
         self._params = params
@@ -355,7 +356,7 @@ class _Arrays(Evictable):
         return len(self._params)
 
     def evict(self, name: str, restore: Callable[[], np.ndarray]) -> None:
-        """Let the parameter be what ``restore`` makes, once somebody looks at it."""
+        """Replace the parameter's array by ``restore``, called at the next access."""
         evict(self._params[name], restore, self._versions[name])
 
 

@@ -1,8 +1,8 @@
-"""HybridBlock: a block that can be traced to a graph once, and run as that graph from then on.
+"""HybridBlock: a block that is traced to a graph once, and then executed as that graph.
 
-In: ``hybrid_forward(F, x, ...)``, written once for arrays and symbols. Out: eager results line by
-line, or after ``hybridize()`` those of a :class:`CachedGraph`. What the graph does inside is not
-known here.
+Input: ``hybrid_forward(F, x, ...)``, written once for arrays and symbols. Output: eager results, or
+after ``hybridize()`` those of a :class:`CachedGraph`. This module does not depend on the graph's
+implementation.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ if TYPE_CHECKING:
     from .. import verification
     from ..np import arrays as numpy_mode
     from . import bound, hybrid, training
-else:  # what no block needs that runs line by line: the compiler comes with each of them
+else:  # not needed for eager execution: each of them imports the compiler
     verification = Late("..verification", __package__)
     numpy_mode = Late("..np.arrays", __package__)
     bound, hybrid, training = (Late(f".{n}", __package__) for n in ("bound", "hybrid", "training"))
 
-# Held while a block is traced: two threads may make the first call to one net.
+# Held while a block is traced: two threads may make the first call at the same time.
 _tracing = held_at_fork(Rank.TRACING)
 
 
 class _Cached(NamedTuple):
-    """A traced block, ready to be called. Replaced as a whole, so that threads see one or none."""
+    """A traced, callable block. Replaced as a whole, so that threads see all of it or nothing."""
 
     graph: hybrid.CachedGraph
     trace: Trace
-    arity: int  # how many arrays it takes; -1 when its arguments are nested or None
-    is_plain: bool  # one array in, one out
+    arity: int  # number of arguments; -1 if they are nested or None
+    is_plain: bool  # one input array, one output array
 
 
 class HybridBlock(Block):
     """Base of layers and networks that can be compiled. A subclass overrides ``hybrid_forward``.
 
     ``hybrid_forward(F, x, ..., **params)`` computes with functions of ``F``, which is ``nd`` in
-    eager calls and ``sym`` while the network is traced. The parameters of the block arrive by
+    eager calls and ``sym`` while the network is traced. The block's parameters are passed by
     their attribute names. After ``hybridize()`` the first call traces and compiles, later calls
-    run the machine code. Children have to be hybrid too.
+    run the machine code. Children must be hybrid too.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class HybridBlock(Block):
     """
 
     _is_compiled = True  # False interprets the graph that a call traced
-    _precision = ""  # where ``hybridize`` does not say one; "" is that of all networks
+    _precision = ""  # default of ``hybridize``; "" selects the default of all networks
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class HybridBlock(Block):
             self._clear_cached_op()
 
     def __getstate__(self) -> dict[str, object]:
-        """For copies and pickles: without the compiled graph, which is made again when called."""
+        """State for copies and pickles, without the compiled graph, which a call makes again."""
         return {**vars(self), "_cached": None}
 
     def register_child(self, block: Block, name: str | None = None) -> None:
@@ -133,7 +133,7 @@ class HybridBlock(Block):
         self._clear_cached_op()
 
     def _clear_cached_op(self) -> None:
-        """Forget the graph; the next call traces again."""
+        """Discard the graph; the next call traces again."""
         self._cached = None
         self._trace = None
 
@@ -159,9 +159,9 @@ class HybridBlock(Block):
               for all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name.
             - ``precision``: "bfloat16" stores the operands of dense layers, convolutions and
               products of activations in 16 bits and adds in float32. The default is "float32",
-              unless ``contrib.amp`` set another. Parameters, inputs and outputs stay float32.
-            - ``memory``: "small" saves less of a recorded call for its backward pass, which
-              computes the rest again with the same bits.
+              unless ``contrib.amp`` set another. Parameters, inputs and outputs remain float32.
+            - ``memory``: "small" saves fewer values of a recorded call for its backward pass, which
+              recomputes the others with the same bits.
             - ``winograd``: False computes convolutions by the definition's sums; "always" uses
               Winograd's and Strassen's algorithms wherever possible; by default where they are
               faster.
@@ -174,7 +174,7 @@ class HybridBlock(Block):
         """
         Options.of(flags)
         if clear or not active:
-            self._cached = None  # first: it is what the old flags asked for
+            self._cached = None  # first, because it was made with the old flags
         self._active = active
         self._flags = flags
         if clear:
@@ -192,16 +192,16 @@ class HybridBlock(Block):
     def cast(self, dtype: DType) -> None:
         if dtype == "bfloat16":
             raise MXNetError(
-                "parameters are float16, float32 or float64, got bfloat16: "
-                'hybridize(precision="bfloat16") stores in it what products multiply'
+                "parameters must be float16, float32 or float64, got bfloat16: "
+                'hybridize(precision="bfloat16") stores operands of products in bfloat16'
             )
         self._clear_cached_op()
         super().cast(dtype)
 
     def register_op_hook(self, callback: Callable[..., object], monitor_all: bool = False) -> None:
-        """Call ``callback(tensor_name, op_name, array)`` for every operator's results.
+        """Call ``callback(tensor_name, op_name, array)`` for the results of every operator.
 
-        Only while hybridized; with ``monitor_all`` for the operands too, before the results.
+        Only while hybridized. With ``monitor_all`` also for operands, before the results.
         """
         self._monitor = Monitor(callback, monitor_all)
         if self._cached is not None:
@@ -211,11 +211,11 @@ class HybridBlock(Block):
     # ---- calling: the hot path ----------------------------------------------------------------
 
     def forward(self, x: Nested, *args: Nested) -> Nested:
-        """Eagerly with F = nd, as a graph when hybridized, or with F = sym for symbols.
+        """Compute eagerly with F = nd, as a graph if hybridized, or with F = sym for symbols.
 
         Raises ValueError for arguments without a tensor, or with both kinds.
         """
-        cached = self._cached  # there is none unless the block runs as a graph
+        cached = self._cached  # None unless the block runs as a graph
         if cached is not None and cached.is_plain and not args and type(x) in DENSE_KINDS:
             return cached.graph.call_one(x)
         arrays = (x, *args)
@@ -237,7 +237,7 @@ class HybridBlock(Block):
         *args : NDArray
             The inputs; write new values into them.
         out : NDArray or list of NDArray, optional
-            The outputs; allocated if left out.
+            The outputs; allocated by default.
 
         Raises
         ------
@@ -247,18 +247,18 @@ class HybridBlock(Block):
             For an ``out`` of another type.
         """
         if not self._active and self._exportable() is None:
-            raise ValueError("bind() is for hybridized blocks: call hybridize() first")
+            raise ValueError("bind() needs a hybridized block: call hybridize() first")
         results = self(*args)
         cached = self._cached
         if cached is None or cached.arity != len(args):
-            raise ValueError("bind() takes arrays, not nested or None")
+            raise ValueError("bind() needs arrays as arguments, not nested lists or None")
         wanted = [results] if isinstance(results, NDArray) else list(results)
         given = wanted if out is None else [out] if isinstance(out, NDArray) else list(out)
         _check_outputs(wanted, given)
         return bound.BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
     def for_arrays(self, *args: Nested) -> HybridBlock:
-        """The block whose graph is for these arrays: this one, but where sizes decide."""
+        """The block whose graph serves these arrays; subclasses may select one by sizes."""
         return self
 
     def verify(
@@ -305,7 +305,7 @@ class HybridBlock(Block):
         return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
 
     def _parameters_of_call(self) -> Mapping[str, object]:
-        """The arguments of ``hybrid_forward`` that are arrays of a call."""
+        """The array arguments of ``hybrid_forward``."""
         if type(self).forward is not HybridBlock.forward:
             return super()._parameters_of_call()
         found = of_function(self.hybrid_forward, skipped=1)  # after F
@@ -353,21 +353,21 @@ class HybridBlock(Block):
 
     @restoring(OPEN, NAMES)
     def forward_symbols(self, *args: object) -> Nested:
-        """``hybrid_forward`` with F = sym, its operators named in this block's scope."""
+        """Call ``hybrid_forward`` with F = sym, with operator names in this block's scope."""
         params = {name: as_mode(p.var()) for name, p in self._reg_params.items()}
         with self.name_scope():
             return self.hybrid_forward(sym, *args, **params)
 
     def hybrid_forward(self, F: ModuleType, x: Nested, *args: Nested, **kwargs: Nested) -> Nested:
-        """To override: what the block computes, with functions of ``F`` (``nd`` or ``sym``)."""
+        """To override: compute the outputs with functions of ``F`` (``nd`` or ``sym``)."""
         raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
 
     # ---- tracing ------------------------------------------------------------------------------
 
     @holding(_tracing)
-    @restoring(OPEN, NAMES, ATTRIBUTES, CONTEXTS, FLAGS)  # also what a user's own scopes set
+    @restoring(OPEN, NAMES, ATTRIBUTES, CONTEXTS, FLAGS)  # also for scopes of the user
     def _traced(self, args: Sequence[object]) -> Trace:
-        """The block's graph for arguments of this structure, traced if that was not done yet."""
+        """The block's graph for arguments of this structure, traced at the first use."""
         found = self._trace
         if found is not None:
             _, form = flatten(args, "input")
@@ -376,13 +376,15 @@ class HybridBlock(Block):
             if self._cached is not None:
                 _check_arguments(found, form)
         found = trace(self, args)
-        _params_in(found, self.collect_params())  # a graph with strangers in it is not kept
+        _params_in(
+            found, self.collect_params()
+        )  # raises for unknown variables, before the graph is stored
         self._trace = found
         return found
 
     @holding(_tracing)
     def _build(self, args: Sequence[object]) -> _Cached:
-        """Trace, and bind the graph to the parameters in it; once, however many threads call."""
+        """Trace, and bind the graph to its parameters; once, for any number of calling threads."""
         if self._cached is None:
             traced = self._traced(args)
             params = self.collect_params()
@@ -401,7 +403,7 @@ class HybridBlock(Block):
         return self._cached
 
     def _finish_own_params(self, args: tuple[object, ...]) -> None:
-        """Complete the parameters of this block alone; its children do the same for theirs."""
+        """Complete the parameters of this block only; children complete theirs."""
         own = self._reg_params.values()
         with deferred_failures():
             if self._infers_itself():
@@ -412,7 +414,7 @@ class HybridBlock(Block):
             param._finish_deferred_init()
 
     def _finish_as_it_says(self, args: Sequence[Any], params: Mapping[str, Parameter]) -> None:
-        """Complete what is deferred with the shapes that the block's own ``infer_shape`` sets."""
+        """Complete deferred parameters with the shapes that an overridden ``infer_shape`` sets."""
         deferred = [param for param in params.values() if param.is_deferred]
         if deferred:
             with deferred_failures():
@@ -423,12 +425,12 @@ class HybridBlock(Block):
     def infer_shape(self, *args: Nested) -> None:
         """Set the shape of every parameter in the graph from the arguments' shapes.
 
-        Raises ValueError when one does not follow from them.
+        Raises ValueError if a shape cannot be inferred.
         """
         self._infer_shapes(args)
 
     def _infers_itself(self) -> bool:
-        """Whether a subclass says by its own ``infer_shape`` what its parameters' shapes are."""
+        """Whether a subclass overrides ``infer_shape``."""
         return type(self).infer_shape is not HybridBlock.infer_shape
 
     def _infer_shapes(self, args: Sequence[object], needed: Iterable[Parameter] = ()) -> None:
@@ -446,7 +448,7 @@ class HybridBlock(Block):
             if found is not None and found != param.array_dtype:
                 param.dtype = found.type
 
-    # ---- files and other services -------------------------------------------------------------
+    # ---- files and other functions ------------------------------------------------------------
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write ``path-symbol.json`` and ``path-NNNN.params``; returns both names.
@@ -454,7 +456,7 @@ class HybridBlock(Block):
         Parameters
         ----------
         path : str
-            Beginning of the names.
+            Prefix of the file names.
         epoch : int
             Number in the name of the parameters' file.
         remove_amp_cast : bool
@@ -465,7 +467,7 @@ class HybridBlock(Block):
         RuntimeError
             If the block was not hybridized and called before.
         MXNetError
-            If the files cannot be written; old files then stay.
+            If the files cannot be written; old files then remain.
         """
         traced = self._exportable()
         if traced is None:
@@ -522,7 +524,7 @@ class HybridBlock(Block):
         return path
 
     def _exportable(self) -> Trace | None:
-        """The graph that export writes: not one that was only traced to infer shapes."""
+        """The graph for export; None if it was only traced to infer shapes."""
         return None if self._cached is None else self._cached.trace
 
     def _described_graph(self) -> dict[str, object]:
@@ -540,9 +542,9 @@ class HybridBlock(Block):
         clear: bool = False,
         **flags: object,
     ) -> None:
-        """Hybridize and build the graph without running it; there are no other backends here.
+        """Hybridize and build the graph without running it. Other backends do not exist.
 
-        Raises ValueError where ``backend`` is not named.
+        Raises ValueError without ``backend``.
         """
         if backend is None:
             raise ValueError('Must specify "backend" to optimize_for')
@@ -556,7 +558,7 @@ def _kind_of(mode: str) -> type[NDArray] | None:
 
 
 def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
-    """The parameters that the graph reads. AssertionError for a variable that is none."""
+    """The parameters that the graph reads. Raises AssertionError for an unknown variable."""
     inputs = set(traced.input_names)
     found = {}
     for name in traced.symbol.list_inputs():
@@ -590,7 +592,7 @@ def _data_of(named: Mapping[str, NDArray]) -> dict[str, np.ndarray]:
 
 
 def _way_of(args: tuple[object, ...]) -> str:
-    """How arguments become tensors, for a message; "" where they are no arrays."""
+    """Advice on converting arguments to tensors, for a message; "" for other arguments."""
     if not any(isinstance(arg, np.ndarray) for arg in args):
         return ""
     return " For a NumPy array x pass nd.array(x)."
@@ -643,10 +645,10 @@ def _warn_unused(traced: Trace, params: ParameterDict) -> None:
 
 
 def options_of(block: HybridBlock) -> Options:
-    """What the compiler is told, as the block's last ``hybridize`` said it."""
+    """Compiler options of the block, from its latest ``hybridize``."""
     return Options.of(flags_of(block))
 
 
 def flags_of(block: HybridBlock) -> dict[str, Flag]:
-    """What the block was hybridized with, and its precision."""
+    """Arguments of the block's ``hybridize``, with its precision."""
     return {"precision": block._precision or DEFAULT.precision, **block._flags}

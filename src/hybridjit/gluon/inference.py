@@ -1,7 +1,7 @@
-"""Shapes that layers left open, found from the first inputs.
+"""Deferred shapes of parameters, inferred from the first inputs.
 
-In: a graph, the types of its inputs, the parameters in it. Out: parameters whose shape is known.
-Nothing changes when the inference fails.
+Input: a graph, the types of its inputs, its parameters. Output: parameters with known shapes. A
+failed inference changes nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ _FAILED = "Deferred initialization failed because shape cannot be inferred."
 
 @contextmanager
 def deferred_failures() -> Iterator[None]:
-    """Raise as ValueError whatever stops the inference of shapes, as MXNet does.
+    """Convert any exception of shape inference to ValueError, as MXNet does.
 
-    The block is traced for it: what its own ``hybrid_forward`` raises is among that.
+    This includes exceptions of the block's ``hybrid_forward``, which is traced.
     """
     try:
         yield
     except Exception as error:
-        is_type_error = isinstance(error, DTypeError) and is_np_array()  # found when it runs
+        is_type_error = (
+            isinstance(error, DTypeError) and is_np_array()
+        )  # raised in execution instead
         if str(error).startswith(_FAILED) or is_type_error:
             raise
         raise ValueError(f"{_FAILED} {type(error).__name__}: {error}") from error
@@ -40,7 +42,7 @@ def finish_deferred(
 ) -> None:
     """Initialise the deferred parameters among ``params`` from the types of the inputs.
 
-    Raises ValueError when the shapes cannot be inferred, DTypeError when the dtypes disagree.
+    Raises ValueError if shapes cannot be inferred, DTypeError if dtypes are inconsistent.
     """
     set_shapes(outputs, inputs, params)
     for param in params.values():
@@ -53,14 +55,14 @@ def set_shapes(
     params: Mapping[str, Parameter],
     needed: Iterable[Parameter] = (),
 ) -> None:
-    """Give every parameter in the graph the shape that follows from the inputs.
+    """Set the shape of every parameter in the graph by inference from the inputs.
 
-    Raises ValueError when there is one, there or among ``needed``, whose shape does not.
+    Raises ValueError if the shape of a parameter there or in ``needed`` cannot be inferred.
     """
     try:
         found = variable_types(outputs, inputs, params)
     except ShapeError as error:
-        raise ValueError(_failure(str(error), inputs)) from None  # it has all of the text
+        raise ValueError(_failure(str(error), inputs)) from None  # the message is complete
     shapes = {
         name: param.shape if _is_decided(param) else _known_dims(found.get(name))
         for name, param in params.items()
@@ -68,7 +70,7 @@ def set_shapes(
     unknown = [name for name, shape in shapes.items() if shape is None]
     unknown += [p.name for p in needed if p.name not in shapes and not is_known(p.shape)]
     if unknown:
-        raise ValueError(_failure(f"Nothing decides the shape of {', '.join(unknown)}", inputs))
+        raise ValueError(_failure(f"Nothing determines the shape of {', '.join(unknown)}", inputs))
     for name, shape in shapes.items():
         if shape is not None:
             params[name].shape = shape
@@ -77,19 +79,19 @@ def set_shapes(
 def variable_types(
     outputs: Sequence[Output], inputs: Mapping[str, TensorType], params: Mapping[str, Parameter]
 ) -> dict[str, TensorType]:
-    """The types of all variables in the graph, as far as they follow from what is known."""
+    """The types of all variables in the graph that can be inferred."""
     known = {name: partial_type(param) for name, param in params.items()} | dict(inputs)
     types = infer_node_types(outputs, known)
     return {node.name: types[node][0] for node in types if node.is_variable}
 
 
 def _is_decided(param: Parameter) -> bool:
-    """Whether nothing else says its shape: an array that it holds may have no elements."""
+    """Whether the shape is final: an array of it may have no elements."""
     return param.is_initialized or is_known(param.shape)
 
 
 def partial_type(param: Parameter) -> TensorType:
-    """What a parameter says of itself; without an array, sizes below 1 are unknown."""
+    """Known type of a parameter; without an array, sizes below 1 are unknown."""
     if param.is_initialized:
         return TensorType(param.list_data()[0].shape, param.array_dtype)
     shape = param.shape

@@ -1,9 +1,9 @@
 """A block with its structure in files: ``Block.save`` and ``Block.load``.
 
-In: a block and a prefix. Out: ``<prefix>-model.json`` and ``<prefix>-model.params``, or the block
-as they describe it. The description holds no code: it is read into a block that the same program
-built. Blocks are paired by their class and their place in the walk through the children, never by
-their names, which count up with every block that a process makes.
+Input: a block and a prefix. Output: ``<prefix>-model.json`` and ``<prefix>-model.params``, or the
+block in the stored state. The description contains no code: it is read into a block that the
+program has built. Blocks are matched by class and by position in the traversal of children, never
+by name, because names contain a counter of the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def save_model(block: Block, prefix: str) -> None:
-    """Write names, children and graphs to ``<prefix>-model.json``, values to the other file."""
+    """Write names, children and graphs to ``<prefix>-model.json``, and values to the other file."""
     text = json.dumps(dict([_described(block, itertools.count())]))
     together(
         lambda: save_parameters(block, f"{prefix}-model.params", False),
@@ -34,7 +34,7 @@ def save_model(block: Block, prefix: str) -> None:
 
 
 def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, object]]:
-    """A block's key and its description, children inside."""
+    """A block's key and its description, including children."""
     key = _key(block, next(places))
     found: dict[str, object] = {"orig_name": block.name, **block._described_graph()}
     found["children"] = {child.name: name for name, child in block._children.items()}
@@ -47,7 +47,7 @@ def _key(block: Block, place: int) -> str:
 
 
 def described_graph(traced: Trace | None) -> dict[str, object]:
-    """What MXNet writes of a hybrid block's graph; None where the block never ran as one."""
+    """MXNet's description of a hybrid block's graph; empty if it never ran as a graph."""
     if traced is None:
         return {"hybridized": False}
     return {
@@ -60,10 +60,10 @@ def described_graph(traced: Trace | None) -> dict[str, object]:
 
 
 def load_model(block: Block, prefix: str) -> None:
-    """Take over names, values and what was hybridized; graphs are traced again when called.
+    """Set names, values and hybridization from files; the next calls trace graphs again.
 
-    Raises ModelFormatError when the description is not one of a block, KeyError when it is of
-    another structure, and what :func:`load_parameters` raises.
+    Raises ModelFormatError if the description is malformed, KeyError if it has another structure,
+    and the exceptions of :func:`load_parameters`.
     """
     path = f"{prefix}-model.json"
     _Description(path).restore(block, _read(path))
@@ -78,20 +78,22 @@ def _read(path: str) -> dict[str, object]:
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from None
     if not isinstance(content, dict) or len(content) != 1:
-        raise ModelFormatError(f"{path}: does not describe one block")
+        raise ModelFormatError(f"{path}: must describe exactly one block")
     return content
 
 
 class _Description:
-    """The walk through a block and its description at once."""
+    """Simultaneous traversal of a block and its description."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._places = itertools.count()
-        self._names: dict[int, str] = {}  # new names of parameters, which blocks may share
+        self._names: dict[
+            int, str
+        ] = {}  # new names of parameters by id, because blocks may share them
 
     def restore(self, block: Block, among: dict[str, object]) -> None:
-        """Find the block's own description in ``among`` and let it take that over."""
+        """Find the block's description in ``among``, and apply it."""
         saved = self._entry(block, among)
         self._rename(block, saved["orig_name"])
         block._forget_graph(activate=bool(saved.get("hybridized")))
@@ -102,7 +104,7 @@ class _Description:
     def _entry(self, block: Block, among: dict[str, object]) -> dict[str, Any]:
         key = _key(block, next(self._places))
         if key not in among:
-            raise KeyError(f"{self._path}: describes no block {key}: the net has another structure")
+            raise KeyError(f"{self._path}: has no block {key}: the network has another structure")
         saved = among[key]
         if (
             not isinstance(saved, dict)
@@ -110,13 +112,13 @@ class _Description:
             or not isinstance(saved.get("children"), dict)
             or not all(isinstance(name, str) for name in saved["children"].values())
         ):
-            raise ModelFormatError(f"{self._path}: {key} is no description of a block")
+            raise ModelFormatError(f"{self._path}: {key} is not a description of a block")
         return saved
 
     def _rename(self, block: Block, name: str) -> None:
-        """The block's and its own parameters' names as they were when it was saved.
+        """Restore the names of the block and its parameters.
 
-        Parameters without a prefix are not named for their block, and stay as they are.
+        Parameters without the block's prefix keep their names.
         """
         own, start = block.params, len(block.params.prefix)
         if block.name != name and start:
@@ -127,9 +129,9 @@ class _Description:
 
 
 def _rename_children(block: Block, names: dict[str, str]) -> None:
-    """The keys of the children as they were: paths in the file of values are made of them."""
+    """Restore the keys of the children, from which paths in the parameter file are made."""
     keys = [names.get(child.name, key) for key, child in block._children.items()]
-    if len(set(keys)) == len(keys):  # children of one name share a row there
+    if len(set(keys)) == len(keys):  # children with equal keys share an entry there
         children = list(block._children.values())
         block._children.clear()
         block._children.update(zip(keys, children))

@@ -1,7 +1,7 @@
-"""Prefixes of blocks: which one a new block gets, and what ``with block.name_scope():`` does.
+"""Prefixes of blocks, and ``with block.name_scope():``.
 
-In: the prefix and parameters that a constructor was given, and its class's hint. Out: the block's
-prefix and its ParameterDict. The scopes that are open belong to the thread that opened them.
+Input: the prefix and parameters from a constructor, and the hint of its class. Output: the block's
+prefix and its ParameterDict. Open scopes are local to their thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .parameter import ParameterDict
 
 
 class Prefixed(Protocol):
-    """What a scope needs of its block."""
+    """Attributes of a block that a scope needs."""
 
     @property
     def prefix(self) -> str: ...
@@ -26,7 +26,7 @@ class Prefixed(Protocol):
 
 
 class _Entered(NamedTuple):
-    """A scope that was entered, which one is in force since then, and its name manager."""
+    """An entered scope, the scope in effect since then, and its name manager."""
 
     scope: BlockScope
     in_force: BlockScope | None
@@ -47,11 +47,11 @@ OPEN = _Open()
 
 
 class BlockScope:
-    """One block's scope: names the children made inside it, and the operators while tracing."""
+    """One block's scope: names the children made inside it, and operators during tracing."""
 
     def __init__(self, block: Prefixed, is_transparent: bool = False) -> None:
         self.block = block
-        self.is_transparent = is_transparent  # entering it leaves the outer scope in force
+        self.is_transparent = is_transparent  # the outer scope remains in effect
         self._counter: Counter[str] = Counter()
 
     def next_prefix(self, hint: str) -> str:
@@ -81,9 +81,9 @@ def name_block(
 ) -> tuple[str, ParameterDict]:
     """A new block's full prefix and its parameters.
 
-    Outside of all scopes the number comes from the process-wide name counter; inside, from the
-    scope, and the scope's own prefix goes in front. ``params`` shares another block's parameters
-    and keeps their prefix.
+    Outside of all scopes the number comes from the process-wide counter; inside, from the scope,
+    whose prefix is prepended. ``params`` shares another block's parameters, and keeps their
+    prefix.
     """
     scope = OPEN.innermost
     if scope is None:

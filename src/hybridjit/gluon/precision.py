@@ -1,10 +1,10 @@
-"""In which precision networks compute that do not say it: ``contrib.amp.init`` changes that."""
+"""Default precision of networks, which ``contrib.amp.init`` changes."""
 
 from __future__ import annotations
 
 
 class Default:
-    """What :func:`.HybridBlock.hybridize` takes for ``precision`` where it is not given."""
+    """Default of ``precision`` in :func:`.HybridBlock.hybridize`."""
 
     precision = "float32"
 

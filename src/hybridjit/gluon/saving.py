@@ -1,7 +1,7 @@
 """A block's parameters in a file, under structural paths (``features.0.weight``).
 
-In: a block and a file name. Out: the file, or the block with the file's values. Files whose names
-are full ones (``net0_dense0_weight``, with ``arg:`` or without) are read too.
+Input: a block and a file name. Output: the file, or the block with the file's values. Files with
+full names (``net0_dense0_weight``, optionally with ``arg:``) can be read too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
-    """Write every parameter under its path; with ``deduplicate`` under its last path only.
+    """Write every parameter under its path; with ``deduplicate`` only under its last path.
 
-    Raises RuntimeError or DeferredInitializationError before anything is written when a parameter
-    has no values yet.
+    Raises RuntimeError or DeferredInitializationError, before any write, if a parameter has no
+    values.
     """
     by_path = block._collect_params_with_prefix()
     if deduplicate:
@@ -46,13 +46,13 @@ def load_parameters(
     cast_dtype: bool,
     dtype_source: str,
 ) -> None:
-    """Read by structural path; a file without any path in it is read by full names instead."""
+    """Read by structural path; a file without paths is read by full names."""
     arrays = named_arrays(filename)
     params = block._collect_params_with_prefix()
     if not arrays and not params:
         return
     if not _has_paths(arrays, params):
-        # A file of export() holds whole names, one of save_params() lacks the block's prefix.
+        # A file of export() has full names; one of save_params() lacks the block's prefix.
         exported = any(name.startswith(("arg:", "aux:")) for name in arrays)
         block.collect_params().load_dict(
             arrays,
@@ -94,7 +94,7 @@ def _check_missing(
 ) -> None:
     present = {id(params[path]) for path in arrays if path in params}
     for path, param in params.items():
-        # One path of a shared parameter is enough.
+        # One path of a shared parameter suffices.
         assert id(param) in present, (
             f"Parameter '{path}' is missing in file '{filename}', which contains parameters: "
             f"{brief_names(arrays)}. Set allow_missing=True to ignore missing parameters."
@@ -116,7 +116,7 @@ def _check_extra(
 def export_graph(
     trace: Trace, params: ParameterDict, path: str, epoch: int, remove_amp_cast: bool
 ) -> tuple[str, str]:
-    """Write a graph and the parameters in it, as ``HybridBlock.export`` does; both file names."""
+    """Write a graph and its parameters, as ``HybridBlock.export`` does; return both file names."""
     symbol = trace.symbol
     outputs = in_order(symbol.outputs, trace.input_names)
     aux = set(symbol.list_auxiliary_states())

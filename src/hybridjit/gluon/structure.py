@@ -1,7 +1,7 @@
-"""Nested lists of arrays or symbols, taken apart into a flat list and a format, and put together.
+"""Nested lists of arrays or symbols: flattened to a list and a format, and restored.
 
-A format is 0 for one tensor, n > 0 for a symbol of n outputs, -1 for None, or a list of formats.
-It is what a cached graph remembers of its caller's arguments and results.
+A format is 0 for one tensor, n > 0 for a symbol of n outputs, -1 for None, or a list of formats. A
+cached graph stores the formats of its arguments and results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..nd import NDArray
 from ..sym import Symbol
 
 Format: TypeAlias = "int | list[Format]"
-# What blocks take and give: a tensor, or lists of them; a plain Block whatever it likes.
+# Arguments and results of blocks: a tensor, or nested lists; any object for a plain Block.
 Nested: TypeAlias = Any
 
 NONE: int = -1
@@ -21,9 +21,9 @@ tensor_types = (Symbol, NDArray)
 
 
 def flatten(value: object, what: str) -> tuple[list[Any], Format]:
-    """The tensors in ``value`` in order (None stays in its place), and the format.
+    """The tensors in ``value`` in order (None keeps its position), and the format.
 
-    Raises ValueError for anything but NDArray, Symbol, None and nested lists or tuples of them.
+    Raises ValueError for objects other than NDArray, Symbol, None and nested lists or tuples.
     """
     if isinstance(value, NDArray):
         return [value], 0
@@ -47,7 +47,7 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
 
 
 def regroup(flat: Sequence[object], form: Format) -> Nested:
-    """The inverse of :func:`flatten`, with lists for all nesting; ``flat`` has no Nones."""
+    """The inverse of :func:`flatten`, with lists for nesting; ``flat`` must not contain None."""
     return _take(iter(flat), form)
 
 
@@ -60,7 +60,7 @@ def _take(items: Iterator[object], form: Format) -> Nested:
 
 
 def same_arguments(stored: Format, given: Format) -> bool:
-    """True when the formats of two argument lists agree but for Nones at the end."""
+    """Whether the formats of two argument lists agree, except for trailing Nones."""
     if not isinstance(stored, list) or not isinstance(given, list):
         return stored == given
     length = max(len(stored), len(given))

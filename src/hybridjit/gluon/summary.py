@@ -1,6 +1,7 @@
 """``Block.summary``: a table of layers, output shapes and parameter counts.
 
-In: a block that is initialised and not hybridized, and inputs to run once. Out: text on stdout.
+Input: a block that is initialised and not hybridized, and inputs for one call. Output: text on
+stdout.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Row:
 
 
 def print_summary(block: Block, inputs: tuple[object, ...]) -> None:
-    """Run ``block`` once on ``inputs`` and print what each layer gave."""
+    """Call ``block`` once with ``inputs``, and print the output shapes of each layer."""
     rows = [_Row("Input", _shapes_text(inputs))]
     layers, record = _layers(block), _recorder(rows)
     try:
@@ -54,7 +55,7 @@ def _take_off(layers: list[Block], hook: object) -> None:
 
 
 def _layers(block: Block) -> list[Block]:
-    """Every block inside, each once, but for plain containers."""
+    """Every block inside, without duplicates and plain containers."""
     found: dict[int, Block] = {}
 
     def visit(child: Block) -> None:
@@ -102,7 +103,7 @@ def _size(param: Parameter) -> int:
 
 
 def _shapes_text(value: object) -> str:
-    """``(2, 4)``; several with commas between, without the outer brackets."""
+    """``(2, 4)``; several shapes separated by commas, without the outer brackets."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     text = str(_shapes(value))

@@ -1,7 +1,7 @@
-"""SymbolBlock: a block made from a graph that exists already, usually from files.
+"""SymbolBlock: a block made from an existing graph, usually from files.
 
-In: outputs and inputs as symbols, or the names of two files. Out: a block whose parameters are the
-graph's other variables, under their full names. It runs as a graph from the start.
+Input: outputs and inputs as symbols, or the names of two files. Output: a block whose parameters
+are the graph's other variables, under their full names. It is executed as a graph from the start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .structure import Nested, regroup
 from .trace import Trace, of_symbols
 from .types import Tensor
 
-# Parameters of BatchNorm stay float32 beside float16 data: they are found by these names.
+# Parameters of BatchNorm remain float32 with float16 data; these names identify them.
 _VARIANCES = ("_running_var", "_moving_var")
 _SIBLINGS = (*_VARIANCES, "_running_mean", "_moving_mean", "_gamma", "_beta")
 
@@ -66,7 +66,7 @@ class SymbolBlock(HybridBlock):
         self._add_params()
 
     def _begin(self, params: ParameterDict | None) -> None:
-        """A block of full names, without a graph yet."""
+        """Initialise a block with full names and without a graph."""
         super().__init__(prefix=None, params=None)
         self._prefix = ""
         self._params = ParameterDict("", params)
@@ -80,7 +80,7 @@ class SymbolBlock(HybridBlock):
         allow_missing: bool = False,
         ignore_extra: bool = False,
     ) -> SymbolBlock:
-        """A block from files of ``export``.
+        """Make a block from files of ``export``.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class SymbolBlock(HybridBlock):
         allow_missing : bool
             Whether parameters may be absent from the file.
         ignore_extra : bool
-            Whether the file may hold other names.
+            Whether the file may contain other names.
 
         Raises
         ------
@@ -115,12 +115,12 @@ class SymbolBlock(HybridBlock):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The names of the inputs, in the order in which the block is called with them."""
+        """The names of the inputs, in the order of the arguments."""
         return tuple(self._trace.input_names)
 
     @property
     def input_shapes(self) -> dict[str, PartialShape | None]:
-        """The shapes that inputs have by the graph, None for any and for sizes that may be any."""
+        """The shapes of inputs in the graph; None for unknown shapes and sizes."""
         found = fixed_shapes(self._trace.outputs)
         return {name: found.get(name) for name in self._trace.input_names}
 
@@ -128,7 +128,7 @@ class SymbolBlock(HybridBlock):
         return dict.fromkeys(self.input_names, Parameter.empty)
 
     def _add_params(self) -> None:
-        """A parameter for every variable that is no input; auxiliary states come last."""
+        """Make a parameter for every variable that is not an input; auxiliary states come last."""
         graph = self._trace.symbol
         hints = _hinted_dtypes(graph)
         stypes = declared_stypes(graph)
@@ -153,21 +153,21 @@ class SymbolBlock(HybridBlock):
         return f"{type(self).__name__}(\n{symbol} : {len(inputs)} -> {len(symbol)}\n)"
 
     def _clear_cached_op(self) -> None:
-        self._cached = None  # the trace is the block itself
+        self._cached = None  # keep the trace, which defines the block
 
     def hybridize(
         self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: object
     ) -> None:
-        """Compile from the next call on, with these flags; or interpret, with ``active=False``."""
+        """Compile from the next call on, with these flags; with ``active=False`` interpret."""
         self._is_compiled = active
         super().hybridize(active, backend, True, **flags)
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
-        """Move all parameters to other contexts. ValueError when one was not initialised."""
+        """Move all parameters to other contexts. Raises ValueError if one is uninitialised."""
         self.collect_params().reset_ctx(ctx)
 
     def cast(self, dtype: DType) -> None:
-        """Change all element types; beside float16, BatchNorm's parameters stay float32."""
+        """Change all element types; with float16, BatchNorm's parameters remain float32."""
         super().cast(dtype)
         if np.dtype(dtype) != np.float16:
             return
@@ -193,7 +193,7 @@ class SymbolBlock(HybridBlock):
         return self.forward_symbols(*args)
 
     def forward_symbols(self, *args: Nested) -> Nested:
-        """The graph with its inputs replaced by ``args``, which have to have the graph's sizes."""
+        """The graph with its inputs replaced by ``args``, which must have the graph's sizes."""
         shapes = fixed_shapes(self._trace.outputs)
         given: dict[str, Any] = {
             name: _of_shape(arg, name, shapes[name]) if shapes.get(name) else arg
@@ -204,7 +204,7 @@ class SymbolBlock(HybridBlock):
         return regroup(each, self._trace.out_format)
 
     def hybrid_forward(self, F: ModuleType, x: Tensor, *args: Nested, **kwargs: Nested) -> Nested:
-        """Not used: the graph is given."""
+        """Not used: the graph exists already."""
         raise NotImplementedError("a SymbolBlock has no hybrid_forward")
 
     def _exportable(self) -> Trace | None:
@@ -212,7 +212,7 @@ class SymbolBlock(HybridBlock):
 
 
 def _of_shape(x: Nested, name: str, shape: PartialShape) -> Symbol:
-    """``x``, refused where it has other sizes: the second operand is for its shape alone."""
+    """``x`` with a check that it has this shape: a second operand provides the shape."""
     axes = tuple(axis for axis, size in enumerate(shape) if size is not None)
     ones = sym.sum(x, axis=axes, keepdims=True)
     like = sym.broadcast_to(ones, shape=tuple(size or 0 for size in shape))
@@ -228,6 +228,6 @@ def _hinted_dtypes(graph: Symbol) -> Mapping[str, object]:
 
 
 def _shared_start(names: list[str]) -> str:
-    """What all names begin with, but never a whole name."""
+    """The longest common prefix of all names that is shorter than each name."""
     start = commonprefix(names)
     return start if start not in names else start[: start.rfind("_") + 1]

@@ -1,8 +1,8 @@
-"""Tracing: run a block's ``hybrid_forward`` once with symbols, and keep what it built.
+"""Tracing: call a block's ``hybrid_forward`` once with symbols, and store the resulting graph.
 
-In: a hybrid block and the arguments of a call. Out: a :class:`Trace`: the graph's outputs, the
-names of its inputs, and the formats of arguments and results. Shapes are not looked at: one trace
-serves them all.
+Input: a hybrid block and the arguments of a call. Output: a :class:`Trace`: the graph's outputs,
+the names of its inputs, and the formats of arguments and results. A trace does not depend on
+shapes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Trace:
     inputs      variables, in the order of the flattened arguments without Nones
     in_format   the format of the list of arguments
     out_format  the format of the result
-    mode        "np" or "nd": the kind of its results; "" is that of the arguments
+    mode        "np" or "nd": the kind of its results; "" means that of the arguments
     """
 
     inputs: tuple[Symbol, ...]
@@ -40,7 +40,7 @@ class Trace:
 
     @property
     def input_names(self) -> list[str]:
-        """Names of the inputs, in their order."""
+        """Names of the inputs, in order."""
         return [str(symbol.name) for symbol in self.inputs]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -65,8 +65,8 @@ def _restored(
 def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
     """The graph that ``block`` computes for arguments of this structure.
 
-    Raises ValueError for arguments or results that are not tensors, TypeError for a result with
-    None in it, and whatever ``hybrid_forward`` raises.
+    Raises ValueError for arguments or results that are not tensors, TypeError for a result that
+    contains None, and the exceptions of ``hybrid_forward``.
     """
     flat, in_format = flatten(args, "input")
     count = sum(item is not None for item in flat)
@@ -84,33 +84,33 @@ def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
 
 
 def _variable(name: str, argument: object) -> Symbol:
-    """The variable for an argument: of NumPy mode where the array or the thread is."""
+    """The variable for an argument; in NumPy mode if the array or the thread is."""
     is_classic = isinstance(argument, NDArray) and argument._plain is NDArray
     found = sym.var(name)
     return found.as_np_ndarray() if is_np_array() or not is_classic else found
 
 
 def mode_of(results: Sequence[object]) -> str:
-    """The kind of symbols or arrays, "np" or "nd". Raises TypeError for both at once."""
+    """The kind of symbols or arrays, "np" or "nd". Raises TypeError for a mixture."""
     are_classic = {type(x) in (Symbol, NDArray) for x in results}
     if len(are_classic) > 1:
         raise TypeError(
-            "the results of a block are all arrays of NumPy mode or all classic ones: convert "
+            "the results of a block must be all arrays of NumPy mode or all classic ones: convert "
             "some with as_np_ndarray() or as_nd_ndarray()"
         )
     return "nd" if True in are_classic else "np"
 
 
 def as_mode(symbol: Symbol) -> Symbol:
-    """The symbol as one of NumPy mode where this thread is in that mode."""
+    """The symbol, converted to NumPy mode if this thread is in that mode."""
     return symbol.as_np_ndarray() if is_np_array() else symbol
 
 
 def of_symbols(outputs: object, inputs: object) -> Trace:
-    """The trace of a graph that exists already, for a SymbolBlock.
+    """The trace of an existing graph, for a SymbolBlock.
 
-    A group in ``outputs`` counts as its parts; a single output is no list.
-    Raises AssertionError when an input is not a variable.
+    A group in ``outputs`` is split into its parts; a single output is not a list.
+    Raises AssertionError if an input is not a variable.
     """
     if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
         outputs = outputs[0]

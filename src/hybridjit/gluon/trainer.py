@@ -1,7 +1,7 @@
-"""``Trainer``: parameters, their gradients, and the optimizer that makes the first follow these.
+"""``Trainer``: a set of parameters with gradients, and the optimizer that updates them.
 
-In: parameters after a backward. Out: the same parameters, updated. On several contexts a store
-adds up the gradients, and updates too if it is told to.
+Input: parameters after backward. Output: the same parameters, updated. On several contexts a store
+adds up the gradients, and optionally updates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ON_STORE = (
 
 
 class _Wanted(NamedTuple):
-    """What the caller said of the store."""
+    """The caller's arguments for the store."""
 
     kvstore: Any
     update_on_kvstore: bool | None
@@ -55,10 +55,10 @@ _DATA, _GRAD, _ENTRY, _FRESH = map(attrgetter, ("_data", "_grad", "_entry", "fre
 
 
 class _Lists(NamedTuple):
-    """What all updates of a trainer are given, and what it was read from.
+    """Arguments of all updates of a trainer, and the objects from which they were made.
 
-    by_context  for each context the indices, gradients and weights of all that have gradients
-    leaves      of these weights, on all contexts
+    by_context      for each context the indices, gradients and weights of parameters with gradients
+    leaves          of these weights, on all contexts
     """
 
     by_context: list[tuple[list[int], list[NDArray], list[NDArray]]]
@@ -69,7 +69,7 @@ class _Lists(NamedTuple):
     entries: list[object]
 
     def hold(self) -> bool:
-        """Whether all parameters have the arrays that they had."""
+        """Whether all parameters still have the same arrays."""
         found = chain(map(_DATA, self.params), map(_GRAD, self.params))
         return all(map(is_, found, self.read)) and all(
             map(is_, map(_ENTRY, self.weights), self.entries)
@@ -77,7 +77,7 @@ class _Lists(NamedTuple):
 
 
 def _lists(params: list[Parameter]) -> _Lists | None:
-    """The lists for these parameters; None where some wait, or are of the user's own kind."""
+    """The lists for these parameters; None if some are deferred, or of a user's class."""
     if any(not is_plain(p) or p._data is None or p.stype != "default" for p in params):
         return None
     trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
@@ -113,12 +113,12 @@ class Trainer:
     compression_params : dict, optional
         Compression of gradients in the store.
     update_on_kvstore : bool, optional
-        Whether the store updates the parameters; by default it decides itself.
+        Whether the store updates the parameters; by default the store decides.
 
     Raises
     ------
     ValueError
-        If ``params`` holds anything else than parameters, or there is no optimizer of that name.
+        If ``params`` contains other objects than parameters, or the optimizer is unknown.
     RuntimeError
         If a parameter is not initialized.
     AssertionError
@@ -193,14 +193,14 @@ class Trainer:
     # ---- the store ----------------------------------------------------------------------------
 
     def _reset_kvstore(self) -> None:
-        """Back to where no store was made: the next step makes one of the values then."""
+        """Discard the store: the next step makes one from the current values."""
         self._kv_initialized = False
         self._kvstore: KVStoreBase | None = None
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
     def _init_kvstore(self) -> None:
-        """Decide who adds up and who updates."""
+        """Choose the store, and whether it updates."""
         store: KVStoreBase | None
         on_store: bool | None
         if any(param.stype != "default" for param in self._params):
@@ -217,9 +217,9 @@ class Trainer:
         self._kv_initialized = True
 
     def _store_of_rows(self) -> KVStoreBase:
-        """The store that keeps and updates sparse parameters, also for one context.
+        """The store that holds and updates sparse parameters, also for one context.
 
-        Raises TypeError without a store, ValueError where it is not to update.
+        Raises TypeError without a store, ValueError with ``update_on_kvstore=False``.
         """
         wanted = self._wanted.kvstore
         if not isinstance(wanted, (str, KVStoreBase)):
@@ -232,20 +232,20 @@ class Trainer:
         return create(wanted) if isinstance(wanted, str) else wanted
 
     def _row_sparse_pull(self, param: Parameter, out: list[NDArray], row_id: NDArray) -> None:
-        """Write rows of a sparse parameter, as its store has them, to arrays of the tape too."""
+        """Write rows of a sparse parameter from its store to arrays, also to variables."""
         index = self._param2idx[param.name]
         with recording_as(False, FLAGS.training):
             self._prepare()
             self._kvstore.row_sparse_pull(index, out, -index, row_id)  # type: ignore[union-attr]
 
     def _chosen_updates(self, store: KVStoreBase | None) -> bool | None:
-        """Whether the store updates; None where there is no store."""
+        """Whether the store updates; None without a store."""
         asked = self._wanted.update_on_kvstore
         if store is None:
             if asked:
                 raise ValueError(
-                    "update_on_kvstore=True takes a kvstore, and there is none for kvstore="
-                    f"{self._wanted.kvstore!r} on {len(self._contexts)} context"
+                    "update_on_kvstore=True needs a kvstore, and kvstore="
+                    f"{self._wanted.kvstore!r} makes none for {len(self._contexts)} context"
                 )
             return None
         can = store.is_capable(KVStoreBase.OPTIMIZER)
@@ -255,7 +255,7 @@ class Trainer:
             return asked
         gives_rows = any(param.grad_stype != "default" for param in self._params)
         if gives_rows and "dist" not in store.type:
-            return False  # as MXNet: rows of dense parameters are updated where they are
+            return False  # as MXNet: row_sparse gradients of dense parameters are applied locally
         return can and self._stores_update_by_default()
 
     def _stores_update_by_default(self) -> bool:
@@ -268,7 +268,7 @@ class Trainer:
         return max(known, default=0)
 
     def _init_params(self) -> None:
-        """Tell the store of parameters that have values by now."""
+        """Initialise the parameters that have values in the store."""
         waiting = []
         for param in self._params_to_init:
             if param.is_deferred:
@@ -282,14 +282,14 @@ class Trainer:
         self._params_to_init = waiting
 
     def _prepare(self) -> None:
-        """Make the store if there is none yet, and tell it of new parameters."""
+        """Make the store if there is none, and initialise new parameters in it."""
         if not self._kv_initialized:
             self._init_kvstore()
         if self._params_to_init:
             self._init_params()
 
     def _values_changed(self, param: Parameter) -> None:
-        """``param`` has new values: a store that updates starts again from them."""
+        """Report new values of ``param``: a store that updates must start again from them."""
         if self._kv_initialized and self._update_on_kvstore and param not in self._params_to_init:
             self._reset_kvstore()
 
@@ -297,7 +297,7 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The optimizer's learning rate now."""
+        """The optimizer's current learning rate."""
         return self._optimizer.learning_rate
 
     @property
@@ -311,7 +311,7 @@ class Trainer:
         Raises
         ------
         UserWarning
-            If the optimizer has a scheduler, which decides the rate.
+            If the optimizer has a scheduler, which determines the rate.
         """
         self._optimizer.set_learning_rate(lr)
 
@@ -330,7 +330,7 @@ class Trainer:
         Raises
         ------
         UserWarning
-            If no backward pass has written a gradient since the last step, unless
+            If a gradient was not written by backward since the last step, unless
             ``ignore_stale_grad``.
         """
         try:
@@ -339,21 +339,21 @@ class Trainer:
             self._allreduce_grads()
             self._update(ignore_stale_grad)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - re-raised
 
     def allreduce_grads(self) -> None:
-        """Add up the gradients over the contexts, for use before :meth:`update`.
+        """Add up the gradients over the contexts, before a call of :meth:`update`.
 
-        Raises AssertionError when the store updates too.
+        Raises AssertionError if the store updates.
         """
         self._prepare()
         self._require_own_updates("allreduce_grads()")
         self._allreduce_grads()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """Update the parameters by their gradients, divided by ``batch_size``.
+        """Update the parameters with their gradients, divided by ``batch_size``.
 
-        Raises AssertionError when the store does, UserWarning as :meth:`step`.
+        Raises AssertionError if the store updates, UserWarning as :meth:`step`.
         """
         try:
             self._prepare()
@@ -361,7 +361,7 @@ class Trainer:
             self._check_and_rescale_grad(self._scale / batch_size)
             self._update(ignore_stale_grad)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - re-raised
 
     def _require_own_updates(self, method: str) -> None:
         is_ours = self._kvstore is None or not self._update_on_kvstore
@@ -382,7 +382,7 @@ class Trainer:
 
     @property
     def _is_distributed(self) -> bool:
-        """Whether the store waits for other processes: no lock is held meanwhile."""
+        """Whether the store waits for other processes; no lock may be held meanwhile."""
         return isinstance(self._kvstore, DistKVStore)
 
     @together_written
@@ -410,9 +410,9 @@ class Trainer:
                 self._kvstore.pushpull(i, grads, priority=-i)
 
     def _exchanged(self) -> bool:
-        """Add up all gradients over processes together; False where that is not possible.
+        """Add up all gradients over processes together; return False if that is not possible.
 
-        So it is for stores of one process or of the user's own, and for several contexts.
+        That is so for stores of one process or of a user's class, and for several contexts.
         """
         if not isinstance(self._kvstore, DistKVStore) or len(self._contexts) > 1:
             return False
@@ -424,7 +424,7 @@ class Trainer:
         return True
 
     def _current_lists(self) -> _Lists | None:
-        """The lists of the step before, or new ones where those are stale."""
+        """The lists of the previous step, or new ones if they are outdated."""
         if self._lists is None or not self._lists.hold():
             self._lists = _lists(self._params)
         return self._lists
@@ -454,9 +454,10 @@ class Trainer:
 
     @together_written
     def _run_updaters(self, given: Sequence[Any], leaves: Iterable[Leaf]) -> None:
-        """Update by indices, gradients and weights of each context, which ``leaves`` are of.
+        """Update with the indices, gradients and weights of each context; ``leaves`` are the
+        weights'.
 
-        As a whole: where something is raised before that, gradients are as fresh as they were.
+        Atomic: if an exception is raised before completion, gradients keep their freshness.
         """
         done: list[Any] = []
         fresh = [leaf for leaf in leaves if leaf.fresh]
@@ -491,7 +492,7 @@ class Trainer:
             write_atomically(fname, [self._updaters[0].get_states(dump_optimizer=True)])
 
     def load_states(self, fname: str) -> None:
-        """Read optimizer and states from a file that this class or MXNet's wrote.
+        """Read optimizer and states from a file of this class or of MXNet's.
 
         The optimizer of the file replaces the current one, with its learning rate and counts. No
         code in the file is executed.
@@ -539,12 +540,12 @@ def _listed(params: object) -> list[Parameter]:
 
 
 def _arrays(param: Parameter) -> list[NDArray]:
-    """The live arrays; a parameter of the user's own kind says which these are."""
+    """The arrays; a parameter of a user's class provides them by ``list_data``."""
     return param.list_data() if param.stype == "default" else param.arrays()
 
 
 def _require_fresh(param: Parameter) -> None:
-    """Raises UserWarning unless a backward wrote the gradient on every context."""
+    """Raise UserWarning unless backward wrote the gradient on every context."""
     for data in _arrays(param):
         if not data._fresh_grad:
             raise UserWarning(_STALE.format(name=param.name, ctx=data.context))

@@ -1,4 +1,4 @@
-"""What layers take: tensors of either namespace, element types, initial values, blocks' options."""
+"""Types of layers' arguments: tensors, element types, initial values, options of blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Init: TypeAlias = Initializer | str | None
 
 
 class BlockArgs(TypedDict, total=False):
-    """What every block takes."""
+    """Arguments of every block."""
 
     prefix: str | None
     params: ParameterDict | None

@@ -1,4 +1,4 @@
-"""``gluon.utils``: spreading a batch over contexts, and files that somebody else fetched."""
+"""``gluon.utils``: split a batch over contexts, clip gradients, check downloaded files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .hooks import HookHandle
 if TYPE_CHECKING:
     import hashlib
 else:
-    hashlib = Late("hashlib")  # OpenSSL is loaded with it: 2 ms
+    hashlib = Late("hashlib")  # imports OpenSSL: 2 ms
 
 __all__ = [
     "HookHandle",
@@ -43,13 +43,13 @@ _REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 def split_data(
     data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """``num_slice`` parts of ``data`` along ``batch_axis``; the first ones may be larger.
+    """Split ``data`` into ``num_slice`` parts along ``batch_axis``; the first ones may be larger.
 
-    Raises ValueError when ``even_split`` is wanted but the number of samples is no multiple of the
-    number of parts. Without it the last parts may be empty.
+    Raises ValueError if ``even_split`` and the number of samples is not a multiple of
+    ``num_slice``. Without ``even_split`` the last parts may be empty.
     """
     if num_slice < 1:
-        raise ValueError(f"num_slice is at least 1, got {num_slice}")
+        raise ValueError(f"num_slice must be at least 1, got {num_slice}")
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
         raise ValueError(
@@ -73,7 +73,7 @@ def _slice(data: NDArray, axis: int, begin: int, end: int) -> NDArray:
 def split_and_load(
     data: object, ctx_list: list[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """One part of ``data`` (NDArray or NumPy) on each context."""
+    """Split ``data`` (NDArray or NumPy) into one part per context."""
     if not isinstance(data, NDArray):
         source = np.asarray(data)
         dtype = source.dtype if is_np_array() else None  # NumPy mode keeps the element type
@@ -87,9 +87,9 @@ def split_and_load(
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """True when the file's SHA-1 is ``sha1_hash``, given as hexadecimal digits.
+    """Whether the file's SHA-1 is ``sha1_hash``, given as hexadecimal digits.
 
-    Raises OSError for what cannot be read, FileNotFoundError where there is no such file.
+    Raises OSError if the file cannot be read, FileNotFoundError if it does not exist.
     """
     require_name(filename)
     digest = hashlib.sha1()
@@ -107,10 +107,10 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """The file that ``url`` would be saved to, when it is there already.
+    """The path of the file for ``url``, if it exists already. Nothing is downloaded.
 
-    ``path`` is a file, or a folder. Raises MXNetError when the file is not there, or is not the
-    one of ``sha1_hash``: nothing is fetched from the network here.
+    ``path`` is a file or a folder. Raises MXNetError if the file does not exist, or has another
+    SHA-1 than ``sha1_hash``.
     """
     name = url.split("/")[-1]
     where = name if path is None else os.path.expanduser(path)
@@ -118,34 +118,32 @@ def download(
     if os.path.isdir(where):
         where = os.path.join(where, name)
     if not os.path.exists(where):
-        raise MXNetError(f"hybridjit downloads nothing: fetch {url} and put it at {where}")
+        raise MXNetError(f"hybridjit does not download files: save {url} as {where}")
     if sha1_hash and not check_sha1(where, sha1_hash):
-        raise MXNetError(
-            f"{where} is not the file of SHA-1 {sha1_hash}: fetch {url} again and put it there"
-        )
+        raise MXNetError(f"{where} does not have the SHA-1 {sha1_hash}: save {url} there again")
     return where
 
 
 def _get_repo_url() -> str:
-    """Where MXNet's models and data sets are published, or ``MXNET_GLUON_REPO``."""
+    """URL of MXNet's models and data sets, or ``MXNET_GLUON_REPO``."""
     found = os.environ.get("MXNET_GLUON_REPO", _REPOSITORY)
     return found if found.endswith("/") else found + "/"
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """The address of a published file, for :func:`download` to name."""
+    """URL of a published file, for messages of :func:`download`."""
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 
 def replace_file(src: str, dst: str) -> None:
-    """Move a file over another one in one step. Raises OSError."""
+    """Replace a file by another one atomically. Raises OSError."""
     os.replace(src, dst)
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether every size of a shape is known: none is 0, and there is one at all.
+    """Whether a shape is completely known: it is not None, and has no 0 (-1 with ``np_shape``).
 
-    With ``np_shape`` none is -1. Raises AssertionError for a size below the unknown one.
+    Raises AssertionError for sizes below these.
     """
     if shape is None:
         return False
@@ -157,11 +155,11 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
 def clip_global_norm(
     arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
 ) -> float | NDArray:
-    """Scale arrays in place so that all of them together have a 2-norm of at most ``max_norm``.
+    """Scale arrays in place so that their joint 2-norm is at most ``max_norm``.
 
-    Returns the norm before, as an array unless ``check_isfinite``, which warns of nan and inf.
+    Returns the previous norm, as an array unless ``check_isfinite``, which warns of nan and inf.
     """
-    assert arrays, "clip_global_norm takes at least one array"
+    assert arrays, "clip_global_norm needs at least one array"
     total = np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays))
     if check_isfinite and not np.isfinite(total):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", stacklevel=2)

@@ -1,7 +1,7 @@
-"""A network, its compilation and its run, to be looked at: as one JSON document, or one HTML page.
+"""Presentation of a network, its compilation and its run, as a JSON document or an HTML page.
 
-In: a block and arrays, or files. Out: a :class:`.schema.Document`, and what is written of it. The
-page shows what the document says and nothing else. Importing this package loads LLVM.
+Input: a block and arrays, or files. Output: a :class:`.schema.Document`, and files made from it.
+The page presents only the document. Importing this package loads LLVM.
 """
 
 from .comparing import compare, read_document

@@ -1,7 +1,7 @@
-"""Kernels as records: spec, algorithm, LLVM's IR and assembly, with the loop that is hot.
+"""Kernels as records: spec, algorithm, LLVM IR and assembly, with the hot loop.
 
-In: loaded code. Out: :class:`.schema.Kernel` records. Each kernel is compiled once more for its
-texts, which machine code in memory does not have.
+Input: loaded code. Output: :class:`.schema.Kernel` records. Each kernel is compiled once more to
+obtain its listings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..runtime.executable import Code
 from .schema import Kernel, Listing
 from .texts import shared_limit, short_text
 
-# Characters of all listings of an executable together.
+# Limit of characters of all listings of an executable together.
 _IR_BUDGET = 900_000
 _ASSEMBLY_BUDGET = 600_000
 _MOST_OF_SPEC = 2_000
@@ -65,21 +65,21 @@ def _add_listings(records: Sequence[Kernel], specs: Sequence[KernelSpec], code: 
 
 
 def _without_directives(assembly: str) -> str:
-    """The assembly without what only linkers and unwinders read."""
+    """The assembly without directives for linkers and unwinders."""
     noise = re.compile(r"^\s+\.(?:cfi_|p2align|type|size|file|section|ident|addrsig)")
     return "\n".join(line for line in assembly.splitlines() if not noise.match(line))
 
 
 def listing(text: str, most: int) -> Listing:
-    """A text of at most about ``most`` characters, its hot loop marked. The loop comes first where
-    not all fits: what is left out is said in its place."""
+    """A listing of about ``most`` characters at most, with its hot loop marked. The loop has
+    priority; a comment states the number of omitted lines."""
     lines = text.splitlines()
     first, last = hot_loop(lines)
     if len(text) <= most:
         return {"text": text, "lines": len(lines), "hot": (first, last)}
     start, end = _window(lines, max(first, 0), max(last, 0), most)
-    before = [f"; {start} lines before these are left out"] if start else []
-    after = [f"; {len(lines) - end} lines behind these are left out"] if end < len(lines) else []
+    before = [f"; {start} preceding lines are omitted"] if start else []
+    after = [f"; {len(lines) - end} following lines are omitted"] if end < len(lines) else []
     shift = start - len(before)
     hot = (first - shift, min(last, end - 1) - shift) if first >= 0 else (-1, -1)
     return {
@@ -90,7 +90,7 @@ def listing(text: str, most: int) -> Listing:
 
 
 def _window(lines: Sequence[str], first: int, last: int, most: int) -> tuple[int, int]:
-    """Lines around [first, last] that have at most ``most`` characters; the loop's beginning."""
+    """Lines around [first, last] with at most ``most`` characters; at least the loop's start."""
     start, end, left = first, first, most
     while end < len(lines) and end <= last and left > len(lines[end]):
         left -= len(lines[end]) + 1
@@ -105,11 +105,11 @@ def _window(lines: Sequence[str], first: int, last: int, most: int) -> tuple[int
 
 
 def hot_loop(lines: Sequence[str]) -> tuple[int, int]:
-    """The innermost loop where most time goes, as its first and last line; -1, -1 without one.
+    """The innermost loop with the most work, as its first and last line; (-1, -1) without loops.
 
-    It multiplies most, of those that do little else on vectors if there are such (Winograd's
-    transforms multiply, too, and run less often than its sums); else it is the longest on vectors.
-    A loop is what lies between a label and a later jump back to it.
+    Candidates are loops that mostly multiply vectors (transforms of Winograd also multiply, but run
+    less often than its sums); the one with the most multiplications is chosen. Without candidates
+    it is the longest loop on vectors. A loop extends from a label to a later jump to it.
     """
     loops = _loops(lines)
     innermost = [
@@ -145,7 +145,7 @@ def _jumps(line: str, labels: Mapping[str, int]) -> list[str]:
 
 
 def _starts(lines: Sequence[str], ends: Mapping[str, int]) -> dict[str, int]:
-    """The last place of each label before its jump: functions of one module repeat names."""
+    """The last position of each label before its jump: functions of a module repeat labels."""
     starts: dict[str, int] = {}
     for number, line in enumerate(lines):
         match = _LABEL.match(line)

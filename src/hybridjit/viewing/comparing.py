@@ -1,7 +1,7 @@
-"""Two documents compared: what changed in plan, kernels and time.
+"""Comparison of two documents: changes of plan, kernels and time.
 
-In: a file, or a document that was read from one. Out: a :class:`.schema.Comparison`. Steps meet by
-their names: what is computed, not when.
+Input: a file, or a document read from one. Output: a :class:`.schema.Comparison`. Steps are matched
+by name, independent of their order.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _MOST_BYTES = 64 << 20
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
-    """The document in a file that ``hybridjit view --json`` wrote.
+    """Read a file of ``hybridjit view --json``.
 
-    Raises OSError where it cannot be read, ModelFormatError for what is no document.
+    Raises OSError if it cannot be read, ModelFormatError if it is not a document.
     """
     name = os.fspath(path)
     with open_file(name) as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
-        raise ModelFormatError(f"{name}: has more than {_MOST_BYTES} bytes")
+        raise ModelFormatError(f"{name}: must have at most {_MOST_BYTES} bytes")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{name}: is no JSON: {error}") from None
+        raise ModelFormatError(f"{name}: not JSON: {error}") from None
     return require_document(found, name)
 
 
 def compare(before: Document, after: Document) -> Comparison:
-    """What changed from ``before`` to ``after``, part by part; parts meet by their names."""
+    """Changes from ``before`` to ``after``, part by part; parts are matched by name."""
     old = {part["name"]: part for part in before["parts"]}
     both = [(old[part["name"]], part) for part in after["parts"] if part["name"] in old]
     return {"before": before["name"], "parts": [_compared(a, b) for a, b in both]}
@@ -57,7 +57,7 @@ def _whole(part: Part) -> float | None:
 
 
 def _changes(before: Part, after: Part) -> list[Change]:
-    """A row for each step of either, in the order of the later plan; gone ones at the end."""
+    """A row for each step of either plan, in the order of the later one; removed steps last."""
     old = {step["name"]: step for step in before["steps"]}
     new = {step["name"]: step for step in after["steps"]}
     names = [*new, *(name for name in old if name not in new)]
@@ -94,7 +94,7 @@ def _specs(step: Step | None, part: Part) -> str:
 
 
 def _seconds(part: Part) -> dict[int, float]:
-    """The time of each step: of all its calls together."""
+    """The time of all calls of each step."""
     found: dict[int, float] = {}
     for timed in part["profile"]["parts"] if part["profile"] else ():
         found[timed["step"]] = found.get(timed["step"], 0.0) + timed["seconds"]

@@ -1,6 +1,6 @@
-"""The document of a network: compiled, watched on its way, and measured where that is wanted.
+"""Document of a network: compile it, record the compilation, and optionally measure it.
 
-In: a graph, and an array for every variable. Out: a :class:`.schema.Document`.
+Input: a graph, and an array for every variable. Output: a :class:`.schema.Document`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MOST_NOTES = 2_000
 
 @dataclass(frozen=True)
 class Subject:
-    """What is shown: a graph, and an array for every variable.
+    """A graph to present, and an array for every variable.
 
-    wanted   the variables whose gradients a step of training computes
-    options  what it is compiled with
+    wanted      the variables with gradients in a training step
+    options     options of the compiler
     """
 
     name: str
@@ -63,23 +63,23 @@ class Subject:
 
 @dataclass(frozen=True)
 class Watched:
-    """A compilation's log, and what its stages made."""
+    """A compilation's log, and the results of its stages."""
 
     log: CompileLog
     watcher: Watcher
 
     @staticmethod
     def new(*stage_names: tuple[str, ...]) -> Watched:
-        """``stage_names`` are those of a log, where they are not inference's."""
+        """Make a log; ``stage_names`` replaces the stages of inference."""
         watched = Watched(new_log(config.dump, None, *stage_names), Watcher())
         watched.log.watch = watched.watcher
         return watched
 
 
 def inference_document(subject: Subject, seconds: float = 0.0) -> Document:
-    """The document of a network that is called; profiled for ``seconds``, if there are any.
+    """The document of inference; profiled if ``seconds`` is not 0.
 
-    Raises what compiling raises.
+    Raises the exceptions of compilation.
     """
     executable, samples, watched = _compiled(subject)
     report = None
@@ -94,7 +94,7 @@ def inference_document(subject: Subject, seconds: float = 0.0) -> Document:
 
 
 def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
-    """The executable, how many samples it is called for, and the compilation that it is of."""
+    """The executable, the number of samples of a call, and the record of its compilation."""
     watched = Watched.new()
     given = subject.input_types
     found = compile_graph(
@@ -108,16 +108,16 @@ def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
         subject.outputs, first, subject.param_types, subject.options, one.log, subject.name
     )
     assert not isinstance(again, SplitBatch)
-    one.log.notes.insert(0, f"its {found.samples} samples run one by one: shown is one")
+    one.log.notes.insert(0, f"the {found.samples} samples run one by one: this is the code for one")
     return again, found.samples, one
 
 
 def training_document(
     subject: Subject, seconds: float = 0.0, optimizer: str | Optimizer = "sgd"
 ) -> Document:
-    """The document of a network that is trained, in training mode.
+    """The document of a training step.
 
-    Raises what compiling raises, and ValueError for an unknown optimizer.
+    Raises the exceptions of compilation, and ValueError for an unknown optimizer.
     """
     rule = create(optimizer) if isinstance(optimizer, str) else copy.deepcopy(optimizer)
     logs = [Watched.new(JOINT_STAGES), Watched.new(), Watched.new()]
@@ -176,7 +176,7 @@ def _training(
 def _updates(
     subject: Subject, trained: Trained, report: TrainingReport | None, rule: str
 ) -> list[Update]:
-    """The optimizer's step: measured, or what it will read and write."""
+    """The updates of the optimizer: measured, or with the bytes that they will read and write."""
     measured = {update.name: update for update in report.updates} if report else {}
     learned = [name for name in trained.joint.gradients if name not in subject.inputs]
     found: list[Update] = []

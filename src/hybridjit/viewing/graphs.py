@@ -1,7 +1,7 @@
-"""Graphs as records: every stage of a compilation, what it changed, which rules fired.
+"""Graphs as records: every stage of a compilation, its changes, the rules that fired.
 
-In: what :class:`Watcher` saw the stages make. Out: :class:`.schema.Stage` records over one table of
-values, in which a value that many stages have stands once.
+Input: the stages recorded by :class:`Watcher`. Output: :class:`.schema.Stage` records that refer to
+one table of values; a value that occurs in many stages is stored once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ..passes.training.partition import Parts
 from .schema import Group, Reference, Rule, Stage, Value
 from .texts import short_name, short_text
 
-# A stage with more is listed by its counts alone: a page could not draw it.
+# Larger stages are listed by their counts only: a page cannot draw them.
 MOST_VALUES = 20_000
 _MOST_ATTRS = 40
 _LINE = re.compile(r"(.*):(\d+) in [^:]*", re.S)
 _DESCRIPTIONS = {
-    "trace": "operators and names as they were written, without types",
+    "trace": "the graph of the model, without types",
     "infer": "a shape and an element type for every value",
-    "differentiate": "what reaches each variable from the outputs",
-    "partition": "the backward graph, which reads what the forward one saves",
+    "differentiate": "gradients of the outputs with respect to each variable",
+    "partition": "the backward graph, which reads values that the forward graph saves",
     "bind": "computed when parameters are bound, by NumPy",
     **{row.name: row.description for row in (TRAINING, *JOINT, *PIPELINE)},
 }
@@ -41,7 +41,7 @@ _DESCRIPTIONS = {
 
 @dataclass
 class Watcher:
-    """Remembers what each stage made: the ``watch`` of a log."""
+    """Records the result of each stage: the ``watch`` function of a log."""
 
     seen: list[tuple[str, Any, tuple[str, ...]]] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Watcher:
 
 
 class ValueTable:
-    """The values of all stages, each once."""
+    """The values of all stages, without duplicates."""
 
     def __init__(self) -> None:
         self.records: list[Value] = []
@@ -58,7 +58,7 @@ class ValueTable:
         self._known: dict[GraphValue, int] = {}
 
     def place(self, record: Value) -> int:
-        """Where this record stands; it is put there if it is new."""
+        """Index of this record; adds it if it is new."""
         key = (
             *(record["name"], record["op"], record["role"], record["source"]),
             *(tuple(record["attrs"].items()), tuple(record["inputs"]), tuple(record["types"])),
@@ -69,13 +69,13 @@ class ValueTable:
         return place
 
     def place_of(self, value: GraphValue, role: str) -> int:
-        """Where the record of a graph's value stands."""
+        """Index of the record of a graph's value."""
         if value not in self._known:
             self._known[value] = self.place(_value(value, role))
         return self._known[value]
 
     def lines(self) -> dict[str, str]:
-        """The text of each line that a value names, where its file can be read."""
+        """The source line of each value, if its file is readable."""
         sources = dict.fromkeys(r["source"] for r in self.records if r["source"])
         found = {source: _line(source) for source in sources}
         return {source: text for source, text in found.items() if text}
@@ -87,7 +87,7 @@ def _line(source: str) -> str:
 
 
 def stages(watcher: Watcher, table: ValueTable) -> list[Stage]:
-    """A record for each graph that was seen, in order."""
+    """A record for each recorded graph, in order."""
     found: list[Stage] = []
     for name, made, fired in watcher.seen:
         if name == "trace":
@@ -106,7 +106,7 @@ def _graph_of(made: object) -> object:
 
 
 def _traced(outputs: Iterable[Output], table: ValueTable) -> Stage:
-    """The untyped graph. Files repeat names: each node has one of its own here."""
+    """The untyped graph. Names may repeat in files: nodes get unique names here."""
     outputs = tuple(outputs)
     order = topological(outputs)
     taken: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _value(value: GraphValue, role: str) -> Value:
 
 
 def reference(use: GraphUse) -> Reference:
-    """A value's name, and which of its outputs."""
+    """A value's name, and the index of its output."""
     return short_name(use.value.name), use.index
 
 
@@ -202,7 +202,7 @@ def _group(group: Any) -> Group:
 
 
 def _rules(fired: Sequence[str], names: set[str]) -> tuple[list[Rule], list[str]]:
-    """Titles with the values that they fired on, and what else was said."""
+    """Titles of rules with the values that they fired on, and other notes."""
     rules: dict[str, list[str]] = {}
     notes = []
     for text in fired:
@@ -215,7 +215,8 @@ def _rules(fired: Sequence[str], names: set[str]) -> tuple[list[Rule], list[str]
 
 
 def _titled(text: str, names: set[str]) -> tuple[str, str]:
-    """``name: title`` apart; names hold colons too, and the value may be gone."""
+    """Value and title of ``name: title``; names may contain colons, and the value may be
+    removed."""
     ends = [match.start() for match in re.finditer(": ", text)]
     known = [end for end in ends if text[:end] in names]
     if text.startswith("not fused") or not ends:
@@ -225,7 +226,7 @@ def _titled(text: str, names: set[str]) -> tuple[str, str]:
 
 
 def _mark_changes(stage: Stage, before: Stage, records: Sequence[Value]) -> None:
-    """What a stage added, removed and changed."""
+    """Set the values that a stage added, removed and changed."""
     old = {records[place]["name"]: place for place in before["values"]}
     new = {records[place]["name"]: place for place in stage["values"]}
     stage["added"] = [name for name in new if name not in old]

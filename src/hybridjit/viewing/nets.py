@@ -1,4 +1,4 @@
-"""The page of a block: traced, compiled for its arrays, measured where that is wanted."""
+"""Page of a block: trace it, compile it for its arrays, optionally measure it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One HTML file of a document: everything in it, nothing fetched.
+"""One self-contained HTML file of a document.
 
-In: a :class:`.schema.Document`. Out: text. The document stands in the page as inert JSON in which
-no ``<`` is left; scripts make text nodes of what it says and never markup. The content security
-policy lets run what has these hashes, and lets nothing be loaded or sent.
+Input: a :class:`.schema.Document`. Output: HTML. The page contains the document as inert JSON
+without ``<``; scripts create text nodes from it, never markup. The content security policy permits
+scripts and styles with known hashes only, and no loading or sending of data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._core.frozen import dataclass
 from ..formats.atomic import write_atomically
 from .schema import Document
 
-# In this order: each uses those before it.
+# Order of loading: each script uses earlier ones.
 SCRIPTS = (
     "dom.js", "model.js", "layout.js", "graph.js", "charts.js", "panels.js", "inspector.js",
     "main.js",
@@ -32,7 +32,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Page:
-    """A file that was written. Its text is its path; a notebook shows the page itself."""
+    """A written file. Its string is its path; a notebook displays the page."""
 
     path: str
 
@@ -43,11 +43,11 @@ class Page:
         return self.path
 
     def open(self) -> None:
-        """Show it in a browser."""
+        """Open the page in a browser."""
         webbrowser.open(f"file://{os.path.abspath(self.path)}")
 
     def _repr_html_(self) -> str:
-        """A frame with the page in it, which may run its own scripts and nothing more."""
+        """A sandboxed frame with the page, which can only run its own scripts."""
         with open(self.path, encoding="utf-8") as file:
             inside = html.escape(file.read(), quote=True)
         return (
@@ -57,13 +57,13 @@ class Page:
 
 
 def write_page(document: Document, path: Path) -> Page:
-    """Write the page to a file, whole or not at all. Raises MXNetError where that cannot be."""
+    """Write the page to a file atomically. Raises MXNetError if it cannot be written."""
     write_atomically(path, [page_text(document).encode("utf-8", "backslashreplace")])
     return Page(os.fspath(path))
 
 
 def page_text(document: Document) -> str:
-    """The page as text."""
+    """The page as HTML."""
     scripts, style = _parts()
     parts = {
         "policy": _policy(scripts, style),
@@ -78,19 +78,19 @@ def page_text(document: Document) -> str:
 
 
 def inert_json(document: object) -> str:
-    """JSON that ends no element and begins no comment, in ASCII."""
+    """JSON in ASCII that cannot close an element or begin a comment."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _visible(text: str) -> str:
-    """What a title may show: no character that cannot be seen or turns text around."""
+    """Text for a title, without invisible characters and those that change the direction."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 @lru_cache(maxsize=1)
 def _parts() -> tuple[tuple[str, ...], str]:
-    """The scripts in order, the layout library with its licence first, and the style."""
+    """The scripts in order, the layout library with its licence first; and the style."""
     licence, library = (_file(f"vendor/{name}") for name in _LAYOUT)
     scripts = (f"/*!\n{licence}*/\n{library}", *map(_file, SCRIPTS))
     return scripts, _file("style.css")

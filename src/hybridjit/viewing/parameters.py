@@ -1,6 +1,6 @@
-"""Parameters as records: type, size, how their numbers spread, which steps read them.
+"""Parameters as records: type, size, histogram of values, steps that read them.
 
-In: arrays by name. Out: :class:`.schema.Parameter` records.
+Input: arrays by name. Output: :class:`.schema.Parameter` records.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .schema import Histogram, Parameter
 from .texts import short_name
 
 _BINS = 32
-_MOST_NUMBERS = 1 << 16  # of one parameter: 0.5 ms
+_MOST_NUMBERS = 1 << 16  # elements of one parameter for a histogram: 0.5 ms
 
 
 def parameters(
     arrays: Mapping[str, np.ndarray], readers: Sequence[Mapping[str, Sequence[int]]]
 ) -> list[Parameter]:
-    """A record for each array; ``readers`` are the steps that read it by name, for each part."""
+    """A record for each array; ``readers`` lists, per part, the steps that read it, by name."""
     return [_parameter(name, array, readers) for name, array in arrays.items()]
 
 
@@ -37,7 +37,7 @@ def _parameter(
 
 
 def histogram(array: np.ndarray) -> Histogram | None:
-    """How the array's numbers spread; of a large one, those at evenly spaced places."""
+    """Histogram of the finite values; for large arrays, of values at evenly spaced positions."""
     flat = array.reshape(-1)
     step = -(-flat.size // _MOST_NUMBERS)
     numbers = flat[:: max(1, step)].astype(np.float64)
@@ -48,7 +48,7 @@ def histogram(array: np.ndarray) -> Histogram | None:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(finite.mean()), float(finite.std())
     if not np.isfinite([high - low, mean, deviation]).all():
-        return None  # doubles so large that their sums are infinite
+        return None  # the range of these doubles overflows
     counts, _ = np.histogram(finite, _BINS, (low, high) if high > low else (low - 0.5, low + 0.5))
     return {
         "low": low,

@@ -1,6 +1,7 @@
 """Steps and plans as records.
 
-In: an executable's plan, and its calls. Out: :class:`.schema.Step` and :class:`.schema.Plan`.
+Input: an executable's plan, and its calls. Output: :class:`.schema.Step` and
+:class:`.schema.Plan`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MOST_OF_REASON = 2_000
 
 
 def steps(plan: Plan, code: Code, kernels: Sequence[schema.Kernel]) -> list[schema.Step]:
-    """A record for each step of an executable whose kernels these are."""
+    """A record for each step of an executable with these kernels."""
     places = {kernel["name"]: place for place, kernel in enumerate(kernels)}
     return [_step(step, row, plan, places) for step, row in zip(plan.steps, code.calls)]
 
@@ -74,7 +75,7 @@ def _view(use: Use, view: View) -> schema.View:
 
 
 def plan_record(plan: Plan) -> schema.Plan:
-    """Every buffer, and how much of the arena is alive at each step."""
+    """Every buffer, and the live bytes of the arena at each step."""
     live = _live(plan)
     values = _values_in(plan)
     return {
@@ -113,7 +114,7 @@ def _buffer(buffer: Buffer, values: Mapping[str, None]) -> schema.Buffer:
 
 
 def _values_in(plan: Plan) -> dict[int, dict[str, None]]:
-    """The names of what lies in each buffer, by its number."""
+    """The names of the values in each buffer, by its index."""
     found: dict[int, dict[str, None]] = {buffer.number: {} for buffer in plan.buffers}
     for step in plan.steps:
         writes = zip(step.group.results, step.writes)
@@ -124,7 +125,7 @@ def _values_in(plan: Plan) -> dict[int, dict[str, None]]:
 
 
 def readers(plan: Plan) -> dict[str, list[int]]:
-    """The steps that read each variable, or what is computed from it when it is bound."""
+    """The steps that read each variable, or a value computed from it at bind time."""
     found: dict[str, list[int]] = {}
     for (kind, index), numbers in _readers_of_buffers(plan).items():
         is_input = kind == "input"
@@ -144,7 +145,7 @@ def _readers_of_buffers(plan: Plan) -> dict[tuple[str, int], list[int]]:
 
 
 def _sources(graph: Graph, index: int) -> list[str]:
-    """The names of the variables that parameter ``index`` of the graph is computed from."""
+    """The names of the variables from which parameter ``index`` of the graph is computed."""
     if graph.bind is None:
         return [graph.params[index].name]
     return [value.name for value in walk([graph.bind.outputs[index]]) if value.op is None]

@@ -1,6 +1,6 @@
 """Profiles as records.
 
-In: a report. Out: a :class:`.schema.Profile`.
+Input: a report. Output: a :class:`.schema.Profile`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_OF_TABLE = 200_000
 
 
 def profile_record(report: Report, kernels: Sequence[Kernel]) -> Profile:
-    """The record of a report on an executable whose kernels these are."""
+    """The record of a report of an executable with these kernels."""
     found = report.profile
     places = {kernel["name"]: place for place, kernel in enumerate(kernels)}
     total = found.total or 1.0

@@ -1,11 +1,11 @@
-"""The document: what is shown of a compilation and its run, as JSON.
+"""Schema of the document: a compilation and its run as JSON.
 
-These types are its documentation: every key, what it holds, in which unit. ``require_document``
-checks a document that was read against them. Names, attributes and texts come from graphs that
-anybody may have written: each is shortened, none is trusted.
+These types document every key, its contents and its unit. ``require_document`` checks a document
+from a file against them. Names, attributes and other strings come from untrusted graphs: each is
+shortened, none is trusted.
 
-Steps, buffers, kernels and values are named by their places in the lists that hold them. Bytes
-and seconds are whole bytes and seconds.
+Steps, buffers, kernels and values are referred to by their indices in the lists that contain them.
+Sizes are in bytes, times in seconds.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from ..formats.json_stream import JSON
 
 FORMAT = "hybridjit-view"
 VERSION = 1
-Reference = tuple[str, int]  # a value's name, and the number of its output
+Reference = tuple[str, int]  # name of a value, and index of its output
 
 
 class Value(TypedDict):
-    """One value of a graph: an operator's use, an input or a parameter.
+    """One value of a graph: a use of an operator, an input or a parameter.
 
-    role    ``input``, ``parameter`` or ``operator``; ``variable`` for either in the first stage
-    attrs   what is off default, as text
-    inputs  the values that it reads, by name, and which of their outputs
+    role    ``input``, ``parameter`` or ``operator``; ``variable`` for both inputs and parameters
+            in the first stage
+    attrs   attributes that differ from their defaults, as strings
+    inputs  its operands: name of the value, and index of its output
     types   of each output, ``f32[1,64,56,56]``; empty in the stage before types are known
     bytes   of all outputs together
     source  the user's line, ``file:line in function``; empty for a graph from a file
@@ -52,7 +53,7 @@ class Rule(TypedDict):
 
 
 class Group(TypedDict):
-    """The values that become one kernel; ``kind`` says which."""
+    """The values that become one kernel, of this ``kind``."""
 
     kind: str
     name: str
@@ -60,15 +61,15 @@ class Group(TypedDict):
 
 
 class Stage(TypedDict):
-    """A graph as a stage of the pipeline left it.
+    """A graph after a stage of the pipeline.
 
-    values   places in the document's ``values``, inputs before users; empty where there are more
-             than :data:`..graphs.MOST_VALUES` of them
-    counts   how often each operator is used
-    added, removed, changed  names, against the stage before; changed are those whose operator,
-             attributes, operands or types are others
-    bind     places in ``values``: the graph that computes parameters when they are bound
-    notes    what else the pass said of its choices
+    values      indices in the document's ``values``, inputs before users; empty if there are more
+                than :data:`..graphs.MOST_VALUES`
+    counts      number of uses of each operator
+    added, removed, changed     names, compared with the previous stage; changed values differ in
+                operator, attributes, operands or types
+    bind        indices in ``values``: the graph that computes parameters at bind time
+    notes       other messages of the pass about its choices
     """
 
     name: str
@@ -86,7 +87,7 @@ class Stage(TypedDict):
 
 
 class View(TypedDict):
-    """How a step sees a value: offset and strides count elements of ``dtype``."""
+    """A step's access to a value: offset and strides count elements of ``dtype``."""
 
     value: Reference
     buffer: int
@@ -99,9 +100,9 @@ class View(TypedDict):
 class Call(TypedDict):
     """A kernel call of a step.
 
-    multiplications  about how many it does
-    reason           why this kernel, with the costs that were considered; empty without a choice
-    weights          how each weight is packed, ``name packing``
+    multiplications     approximate number
+    reason              reason for this kernel, with the costs of candidates; empty without a choice
+    weights             packing of each weight, ``name packing``
     """
 
     kernel: int
@@ -111,7 +112,7 @@ class Call(TypedDict):
 
 
 class Step(TypedDict):
-    """One group at work. ``calls`` is empty for a host step, which runs in NumPy."""
+    """The execution of a group. ``calls`` is empty for a host step, which runs on NumPy."""
 
     number: int
     kind: str
@@ -128,11 +129,11 @@ class Step(TypedDict):
 
 
 class Buffer(TypedDict):
-    """A piece of memory: ``input``, ``weight``, ``output``, ``saved`` or ``arena``.
+    """A block of memory: ``input``, ``weight``, ``output``, ``saved`` or ``arena``.
 
-    offset       bytes from the arena's start
-    first, last  the steps between which it holds something
-    values       names of what lies in it
+    offset          bytes from the start of the arena
+    first, last     the steps between which it is in use
+    values          names of the values stored in it
     """
 
     kind: str
@@ -145,11 +146,11 @@ class Buffer(TypedDict):
 
 
 class Plan(TypedDict):
-    """Where everything lies.
+    """The buffers of all values.
 
-    live       bytes of the arena that hold something, at each step
-    peak_step  the step at which most do; -1 without a step
-    notes      which outputs update inputs, and which are saved
+    live        used bytes of the arena at each step
+    peak_step   the step with the most used bytes; -1 without steps
+    notes       outputs that update inputs, and saved outputs
     """
 
     arena_bytes: int
@@ -161,8 +162,8 @@ class Plan(TypedDict):
 
 
 class Listing(TypedDict):
-    """Code as text. ``lines`` counts all of them; ``hot`` are the first and last line, from 0, of
-    the innermost loop in ``text`` that multiplies most; ``[-1, -1]`` without a loop."""
+    """A code listing. ``lines`` is the total count; ``hot`` are the first and last line, from 0, of
+    the innermost loop in ``text`` with the most multiplications; ``[-1, -1]`` without loops."""
 
     text: str
     lines: int
@@ -184,9 +185,9 @@ class Kernel(TypedDict):
 class Timed(TypedDict):
     """The time of one kernel call (``kernel`` -1: a host step) within a run.
 
-    flops    operations of the definition, two for a multiply-add
-    bytes    that the whole step reads and writes, each element once
-    of_peak  operations a second against the peak of all threads; 1 is all of it
+    flops       operations of the definition, two for a multiply-add
+    bytes       read and written by the step, each element once
+    of_peak     operations per second relative to the peak of all threads; 1 is the peak
     """
 
     step: int
@@ -202,9 +203,9 @@ class Timed(TypedDict):
 class Profile(TypedDict):
     """The time of every kernel call.
 
-    total, whole, start  the parts together, a run that was not watched, what lies outside of parts
-    peak, bandwidth      operations and bytes a second of all threads, at most
-    text                 the table as ``hybridjit profile`` prints it
+    total, whole, start     sum of the calls, time of an unwatched run, overhead between calls
+    peak, bandwidth         peak operations and bytes per second of all threads
+    text                    the table as ``hybridjit profile`` prints it
     """
 
     threads: int
@@ -221,8 +222,8 @@ class Profile(TypedDict):
 class Part(TypedDict):
     """One executable: ``inference``, or ``forward`` and ``backward``.
 
-    samples  how many samples of a batch run one after the other; what is shown is one of them
-    times    seconds of each stage of the compilation
+    samples     number of samples of a batch that run one by one; the part describes one of them
+    times       seconds of each stage of the compilation
     """
 
     name: str
@@ -237,9 +238,9 @@ class Part(TypedDict):
 
 
 class Histogram(TypedDict):
-    """How numbers spread: ``counts`` between ``low`` and ``high``, evenly.
+    """A histogram: ``counts`` of equal intervals between ``low`` and ``high``.
 
-    sampled  how many numbers were looked at; large arrays are looked at evenly spaced places
+    sampled     number of values counted; in large arrays they are evenly spaced
     """
 
     low: float
@@ -254,8 +255,8 @@ class Histogram(TypedDict):
 class Parameter(TypedDict):
     """A parameter.
 
-    steps      for each part, those that read it or what is computed from it when it is bound
-    histogram  None without a finite element
+    steps       per part, the steps that read it or a value computed from it at bind time
+    histogram   None without a finite element
     """
 
     name: str
@@ -266,7 +267,7 @@ class Parameter(TypedDict):
 
 
 class Saved(TypedDict):
-    """What the backward graph reads of the forward one. ``reason`` names its readers."""
+    """A forward value that the backward graph reads. ``reason`` names its readers."""
 
     value: Reference
     type: str
@@ -275,7 +276,7 @@ class Saved(TypedDict):
 
 
 class Update(TypedDict):
-    """The optimizer's step of one parameter; no seconds without a profile."""
+    """The update of one parameter by the optimizer; without seconds if not profiled."""
 
     name: str
     rule: str
@@ -284,10 +285,10 @@ class Update(TypedDict):
 
 
 class Training(TypedDict):
-    """What forward and backward have in common.
+    """Records that forward and backward share.
 
-    stages     the joint graph
-    gradients  the variables whose gradients are computed; ``states`` those that training moves
+    stages      the joint graph
+    gradients   the variables with gradients; ``states`` are those that training updates
     """
 
     stages: list[Stage]
@@ -298,7 +299,7 @@ class Training(TypedDict):
 
 
 class Machine(TypedDict):
-    """The CPU that the code is for."""
+    """The target CPU of the code."""
 
     text: str
     cpu: str
@@ -309,7 +310,7 @@ class Machine(TypedDict):
 class Change(TypedDict):
     """A step before and after, by name: ``same``, ``other kernel``, ``new`` or ``gone``.
 
-    Numbers are -1, texts empty and seconds None where there is none.
+    For an absent step integers are -1, strings empty and seconds None.
     """
 
     name: str
@@ -320,7 +321,7 @@ class Change(TypedDict):
 
 
 class ComparedPart(TypedDict):
-    """Both plans in numbers, before and after, and every step."""
+    """Totals of both plans, before and after, and every step."""
 
     name: str
     steps: tuple[int, int]
@@ -331,17 +332,17 @@ class ComparedPart(TypedDict):
 
 
 class Comparison(TypedDict):
-    """Against another document, which is ``before``."""
+    """Comparison with an earlier document, ``before``."""
 
     before: str
     parts: list[ComparedPart]
 
 
 class Document(TypedDict):
-    """All of it.
+    """The complete document.
 
-    values   of all stages; each value once, however many stages have it
-    lines    the text of the users' lines that values name, where the files are there
+    values      of all stages, without duplicates
+    lines       the source lines of values, if the files are readable
     """
 
     format: str
@@ -360,26 +361,28 @@ class Document(TypedDict):
 
 
 def require_document(found: object, name: str) -> Document:
-    """``found`` if it is a document. Raises ModelFormatError that names the first wrong place."""
+    """``found`` if it is a document. Raises ModelFormatError that names the first error."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ModelFormatError(f"{name}: is no document of hybridjit view")
+        raise ModelFormatError(f"{name}: not a document of hybridjit view")
     if found.get("version") != VERSION:
         version = str(found.get("version"))[:20]
-        raise ModelFormatError(f"{name}: is version {version} of a document, this reads {VERSION}")
+        raise ModelFormatError(
+            f"{name}: document version {version} is not supported, only {VERSION}"
+        )
     try:
         _require(found, Document, "the document")
         _require_places(typing.cast(Document, found))
     except _Wrong as error:
-        raise ModelFormatError(f"{name}: is damaged: {error}") from None
+        raise ModelFormatError(f"{name}: damaged document: {error}") from None
     return typing.cast(Document, found)
 
 
 class _Wrong(Exception):
-    """What is wrong with a document, and where."""
+    """Error in a document, with its location."""
 
 
 def _require(found: JSON, wanted: Any, place: str) -> None:
-    """Raises _Wrong unless ``found`` is of the type ``wanted``, all the way down."""
+    """Raise _Wrong unless ``found`` conforms to the type ``wanted``, recursively."""
     kind, inner = typing.get_origin(wanted), typing.get_args(wanted)
     if typing.is_typeddict(wanted):
         _require_keys(found, typing.get_type_hints(wanted), place)
@@ -390,7 +393,7 @@ def _require(found: JSON, wanted: Any, place: str) -> None:
     elif kind is tuple:
         _require_kind(found, (list, tuple), place)
         if len(found) != len(inner):
-            raise _Wrong(f"{place} has {len(inner)} items, got {len(found)}")
+            raise _Wrong(f"{place} must have {len(inner)} items, got {len(found)}")
         for number, (item, one) in enumerate(zip(found, inner)):
             _require(item, one, f"{place}[{number}]")
     elif kind is dict:
@@ -413,20 +416,21 @@ def _require_keys(found: JSON, wanted: Mapping[str, Any], place: str) -> None:
 
 
 def _require_plain(found: JSON, wanted: type, place: str) -> None:
-    """A text, a whole number, or a number that is finite."""
+    """Check for a string, an integer, or a finite number."""
     _require_kind(found, (float, int) if wanted is float else wanted, place)
     if isinstance(found, bool) or (wanted is float and not math.isfinite(found)):
-        raise _Wrong(f"{place} is a {wanted.__name__}, got {found}")
+        raise _Wrong(f"{place} must be a {wanted.__name__}, got {found}")
 
 
 def _require_kind(found: JSON, wanted: Any, place: str) -> None:
     if not isinstance(found, wanted):
         first = wanted[0] if isinstance(wanted, tuple) else wanted
-        raise _Wrong(f"{place} is a {first.__name__}, got {type(found).__name__}")
+        raise _Wrong(f"{place} must be a {first.__name__}, got {type(found).__name__}")
 
 
 def _require_places(document: Document) -> None:
-    """That every number names a step or a kernel that is there, and no time is below 0."""
+    """Check that all indices refer to existing steps and kernels, and that times are not
+    negative."""
     for part in document["parts"]:
         steps, kernels = len(part["steps"]), len(part["kernels"])
         for step in part["steps"]:
@@ -436,9 +440,9 @@ def _require_places(document: Document) -> None:
             _require_within(timed["step"], 0, steps, "a step of the profile")
             _require_within(timed["kernel"], -1, kernels, "a kernel of the profile")
             if timed["seconds"] < 0:
-                raise _Wrong(f"a time is at least 0 seconds, got {timed['seconds']}")
+                raise _Wrong(f"a time must be at least 0 seconds, got {timed['seconds']}")
 
 
 def _require_within(number: int, first: int, end: int, what: str) -> None:
     if not first <= number < end:
-        raise _Wrong(f"{what} is between {first} and {end - 1}, got {number}")
+        raise _Wrong(f"{what} must be between {first} and {end - 1}, got {number}")

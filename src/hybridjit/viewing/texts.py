@@ -1,7 +1,7 @@
-"""Texts of strangers, made short enough to be shown.
+"""Untrusted strings, shortened for display.
 
-In: names, attributes, listings of any length. Out: texts with a limit, and two that were different
-stay so.
+Input: names, attributes, listings of any length. Output: strings of limited length; different
+inputs stay different.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ MOST_OF_TEXT = 600
 
 
 def short_name(name: str, most: int = MOST_OF_NAME) -> str:
-    """The name; of a long one its beginning and a hash, so that two long names differ."""
+    """The name; a long one is replaced by its start and a hash, so that long names stay
+    different."""
     if len(name) <= most:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -22,12 +23,12 @@ def short_name(name: str, most: int = MOST_OF_NAME) -> str:
 
 
 def short_text(text: str, most: int = MOST_OF_TEXT) -> str:
-    """The text; of a long one its beginning, and how much there was."""
+    """The string; a long one is replaced by its start and its length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def shared_limit(sizes: Sequence[int], budget: int) -> int:
-    """The largest limit such that ``sizes``, each cut to it, stay within ``budget`` together."""
+    """The largest limit for which the sum of ``sizes``, each cut to it, is within ``budget``."""
     left = budget
     for place, size in enumerate(sorted(sizes)):
         fair = left // (len(sizes) - place)

@@ -1,7 +1,7 @@
 """DataLoader: batches of a dataset's elements as NDArrays.
 
-The batches are made by the thread that asks for them or, with ``num_workers``, ahead of it by
-processes or threads. Their order is the sampler's, whoever is done first.
+Batches are made by the calling thread or, with ``num_workers``, in advance by processes or threads.
+Their order is always that of the sampler.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ...util import np_array, np_shape
 from ..parameter.single import as_mode
 from .sampler import BatchSampler, Elements, RandomSampler, Sample, Sampler, SequentialSampler
 
-Batch: TypeAlias = Any  # what is made of samples: an NDArray, or lists of them of any depth
+Batch: TypeAlias = Any  # an NDArray, or nested lists of them
 
 
 def default_batchify_fn(data: Sequence[Sample]) -> Batch:
-    """One array of the elements along a new first axis; for tuples, a list with one per part.
+    """Stack elements along a new first axis; for tuples, a list with one array per part.
 
     NumPy arrays and numbers keep their dtype.
     """
@@ -43,7 +43,7 @@ default_mp_batchify_fn = default_batchify_fn
 
 
 def _as_in_context(data: Batch, ctx: Context) -> Batch:
-    """NDArrays in nested lists, on ``ctx``; loaders of other packages call it too."""
+    """NDArrays in nested lists, on ``ctx``; also called by loaders of other packages."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)
     if isinstance(data, (list, tuple)):
@@ -52,7 +52,7 @@ def _as_in_context(data: Batch, ctx: Context) -> Batch:
 
 
 class _Ticket(Protocol):
-    """A batch that was asked for."""
+    """A requested batch."""
 
     is_wanted: bool
 
@@ -60,7 +60,7 @@ class _Ticket(Protocol):
 
 
 class _Workers(Protocol):
-    """Who makes batches ahead."""
+    """Processes or threads that make batches in advance."""
 
     def submit(self, indices: Sequence[int]) -> _Ticket: ...
 
@@ -68,7 +68,7 @@ class _Workers(Protocol):
 
 
 class DataLoader:
-    """Batches of a dataset, made in this process or by workers ahead of time.
+    """Batches of a dataset, made in this process or by workers in advance.
 
     Iteration yields batches; ``len`` is their number. Workers make batches in the order of the
     sampler. An exception in a worker is raised here with its type.
@@ -91,19 +91,19 @@ class DataLoader:
         Function from a list of elements to a batch; by default it stacks arrays.
     num_workers : int
         Number of worker processes, or of threads with ``thread_pool``. 0: batches are made in
-        this process. Processes see the dataset as it was when the loader was made.
+        this process. Processes use a copy of the dataset from the creation of the loader.
     pin_memory : bool
         Whether batches are on the context ``cpu_pinned(pin_device_id)``; the memory is ordinary.
     pin_device_id : int
         Number of that context.
     prefetch : int, optional
-        Number of batches that are made ahead; by default twice ``num_workers``.
+        Number of batches made in advance; by default twice ``num_workers``.
     thread_pool : bool
         Whether workers are threads.
     timeout : float
         Seconds to wait for a batch.
     auto_reload : bool
-        Whether workers begin the next round as soon as one ends.
+        Whether workers begin the next round immediately.
 
     Raises
     ------
@@ -141,7 +141,7 @@ class DataLoader:
         auto_reload: bool = False,
     ) -> None:
         if timeout <= 0:
-            raise ValueError(f"timeout is a positive number of seconds, got {timeout}")
+            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
         self._dataset = dataset
         self._num_workers = max(num_workers, 0)
         self._batchify_fn = batchify_fn or default_batchify_fn
@@ -161,10 +161,10 @@ class DataLoader:
         self._workers = self._employed(thread_pool) if self._num_workers else None
 
     def _employed(self, thread_pool: bool) -> _Workers:
-        """Workers, who end when the loader does."""
+        """Workers that end with the loader."""
         make = _Make(self._dataset, self._batchify_fn)
         of_threads = thread_pool or not hasattr(os, "fork")
-        # Most programs never need either.
+        # Imported on demand: most programs need neither.
         name, kind = ("workers", "Threads") if of_threads else ("processes", "Processes")
         module = importlib.import_module(f".{name}", __package__)
         workers: _Workers = getattr(module, kind)(make, self._num_workers)
@@ -197,7 +197,7 @@ class DataLoader:
 
 
 class _Make:
-    """The batch of some indices, in the mode of the thread that made it."""
+    """Function from indices to a batch, in the mode of the thread that created it."""
 
     def __init__(self, dataset: Elements, batchify: Callable[[Sequence[Sample]], Batch]) -> None:
         self._dataset = dataset
@@ -212,7 +212,7 @@ class _Make:
 
 
 class _Round:
-    """One pass over the batches, some of them on their way."""
+    """One pass over the batches, some of them in progress."""
 
     def __init__(self, workers: _Workers, order: Iterator[Sequence[int]], ahead: int) -> None:
         self._workers = workers
@@ -227,7 +227,7 @@ class _Round:
             self._tickets.append(self._workers.submit(indices))
 
     def batches(self, timeout: float) -> Iterator[Batch]:
-        """All batches in their order."""
+        """All batches in order."""
         self._submit()
         while self._tickets:
             batch = self._tickets.popleft().result(timeout)
@@ -235,7 +235,7 @@ class _Round:
             yield batch
 
     def leave(self) -> None:
-        """No caller wants what is still on its way."""
+        """Discard the batches in progress."""
         for ticket in self._tickets:
             ticket.is_wanted = False
         self._tickets.clear()
@@ -248,7 +248,7 @@ def _batches(
     sampler: Sampler | None,
     last_batch: str | None,
 ) -> BatchSampler:
-    """The batch sampler that the plain arguments describe."""
+    """The batch sampler for these arguments."""
     if batch_size is None:
         raise ValueError("batch_size must be specified unless batch_sampler is specified")
     if sampler is None:

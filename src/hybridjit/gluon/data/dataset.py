@@ -1,4 +1,4 @@
-"""Datasets: anything with elements at ``[0]`` to ``[len - 1]``, and what is made from them."""
+"""Datasets: sequences with elements ``[0]`` to ``[len - 1]``, and datasets derived from them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ class Dataset:
     """
 
     def __getitem__(self, idx: int) -> Sample:
-        raise NotImplementedError(f"{type(self).__name__} has no __getitem__ of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
 
     def filter(self, fn: Callable[[Sample], object]) -> Dataset:
-        """The elements of which ``fn`` is true; asked now, for all."""
+        """The elements for which ``fn`` is true; it is called now, for all."""
         return _SampledDataset(self, sampler.FilterSampler(fn, self))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """Part ``index`` of ``num_shards`` consecutive ones; the first may be larger by one."""
+        """Part ``index`` of ``num_shards`` consecutive parts; the first ones may be larger by
+        one."""
         assert index < num_shards, f"Shard index of out bound: {index} out of {num_shards}"
         assert num_shards > 0, "Number of shards must be greater than 0"
         assert index >= 0, "Index must be non-negative"
@@ -47,22 +48,24 @@ class Dataset:
         return _SampledDataset(self, sampler.SequentialSampler(length, start))
 
     def take(self, count: int | None) -> Dataset:
-        """The first ``count`` elements; all of them for None and for more than there are."""
+        """The first ``count`` elements; all if ``count`` is None or exceeds the length."""
         if count is None or count > len(self):
             count = len(self)
         return _SampledDataset(self, sampler.SequentialSampler(max(count, 0)))
 
     def sample(self, sampler: sampler.Sampler) -> Dataset:
-        """The elements at the sampler's indices. Raises TypeError for anything but a Sampler."""
+        """The elements at the sampler's indices. Raises TypeError for other objects than a
+        Sampler."""
         return _SampledDataset(self, sampler)
 
     def transform(self, fn: Callable[..., Sample], lazy: bool = True) -> Dataset:
-        """``fn`` of each element, of a tuple's parts as arguments; at once when not ``lazy``."""
+        """Apply ``fn`` to each element, with a tuple's parts as arguments; at once if not
+        ``lazy``."""
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset(list(_elements(transformed)))
 
     def transform_first(self, fn: Callable[[Sample], object], lazy: bool = True) -> Dataset:
-        """``fn`` of the first part of each element, the other parts as they are."""
+        """Apply ``fn`` to the first part of each element, and keep the other parts."""
         return self.transform(_TransformFirst(fn), lazy)
 
 
@@ -157,7 +160,7 @@ class _SampledDataset(Dataset):
 
 
 class _LazyTransformDataset(Dataset):
-    """A function of another dataset's elements, computed when they are asked for."""
+    """A function applied to another dataset's elements on access."""
 
     def __init__(self, data: Dataset, fn: Callable[..., object]) -> None:
         self._data = data
@@ -172,7 +175,7 @@ class _LazyTransformDataset(Dataset):
 
 
 class _TransformFirst:
-    """``fn`` of the first argument; a class, so that it can be pickled."""
+    """``fn`` applied to the first argument; a class, so that it can be pickled."""
 
     def __init__(self, fn: Callable[[Sample], object]) -> None:
         self._fn = fn
@@ -182,7 +185,7 @@ class _TransformFirst:
 
 
 class RecordFileDataset(Dataset):
-    """The records of a ``.rec`` file as bytes, in the order of the ``.idx`` file beside it.
+    """The records of a ``.rec`` file as bytes, in the order of the ``.idx`` file of the same name.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Messages between a DataLoader and its worker processes: values, or exceptions.
 
-In: a value of lists, tuples and dictionaries of arrays, or anything that pickles. Out: the value in
-the other process. A long one is in an unnamed file of shared memory, its arrays without a copy;
-such a file goes with the last process that maps it, so nothing is left however a process ends.
+Input: a value of lists, tuples and dictionaries of arrays, or any object that can be pickled.
+Output: the value in the other process. A long message is in an unnamed file of shared memory, and
+its arrays are not copied. The operating system frees such a file with the last process that maps
+it, however that process ends.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ...nd.memory import DENSE_KINDS
 from .workers import failed, raised
 
 _ALIGNMENT = 64
-_SHORT = 1 << 13  # bytes that are sent as they are: a mapping costs more
+_SHORT = 1 << 13  # bytes that are sent directly, because a mapping costs more
 
 
-Layout = tuple[list[tuple[int, bytes | memoryview]], int]  # what stands where, and the size of all
+Layout = tuple[list[tuple[int, bytes | memoryview]], int]  # offsets and parts, and the total size
 
 
 # ---- sending and receiving ----------------------------------------------------------------------
@@ -40,7 +41,7 @@ Layout = tuple[list[tuple[int, bytes | memoryview]], int]  # what stands where, 
 def post(pipe: connection.Connection, is_made: bool, layout: Layout) -> None:
     """Send a value (``is_made``), or a pair of exception and traceback.
 
-    Raises MXNetError, and sends nothing, when the file for a long one cannot be made or written.
+    Raises MXNetError, without sending, if the file for a long one cannot be made or written.
     """
     parts, size = layout
     if size <= _SHORT:
@@ -52,7 +53,9 @@ def post(pipe: connection.Connection, is_made: bool, layout: Layout) -> None:
     try:
         handle = _written(parts)
     except OSError as error:
-        raise MXNetError(f"a DataLoader has no file for {size} bytes: {_why(error)}") from None
+        raise MXNetError(
+            f"a DataLoader cannot make a file of {size} bytes: {_why(error)}"
+        ) from None
     try:
         pipe.send((is_made, size))
         reduction.send_handle(pipe, handle, os.getppid())
@@ -61,10 +64,10 @@ def post(pipe: connection.Connection, is_made: bool, layout: Layout) -> None:
 
 
 def received(pipe: connection.Connection) -> Callable[[], Any] | None:
-    """A function that returns the next value or raises the exception in its place; None for None.
+    """A function that returns the next value or raises its exception; None for the end marker.
 
-    The function raises MXNetError where this process has no room for the value. Raises EOFError or
-    OSError when the other side is gone.
+    The function raises MXNetError if this process cannot map the value. This call raises EOFError
+    or OSError if the other process is gone.
     """
     message = pipe.recv()
     if message is None:
@@ -74,7 +77,7 @@ def received(pipe: connection.Connection) -> Callable[[], Any] | None:
         return partial(_opened, is_made, bytearray(body))
     try:
         return partial(_opened, is_made, _mapped(reduction.recv_handle(pipe), body))
-    except RuntimeError as error:  # the handle found no free descriptor
+    except RuntimeError as error:  # no free file descriptor
         why = _why(OSError(errno.EMFILE, str(error)))
     except OSError as error:
         why = _why(error)
@@ -82,13 +85,13 @@ def received(pipe: connection.Connection) -> Callable[[], Any] | None:
 
 
 def _why(error: OSError) -> str:
-    """The system's reason, with the limit that is behind it."""
+    """The system's reason, with the limit that causes it."""
     limits = {errno.EMFILE: "NOFILE", errno.EFBIG: "FSIZE", errno.ENOMEM: "AS"}
     return str(error) + (limit_text(limits[error.errno]) if error.errno in limits else "")
 
 
 def _opened(is_made: bool, memory: Any) -> object:
-    """The value in a message. Raises the exception that is in it instead."""
+    """The value in a message. Raises the exception if it contains one."""
     found = _read(memory)
     if not is_made:
         raised(*found)
@@ -96,7 +99,7 @@ def _opened(is_made: bool, memory: Any) -> object:
 
 
 def portable(error: BaseException) -> BaseException:
-    """The exception, or an MXNetError with its type and text where it cannot be pickled."""
+    """The exception, or an MXNetError with its type and message if it cannot be pickled."""
     try:
         if type(pickle.loads(pickle.dumps(error))) is type(error):
             return error
@@ -109,7 +112,7 @@ def portable(error: BaseException) -> BaseException:
 
 
 class _Place(NamedTuple):
-    """An array in the message; ``kind`` is the class of an NDArray, None of a NumPy array."""
+    """An array in the message; ``kind`` is the class of an NDArray, None for a NumPy array."""
 
     offset: int
     shape: tuple[int, ...]
@@ -132,7 +135,7 @@ def laid_out(value: object) -> Layout:
 
 
 def _without_arrays(value: Any, arrays: list[np.ndarray], sizes: list[int]) -> Any:
-    """``value`` with a place, counted from the first array, for every array in its containers."""
+    """``value`` with each array in its containers replaced by its location among the arrays."""
     if type(value) is tuple or type(value) is list:
         return type(value)(_without_arrays(item, arrays, sizes) for item in value)
     if type(value) is dict:
@@ -156,7 +159,7 @@ def _aligned(size: int) -> int:
 
 
 def _read(memory: Any) -> Any:
-    """The value in a message; its arrays keep the memory."""
+    """The value in a message; its arrays refer to the memory."""
     view = memoryview(memory).cast("B")
     length = int.from_bytes(view[:8], "little")
     return _with_arrays(pickle.loads(view[8 : 8 + length]), memory, _aligned(8 + length))
@@ -177,7 +180,7 @@ def _with_arrays(value: object, memory: Any, start: int) -> Any:
 
 # ---- files of shared memory ---------------------------------------------------------------------
 
-_FIXED = 0x10  # Linux's and the BSDs' MAP_FIXED
+_FIXED = 0x10  # MAP_FIXED on Linux and BSD
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -196,10 +199,10 @@ _LIBC = _library()
 
 
 def _mapped(handle: int, size: int) -> mmap.mmap:
-    """The bytes of a file, which is closed. Raises OSError when the system does not map it.
+    """The bytes of a file, which is closed. Raises OSError if the system cannot map it.
 
-    Python's ``mmap`` keeps a descriptor for each file. So it maps nothing, and the file is mapped
-    over that: C code unmaps it, which no exception interrupts.
+    Python's ``mmap`` would keep a descriptor for each file. Therefore it maps anonymous memory, and
+    the file is mapped over it. C code unmaps it, which no exception interrupts.
     """
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -232,7 +235,7 @@ def _unnamed_file() -> int:
 
 
 def _write(handle: int, data: bytes | memoryview, position: int) -> None:
-    """Write all of ``data`` there."""
+    """Write all of ``data`` at ``position``."""
     rest = memoryview(data)
     while len(rest):
         done = os.pwrite(handle, rest, position)

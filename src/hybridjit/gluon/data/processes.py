@@ -1,8 +1,8 @@
 """Batches made by forked processes.
 
-In: a function that makes a batch of a list of indices, and such lists. Out: a ticket for each list.
-The program's thread may be interrupted anywhere (Ctrl-C), so it never speaks with a process itself:
-a thread in which nothing is raised does, and hands the answers over in single steps of C.
+Input: a function from a list of indices to a batch, and such lists. Output: a ticket for each list.
+The program's thread may be interrupted anywhere (Ctrl-C). Therefore a separate thread, in which no
+exception is raised, communicates with the processes and passes on answers by atomic C calls.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ...ops.random.draws import seed as seed_generator
 from .messages import Layout, laid_out, portable, post, received
 from .workers import Make, Ticket, failed, raised
 
-_GRACE = 2.0  # seconds that a worker has to end by itself
-_DYING = 20.0  # seconds until a worker that closed its pipe has an exit code: a moment
-# Tasks that a worker has at a time. They and their answers fit into the buffers of a socket, so
-# neither side ever waits in `send` for one that waits in `send`.
+_GRACE = 2.0  # seconds for a worker to end normally
+_DYING = 20.0  # limit in seconds for the exit code of a worker that closed its pipe
+# Tasks of a worker at a time. They and their answers fit into the buffers of a socket, so that
+# the two sides cannot block each other in `send`.
 _AT_ONCE = 4
 
 
 class Processes:
-    """Batches made by forked processes, which see the dataset as it was when this was made.
+    """Batches made by forked processes, which have a copy of the dataset from the time of creation.
 
-    Each has a separate state of random numbers, which follows from the seeds of this process.
-    Raises MXNetError where no thread can be started.
+    Each has separate random generators, seeded from those of this process. Raises MXNetError if no
+    thread can be started.
     """
 
     def __init__(self, make: Make, count: int) -> None:
@@ -64,10 +64,10 @@ class Processes:
             raise
         if self._task is None:
             _end(self._workers)
-            raise MXNetError("the system starts no thread for a DataLoader")
+            raise MXNetError("the system cannot start a thread for a DataLoader")
 
     def submit(self, indices: Sequence[int]) -> Ticket:
-        """Have a batch made."""
+        """Request a batch."""
         ticket = Ticket(self._pid)
         self._asked.append((laid_out(list(indices)), ticket))
         self._ring()
@@ -78,14 +78,14 @@ class Processes:
     def close(self) -> None:
         """End the processes."""
         if os.getpid() != self._pid:
-            return  # a fork of the program: the workers are not its own
+            return  # a fork of the program does not own the workers
         self._is_closed = True
         self._ring()
         if self._task is not None and not getattr(_SERVING, "is_one", False):
             self._task.wait()
 
     def _ring(self) -> None:
-        with suppress(BlockingIOError):  # it has rung often enough
+        with suppress(BlockingIOError):  # the thread is woken already
             self._bell.send(b"!")
 
     # In the thread
@@ -118,23 +118,23 @@ class Processes:
                         waiting.unregister(source)
 
     def _take_asked(self) -> None:
-        """Give the tasks to the workers in turn."""
-        with suppress(IndexError):  # it is empty
+        """Distribute the tasks to the workers in turn."""
+        with suppress(IndexError):  # until it is empty
             while True:
                 task, ticket = self._asked.popleft()
                 self._count += 1
                 self._workers[self._count % len(self._workers)].take(task, ticket)
 
 
-# Whether this thread serves workers. One that finds garbage of another loader does not wait for
-# that loader's thread, which may do the same.
+# Whether this thread serves workers. If it collects another loader as garbage, it must not wait
+# for that loader's thread, which may do the same.
 _SERVING = threading.local()
 
 
 class _Worker:
-    """A process, the tasks that it has, and those that it will have.
+    """A process with its current and its pending tasks.
 
-    left  why it makes no batch any more, or None
+    left    reason why it makes no more batches, or None
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class _Worker:
         self.sources: tuple[Any, Any] = (self.pipe, self.process.sentinel)
 
     def take(self, task: Layout, ticket: Ticket) -> None:
-        """Have the batch of a list of indices made."""
+        """Request the batch of a list of indices."""
         self._later.append((task, ticket))
         if self.left is None:
             self._go_on()
@@ -160,12 +160,12 @@ class _Worker:
             self.leave(self.left)
 
     def hear(self) -> bool:
-        """Take an answer, or find that there will be none: then False."""
+        """Receive an answer; return False if there will be no more."""
         try:
             if not self.pipe.poll():
-                raise EOFError  # it ended
+                raise EOFError  # the process ended
             answer = received(self.pipe)
-            assert answer is not None  # only the program says that there is no more
+            assert answer is not None  # only the program sends the end marker
         except (EOFError, OSError):
             self.leave(self._how_it_ended())
             return False
@@ -174,7 +174,7 @@ class _Worker:
         return True
 
     def leave(self, why: str) -> None:
-        """Take no more of it: all tickets fail for this reason."""
+        """Stop using the process: all tickets fail for this reason."""
         self.left = why
         for ticket in [*self._has, *(ticket for _, ticket in self._later)]:
             ticket.put(partial(failed, why))
@@ -187,10 +187,10 @@ class _Worker:
             self._has.append(ticket)
             try:
                 post(self.pipe, True, task)
-            except MXNetError as error:  # it was not sent, and the worker does not know of it
+            except MXNetError as error:  # the task was not sent
                 self._has.pop().put(partial(raised, error))
             except OSError:
-                return  # it ended, which is heard next
+                return  # the process ended; the next receive detects it
 
     def _how_it_ended(self) -> str:
         self.process.join(_DYING)
@@ -202,10 +202,10 @@ class _Worker:
 
 
 def _end(workers: Sequence[_Worker]) -> None:
-    """End the processes: by themselves, or by force when that takes long."""
+    """End the processes: normally, or by force after a grace period."""
     for worker in workers:
         with suppress(OSError):
-            worker.pipe.send(None)  # other forks of the program may hold the pipe open
+            worker.pipe.send(None)  # closing is not enough: other forks may hold the pipe open
         worker.pipe.close()
         worker.leave("the DataLoader is closed")
     end = time.monotonic() + _GRACE
@@ -217,7 +217,7 @@ def _end(workers: Sequence[_Worker]) -> None:
 
 
 def _seeds(count: int) -> list[list[int]]:
-    """Seeds for each worker's three generators, from the states of this process's."""
+    """Seeds for each worker's three generators, from the states of this process's generators."""
     numpy_state = np.random.get_state()  # noqa: NPY002
     own = [int(generator().integers(2**32)), int(numpy_state[1][0]), int(numpy_state[2])]  # type: ignore[index]
     entropy = [*own, *random.getstate()[1][:2]]
@@ -235,9 +235,9 @@ def _work(
     seeds: Sequence[int],
 ) -> None:
     """Make batches until the program closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program handles Ctrl-C
     for other in others:
-        other.close()  # a copy that would keep the pipe open when the program is gone
+        other.close()  # otherwise the pipe would stay open after the program ends
     seed_generator(seeds[0])
     np.random.seed(seeds[1])  # noqa: NPY002
     random.seed(seeds[2])

@@ -1,4 +1,4 @@
-"""Samplers: the order in which a dataset's elements are taken, and how they form batches."""
+"""Samplers: the order of a dataset's elements, and their grouping into batches."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-Sample: TypeAlias = Any  # what a dataset gives for an index, of which its user alone knows more
-Drawn: TypeAlias = Any  # what a sampler yields: an index, or a list of those for a batch
+Sample: TypeAlias = Any  # an element of a dataset, of any type
+Drawn: TypeAlias = Any  # an index, or a list of indices for a batch
 
 _LAST_BATCH = ("keep", "discard", "rollover")
 
 
 class Elements(Protocol):
-    """A dataset, a list, an array: what has a length, and elements by their numbers."""
+    """A dataset, a list, an array: an object with a length, and elements by index."""
 
     def __len__(self) -> int: ...
 
@@ -31,10 +31,10 @@ class Sampler:
     """
 
     def __iter__(self) -> Iterator[Drawn]:
-        raise NotImplementedError(f"{type(self).__name__} has no __iter__ of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has no __len__ of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
 
 
 class SequentialSampler(Sampler):
@@ -93,7 +93,7 @@ class RandomSampler(Sampler):
 
 
 class FilterSampler(Sampler):
-    """The indices of the elements of which ``fn`` is true."""
+    """The indices of the elements for which ``fn`` is true."""
 
     def __init__(self, fn: Callable[[Sample], object], dataset: Elements) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]

@@ -1,7 +1,7 @@
-"""Batches made beside the program: tickets for them, and threads that make them.
+"""Batches made concurrently: tickets for them, and threads that make them.
 
-In: a function that makes a batch of a list of indices, and such lists. Out: a :class:`Ticket` for
-each list, which has the batch later. Loaded when a DataLoader first has workers.
+Input: a function from a list of indices to a batch, and such lists. Output: a :class:`Ticket` for
+each list, which receives the batch. Imported by the first DataLoader with workers.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import NoReturn
 from ..._core.background import begin
 from ...errors import MXNetError
 
-_LONGEST = 1e9  # seconds, about the most that a queue waits
+_LONGEST = 1e9  # seconds, about the longest possible wait of a queue
 
 Make = Callable[[Sequence[int]], object]
 
 
 class WorkerTraceback(Exception):
-    """Where in a worker an exception came from: the cause of the one that is raised."""
+    """Traceback of an exception in a worker, as the cause of the raised exception."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 class Ticket:
-    """A batch that was asked for. Nothing is left of it when the ticket is dropped."""
+    """A requested batch. Dropping the ticket frees the batch."""
 
     def __init__(self, pid: int) -> None:
         self._answer: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._pid = pid  # of the process that the workers serve
+        self._pid = pid  # process of the workers' owner
         self.is_wanted = True
 
     def put(self, answer: Callable[[], object]) -> None:
-        """Hand over a function that returns the batch or raises."""
+        """Deliver a function that returns the batch or raises."""
         self._answer.put(answer)
 
     def result(self, timeout: float) -> object:
-        """The batch. Raises the exception that prevented it, TimeoutError after ``timeout``."""
+        """The batch. Raises the exception of its worker, TimeoutError after ``timeout``."""
         if os.getpid() != self._pid:
             raise MXNetError(
                 f"the workers of this DataLoader serve process {self._pid}, and this is its fork "
@@ -52,20 +52,20 @@ class Ticket:
         except Empty:
             raise multiprocessing.TimeoutError(
                 f"Worker timed out after {timeout} seconds. The dataset may be slow: make timeout "
-                "larger, or use num_workers=0 to see where"
+                "larger, or use num_workers=0 to find the slow part"
             ) from None
         return answer()
 
 
 def raised(error: BaseException, text: str = "") -> NoReturn:
-    """Raise an answer's exception; ``text`` is the traceback that it has in a worker process."""
+    """Raise a worker's exception; ``text`` is its traceback in a worker process."""
     if text:
         raise error from WorkerTraceback(text)
     raise error
 
 
 def failed(text: str) -> NoReturn:
-    """Raise MXNetError, another one for each ticket."""
+    """Raise a new MXNetError."""
     raise MXNetError(text)
 
 
@@ -79,16 +79,16 @@ class Threads:
         self._tasks = [begin(self._serve) for _ in range(count)]
         if None in self._tasks:
             self.close()
-            raise MXNetError(f"the system starts no {count} threads for a DataLoader")
+            raise MXNetError(f"the system cannot start {count} threads for a DataLoader")
 
     def submit(self, indices: Sequence[int]) -> Ticket:
-        """Have a batch made."""
+        """Request a batch."""
         ticket = Ticket(self._pid)
         self._asked.put((indices, ticket))
         return ticket
 
     def close(self) -> None:
-        """End the threads once they are done."""
+        """End the threads after their current batches."""
         for _ in self._tasks:
             self._asked.put(None)
 

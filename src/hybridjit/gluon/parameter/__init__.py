@@ -1,4 +1,4 @@
-"""Parameters of gluon blocks: one (or a constant), and a block's collection of them."""
+"""Parameters of Gluon blocks, constants, and a block's collection of parameters."""
 
 from ...errors import DeferredInitializationError
 from .collection import ParameterDict

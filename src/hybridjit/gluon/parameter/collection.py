@@ -1,6 +1,6 @@
-"""A block's parameters by full name, and how they are stored in and read from a file.
+"""A block's parameters by full name, with their storage in files.
 
-In: a prefix, and perhaps another collection to share from. Out: a mapping in order of creation.
+Input: a prefix, and optionally another collection to share. Output: a mapping in order of creation.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class ParameterDict:
 
     @property
     def prefix(self) -> str:
-        """What the names of its parameters begin with."""
+        """Prefix of the names of its parameters."""
         return self._prefix
 
     @property
     def shared(self) -> ParameterDict | None:
-        """The collection whose parameters are taken before new ones are made."""
+        """The collection in which parameters are looked up before new ones are made."""
         return self._shared
 
     def __repr__(self) -> str:
@@ -85,13 +85,13 @@ class ParameterDict:
         """Names with parameters."""
         return self._params.items()
 
-    # ---- finding and making -------------------------------------------------------------------
+    # ---- lookup and creation ------------------------------------------------------------------
 
     def get(self, name: str, **attributes: Any) -> Parameter:
         """The parameter ``prefix + name``, made with these attributes if there is none.
 
-        An existing one takes over what it does not know yet. Raises AssertionError when it
-        contradicts an attribute.
+        Unknown attributes of an existing one are set. Raises AssertionError if it contradicts a
+        given attribute.
         """
         full = self._prefix + name
         param = self.find(full)
@@ -105,7 +105,7 @@ class ParameterDict:
     def get_constant(self, name: str, value: ArrayLike | NDArray | None = None) -> Constant:
         """The constant ``prefix + name``, made from ``value`` if there is none.
 
-        Raises KeyError when there is neither, AssertionError when the existing parameter is no
+        Raises KeyError if there is neither, AssertionError if the existing parameter is not a
         constant or has another value.
         """
         full = self._prefix + name
@@ -130,7 +130,7 @@ class ParameterDict:
         return param
 
     def find(self, full: str) -> Parameter | None:
-        """The parameter of this full name, here or where this collection shares from."""
+        """The parameter of this full name, in this collection or the shared one."""
         if full in self._params:
             return self._params[full]
         if self._shared is not None:
@@ -141,7 +141,7 @@ class ParameterDict:
         return None
 
     def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
-        """Add all of ``other``. Raises AssertionError for a different one under the same name."""
+        """Add all of ``other``. Raises AssertionError for a different one with an existing name."""
         for name, param in other.items():
             assert self._params.get(name, param) is param, (
                 "Cannot update self with other because they have different Parameters with the "
@@ -150,10 +150,10 @@ class ParameterDict:
         self._params.update(other.items())
 
     def rekey(self) -> None:
-        """Find every parameter under the name that it has now."""
+        """Update the keys to the current names of the parameters."""
         self._params = {param.name: param for param in self._params.values()}
 
-    # ---- acting on all of them ----------------------------------------------------------------
+    # ---- operations on all parameters ---------------------------------------------------------
 
     @together_written
     def initialize(
@@ -163,7 +163,8 @@ class ParameterDict:
         verbose: bool = False,
         force_reinit: bool = False,
     ) -> None:
-        """Initialise all; ``init`` (Uniform() by default) serves those without one of their own."""
+        """Initialise all; ``init`` (by default Uniform()) applies to those without an
+        initialiser."""
         init = initializer.create(initializer.Uniform() if init is None else init)
         if verbose:
             init.set_verbosity(verbose=True)
@@ -181,7 +182,7 @@ class ParameterDict:
             param.reset_ctx(ctx)
 
     def list_ctx(self) -> list[Context]:
-        """The contexts of all parameters, each once."""
+        """The contexts of all parameters, without duplicates."""
         contexts = (ctx for param in self.values() for ctx in param.list_ctx())
         return list(dict.fromkeys(contexts))
 
@@ -219,7 +220,8 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Read a file of full names (``arg:``, ``aux:`` are taken off). See :meth:`load_dict`."""
+        """Read a file of full names, optionally with ``arg:`` and ``aux:``. See
+        :meth:`load_dict`."""
         self.load_dict(
             named_arrays(filename),
             ctx,
@@ -243,7 +245,7 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take the values of ``restore_prefix + name`` from the dict.
+        """Set the values to those of ``restore_prefix + name`` in the dict.
 
         Raises AssertionError for a missing or an extra name unless allowed, and for a shape or
         dtype that differs.
@@ -279,7 +281,7 @@ class ParameterDict:
 
 
 def _agree(param: Parameter, key: str, desired: Any) -> None:
-    """Hold one attribute given to ``get`` against the stored one; fill in what was unknown."""
+    """Compare an attribute given to ``get`` with the stored one; set it if it was unknown."""
     stored = getattr(param, key, None)
     if stored is None:
         if hasattr(param, key):
@@ -303,14 +305,14 @@ def _agree(param: Parameter, key: str, desired: Any) -> None:
 
 
 def _merged_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """What two shapes with unknown sizes (0) say together; None when they contradict."""
+    """Union of two shapes with unknown sizes (0); None if they contradict each other."""
     if len(a) != len(b) or any(x != y and x > 0 and y > 0 for x, y in zip(a, b)):
         return None
     return tuple(max(x, y) for x, y in zip(a, b))
 
 
 def named_arrays(filename: str) -> dict[str, Fresh]:
-    """The arrays of a parameter file by name; an empty file is an empty dict.
+    """The arrays of a parameter file by name; empty for an empty file.
 
     Raises ModelFormatError for a file whose arrays have no names.
     """
@@ -318,12 +320,12 @@ def named_arrays(filename: str) -> dict[str, Fresh]:
     if not arrays:
         return {}
     if not isinstance(arrays, dict):
-        raise ModelFormatError(f"{filename}: holds {len(arrays)} arrays without names")
+        raise ModelFormatError(f"{filename}: contains {len(arrays)} arrays without names")
     return {name: Fresh(array) for name, array in arrays.items()}
 
 
 def brief_names(names: Iterable[str]) -> str:
-    """Names for a message: quoted, with the middle of a list of more than seven left out."""
+    """Quoted names for a message; the middle of more than seven is omitted."""
     quoted = [f"'{name}'" for name in names]
     if len(quoted) > 7:
         quoted = [*quoted[:3], "...", *quoted[-4:]]

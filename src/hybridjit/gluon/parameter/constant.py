@@ -1,4 +1,4 @@
-"""Parameters that are never trained."""
+"""Parameters that are not trained."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Constant(Parameter):
 
     @property
     def grad_req(self) -> str:
-        """Always "null": a constant has no gradient."""
+        """Always "null": constants have no gradient."""
         return "null"
 
     @grad_req.setter
@@ -63,7 +63,7 @@ class Constant(Parameter):
 
 
 class _Value(Initializer):
-    """Initialises a Constant. Its text is a name, not the values: a graph does not hold those."""
+    """Initialises a Constant. Its string is a name without the values, for graphs."""
 
     def __init__(self, name: str, value: NDArray) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Putting one array from a file into one parameter, after holding it against what is known.
+"""Assignment of an array from a file to a parameter, after checks.
 
-In: a parameter in any state, an array. Out: the parameter initialised with it; an array that it had
-before keeps its identity.
+Input: a parameter in any state, an array. Output: the parameter initialised with it; an existing
+array of the parameter is overwritten in place.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def load_value(
     """Initialise or overwrite ``param`` with ``value``, a NumPy array or an NDArray.
 
     ``cast_dtype`` with ``dtype_source`` 'current' casts the array, with 'saved' the parameter.
-    Raises AssertionError when the shape differs, when the dtype differs and ``cast_dtype`` is
-    False, and when ``ctx`` is not where the parameter was initialised.
+    Raises AssertionError if the shape differs, if the dtype differs without ``cast_dtype``, and if
+    the parameter is initialised on other contexts than ``ctx``.
     """
     assert not cast_dtype or dtype_source in ("current", "saved"), (
         f"dtype_source must be 'current' or 'saved', got {dtype_source!r}"
@@ -49,7 +49,7 @@ def _check_shape(param: Parameter, shape: tuple[int, ...]) -> None:
 
 
 def _check_dtype(param: Parameter, saved: np.dtype, cast_to: str | bool) -> type | None:
-    """The dtype that the parameter has to adopt first, or None."""
+    """The dtype to which the parameter must be cast first, or None."""
     if param.dtype is None or np.dtype(param.dtype) == saved:
         return None if param.dtype is not None else saved.type
     assert cast_to, (
@@ -72,5 +72,5 @@ def _contexts(param: Parameter, ctx: Context | Sequence[Context] | None) -> list
     return given or [cpu()]
 
 
-# Programs that take a checkpoint apart themselves call it as a method.
+# Programs that parse checkpoints themselves call it as a method.
 Parameter._load_init = load_value  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""Parameters: named arrays that a block owns, initialised now or when their shape is known.
+"""Parameters: named arrays of a block, initialised immediately or when their shape is known.
 
-In: what the layer says of the shape, dtype and initialiser, later values from the user or a file.
-Out: live NDArrays, and the variable that stands for each of them in a graph. Values are written in
-place, through the NDArray, so whoever holds it sees them.
+Input: shape, dtype and initialiser from the layer, later values from the user or a file. Output:
+NDArrays, and the variable that represents each parameter in a graph. Values are written in place
+through the NDArray: all holders of the array see them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..types import Init
 
 _GRAD_REQS = ("write", "add", "null")
 _STORAGE_TYPES = ("default", "row_sparse", "csr")
-# Two threads may run the first forward of one net: only one of them may make the arrays.
+# Two threads may run the first forward of a network; only one may make the arrays.
 _initialising = held_at_fork(Rank.INITIALISING)
 
 
@@ -44,7 +44,7 @@ class _Deferred(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """An array that nobody else holds, as files are read: a parameter may take it as it is."""
+    """An array without other references, as read from a file: a parameter may use it directly."""
 
     array: np.ndarray
 
@@ -59,14 +59,15 @@ class Fresh(NamedTuple):
         return self.array.dtype
 
     def can_be(self, dtype: np.dtype, contexts: list[Context]) -> bool:
-        """Whether this very memory may be the one array of a parameter."""
+        """Whether this memory can be the only array of a parameter of this dtype on these
+        contexts."""
         flags = self.array.flags
         whole = flags.c_contiguous and flags.aligned and flags.writeable
         return whole and self.array.dtype == dtype and len(contexts) == 1
 
 
 class Parameter:
-    """A named array of a block, on one context or several, whose shape may be unknown at first.
+    """A named array of a block, on one or several contexts; its shape may be unknown at first.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ class Parameter:
     Raises
     ------
     TypeError
-        For a shape that is not made of integers.
+        For a shape with elements that are not integers.
     AssertionError
         For another ``grad_req``.
     ValueError
@@ -113,9 +114,9 @@ class Parameter:
     (2, 3)
     """
 
-    _grad: list[NDArray] | None = None  # one for every context, where gradients are wanted
-    _trainer: Any = None  # the last one that was made for it
-    # For parameters that derive from this one and copy it.
+    _grad: list[NDArray] | None = None  # one per context, unless grad_req is "null"
+    _trainer: Any = None  # the latest one made with it
+    # For subclasses that copy it.
     _ctx_list: object = None
     _ctx_map: object = None
 
@@ -139,7 +140,9 @@ class Parameter:
         self.init = init
         self._shape = (shape,) if isinstance(shape, int) else shape
         if self._shape is not None and any(not _is_size(size) for size in self._shape):
-            raise TypeError(f"the shape of parameter {name} is whole numbers, got {shape!r}")
+            raise TypeError(
+                f"the shape of parameter {name} must consist of integers, got {shape!r}"
+            )
         self._dtype = dtype
         self._allow_deferred_init = allow_deferred_init
         self._differentiable = differentiable
@@ -153,7 +156,7 @@ class Parameter:
         self.grad_req = grad_req
 
     def __getstate__(self) -> dict[str, object]:
-        """For copies and other processes: no Trainer updates these."""
+        """State for copies and other processes, without the Trainer."""
         return {**self.__dict__, "_trainer": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -164,11 +167,11 @@ class Parameter:
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
-    # ---- what is known of it ------------------------------------------------------------------
+    # ---- properties ---------------------------------------------------------------------------
 
     @property
     def shape(self) -> Any:
-        """The shape, 0 or None where it is unknown; settable while it says nothing else."""
+        """The shape, with 0 for unknown sizes, or None; can be set to a consistent shape."""
         if is_np_shape() and self._shape is not None:
             return tuple(size or -1 for size in self._shape)
         return self._shape
@@ -185,7 +188,7 @@ class Parameter:
 
     @property
     def dtype(self) -> DType:
-        """The element type as it was given; setting it casts."""
+        """The element type as given; setting it casts."""
         return self._dtype
 
     @dtype.setter
@@ -194,7 +197,7 @@ class Parameter:
 
     @property
     def grad_req(self) -> str:
-        """What becomes of gradients: "write", "add" or "null"."""
+        """Effect of backward on gradients: "write", "add" or "null"."""
         return self._grad_req
 
     @grad_req.setter
@@ -210,12 +213,12 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """How it is stored."""
+        """Storage type of the values."""
         return self._stype
 
     @property
     def grad_stype(self) -> str:
-        """How its gradient is stored."""
+        """Storage type of the gradient."""
         return self._grad_stype
 
     @property
@@ -225,11 +228,11 @@ class Parameter:
 
     @property
     def is_deferred(self) -> bool:
-        """Initialised in name only: its arrays wait for the shape."""
+        """Whether initialisation waits for the shape."""
         return self._data is None and self._deferred_init is not None
 
     def var(self) -> Symbol:
-        """The variable that stands for this parameter in graphs, always the same one."""
+        """The variable that represents this parameter in graphs; always the same object."""
         if self._var is None:
             self._var = sym.var(
                 self.name,
@@ -243,14 +246,14 @@ class Parameter:
         return self._var
 
     def rename(self, name: str) -> None:
-        """Another full name; graphs that were traced before keep the old one."""
+        """Set the full name; graphs traced before keep the old one."""
         self.name = name
         self._var = None
 
-    # ---- its arrays ---------------------------------------------------------------------------
+    # ---- arrays -------------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> NDArray:
-        """The array on a context: the live one, not a copy.
+        """The array on a context, not a copy.
 
         Parameters
         ----------
@@ -269,7 +272,7 @@ class Parameter:
         return self._check_and_get(self._data, ctx)
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
-        """For parameters that derive from this one: that of ``arrays`` which is on ``ctx``."""
+        """The array among ``arrays`` that is on ``ctx``; for subclasses."""
         if arrays is None:
             self._raise_missing()
         if len(arrays) == 1 and (ctx is None or arrays[0].context == ctx):
@@ -284,13 +287,13 @@ class Parameter:
         )
 
     def list_data(self) -> list[NDArray]:
-        """The live arrays on all contexts; raises as :meth:`data` does."""
+        """The arrays on all contexts, not copies; raises as :meth:`data` does."""
         if self._stype != "default":
             self._refuse(f"copies of Parameter '{self.name}' on all contexts via list_data()")
         return self.arrays()
 
     def arrays(self) -> list[NDArray]:
-        """The live arrays on all contexts, also sparse ones."""
+        """The arrays on all contexts, including sparse ones."""
         if self._data is None:
             self._raise_missing()
         return list(self._data)
@@ -303,7 +306,7 @@ class Parameter:
         )
 
     def list_ctx(self) -> list[Context]:
-        """The contexts that it is on, or will be. Raises RuntimeError before ``initialize``."""
+        """The contexts of the parameter. Raises RuntimeError before ``initialize``."""
         if self._data is not None:
             return [array.context for array in self._data]
         if self._deferred_init is not None:
@@ -345,12 +348,12 @@ class Parameter:
         self._deferred_init = self._deferred_init._replace(data=data)
 
     def tell_trainer(self) -> None:
-        """The values are others than its last update left: a store that updates starts again."""
+        """Report changed values to the Trainer: a store that updates starts again from them."""
         if self._trainer is not None:
             self._trainer._values_changed(self)
 
     def cast(self, dtype: DType) -> None:
-        """Change the element type; the arrays are new ones then."""
+        """Change the element type; this makes new arrays."""
         self._dtype = dtype
         if self._data is not None:
             with autograd.pause(autograd.is_training()):
@@ -359,7 +362,7 @@ class Parameter:
         self._var = None
 
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
-        """Move to other contexts. ValueError when it was not initialised."""
+        """Move to other contexts. Raises ValueError if uninitialised."""
         contexts = as_list(ctx)
         if self._data is not None:
             self.allocate(self._data[0], contexts)
@@ -422,7 +425,7 @@ class Parameter:
 
     @holding(_initialising)
     def _finish_deferred_init(self) -> None:
-        """Make the arrays of a deferred parameter, now that its shape is known."""
+        """Make the arrays of a deferred parameter once its shape is known."""
         waiting = self._deferred_init
         if self._data is not None or waiting is None:
             return
@@ -444,7 +447,7 @@ class Parameter:
         self._attach(self._data or [])
 
     def allocate(self, values: NDArray | Fresh, contexts: list[Context]) -> None:
-        """Initialise with these values on these contexts, in place where it can be."""
+        """Initialise with these values on these contexts, in place if possible."""
         old = self._data
         if self._stype != "default":
             given = values.array if isinstance(values, Fresh) else values
@@ -461,9 +464,9 @@ class Parameter:
 
     @finished
     def hold(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
-        """Keep these arrays from now on; compiled nets take them at their next call.
+        """Use these arrays from now on; compiled networks do so at their next call.
 
-        ``grads`` are their gradients; left out these are zeros, if any are wanted.
+        ``grads`` are their gradients, by default zeros, if gradients are computed.
         """
         arrays = [as_mode(array) for array in arrays]
         self._attach(arrays, grads)
@@ -471,7 +474,7 @@ class Parameter:
         WRITES.count += 1
 
     def _attach(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
-        """Make the arrays variables, or plain ones when no gradient is wanted any more."""
+        """Mark the arrays as variables, or as plain arrays without gradients."""
         if self.grad_req == "null":
             if self._grad is not None:
                 autograd.mark_variables(arrays, arrays, "null")
@@ -483,7 +486,7 @@ class Parameter:
 
     @property
     def array_dtype(self) -> np.dtype:
-        """The element type of its arrays."""
+        """The element type of the arrays."""
         return np.dtype(np.float32 if self._dtype is None else self._dtype)
 
     # ---- gradients ----------------------------------------------------------------------------
@@ -517,9 +520,9 @@ class Parameter:
         return self._grad
 
     def _set_trainer(self, trainer: object) -> None:
-        """Say of which Trainer's updates this is a part, for stores to learn of new values.
+        """Set the Trainer that updates this parameter, for reports of new values to its store.
 
-        Raises RuntimeError for a second Trainer of a sparse parameter, whose rows one store keeps.
+        Raises RuntimeError for a second Trainer of a sparse parameter, whose rows are in one store.
         """
         is_other = self._trainer is not None and trainer is not None
         if self._stype != "default" and is_other and self._trainer is not trainer:
@@ -530,14 +533,14 @@ class Parameter:
         self._trainer = trainer
 
     def zero_grad(self) -> None:
-        """Set the gradient to 0 on every context, where there is one."""
+        """Set the gradient to 0 on every context, if there is one."""
         for array in self._grad or ():
             array._write(0)
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
-        """The live arrays on all contexts with these rows, which the Trainer's store has.
+        """The arrays on all contexts, with these rows read from the Trainer's store.
 
-        Raises RuntimeError for a dense parameter, and where no Trainer was made with it.
+        Raises RuntimeError for a dense parameter, and without a Trainer.
         """
         if self._stype != "row_sparse":
             self._refuse(
@@ -546,7 +549,7 @@ class Parameter:
         return self._with_rows(row_id, None)
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """The live array on the context of ``row_id`` with these rows, as the Trainer's store has.
+        """The array on the context of ``row_id``, with these rows read from the Trainer's store.
 
         Raises RuntimeError as :meth:`list_row_sparse_data` and :meth:`data`.
         """
@@ -555,7 +558,7 @@ class Parameter:
         return self._with_rows(row_id, row_id.context)[0]
 
     def _with_rows(self, row_id: NDArray, ctx: Context | None) -> list[NDArray]:
-        """The arrays on one context or all of them, after their rows were fetched."""
+        """The arrays on one context or all of them, after their rows were read."""
         if self._trainer is None:
             raise RuntimeError(
                 f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is "
@@ -566,13 +569,13 @@ class Parameter:
         return found
 
     def value_on_file(self) -> np.ndarray | Stored:
-        """The values as files store them. Raises as :meth:`data` does."""
+        """The values for a file. Raises as :meth:`data` does."""
         if self._stype == "default":
             return self.data().asnumpy()
         return self._reduce()._on_file()
 
     def _reduce(self) -> NDArray:
-        """One copy of the values, for a file: of a row_sparse parameter all rows."""
+        """One copy of the values, for a file; all rows of a row_sparse parameter."""
         values = self.arrays()[0].copy()
         if self._stype == "row_sparse" and self._trainer is not None:
             rows = nd.arange(0, values.shape[0], dtype="int64", ctx=values.context)
@@ -581,7 +584,7 @@ class Parameter:
 
 
 def as_mode(array: NDArray) -> NDArray:
-    """The array as one of NumPy mode where this thread is in that mode."""
+    """The array, converted to NumPy mode if this thread is in that mode."""
     return array.as_np_ndarray() if is_np_array() and array.stype == "default" else array
 
 
@@ -597,21 +600,21 @@ def _is_size(size: object) -> bool:
 
 
 def is_known(shape: Sequence[int] | None) -> bool:
-    """True when every size of the shape is known: a parameter has no axis without elements."""
+    """Whether every size of the shape is known; parameters have no empty axes."""
     if not shape:
         return shape is not None and is_np_shape()
     return all(size > 0 for size in shape)
 
 
 def fits(partial: Sequence[int], shape: Sequence[int]) -> bool:
-    """True when ``shape`` says nothing else than ``partial``, whose sizes below 1 are unknown."""
+    """Whether ``shape`` is consistent with ``partial``, in which sizes below 1 are unknown."""
     return len(partial) == len(shape) and all(
         known < 1 or known == size for known, size in zip(partial, shape)
     )
 
 
 def as_list(ctx: Context | Sequence[Context]) -> list[Context]:
-    """A list of these, or of this one."""
+    """A list of contexts; one context becomes a list of one."""
     return [ctx] if isinstance(ctx, Context) else list(ctx)
 
 
@@ -624,7 +627,7 @@ def _can_hold(
 
 
 def is_plain(param: Parameter) -> bool:
-    """Whether its arrays are those that it keeps."""
+    """Whether its arrays are the stored ones: the class does not override their access."""
     kind = type(param)
     plain = ("data", "list_data", "list_grad", "grad_req")
     return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)

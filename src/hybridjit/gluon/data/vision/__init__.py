@@ -1,4 +1,4 @@
-"""Pictures: datasets of them, and transforms."""
+"""Image datasets, and transforms of images."""
 
 from . import datasets, transforms
 from .datasets import (

@@ -1,7 +1,7 @@
-"""Datasets of pictures that lie on this machine; nothing is downloaded.
+"""Datasets of images on this machine; nothing is downloaded.
 
-In: a folder, by default one in ``$MXNET_HOME/datasets`` (``~/.mxnet/datasets`` without that). Out:
-``(picture, label)`` pairs, pictures as (height, width, channels) of uint8.
+Input: a folder, by default in ``$MXNET_HOME/datasets`` or ``~/.mxnet/datasets``. Output:
+``(image, label)`` pairs, images as (height, width, channels) in uint8.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
-Transform = Callable[[NDArray, Sample], Sample]  # of a picture and its label
+Transform = Callable[[NDArray, Sample], Sample]  # of an image and its label
 
 
 class _Pictures(Dataset):
-    """All pictures of ``root`` in one array, ``(count, height, width, channels)``."""
+    """All images of ``root`` in one array, ``(count, height, width, channels)``."""
 
-    source = ""  # where the files come from
-    folder = ""  # where they are looked for below ``$MXNET_HOME/datasets``
+    source = ""  # origin of the files
+    folder = ""  # default folder in ``$MXNET_HOME/datasets``
 
     def __init__(
         self,
@@ -60,17 +60,18 @@ class _Pictures(Dataset):
         self._label = labels.astype("int32")
 
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError(f"{type(self).__name__} has no _read of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
     def _file(self, *names: str) -> str:
-        """The first of the files that is there; MXNetError says what to fetch when none is."""
+        """The first existing file. Raises MXNetError with the origin of the file if there is
+        none."""
         for name in names:
             path = os.path.join(self._root, name)
             if os.path.exists(path):
                 return path
         raise MXNetError(
-            f"{type(self).__name__}: there is no {names[0]} in {self._root}, and hybridjit "
-            f"downloads nothing: fetch it from {self.source} and put it there"
+            f"{type(self).__name__}: {names[0]} is missing in {self._root}, and hybridjit does not "
+            f"download files: get it from {self.source} and save it there"
         )
 
     def __getitem__(self, idx: int) -> Sample:
@@ -82,7 +83,7 @@ class _Pictures(Dataset):
 
 
 class MNIST(_Pictures):
-    """Handwritten digits, 28 x 28 x 1, from the four files of the original, packed or not."""
+    """Handwritten digits, 28 x 28 x 1, from the four original files, compressed or not."""
 
     source = "https://yann.lecun.com/exdb/mnist or a mirror"
     folder = "mnist"
@@ -93,7 +94,7 @@ class MNIST(_Pictures):
         labels = self._numbers(f"{part}-labels-idx1-ubyte", 1)
         if len(pictures) != len(labels):
             raise ModelFormatError(
-                f"{self._root}: {len(pictures)} pictures, but {len(labels)} labels"
+                f"{self._root}: {len(pictures)} images, but {len(labels)} labels"
             )
         return pictures[..., None], labels
 
@@ -103,14 +104,14 @@ class MNIST(_Pictures):
 
 
 class FashionMNIST(MNIST):
-    """Pieces of clothing, in files as those of MNIST."""
+    """Images of clothing, in files of MNIST's format."""
 
     source = "https://github.com/zalandoresearch/fashion-mnist"
     folder = "fashion-mnist"
 
 
 class CIFAR10(_Pictures):
-    """Pictures of ten classes, 32 x 32 x 3, from the files of the binary version."""
+    """Images of ten classes, 32 x 32 x 3, from the files of the binary version."""
 
     source = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version, unpacked)"
     folder = "cifar10"
@@ -129,12 +130,12 @@ class CIFAR10(_Pictures):
             data = np.fromfile(file, np.uint8)
         width = self._label_bytes + 3 * 32 * 32
         if data.size % width:
-            raise ModelFormatError(f"{path} has {data.size} bytes, no multiple of {width}")
+            raise ModelFormatError(f"{path} must have a multiple of {width} bytes, got {data.size}")
         return data.reshape(-1, width)
 
 
 class CIFAR100(CIFAR10):
-    """Pictures of a hundred classes, or of the twenty that those belong to."""
+    """Images of a hundred classes, or of their twenty superclasses."""
 
     folder = "cifar100"
     _label_bytes = 2
@@ -154,11 +155,11 @@ class CIFAR100(CIFAR10):
 
 
 class ImageFolderDataset(Dataset):
-    """``(picture, label)`` of every picture in the folders of ``root``; a folder is a class.
+    """``(image, label)`` for every image in the folders of ``root``; a folder is a class.
 
-    ``synsets`` are the folders' names in order, and the label is the folder's place among them.
-    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with picture and label.
-    Raises OSError for a folder that cannot be read, FileNotFoundError where there is none.
+    ``synsets`` are the folders' names in order; the label is the index of the folder's name.
+    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with image and label.
+    Raises OSError for a folder that cannot be read, FileNotFoundError for a missing one.
     """
 
     def __init__(self, root: str, flag: int = 1, transform: Transform | None = None) -> None:
@@ -202,9 +203,9 @@ def _pictures(folder: str) -> Iterator[str]:
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """``(picture, label)`` of every record of a ``.rec`` file.
+    """``(image, label)`` for every record of a ``.rec`` file.
 
-    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with picture and label. A label
+    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with image and label. A label
     is a number, or a float32 array of several.
     """
 
@@ -220,11 +221,11 @@ class ImageRecordDataset(RecordFileDataset):
 
 
 class ImageListDataset(Dataset):
-    """``(picture, label)`` of the pictures that a list names, below ``root``.
+    """``(image, label)`` for the images in a list, below ``root``.
 
-    ``imglist`` is a ``.lst`` file, whose lines are an index, labels and a path between tabs, or a
-    list whose items are labels and a path. ``flag`` 1 reads in colour, 0 in grey. Raises MXNetError
-    for a line that is neither.
+    ``imglist`` is a ``.lst`` file, whose lines are an index, labels and a path separated by tabs,
+    or a list whose items are labels and a path. ``flag`` 1 reads in colour, 0 in grey. Raises
+    MXNetError for a malformed line.
     """
 
     def __init__(self, root: str = ".", imglist: object = None, flag: int = 1) -> None:
@@ -237,7 +238,7 @@ class ImageListDataset(Dataset):
             for i, (*labels, path) in enumerate(imglist):
                 self._imglist[i] = np.array(labels, np.float32).reshape(-1), path
         else:
-            raise ValueError(f"imglist is the name of a file or a list, got {type(imglist)}")
+            raise ValueError(f"imglist must be a file name or a list, got {type(imglist)}")
 
     def _read_list(self, path: str) -> None:
         with system_errors(path), open_file(path) as file:

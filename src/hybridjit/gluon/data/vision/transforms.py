@@ -1,8 +1,8 @@
-"""Transforms: blocks that prepare one picture, or a batch of them, for a network.
+"""Transforms: blocks that prepare one image, or a batch of images, for a network.
 
-In: (height, width, channels), as pictures are read. ToTensor turns them into (channels, height,
-width); Normalize stands after it. What changes pictures at random takes arrays
-only; the other ones but CenterCrop and Compose can be part of a hybrid network.
+Input: (height, width, channels), as images are read. ToTensor permutes the axes to (channels,
+height, width); Normalize comes after it. Random transforms take arrays only. The others, except
+CenterCrop and Compose, can be part of a hybrid network.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Step = Callable[[Sample], Sample]  # a transform
 
 
 class Compose(Sequential):
-    """Transforms (blocks, or other functions of one array) one after the other."""
+    """A sequence of transforms (blocks, or other functions of one array)."""
 
     def __init__(self, transforms: Sequence[Step]) -> None:
         super().__init__()
@@ -75,14 +75,14 @@ class Cast(HybridBlock):
 
 
 class ToTensor(HybridBlock):
-    """(..., H, W, C) from 0 to 255 as float32 (..., C, H, W) from 0 to 1."""
+    """Convert (..., H, W, C) from 0 to 255 to float32 (..., C, H, W) from 0 to 1."""
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.image.to_tensor(x)
 
 
 class Normalize(HybridBlock):
-    """(x - mean) / std for float pictures (..., C, H, W); one number, or one for each channel."""
+    """(x - mean) / std for float images (..., C, H, W); one number, or one per channel."""
 
     def __init__(self, mean: float | Sequence[float] = 0.0, std: float | Sequence[float] = 1.0):
         super().__init__()
@@ -94,9 +94,9 @@ class Normalize(HybridBlock):
 
 
 class Resize(HybridBlock):
-    """Another size: ``(width, height)``, or one number for both sides.
+    """Resize to ``(width, height)``, or to one number for both sides.
 
-    With ``keep_ratio`` one number is the shorter side, and the picture keeps its proportions.
+    With ``keep_ratio`` one number is the shorter side, and the image keeps its proportions.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Resize(HybridBlock):
 
 
 class CropResize(HybridBlock):
-    """The rectangle of ``width`` and ``height`` at column ``x``, row ``y``; resized if ``size``."""
+    """Crop ``width`` x ``height`` at column ``x``, row ``y``; then resize, if ``size`` is given."""
 
     def __init__(
         self,
@@ -134,7 +134,8 @@ class CropResize(HybridBlock):
 
 
 class CenterCrop(Block):
-    """The middle of one picture, ``(width, height)``; a picture that is too small is enlarged."""
+    """Crop the centre of an image to ``(width, height)``; an image that is too small is
+    enlarged."""
 
     def __init__(self, size: int | tuple[int, int], interpolation: int = 1) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class CenterCrop(Block):
 
 
 class RandomApply(Sequential):
-    """A transform, or several in order, applied with probability ``p``."""
+    """A transform, or a sequence of transforms, applied with probability ``p``."""
 
     def __init__(self, transforms: Step | list[Step] | tuple[Step, ...], p: float = 0.5) -> None:
         super().__init__()
@@ -163,9 +164,9 @@ class RandomApply(Sequential):
 
 
 class HybridCompose(HybridSequential):
-    """Transforms that are HybridBlocks one after the other, as one graph from the beginning.
+    """A sequence of transforms that are HybridBlocks, hybridized from the start.
 
-    Raises ValueError for others. MXNet has this class, and the next one, from 2.0 on.
+    Raises ValueError for others. MXNet has this class, and the next one, since 2.0.
     """
 
     def __init__(self, transforms: Sequence[HybridBlock]) -> None:
@@ -178,9 +179,9 @@ class HybridCompose(HybridSequential):
 
 
 class HybridRandomApply(HybridSequential):
-    """A transform that keeps shape and dtype, with probability ``p``, drawn anew for every call.
+    """A transform that keeps shape and dtype, applied with probability ``p`` per call.
 
-    It is computed in either case. Raises AssertionError for what is no HybridBlock.
+    It is computed in either case. Raises AssertionError unless it is a HybridBlock.
     """
 
     def __init__(self, transforms: HybridBlock, p: float = 0.5) -> None:
@@ -196,9 +197,10 @@ class HybridRandomApply(HybridSequential):
 
 
 class Rotate(Block):
-    """Float pictures (..., C, H, W) turned by ``rotation_degrees``.
+    """Rotate float images (..., C, H, W) by ``rotation_degrees``.
 
-    With ``zoom_in`` nothing beyond the picture is seen, with ``zoom_out`` all of it.
+    ``zoom_in`` enlarges so that no area outside of the image is visible, ``zoom_out`` shrinks so
+    that the complete image is visible.
     """
 
     def __init__(
@@ -213,7 +215,7 @@ class Rotate(Block):
 
 
 class RandomRotation(Block):
-    """:class:`Rotate` by an angle between two, with a probability."""
+    """:class:`Rotate` by a random angle between two limits, with a probability."""
 
     def __init__(
         self,
@@ -246,7 +248,7 @@ def _require_single(x: NDArray) -> None:
 
 
 class RandomResizedCrop(Block):
-    """A part of the picture, of random area and proportions at a random place, resized."""
+    """Crop of random area, proportions and position, resized."""
 
     def __init__(
         self,
@@ -263,7 +265,7 @@ class RandomResizedCrop(Block):
 
 
 class RandomCrop(Block):
-    """A part of this size at a random place; ``pad`` puts a border of zeros around it first."""
+    """Crop of this size at a random position; ``pad`` adds a border of zeros first."""
 
     def __init__(
         self,
@@ -283,21 +285,21 @@ class RandomCrop(Block):
 
 
 class RandomFlipLeftRight(Block):
-    """Mirrored, as often as not."""
+    """Mirror left to right, with probability 1/2."""
 
     def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_left_right(x)
 
 
 class RandomFlipTopBottom(Block):
-    """Upside down, as often as not."""
+    """Mirror top to bottom, with probability 1/2."""
 
     def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_top_bottom(x)
 
 
 class _Factor(Block):
-    """A function of a factor between 1 - ``width`` (at least 0) and 1 + ``width``."""
+    """A transform with a random factor between 1 - ``width`` (at least 0) and 1 + ``width``."""
 
     _function: Callable[..., NDArray]
 
@@ -310,7 +312,7 @@ class _Factor(Block):
 
 
 class RandomBrightness(_Factor):
-    """Brighter or darker by a factor of up to 1 +- ``brightness``."""
+    """Change brightness by a random factor between 1 - ``brightness`` and 1 + ``brightness``."""
 
     _function = staticmethod(nd.image.random_brightness)
 
@@ -319,7 +321,7 @@ class RandomBrightness(_Factor):
 
 
 class RandomContrast(_Factor):
-    """More or less contrast, by a factor of up to 1 +- ``contrast``."""
+    """Change contrast by a random factor between 1 - ``contrast`` and 1 + ``contrast``."""
 
     _function = staticmethod(nd.image.random_contrast)
 
@@ -328,7 +330,7 @@ class RandomContrast(_Factor):
 
 
 class RandomSaturation(_Factor):
-    """More or less colour, by a factor of up to 1 +- ``saturation``."""
+    """Change saturation by a random factor between 1 - ``saturation`` and 1 + ``saturation``."""
 
     _function = staticmethod(nd.image.random_saturation)
 
@@ -337,7 +339,7 @@ class RandomSaturation(_Factor):
 
 
 class RandomHue(_Factor):
-    """Hues turned by up to ``hue`` of a circle, either way."""
+    """Rotate hues by a random fraction of a circle, up to ``hue`` in either direction."""
 
     _function = staticmethod(nd.image.random_hue)
 
@@ -346,7 +348,7 @@ class RandomHue(_Factor):
 
 
 class RandomColorJitter(Block):
-    """Brightness, contrast, saturation and hue changed in random order."""
+    """Change brightness, contrast, saturation and hue, in random order."""
 
     def __init__(
         self,
@@ -363,7 +365,7 @@ class RandomColorJitter(Block):
 
 
 class RandomLighting(Block):
-    """Light of a random colour, as photographs have; ``alpha`` is its deviation."""
+    """PCA-based lighting noise; ``alpha`` is its standard deviation."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
