@@ -53,7 +53,7 @@ def test_a_file_where_a_program_would_download_it_to(tmp_path, monkeypatch):
     (tmp_path / "data" / "a.txt").touch()
     found = test_utils.download("http://x.org/a.txt", dirname="data")
     assert found == "data/a.txt" == test_utils.download("http://x.org/b", "a.txt", "data")
-    with pytest.raises(MXNetError, match=r"fetch http://x.org/b and put it at b"):
+    with pytest.raises(MXNetError, match=r"save http://x.org/b as b"):
         test_utils.download("http://x.org/b")
     for function in (test_utils.get_mnist_pkl, test_utils.get_cifar10):
         with pytest.raises(MXNetError, match=r"does not download files: save .* as data/"):

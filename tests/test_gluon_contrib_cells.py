@@ -53,7 +53,7 @@ def test_a_convolutional_state_has_the_size_of_the_convolved_input():
 
 
 def test_a_recurrent_kernel_is_odd_and_sizes_have_one_number_per_axis():
-    with pytest.raises(AssertionError, match=r"h2h_kernel takes odd numbers, got \(2, 2\)"):
+    with pytest.raises(AssertionError, match=r"h2h_kernel must be odd, got \(2, 2\)"):
         contrib_rnn.Conv2DRNNCell((2, 4, 4), 3, 3, (2, 2))
     with pytest.raises(AssertionError, match="2 numbers for a 2D convolution"):
         contrib_rnn.Conv2DRNNCell((2, 4, 4), 3, (3, 3, 3), 3)

@@ -56,7 +56,9 @@ def test_unknown_names_list_the_known():
 
 def test_pretrained_parameters_come_from_the_folder(tmp_path):
     root = str(tmp_path)
-    with pytest.raises(mx.MXNetError, match="squeezenet1.1-33ba0f93.params: put the pretrained"):
+    with pytest.raises(
+        mx.MXNetError, match="squeezenet1.1-33ba0f93.params does not exist: save the pretrained"
+    ):
         vision.squeezenet1_1(pretrained=True, root=root)
     net = vision.squeezenet1_1()
     net.initialize()

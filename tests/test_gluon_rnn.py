@@ -137,7 +137,7 @@ def test_layer_reprs_and_paths(tmp_path, x):
 def test_layer_mistakes(x):
     with pytest.raises(AssertionError, match="Invalid layout XX"):
         rnn.RNN(3, layout="XX")
-    with pytest.raises(KeyError, match="activation is relu or tanh"):
+    with pytest.raises(KeyError, match="activation must be relu or tanh"):
         rnn.RNN(3, activation="sigmoid")
     layer = rnn.LSTM(3, layout="NTC")
     layer.initialize()
@@ -276,9 +276,9 @@ def test_cell_mistakes(x):
     assert modified.begin_state(2)[0].shape == (2, 4)
     cell = rnn.RNNCell(3)
     cell.initialize()
-    with pytest.raises(AssertionError, match="unroll over 3 steps, data has 5"):
+    with pytest.raises(AssertionError, match="unroll needs 3 steps, the data has 5"):
         cell.unroll(3, x)
-    with pytest.raises(AssertionError, match="unroll over 3 steps, got 2 of them"):
+    with pytest.raises(AssertionError, match="unroll needs 3 steps, got 2"):
         cell.unroll(3, [x[:, 0], x[:, 1]])
 
 

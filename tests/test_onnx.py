@@ -119,7 +119,7 @@ def test_mxnets_functions():
     inputs, outputs = arrays_of("net_se")
     (made,) = as_list(hybridjit.onnx.import_to_gluon(path)(*inputs))
     np.testing.assert_allclose(made, outputs[0], rtol=1e-4, atol=1e-5)
-    with pytest.raises(AttributeError, match="inside of MXNet's exporter"):
+    with pytest.raises(AttributeError, match="internal to MXNet's exporter"):
         _ = hybridjit.onnx.mx2onnx
 
 

@@ -98,7 +98,7 @@ class TestEmbedding:
         monkeypatch.setenv("MXNET_HOME", str(tmp_path))
         assert "glove.6B.50d.txt" in text.embedding.get_pretrained_file_names("glove")
         assert set(text.embedding.get_pretrained_file_names()) >= {"glove", "fasttext"}
-        with pytest.raises(MXNetError, match=r"glove.6B.50d.txt.*downloads nothing"):
+        with pytest.raises(MXNetError, match=r"glove.6B.50d.txt.*does not download"):
             text.embedding.create("glove", pretrained_file_name="glove.6B.50d.txt")
         with pytest.raises(KeyError, match="nothing.txt"):
             text.embedding.create("glove", pretrained_file_name="nothing.txt")

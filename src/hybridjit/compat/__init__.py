@@ -1,4 +1,4 @@
-"""Existing MXNet programs: ``import mxnet`` answered by hybridjit, and what is not here said so."""
+"""Support for MXNet programs: ``import mxnet`` imports hybridjit; missing names are explained."""
 
 from .alias import install_as_mxnet
 

@@ -1,7 +1,7 @@
-"""MXNet's names that hybridjit does not have, each with the reason and what to do.
+"""MXNet's names that hybridjit does not have, each with the reason and an alternative.
 
-In: a module's path below the package and a name. Out: the sentence that the error says.
-Names that are in neither package are not listed: they get Python's usual error.
+Input: a module's path below the package and a name. Output: the message of the error. Names that
+exist in neither package are not listed: they get Python's usual error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
 _INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
-_ONNX = "is the inside of MXNet's exporter: call onnx.export_model"
+_ONNX = "is internal to MXNet's exporter: call onnx.export_model"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit has no operators on graphs"
-_RANDOM = "changes pictures at random in a symbol: use the function of nd.image"
-_DECODES = "is not there: use mx.image.imdecode"
-_LIBRARY = "calls MXNet's C library, which is not there: use the functions of nd, sym and gluon"
+_RANDOM = "changes images at random in a symbol: use the function of nd.image"
+_DECODES = "does not exist: use mx.image.imdecode"
+_LIBRARY = (
+    "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
+)
 _OTHER = (
     "is not among hybridjit's operators: compute it outside of the network, or register the "
     "operator as hybridjit's docs/internals/adding.md says"
@@ -65,7 +67,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
 
 
 def why_absent(module: str, name: str) -> str | None:
-    """The whole sentence for ``module.name``, or None when it is not one of MXNet's alone."""
+    """The message for ``module.name``, or None if only Python's usual error applies."""
     for modules, patterns, reason in ABSENT:
         if module in modules and any(fnmatchcase(name, pattern) for pattern in patterns):
             return f"mxnet.{module + '.' if module else ''}{name} {reason}"
@@ -73,9 +75,9 @@ def why_absent(module: str, name: str) -> str | None:
 
 
 def explain_absent(package: str, part: str) -> None:
-    """Gives the modules of :data:`ABSENT` an error that says why, for names looked up in vain.
+    """Make the modules of :data:`ABSENT` raise errors with a reason for missing names.
 
-    Those of one late part alone, or with ``part`` "" those that are always there.
+    Applies to the modules of one lazily loaded part, or with ``part`` "" to the permanent ones.
     """
     for path in {path for modules, _, _ in ABSENT for path in modules if part_of(path) == part}:
         _explain_in(sys.modules[f"{package}.{path}" if path else package], path)
@@ -97,7 +99,7 @@ def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
 def _explaining(
     module: ModuleType, path: str, known: Callable[[str], object]
 ) -> Callable[[str], object]:
-    """``known``, whose error is replaced where there is a reason."""
+    """``known``, with its error replaced if there is a reason."""
 
     def __getattr__(name: str) -> object:
         try:

@@ -1,9 +1,9 @@
-"""``import mxnet`` and every ``mxnet.X`` resolve to hybridjit's own modules.
+"""``import mxnet`` and every ``mxnet.X`` resolve to hybridjit's modules.
 
-In: an import of a module's name under ``mxnet``. Out: the same module object that
-``import hybridjit.X`` gives, so classes and functions are one and the same under both names.
-Only the top module is another object: ``mxnet.__version__`` is the version whose programs run
-here, ``hybridjit.__version__`` is hybridjit's own.
+Input: an import of a module name under ``mxnet``. Output: the module object of
+``import hybridjit.X``, so that classes and functions are identical under both names. Only the top
+module is a separate object: ``mxnet.__version__`` is the MXNet version that programs expect,
+``hybridjit.__version__`` is hybridjit's version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from .absent import why_absent
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
 else:
-    Loader = MetaPathFinder = object  # nothing of theirs is used, and importlib.abc loads tempfile
+    Loader = MetaPathFinder = (
+        object  # no method of them is used, and importlib.abc imports tempfile
+    )
 
 MXNET_VERSION = "1.9.1"
 _MXNET = "mxnet"
@@ -30,7 +32,7 @@ _OURS = __name__.partition(".")[0]
 
 
 class _Facade(ModuleType):
-    """The module ``mxnet``: every name is hybridjit's, also those that it gets later."""
+    """The module ``mxnet``: all names are hybridjit's, including later additions."""
 
     def __init__(self, package: ModuleType) -> None:
         super().__init__(_MXNET, package.__doc__)
@@ -50,23 +52,23 @@ class _Facade(ModuleType):
 
 
 class _FacadeLoader(Loader):
-    """Makes the module ``mxnet`` itself."""
+    """Creates the module ``mxnet``."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Facade(importlib.import_module(_OURS))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module has no code of its own."""
+        """No effect: the module has no code."""
 
 
 class _EmptyLoader(Loader):
-    """Makes a package for the modules below it."""
+    """Creates a package for its submodules."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the package has no code of its own."""
+        """No effect: the package has no code."""
 
 
 class _AliasLoader(Loader):
@@ -79,14 +81,14 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system returns what stands in sys.modules afterwards. A module returned by
-        # create_module would have its __spec__ overwritten.
+        # The import system returns the module in sys.modules. If create_module returned a module,
+        # its __spec__ would be overwritten.
         assert module.__spec__ is not None
         sys.modules[module.__spec__.name] = importlib.import_module(self.ours)
 
 
 class _Finder(MetaPathFinder):
-    """Answers for ``mxnet`` and everything under it; for hybridjit only to explain absence."""
+    """Finder for ``mxnet`` and its submodules; for hybridjit only to explain missing modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -104,19 +106,19 @@ class _Finder(MetaPathFinder):
 
 
 def _horovod_spec(fullname: str) -> ModuleSpec | None:
-    """``horovod.mxnet`` is here; the package above it has nothing else."""
+    """Spec of ``horovod.mxnet`` and of its otherwise empty package."""
     if fullname == _HOROVOD:
         return ModuleSpec(fullname, _EmptyLoader(), origin=_OURS, is_package=True)
     if fullname in (f"{_HOROVOD}.mxnet", f"{_HOROVOD}.mxnet.mpi_ops"):
         return ModuleSpec(fullname, _AliasLoader(f"{_OURS}.compat.horovod"))
     raise ModuleNotFoundError(
-        f"No module named {fullname!r}: beside hybridjit there is horovod.mxnet alone",
+        f"No module named {fullname!r}: with hybridjit only horovod.mxnet exists",
         name=fullname,
     )
 
 
 def _our_name(fullname: str) -> str:
-    """The name of hybridjit's module for ``mxnet.X.Y``; ModuleNotFoundError where there is none."""
+    """Name of hybridjit's module for ``mxnet.X.Y``. Raises ModuleNotFoundError without one."""
     parent_name, _, leaf = fullname.rpartition(".")
     parent = sys.modules[_OURS if parent_name == _MXNET else parent_name]
     child = getattr(parent, leaf, None)
@@ -127,17 +129,17 @@ def _our_name(fullname: str) -> str:
     if hasattr(parent, "__path__") and importlib.util.find_spec(name) is not None:
         return name
     raise ModuleNotFoundError(
-        f"No module named {fullname!r}: hybridjit stands for mxnet here and has no module {name}",
+        f"No module named {fullname!r}: mxnet is hybridjit here, which has no module {name}",
         name=fullname,
     )
 
 
 def _refuse_absent(path: str) -> None:
-    """Raises ModuleNotFoundError when ``path`` (below the package) is one of MXNet's alone."""
+    """Raise ModuleNotFoundError if ``path`` (below the package) is a module that only MXNet has."""
     parent, _, leaf = path.rpartition(".")
     if reason := why_absent(parent, leaf):
-        # Without a name: an error about the name that `from mxnet import np` asks for would be
-        # replaced by Python's own, which gives no reason.
+        # Without the argument name=: Python would replace an error about the name in
+        # `from mxnet import np` by its own message without a reason.
         raise ModuleNotFoundError(reason)
 
 
@@ -163,7 +165,7 @@ def install_as_mxnet() -> None:
     present = sys.modules.get(_MXNET)
     if present is not None and not isinstance(present, _Facade):
         raise ImportError(
-            "install_as_mxnet(): mxnet was imported before, from "
+            "install_as_mxnet(): mxnet is already imported from "
             f"{getattr(present, '__file__', 'an unknown place')}; call it before the first "
             "`import mxnet` of the program",
             name=_MXNET,

@@ -1,4 +1,4 @@
-"""What existing programs look for in hybridjit's modules, put there as these are loaded."""
+"""Completion of hybridjit's modules with MXNet's names, as modules are loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .placeholders import place_placeholders
 
 
 def complete_package(package: str) -> None:
-    """Completes what is there, and from now on every late part as it comes."""
+    """Complete the loaded modules, and every lazily loaded part when it is loaded."""
     _complete(package, "")
     complete(partial(_complete, package))
 

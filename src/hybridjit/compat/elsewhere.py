@@ -1,6 +1,6 @@
-"""Names that MXNet has in a module where hybridjit does not define them, put there.
+"""Names that MXNet has in a module in which hybridjit does not define them.
 
-In: hybridjit's modules. Out: the same modules, in which MXNet's import paths work:
+Input: hybridjit's modules. Output: the same modules, with MXNet's import paths:
 ``from mxnet.gluon.block import HybridBlock``, ``from mxnet.ndarray.ndarray import array``.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import private_names as private_names  # loaded by then, as all that the tables name
+from . import private_names as private_names  # must be loaded, like all modules in the tables
 from .modules import module_at, part_of
 
 _NORMS = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
@@ -36,7 +36,7 @@ _PICTURES = [
 _SWITCHES = ["is_np_array", "is_np_shape", "use_np", "use_np_array", "use_np_shape"]
 _SYMBOLS = ["Group", "Variable", "load", "load_json", "pow", "var"]
 
-# Module path below the package: the module that defines the names, and the names.
+# Module path below the package: the defining module, and the names.
 ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "": ("util", [*_SWITCHES, "np_array", "np_shape", "set_np_shape"]),
     "gluon": ("gluon.parameter", ["DeferredInitializationError"]),
@@ -107,7 +107,7 @@ _GROUP = {
     "_merge_multi_context": "merge_multi_context",
 }
 
-# Private names that programs import all the same: what they are here.
+# Private names that programs import: their equivalents here.
 PRIVATE: list[tuple[str, str, dict[str, str]]] = [
     ("nd.ndarray", "compat.private_names", dict(zip(_ARRAY_CODES, _ARRAY_CODES))),
     ("sym.symbol", "compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
@@ -125,9 +125,9 @@ PRIVATE: list[tuple[str, str, dict[str, str]]] = [
 
 
 def place_elsewhere(package: str, part: str) -> None:
-    """Sets the names of the tables in one late part, or with "" those outside of all of them.
+    """Set the names of the tables in one lazily loaded part, or with "" in permanent modules.
 
-    The modules that define them are loaded by then.
+    The modules that define the names must be loaded.
     """
     for path, source, names in _rows():
         if part_of(path) == part:
@@ -135,7 +135,7 @@ def place_elsewhere(package: str, part: str) -> None:
 
 
 def _rows() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """All rows: a module's path, that of the names' origin, and what they are called there."""
+    """All rows: path of a module, path of the defining module, and names by alias."""
     for path, (source, names) in ELSEWHERE.items():
         yield path, source, dict(zip(names, names))
     for path, names in IMPORTED.items():
@@ -144,7 +144,7 @@ def _rows() -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _place(package: str, path: str, source: str, names: dict[str, str]) -> None:
-    """Set in the module ``path`` the names that those of ``source`` have there."""
+    """Set names of module ``source`` in module ``path``."""
     module, origin = module_at(package, path), module_at(package, source)
     for name, theirs in names.items():
         setattr(module, name, getattr(origin, theirs))

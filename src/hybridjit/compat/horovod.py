@@ -1,7 +1,7 @@
-"""``horovod.mxnet`` on the processes of a job: what Horovod's programs for MXNet call.
+"""``horovod.mxnet`` on the processes of a job: the functions that MXNet programs use.
 
-In: arrays of every process. Out: their sum or mean in all of them. The exchange is that of
-``kvstore="dist_sync"``. Names, arguments and defaults are Horovod 0.28's.
+Input: arrays of every process. Output: their sum or mean in all processes. The exchange is that of
+``kvstore="dist_sync"``. Names, arguments and defaults are those of Horovod 0.28.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ __all__ = [
     "shutdown",
     "size",
 ]
-_jobs: list[Job] = []  # the one that init found
+_jobs: list[Job] = []  # the job of init
 
 
 def init(comm: object = None) -> None:
-    """Take part in the job. Raises MXNetError for a part of it as ``comm``, and without mpi4py."""
+    """Join the job. Raises MXNetError for a subset ``comm`` of its processes, and without
+    mpi4py."""
     if comm:
-        raise MXNetError("horovod.init(comm) of a part of the processes is not there: use them all")
+        raise MXNetError("horovod.init(comm) does not support a subset of the processes: use all")
     if not _jobs:
         _jobs.append(current_job())
 
 
 def shutdown() -> None:
-    """Take part no longer."""
+    """Leave the job."""
     _jobs.clear()
 
 
@@ -70,12 +71,12 @@ def _job() -> Job:
 
 
 def rank() -> int:
-    """This process's number. Raises ValueError before ``init``, as all that follows."""
+    """This process's number. Raises ValueError before ``init``, like all following functions."""
     return _job().rank
 
 
 def size() -> int:
-    """How many processes the job has."""
+    """The number of processes of the job."""
     return _job().size
 
 
@@ -85,27 +86,27 @@ def local_rank() -> int:
 
 
 def local_size() -> int:
-    """How many processes of the job are on this machine."""
+    """The number of processes of the job on this machine."""
     return _job().local_size
 
 
 def cross_rank() -> int:
-    """The number of this process's machine, if all have as many processes."""
+    """The number of this process's machine, if all machines have the same number of processes."""
     return _job().rank // _job().local_size
 
 
 def cross_size() -> int:
-    """How many machines there are, if all have as many processes."""
+    """The number of machines, if all have the same number of processes."""
     return -(-_job().size // _job().local_size)
 
 
 def mpi_enabled() -> bool:
-    """True: processes find each other by MPI."""
+    """True: processes communicate by MPI."""
     return True
 
 
 def mpi_threads_supported() -> bool:
-    """False: exchanges are made by one thread of each process."""
+    """False: exchanges use one thread of each process."""
     return False
 
 
@@ -117,7 +118,7 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> NDArray:
-    """The mean of every process's array, or its sum; a new array of the same shape and dtype."""
+    """The mean or sum of every process's array, as a new array of the same shape and dtype."""
     given = tensor.asnumpy() if prescale_factor == 1 else tensor.asnumpy() * prescale_factor
     total = _job().summed(given.astype(tensor.dtype, copy=False), f"allreduce {name}")
     factor = postscale_factor / size() if average else postscale_factor
@@ -133,7 +134,7 @@ def allreduce_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> NDArray:
-    """The same, written to the array itself."""
+    """Like :func:`allreduce`, written to the array itself."""
     tensor[:] = allreduce(tensor, average, name, priority, prescale_factor, postscale_factor)
     return tensor
 
@@ -146,14 +147,14 @@ def grouped_allreduce_(
 
 
 def allgather(tensor: NDArray, name: str | None = None, priority: int = 0) -> NDArray:
-    """All arrays along their first axis, in the order of ranks; the other axes are equal."""
+    """All arrays concatenated along their first axis in the order of ranks."""
     return NDArray(_job().gathered(tensor.asnumpy(), f"allgather {name}"), tensor.context)
 
 
 def broadcast(
     tensor: NDArray, root_rank: int, name: str | None = None, priority: int = 0
 ) -> NDArray:
-    """The array of process ``root_rank``, as a new one."""
+    """The array of process ``root_rank``, as a new array."""
     found = _job().of_rank(root_rank, tensor.asnumpy(), f"broadcast {name}")
     return NDArray(found, tensor.context)
 
@@ -161,7 +162,7 @@ def broadcast(
 def broadcast_(
     tensor: NDArray, root_rank: int, name: str | None = None, priority: int = 0
 ) -> NDArray:
-    """The same, written to the array itself."""
+    """Like :func:`broadcast`, written to the array itself."""
     tensor[:] = broadcast(tensor, root_rank, name, priority)
     return tensor
 
@@ -171,10 +172,10 @@ def broadcast_parameters(
     root_rank: int = 0,
     prefix: str | None = None,
 ) -> None:
-    """Give all processes the values of ``root_rank``'s parameters or arrays, by their names.
+    """Broadcast the parameters or arrays of ``root_rank`` to all processes, by name.
 
-    Parameters whose shapes are not known yet get them when they are initialised. Raises ValueError
-    for what is no mapping.
+    Deferred parameters are broadcast when they are initialised. Raises ValueError unless ``params``
+    is a mapping.
     """
     if not isinstance(params, (Mapping, ParameterDict)):
         raise ValueError(f"invalid params of type: {type(params)}")
@@ -201,7 +202,7 @@ def _broadcast_parameter(param: Parameter, root: int, name: str) -> None:
 
 
 class DistributedOptimizer(Optimizer):
-    """An optimizer that updates by the mean gradient of all processes."""
+    """An optimizer that updates with the mean gradient of all processes."""
 
     def __init__(
         self,
@@ -217,35 +218,35 @@ class DistributedOptimizer(Optimizer):
         return getattr(self._optimizer, item)
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """The optimizer's own."""
+        """See the wrapped optimizer."""
         return self._optimizer.create_state_multi_precision(index, weight)
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """The optimizer's own."""
+        """See the wrapped optimizer."""
         return self._optimizer.create_state(index, weight)
 
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
-        """Add up the gradient, or each of several, and let the optimizer use it."""
+        """Add up the gradient, or several gradients, and call the wrapped optimizer."""
         self._add_up(index, grad)
         self._optimizer.update(index, weight, grad, state)
 
     def update_multi_precision(
         self, index: Indices, weight: Weights, grad: Weights, state: State
     ) -> None:
-        """The same, where weights have a copy in float32."""
+        """Like :meth:`update`, for weights with a float32 copy."""
         self._add_up(index, grad)
         self._optimizer.update_multi_precision(index, weight, grad, state)
 
     def set_learning_rate(self, lr: float) -> None:
-        """The optimizer's own."""
+        """See the wrapped optimizer."""
         self._optimizer.set_learning_rate(lr)
 
     def set_lr_mult(self, args_lr_mult: Mapping[int | str, float]) -> None:
-        """The optimizer's own."""
+        """See the wrapped optimizer."""
         self._optimizer.set_lr_mult(args_lr_mult)
 
     def set_wd_mult(self, args_wd_mult: Mapping[int | str, float]) -> None:
-        """The optimizer's own."""
+        """See the wrapped optimizer."""
         self._optimizer.set_wd_mult(args_wd_mult)
 
     def _add_up(self, index: Indices, grad: Weights) -> None:
@@ -255,7 +256,7 @@ class DistributedOptimizer(Optimizer):
 
 
 class DistributedTrainer(Trainer):
-    """A Trainer that updates by the mean gradient of all processes."""
+    """A Trainer that updates with the mean gradient of all processes."""
 
     def __init__(
         self,

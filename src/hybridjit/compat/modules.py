@@ -1,7 +1,7 @@
-"""Modules by their path below the package, made where hybridjit has none of its own there.
+"""Modules by their path below the package, created if hybridjit does not have them.
 
-Some parts are loaded late (``_core/lazy.py``): an access to a module by its path loads that part
-alone.
+Some parts are loaded lazily (``_core/lazy.py``): an access to a module by its path loads only that
+part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-# Parts that are loaded when a program asks for them, and that the tables here name.
+# Lazily loaded parts that occur in the tables of this package.
 LATE = (
     *(
         "contrib",
@@ -29,15 +29,17 @@ LATE = (
 
 
 def part_of(path: str) -> str:
-    """The late part that the module at ``path`` comes with, or "" when it is always there."""
+    """The lazily loaded part of the module at ``path``, or "" for a permanent module."""
     return next((part for part in LATE if f"{path}.".startswith(f"{part}.")), "")
 
 
 def module_at(package: str, path: str) -> ModuleType:
-    """The module at ``path``; an empty one is made, with the package that it is in, if need be."""
+    """The module at ``path``; an empty one is created, with its parent package, if necessary."""
     name = f"{package}.{path}" if path else package
     if name not in sys.modules:
-        module = ModuleType(name, f"Names of ``mxnet.{path}`` that hybridjit has elsewhere.")
+        module = ModuleType(
+            name, f"Names of ``mxnet.{path}`` that hybridjit defines in other modules."
+        )
         module.__path__ = []
         sys.modules[name] = module
         parent, _, leaf = path.rpartition(".")

@@ -1,9 +1,9 @@
-"""Names that NumPy took away from 1.18 on and that programs of MXNet's time use, given back.
+"""Names that NumPy has removed since 1.18, restored for programs of MXNet's time.
 
-In: NumPy's module. Out: the same, in which the names mean what they did. Nothing that is there
-gets another meaning, but for ``fromstring`` of bytes, which would raise. What NumPy's own arrays
-no longer do (``itemset``, ``float`` of an array of one element) cannot be given back: their type
-takes no attributes.
+Input: NumPy's module. Output: the same module, with the old names and meanings. Existing names do
+not change, except for ``fromstring`` of bytes, which would raise. Removed features of NumPy's
+arrays (``itemset``, ``float`` of an array with one element) cannot be restored, because their type
+accepts no attributes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .._core.types import DType
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# What each name is in this NumPy.
+# Equivalents of the names in current NumPy.
 _RENAMED = {
     **{"Inf": "inf", "Infinity": "inf", "PINF": "inf", "infty": "inf", "NaN": "nan", "NAN": "nan"},
     **{"float_": "float64", "longfloat": "longdouble", "unicode_": "str_", "string_": "bytes_"},
@@ -44,7 +44,7 @@ _OF_LIB = ["pad"]
 
 
 def restore_numpy_names() -> None:
-    """Set every name that this NumPy does not have, and let ``fromstring`` take bytes again."""
+    """Set every name that this NumPy lacks, and make ``fromstring`` accept bytes again."""
     _restore(np, builtins, {name: name for name in _BUILTINS} | {"unicode": "str"})
     _restore(np, np, _RENAMED)
     _restore(np, np.exceptions, {name: name for name in _EXCEPTIONS})
@@ -67,7 +67,7 @@ def _with_bytes(of_text: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]
     def fromstring(
         string: Any, dtype: DType = float, count: int = -1, *, sep: str = "", **options: object
     ) -> np.ndarray:
-        """A new array of the numbers in a text, or without ``sep`` of the bytes of a buffer."""
+        """A new array of the numbers in a string, or without ``sep`` of the bytes of a buffer."""
         if sep:
             return of_text(string, dtype, count, sep=sep, **options)
         data = string.encode() if isinstance(string, str) else string
@@ -109,7 +109,7 @@ def _fast_copy_and_transpose(a: ArrayLike) -> np.ndarray:
 def _find_common_type(
     array_types: Iterable[DType], scalar_types: Iterable[DType]
 ) -> np.dtype | None:
-    """The arrays' common type, unless a scalar is of another, wider kind."""
+    """The common type of arrays, unless a scalar has another, wider kind."""
     arrays, scalars = ([np.dtype(t) for t in types] for types in (array_types, scalar_types))
     if not arrays or not scalars:
         return np.result_type(*arrays, *scalars) if arrays or scalars else None

@@ -1,8 +1,8 @@
-"""Names of MXNet that can be imported and subclassed here, and say why not when they are used.
+"""Names of MXNet that can be imported and subclassed, and whose use raises an error.
 
-In: tables of names. Out: classes under these names in hybridjit's modules, so that a program that
-trains as well as infers gets past its imports. Making an instance, or calling one that MXNet has
-as a function, raises MXNetError with the reason.
+Input: tables of names. Output: classes with these names in hybridjit's modules, so that the imports
+of programs for training and inference succeed. Creating an instance, or calling a class that is a
+function in MXNet, raises MXNetError with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
 _WORKERS = (
-    "is of MXNet's own worker processes, and hybridjit's DataLoader has others: use DataLoader"
+    "belongs to MXNet's worker processes, which hybridjit implements differently: use DataLoader"
 )
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
@@ -25,8 +25,8 @@ _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager"),
 ]
 
-# Module path below the package: names, and why they cannot be used. A module that is not
-# hybridjit's own is made.
+# Module path below the package: names, and why they cannot be used. Modules that hybridjit does
+# not have are created.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
@@ -35,7 +35,7 @@ PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
 
 
 def place_placeholders(package: str, part: str) -> None:
-    """Sets the names of :data:`PLACEHOLDERS` in one late part, or those outside of all of them."""
+    """Set the names of :data:`PLACEHOLDERS` in one lazily loaded part, or in permanent modules."""
     for path, (names, reason) in PLACEHOLDERS.items():
         if part_of(path) != part:
             continue
@@ -45,7 +45,7 @@ def place_placeholders(package: str, part: str) -> None:
 
 
 def _placeholder(full_name: str, reason: str) -> type:
-    """A class that can be derived from, and whose construction raises MXNetError."""
+    """A class that can be subclassed and whose construction raises MXNetError."""
 
     def refuse(cls: type, *args: object, **kwargs: object) -> NoReturn:
         raise MXNetError(f"{full_name} {reason}")

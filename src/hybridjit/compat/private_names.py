@@ -1,13 +1,13 @@
-"""Values of private names that programs import from MXNet all the same: codes of its formats.
+"""Values of MXNet's private names that programs import: codes of its file formats.
 
-``elsewhere.py`` says in which modules they stand.
+``elsewhere.py`` lists their modules.
 """
 
 from __future__ import annotations
 
 from .._core.types import DTYPE_CODES
 
-py_slice = slice  # MXNet's modules have an operator of that name
+py_slice = slice  # MXNet's modules shadow it by an operator
 
 _STORAGE_TYPE_UNDEFINED = -1
 _STORAGE_TYPE_DEFAULT = 0

@@ -1,6 +1,6 @@
-"""Names that Python's library took away from 3.7 on and that programs of MXNet's time use.
+"""Names that Python's library has removed since 3.7, restored for programs of MXNet's time.
 
-In: ``collections`` and ``time``. Out: the same, in which the names mean what they did.
+Input: ``collections`` and ``time``. Output: the same modules, with the old names and meanings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 
 def restore_python_names() -> None:
-    """Set ``collections.Mapping`` and its kin, and ``time.clock``, where they are not there."""
+    """Set ``collections.Mapping`` and similar names, and ``time.clock``, if they are missing."""
     for name in collections.abc.__all__:
         vars(collections).setdefault(name, getattr(collections.abc, name))
     vars(time).setdefault("clock", time.process_time)

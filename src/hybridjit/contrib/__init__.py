@@ -1,4 +1,4 @@
-"""``mx.contrib``: second names for parts of ``nd``, ``sym``, ``onnx``; iterators, texts, SVRG."""
+"""``mx.contrib``: aliases of parts of ``nd``, ``sym``, ``onnx``; iterators, text, SVRG."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# What only some programs need, when it is asked for
+# Loaded on demand, because few programs need them
 __getattr__ = _names_of(
     __name__, {**_modules("amp autograd io svrg_optimization tensorboard text"), "onnx": "..onnx"}
 )

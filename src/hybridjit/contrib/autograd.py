@@ -1,6 +1,7 @@
-"""``mx.contrib.autograd``: the older names of ``mx.autograd``, whose training mode also records.
+"""``mx.contrib.autograd``: older names of ``mx.autograd``; training mode includes recording.
 
-In: functions of NDArrays, or what was computed in ``with train_section():``. Out: gradients.
+Input: functions of NDArrays, or values computed within ``with train_section():``. Output:
+gradients.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ __all__ = [
 
 
 def set_is_training(is_train: bool) -> bool:
-    """Record, as training does, or do neither; returns whether calls were recorded before."""
+    """Switch recording and training mode on or off together; return whether calls were recorded."""
     autograd.set_training(is_train)
     return autograd.set_recording(is_train)
 
 
 class TrainingStateScope:
-    """``with`` this calls are recorded in training mode, or neither, and afterwards as before."""
+    """``with`` block that records in training mode, or neither; it restores the state at its
+    end."""
 
     def __init__(self, enter_state: bool) -> None:
         self._enter_state = enter_state
@@ -51,12 +53,12 @@ class TrainingStateScope:
 
 
 def train_section() -> TrainingStateScope:
-    """``with`` this calls are recorded, in training mode."""
+    """``with`` block in which calls are recorded in training mode."""
     return TrainingStateScope(True)
 
 
 def test_section() -> TrainingStateScope:
-    """``with`` this, inside of a :func:`train_section`, calls are as outside of it."""
+    """``with`` block inside of a :func:`train_section` in which calls are not recorded."""
     return TrainingStateScope(False)
 
 
@@ -77,10 +79,10 @@ def compute_gradient(outputs: NDArray | Sequence[NDArray]) -> None:
 def grad_and_loss(
     func: Callable[..., Any], argnum: int | Sequence[int] | None = None
 ) -> Callable[..., tuple[list[NDArray], Any]]:
-    """A function that gives the gradients of ``func`` by its arguments, and what it gave.
+    """A function that returns the gradients of ``func`` and its results.
 
-    ``argnum`` are the positions of the arguments that count, all if left out. Raises AssertionError
-    when one of these is no NDArray.
+    ``argnum``: the positions of the arguments for gradients, by default all. Raises AssertionError
+    if one of them is not an NDArray.
     """
 
     @functools.wraps(func)
@@ -104,7 +106,7 @@ def grad_and_loss(
 def grad(
     func: Callable[..., Any], argnum: int | Sequence[int] | None = None
 ) -> Callable[..., list[NDArray]]:
-    """A function that gives the gradients of ``func`` by its arguments; see `grad_and_loss`."""
+    """A function that returns the gradients of ``func``; see `grad_and_loss`."""
     both = grad_and_loss(func, argnum)
 
     @functools.wraps(func)

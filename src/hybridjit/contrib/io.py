@@ -1,6 +1,6 @@
 """``mx.contrib.io``: a DataLoader as an iterator for modules.
 
-In: a loader of pairs. Out: batches of one size with names, shapes and types.
+Input: a loader of pairs. Output: batches of equal size with names, shapes and types.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["DataLoaderIter"]
 
 
 class DataLoaderIter(DataIter):
-    """The pairs of ``loader`` as batches of data and label, both of ``dtype``.
+    """The pairs of ``loader`` as batches of data and label, cast to ``dtype``.
 
-    The first pair says how large a batch is; a smaller one is filled up with zeros, which its
-    ``pad`` counts. Raises StopIteration for a loader without pairs.
+    The first pair determines the batch size; smaller batches are padded with zeros, counted by
+    ``pad``. Raises StopIteration for an empty loader.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class DataLoaderIter(DataIter):
         return self.batch_size - self._current()[0].shape[0]
 
     def _current(self) -> tuple[NDArray, NDArray]:
-        assert self._pair is not None, "there is no batch: call iter_next() first"
+        assert self._pair is not None, "no current batch: call iter_next() first"
         return self._pair
 
     def _filled(self, array: NDArray) -> NDArray:
-        """``array`` as ``dtype`` with as many rows as a batch has."""
+        """``array`` as ``dtype``, padded to the batch size."""
         found = array.astype(self.dtype)
         missing = self.batch_size - found.shape[0]
         if missing == 0:

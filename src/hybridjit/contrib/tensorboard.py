@@ -1,6 +1,6 @@
 """``mx.contrib.tensorboard``: a callback for ``fit`` that writes metrics for TensorBoard.
 
-The package mxboard writes them; it does not come with hybridjit.
+The package mxboard writes them; it is not installed with hybridjit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["LogMetricsCallback"]
 
 
 class LogMetricsCallback:
-    """Writes all metrics to a folder, each as ``prefix-name`` where there is a prefix.
+    """Writes all metrics to a folder, under ``prefix-name`` if there is a prefix.
 
-    Without mxboard an error is logged, and calls raise ImportError.
+    Without mxboard the constructor logs an error, and calls raise ImportError.
     """
 
     def __init__(self, logging_dir: str, prefix: str | None = None) -> None:
@@ -29,13 +29,12 @@ class LogMetricsCallback:
             logging.error("You can install mxboard via `pip install mxboard`.")
 
     def __call__(self, param: BatchEndParam) -> None:
-        """Write the metrics at this epoch."""
+        """Write the metrics of this epoch."""
         if param.eval_metric is None:
             return
         if self.summary_writer is None:
             raise ImportError(
-                "LogMetricsCallback writes with mxboard, which is not installed: pip install "
-                "mxboard"
+                "LogMetricsCallback needs mxboard, which is not installed: pip install mxboard"
             )
         for name, value in param.eval_metric.get_name_value():
             shown = name if self.prefix is None else f"{self.prefix}-{name}"

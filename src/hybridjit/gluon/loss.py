@@ -39,7 +39,7 @@ _TINY = 1e-12  # keeps logarithms and quotients finite
 
 
 class Loss(HybridBlock):
-    """Base of all losses: ``weight`` scales every value, samples lie along ``batch_axis``."""
+    """Base of all losses: ``weight`` scales every value, ``batch_axis`` is the axis of samples."""
 
     def __init__(self, weight: float | None, batch_axis: int, **kwargs: Unpack[BlockArgs]) -> None:
         super().__init__(**kwargs)
@@ -60,15 +60,15 @@ class Loss(HybridBlock):
         return _apply_weighting(F, loss, weight, sample_weight)
 
     def _mean(self, F: ModuleType, loss: Tensor) -> Tensor:
-        """The mean over all axes but the samples'."""
+        """The mean over all axes except the batch axis."""
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
-# Losses in other packages import these two from MXNet by their names.
+# Loss classes of other packages import these two names from MXNet.
 def _apply_weighting(
     F: ModuleType, loss: Tensor, weight: float | None = None, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """``loss`` times the samples' weights (broadcast) and one number for all."""
+    """``loss`` times the broadcast weights of samples, and times one factor."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -78,7 +78,7 @@ def _apply_weighting(
 
 
 def _reshape_like(F: ModuleType, x: Tensor, other: Tensor) -> Tensor:
-    """``x`` in the shape of ``other``, which has as many elements."""
+    """``x`` in the shape of ``other``, which has the same number of elements."""
     return x.reshape(other.shape) if F is nd else F.reshape_like(x, other)
 
 
@@ -373,8 +373,10 @@ class CTCLoss(Loss):
         weight: float | None = None,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
-        assert layout in ("NTC", "TNC"), f"layout of predictions is NTC or TNC, got {layout}"
-        assert label_layout in ("NT", "TN"), f"layout of labels is NT or TN, got {label_layout}"
+        assert layout in ("NTC", "TNC"), f"layout of predictions must be NTC or TNC, got {layout}"
+        assert label_layout in ("NT", "TN"), (
+            f"layout of labels must be NT or TN, got {label_layout}"
+        )
         self._layout = layout
         self._label_layout = label_layout
         super().__init__(weight, label_layout.find("N"), **kwargs)
@@ -437,7 +439,7 @@ class HuberLoss(Loss):
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         if rho == 0:
-            raise ValueError("HuberLoss divides by rho, got 0: L1Loss is what it tends to")
+            raise ValueError("HuberLoss divides by rho, got 0: use L1Loss, its limit")
         self._rho = rho
 
     def hybrid_forward(  # type: ignore[override]
@@ -550,7 +552,7 @@ class LogisticLoss(Loss):
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
-            raise ValueError(f"label_format is signed or binary, got {label_format}")
+            raise ValueError(f"label_format must be signed or binary, got {label_format}")
         self._label_format = label_format
 
     def hybrid_forward(  # type: ignore[override]
@@ -764,7 +766,9 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def hybrid_forward(self, F: ModuleType, x1: Tensor, x2: Tensor) -> Tensor:  # type: ignore[override]
-        assert x1.shape == x2.shape, f"both inputs have one shape, got {x1.shape} and {x2.shape}"
+        assert x1.shape == x2.shape, (
+            f"both inputs must have the same shape, got {x1.shape} and {x2.shape}"
+        )
         count = x1.shape[0]
         same = F.eye(count, ctx=x1.context)
         spread = self.smoothing_parameter

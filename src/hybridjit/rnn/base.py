@@ -1,7 +1,7 @@
-"""What all symbolic cells share: parameters, states, unrolling, and weights taken apart.
+"""Base of all symbolic cells: parameters, states, unrolling, and unpacking of weights.
 
-In: symbols. Out: symbols; a cell holds no values. Packed weights are one array for all gates, as
-the operators take them; unpacked ones are an array for each gate.
+Input: symbols. Output: symbols; a cell holds no values. Packed weights are one array for all gates,
+the format of operators; unpacked weights are one array per gate.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from ..nd import NDArray
 from ..ops.attrs import Declared
 from ..sym import Symbol
 
-States = list[Any]  # symbols; a bidirectional cell's are two lists of them
-Steps = Symbol | list[Symbol]  # as one symbol, or one by one
+States = list[Any]  # symbols; two lists of symbols for a bidirectional cell
+Steps = Symbol | list[Symbol]  # one symbol, or one per step
 Weights = dict[str, NDArray]
 PRODUCTS = ("i2h", "h2h")
 KINDS = ("weight", "bias")
 
 
 class RNNParams:
-    """Variables by name, each made when it is first asked for; cells that hold one share them."""
+    """Variables by name, each made at its first use; cells with the same object share them."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._params: dict[str, Symbol] = {}
 
     def get(self, name: str, **kwargs: Any) -> Symbol:
-        """The variable ``<prefix><name>``; ``kwargs`` are what ``sym.var`` takes for a new one."""
+        """The variable ``<prefix><name>``; ``kwargs`` are arguments of ``sym.var`` for a new
+        one."""
         full = self._prefix + name
         if full not in self._params:
             self._params[full] = sym.var(full, **kwargs)
@@ -48,7 +49,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Start counting steps anew; before a cell is used for another graph."""
+        """Restart the count of steps; required before use in another graph."""
         self._init_counter = -1
         self._counter = -1
         for cell in getattr(self, "_cells", ()):
@@ -56,18 +57,18 @@ class BaseRNNCell:
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """To override: one step."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it is")
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
     @property
     def params(self) -> RNNParams:
-        """The variables. From now on they count as shared."""
+        """The variables. Afterwards they count as shared."""
         self._own_params = False
         return self._params
 
     @property
     def state_info(self) -> list[StateInfo]:
-        """To override: shape and layout of each state; 0 for the batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
+        """To override: shape and layout of each state; 0 is the batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define state_info")
 
     @property
     def state_shape(self) -> list[tuple[int, ...]]:
@@ -76,7 +77,7 @@ class BaseRNNCell:
 
     @property
     def _gate_names(self) -> tuple[str, ...]:
-        """What stands in an unpacked weight's name for each gate, in the order of their rows."""
+        """Suffix of an unpacked weight's name for each gate, in the order of their rows."""
         return ()
 
     def begin_state(self, func: Callable[..., object] = sym.zeros, **kwargs: object) -> States:
@@ -108,7 +109,7 @@ class BaseRNNCell:
         return args
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        """The opposite of :meth:`unpack_weights`."""
+        """The inverse of :meth:`unpack_weights`."""
         args = dict(args)
         for start in self._weight_prefixes():
             for kind in KINDS:
@@ -117,13 +118,13 @@ class BaseRNNCell:
         return args
 
     def _get_activation(self, inputs: Symbol, activation: object, **kwargs: Declared) -> Symbol:
-        """For cells of a program's own: the activation of that name, or that function."""
+        """For user-defined cells: the activation of that name, or the function itself."""
         if isinstance(activation, str):
             return sym.Activation(inputs, act_type=activation, **kwargs)
         return activation(inputs, **kwargs)  # type: ignore[operator,no-any-return]
 
     def _weight_prefixes(self) -> list[str]:
-        """How the names of the weights of each product begin; none for a cell without any."""
+        """Name prefixes of the weights of each product; empty for a cell without weights."""
         return [f"{self._prefix}{name}" for name in PRODUCTS if self._gate_names]
 
     def unroll(
@@ -136,7 +137,7 @@ class BaseRNNCell:
     ) -> tuple[Steps, States]:
         """``length`` steps over ``inputs``, a symbol in ``layout`` or a list of steps.
 
-        Returns the outputs (one symbol when ``merge_outputs``, else a list) and the last states.
+        Returns the outputs (one symbol if ``merge_outputs``, else a list) and the last states.
         """
         self.reset()
         steps = formed(length, inputs, layout, False)
@@ -155,9 +156,9 @@ def formed(length: int, steps: Steps, layout: str, merge: Literal[False]) -> lis
 @overload
 def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Any: ...
 def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Symbol | list[Symbol]:
-    """``steps`` as one symbol (``merge`` True), as a list (False), or as they are (None).
+    """``steps`` as one symbol (``merge`` True), as a list (False), or unchanged (None).
 
-    Raises AssertionError when they are not ``length`` steps.
+    Raises AssertionError unless there are ``length`` steps.
     """
     assert steps is not None, (
         "unroll(inputs=None) has been deprecated. Please create input variables outside unroll."
@@ -170,9 +171,9 @@ def formed(length: int, steps: Steps, layout: str, merge: bool | None) -> Symbol
             "unroll doesn't allow grouped symbol as input. Please convert to list with "
             "list(inputs) first or let unroll handle splitting."
         )
-        squeeze: Any = 1  # the text that MXNet writes
+        squeeze: Any = 1  # the attribute that MXNet writes
         return list(sym.split(steps, axis=axis, num_outputs=length, squeeze_axis=squeeze))
-    assert len(steps) == length, f"unroll over {length} steps, got {len(steps)} of them"
+    assert len(steps) == length, f"unroll needs {length} steps, got {len(steps)}"
     if merge is not True:
         return steps
     return sym.Concat(*[sym.expand_dims(step, axis=axis) for step in steps], dim=axis)

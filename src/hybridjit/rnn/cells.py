@@ -17,13 +17,13 @@ _TANH = partial(sym.Activation, act_type="tanh")
 
 
 class GatedCell(BaseRNNCell):
-    """A cell whose step is one of Gluon's kinds, over two products with ``gates`` blocks each."""
+    """A cell with a step of one of Gluon's kinds, and two products with ``gates`` blocks each."""
 
     gates: tuple[str, ...] = ("",)
     kind = staticmethod(plain)
 
     def _take_params(self, inits: Mapping[str, object]) -> None:
-        """Make the four variables, or find them; ``inits`` by name."""
+        """Make the four variables, or look them up; ``inits`` by name."""
         self._iW, self._hW, self._iB, self._hB = (
             self.params.get(name, init=inits.get(name))
             for name in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
@@ -42,15 +42,15 @@ class GatedCell(BaseRNNCell):
 
     def _step(self, prefix: str) -> Step:
         """To override: the operators of one step."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+        raise NotImplementedError(f"{type(self).__name__} does not define _step")
 
     def _product(self, step: Step, name: str, x: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
         """To override: the product ``i2h`` or ``h2h``."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
+        raise NotImplementedError(f"{type(self).__name__} does not define _product")
 
 
 class _DenseCell(GatedCell):
-    """A cell whose products are those of dense layers, with ``num_hidden`` rows for each gate."""
+    """A cell whose products are dense layers, with ``num_hidden`` rows for each gate."""
 
     def __init__(
         self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias_init: Init = None
@@ -89,7 +89,7 @@ class RNNCell(_DenseCell):
 
 
 class LSTMCell(_DenseCell):
-    """Long short-term memory; states are the hidden one and the cell's."""
+    """Long short-term memory; the states are hidden state and cell state."""
 
     gates = ("_i", "_f", "_c", "_o")
     kind = staticmethod(lstm)
@@ -124,14 +124,14 @@ class GRUCell(_DenseCell):
 
 
 def activation_of(activation: object) -> Any:
-    """A function of a symbol: the one that a name stands for, or itself."""
+    """The function of a symbol that an activation name denotes; a function itself."""
     if isinstance(activation, str):
         return partial(sym.Activation, act_type=activation)
     return activation
 
 
 class GRUStep(Step):
-    """Names with a further underscore before all but the output's."""
+    """Names with an additional underscore, except for the output's."""
 
     def called(self, name: str) -> str:
         """The name of a node of this step."""

@@ -1,4 +1,4 @@
-"""Symbolic cells that others are made of: in a row, in both directions, and dropout between."""
+"""Symbolic cells composed of others: sequential, bidirectional, and dropout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import BaseRNNCell, RNNParams, States, Steps, Weights, formed
 
 
 class _Cells(BaseRNNCell):
-    """What cells made of several do with states and weights: one after the other."""
+    """Cells composed of several: their states and weights are concatenated."""
 
     _cells: list[BaseRNNCell]
 
@@ -37,7 +37,7 @@ class _Cells(BaseRNNCell):
         return dict(args)
 
     def _share(self, cell: BaseRNNCell, is_given: bool) -> None:
-        """Hold the variables of ``cell``, and let it hold those that were ``is_given``."""
+        """Use the variables of ``cell``, and pass it those that were ``is_given``."""
         if is_given:
             assert cell._own_params, (
                 f"Either specify params for {type(self).__name__} or child cells, not both."
@@ -47,7 +47,7 @@ class _Cells(BaseRNNCell):
 
 
 class SequentialRNNCell(_Cells):
-    """Cells in a row: each takes the output of the one before."""
+    """A sequence of cells: the output of one is the input of the next."""
 
     def __init__(self, params: RNNParams | None = None) -> None:
         self._cells = []
@@ -71,7 +71,7 @@ class SequentialRNNCell(_Cells):
         return inputs, after
 
     def _counts(self) -> list[int]:
-        """How many states each cell has."""
+        """The number of states of each cell."""
         return [len(cell.state_info) for cell in self._cells]
 
     def unroll(
@@ -82,7 +82,7 @@ class SequentialRNNCell(_Cells):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Steps, States]:
-        """Each cell over the whole sequence before the next."""
+        """Unroll each cell over the complete sequence before the next cell."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
         after = []
@@ -94,7 +94,7 @@ class SequentialRNNCell(_Cells):
 
 
 class BidirectionalCell(_Cells):
-    """One cell forwards, one backwards, their outputs joined; it can only be unrolled."""
+    """One cell forwards, one backwards, with concatenated outputs; it can only be unrolled."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class BidirectionalCell(_Cells):
             self._share(cell, params is not None)
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
-        """Raises NotImplementedError: the backward cell needs the whole sequence."""
+        """Raise NotImplementedError: the backward cell needs the complete sequence."""
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 
     def unroll(
@@ -121,7 +121,7 @@ class BidirectionalCell(_Cells):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Steps, States]:
-        """As every cell's; the states are those of the two cells, each in a list of its own."""
+        """See :meth:`BaseRNNCell.unroll`; the states are a list for each of the two cells."""
         self.reset()
         steps = formed(length, inputs, layout, False)
         states = self.begin_state() if begin_state is None else begin_state
@@ -149,7 +149,7 @@ class BidirectionalCell(_Cells):
 
 
 class DropoutCell(BaseRNNCell):
-    """Dropout on the inputs; no states."""
+    """Dropout on the inputs, without states."""
 
     def __init__(
         self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None

@@ -1,7 +1,7 @@
 """Symbolic cells whose two products are convolutions.
 
-In: a step in the layout that ``input_shape`` is given in, batch axis included. Out: the output and
-the states, of the sizes that follow from the input's.
+Input: a step in the layout of ``input_shape``, batch axis included. Output: the output and the
+states; their sizes follow from the input's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
 
 
 class BaseConvRNNCell(GatedCell):
-    """What the three kinds share. ``h2h_kernel`` takes odd sizes: that product keeps its shape.
+    """Base of the three kinds. Sizes of ``h2h_kernel`` must be odd to preserve the state's shape.
 
     Names begin with ``prefix``, by default that of the kind.
     """
@@ -107,7 +107,7 @@ class ConvLSTMCell(BaseConvRNNCell):
 
 
 class ConvGRUCell(BaseConvRNNCell):
-    """Gated recurrent unit with convolutions; the reset gate comes after the product."""
+    """Gated recurrent unit with convolutions; the reset gate is applied after the product."""
 
     gates = GRUCell.gates
     kind = staticmethod(gru)
@@ -116,6 +116,6 @@ class ConvGRUCell(BaseConvRNNCell):
     def _step(self, prefix: str) -> Step:
         axis = self._conv_layout.find("C")
         content = activation_of(self._activation)
-        if axis == 1:  # which MXNet does not write here
+        if axis == 1:  # MXNet omits the default axis here
             return GRUStep(sym, prefix, content)
         return GRUStep(sym, prefix, content, axis=axis)

@@ -24,7 +24,8 @@ _GATES = {
 
 
 class FusedRNNCell(BaseRNNCell):
-    """``num_layers`` of ``rnn_relu``, ``rnn_tanh``, ``lstm`` or ``gru``; can only be unrolled.
+    """``num_layers`` layers of ``rnn_relu``, ``rnn_tanh``, ``lstm`` or ``gru``; can only be
+    unrolled.
 
     With ``get_next_state`` unrolling also returns the states after the last step.
     """
@@ -63,7 +64,7 @@ class FusedRNNCell(BaseRNNCell):
         return _GATES[self._mode]
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
-        """Raises NotImplementedError: the operator takes the whole sequence."""
+        """Raise NotImplementedError: the operator needs the complete sequence."""
         raise NotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
 
     def unroll(
@@ -74,7 +75,8 @@ class FusedRNNCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Steps, States]:
-        """As every cell's; without ``get_next_state`` the states are an empty list."""
+        """See :meth:`BaseRNNCell.unroll`; without ``get_next_state`` the list of states is
+        empty."""
         self.reset()
         inputs = formed(length, inputs, layout, True)
         is_batch_first = layout.find("T") == 1
@@ -118,7 +120,7 @@ class FusedRNNCell(BaseRNNCell):
         return args
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        """The opposite of :meth:`unpack_weights`."""
+        """The inverse of :meth:`unpack_weights`."""
         args = dict(args)
         first = f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"
         parts = [args.pop(name).reshape((-1,)) for name, _ in self._parts(args[first].shape[1])]
@@ -126,7 +128,7 @@ class FusedRNNCell(BaseRNNCell):
         return args
 
     def _parts(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of the unpacked arrays in their order: all weights, then all biases."""
+        """Names and shapes of the unpacked arrays in order: all weights, then all biases."""
         hidden = self._num_hidden
         blocks = [(i, way) for i in range(self._num_layers) for way in self._directions]
         for kind in KINDS:
@@ -145,7 +147,7 @@ class FusedRNNCell(BaseRNNCell):
         return (size - later) // rows - hidden - 2
 
     def unfuse(self) -> SequentialRNNCell:
-        """The same network of single cells, whose unpacked weights have the same names."""
+        """The same network as single cells, whose unpacked weights have the same names."""
         stack = SequentialRNNCell()
         for layer in range(self._num_layers):
             left, *right = (self._cell(f"{self._prefix}{way}{layer}_") for way in self._directions)

@@ -1,7 +1,7 @@
-"""Sentences for networks of several lengths: words as numbers, and batches by length.
+"""Sentences for networks of several lengths: words as integers, and batches by length.
 
-In: lists of words, or of numbers. Out: numbers with their vocabulary; batches whose label is the
-data one step later.
+Input: lists of words, or of integers. Output: integers with their vocabulary; batches whose label
+is the data shifted by one step.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ def encode_sentences(
     start_label: int = 0,
     unknown_token: Hashable | None = None,
 ) -> tuple[list[list[int]], dict[Hashable, int]]:
-    """The sentences as numbers, and the vocabulary.
+    """The sentences as lists of integers, and the vocabulary.
 
-    Without ``vocab`` one is made, from ``start_label`` on and without ``invalid_label``. A word
-    that a given one lacks counts as ``unknown_token``; AssertionError when there is none.
+    Without ``vocab`` a vocabulary is made that starts at ``start_label`` and omits
+    ``invalid_label``. A word outside of a given one is replaced by ``unknown_token``; raises
+    AssertionError if that is None.
     """
     is_new = vocab is None
     known = {invalid_key: invalid_label} if vocab is None else vocab
@@ -53,12 +54,12 @@ def encode_sentences(
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences of about one length, for a BucketingModule.
+    """Batches of sentences of similar length, for a BucketingModule.
 
-    A sentence goes into the shortest bucket that holds it, filled up with ``invalid_label``;
-    longer ones are left out, and so are buckets without a sentence. Only whole batches are given,
-    in another order after each ``reset``. ``buckets`` are by default the lengths of which there is
-    a batch. Raises ValueError when no bucket gets a sentence.
+    A sentence is assigned to the shortest bucket that can hold it, and padded with
+    ``invalid_label``; longer sentences and empty buckets are omitted. Only complete batches are
+    returned, in a new random order after each ``reset``. ``buckets`` are by default the lengths
+    with at least one batch of sentences. Raises ValueError if all buckets are empty.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class BucketSentenceIter(DataIter):
         common = [length for length, count in enumerate(counts) if count >= batch_size]
         by_bucket = _by_bucket(sentences, sorted(buckets or common))
         if not by_bucket:
-            raise ValueError("no bucket is as long as a sentence: there is nothing to batch")
+            raise ValueError("all sentences are longer than the largest bucket: nothing to batch")
         self.buckets = list(by_bucket)
         self.default_bucket_key = max(self.buckets)
         self.batch_size = batch_size
@@ -113,7 +114,7 @@ class BucketSentenceIter(DataIter):
         return DataDesc(name, shape, layout=self.layout)
 
     def reset(self) -> None:
-        """From the start again, in another order."""
+        """Restart in a new random order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
         self.nddata: list[NDArray] = []
@@ -146,7 +147,7 @@ class BucketSentenceIter(DataIter):
 
 
 def _by_bucket(sentences: Sentences, buckets: list[int]) -> dict[int, list[Sequence[Hashable]]]:
-    """The sentences of each bucket that gets any, by its length; ``buckets`` ascend."""
+    """The sentences of each non-empty bucket, by its length; ``buckets`` are ascending."""
     found: dict[int, list[Sequence[Hashable]]] = {length: [] for length in buckets}
     left_out = 0
     for sentence in sentences:

@@ -1,4 +1,4 @@
-"""Symbolic cells around another one: zoneout, and a residual connection."""
+"""Symbolic cells that wrap another cell: zoneout, and a residual connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fused_cell import FusedRNNCell
 
 
 class ModifierCell(BaseRNNCell):
-    """A cell around ``base_cell``, which must not be called by itself any more."""
+    """A wrapper of ``base_cell``, which must not be called directly afterwards."""
 
     def __init__(self, base_cell: BaseRNNCell) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""Checkpoints of symbolic recurrent networks, which hold an array for each gate, and unrolling.
+"""Checkpoints of symbolic recurrent networks with an array per gate, and unrolling.
 
-In: cells, a prefix and an epoch. Out: files with unpacked weights; or symbol and packed weights.
+Input: cells, a prefix and an epoch. Output: files with unpacked weights; or symbol and packed
+weights.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def rnn_unroll(
     input_prefix: str = "",
     layout: str = "NTC",
 ) -> tuple[Steps, States]:
-    """``cell.unroll``, which is its newer name; ``input_prefix`` named inputs that it made."""
+    """Deprecated alias of ``cell.unroll``; ``input_prefix`` is ignored."""
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     return cell.unroll(length, inputs, begin_state, layout)
 

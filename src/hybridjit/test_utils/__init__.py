@@ -1,4 +1,4 @@
-"""``mx.test_utils``: what tests of programs compare arrays and make examples with."""
+"""``mx.test_utils``: comparison of arrays and generation of examples, for tests of programs."""
 
 from importlib import import_module as _import_module
 
@@ -186,7 +186,7 @@ _SPARSE = (
 
 
 def __getattr__(name: str) -> object:
-    """``rnd`` is numpy.random, which takes 10 ms to load; sparse arrays are loaded late too."""
+    """``rnd`` is numpy.random, whose import takes 10 ms; sparse arrays are imported lazily too."""
     if name in _SPARSE:
         return getattr(_import_module(".sparse_examples", __name__), name)
     if name == "rnd":

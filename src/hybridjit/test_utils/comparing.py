@@ -1,6 +1,6 @@
-"""Comparing arrays and graphs, with messages that show where two differ and by how much.
+"""Comparison of arrays and graphs, with messages that show the location and size of differences.
 
-In: NumPy arrays, NDArrays or Symbols. Out: a truth value, or an AssertionError.
+Input: NumPy arrays, NDArrays or Symbols. Output: a truth value, or an AssertionError.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def get_atol(atol: float | None = None, dtype: DType = np.float64) -> float:
 
 
 def get_tols(x: ArrayLike, y: ArrayLike, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
-    """The larger of what both element types have by default, unless they are given.
+    """The larger default tolerances of both element types, unless tolerances are given.
 
-    Whole numbers have none: they are equal or not.
+    Integers have none: they must be equal.
     """
     dtypes = [_element_type(each) for each in (x, y)]
     return _largest(dtypes, rtol, _RTOLS), _largest(dtypes, atol, _ATOLS)
@@ -81,7 +81,7 @@ def _element_type(value: ArrayLike) -> np.dtype:
 
 
 def same(a: ArrayLike, b: ArrayLike) -> bool:
-    """Equal in shape and in every element."""
+    """Whether shapes and all elements are equal."""
     return np.array_equal(_values(a), _values(b))
 
 
@@ -109,9 +109,9 @@ def assert_almost_equal(
     use_broadcast: bool = True,
     mismatches: tuple[int, int] = (10, 10),
 ) -> None:
-    """AssertionError with the worst places unless |a - b| <= atol + rtol |b| everywhere.
+    """Raise AssertionError with the worst elements unless |a - b| <= atol + rtol |b| everywhere.
 
-    ``mismatches[0]`` is how many places are shown. Tolerances follow from the element types.
+    ``mismatches[0]`` elements are shown. Default tolerances follow from the element types.
     """
     if not use_broadcast:
         _require_one_shape(a, b)
@@ -131,7 +131,7 @@ def _complaint(
     equal_nan: bool,
     shown: int,
 ) -> str:
-    """How many elements differ, and the worst of them with their places."""
+    """The number of elements that differ, and the worst of them with their indices."""
     x, y = np.broadcast_arrays(x, y)
     wrong = ~np.isclose(x, y, rtol, atol, equal_nan)
     distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
@@ -153,7 +153,7 @@ def _complaint(
 def assert_allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True
 ) -> None:
-    """AssertionError unless |a - b| <= atol + rtol |b| everywhere."""
+    """Raise AssertionError unless |a - b| <= atol + rtol |b| everywhere."""
     assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
 
 
@@ -167,7 +167,7 @@ def assert_almost_equal_with_err(
     equal_nan: bool = False,
     mismatches: tuple[int, int] = (10, 10),
 ) -> None:
-    """As ``assert_almost_equal``, but a share of ``etol`` of the elements may differ."""
+    """As ``assert_almost_equal``, but a fraction ``etol`` of the elements may differ."""
     relative, absolute = get_tols(a, b, rtol, atol)
     x, y = _values(a), _values(b)
     close = np.isclose(x, y, relative, absolute, equal_nan)
@@ -182,7 +182,7 @@ def assert_almost_equal_ignore_nan(
     atol: Tolerance = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """As ``assert_almost_equal``, but for elements where either is NaN."""
+    """As ``assert_almost_equal``, except for elements where either is NaN."""
     x, y = np.array(_values(a)), np.array(_values(b))
     x[np.isnan(x) | np.isnan(y)] = 0
     y[np.isnan(_values(a)) | np.isnan(y)] = 0
@@ -192,7 +192,7 @@ def assert_almost_equal_ignore_nan(
 def assert_exception(
     f: Callable[..., object], exception_type: type[BaseException], *args: object, **kwargs: object
 ) -> None:
-    """AssertionError unless ``f(*args, **kwargs)`` raises ``exception_type``."""
+    """Raise AssertionError unless ``f(*args, **kwargs)`` raises ``exception_type``."""
     try:
         f(*args, **kwargs)
     except exception_type:
@@ -201,17 +201,17 @@ def assert_exception(
 
 
 def same_array(array1: NDArray, array2: NDArray) -> bool:
-    """Whether a write to the one is seen in the other."""
+    """Whether both arrays share memory: a write to one changes the other."""
     return bool(np.shares_memory(array1._data, array2._data)) and same(array1, array2)
 
 
 def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
-    """Whether both graphs have the same operators, connected in the same way."""
+    """Whether both graphs have the same operators, with the same connections."""
     return _structure(sym1) == _structure(sym2)
 
 
 def _structure(symbol: Symbol) -> list[tuple[str | None, list[tuple[int, int]]]]:
-    """Each node's operator and the numbers of the nodes that it reads."""
+    """Each node's operator and the indices of the nodes that it reads."""
     numbers = {node: i for i, node in enumerate(topological(symbol.outputs))}
     return [
         (

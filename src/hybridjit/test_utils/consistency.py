@@ -1,6 +1,6 @@
-"""Whether a Symbol computes the same in several ways: element types, contexts, equal Symbols.
+"""Whether a Symbol computes equal results in several ways: element types, contexts, variants.
 
-In: a Symbol and what it is bound with. Out: the arrays that the others were held against.
+Input: a Symbol and arguments for binding. Output: the arrays of reference.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def check_consistency(
     use_uniform: bool = False,
     rand_type: DType = np.float64,
 ) -> Mapping[str, NDArray | None]:
-    """One Symbol bound in several ways, or a Symbol for each way, computes the same.
+    """Check that one Symbol bound in several ways, or several Symbols, compute equal results.
 
-    Each of ``ctx_list`` is what ``simple_bind`` takes: a context, shapes, ``type_dict``. Arguments
-    that ``arg_params`` does not have are drawn at random and put there. Outputs, then outputs of
-    training and gradients, are held against ``ground_truth``, or against those of the executor of
-    the widest element type, which are returned. Raises AssertionError where they differ, or prints
-    it unless ``raise_on_err``.
+    Each element of ``ctx_list`` has arguments of ``simple_bind``: a context, shapes, ``type_dict``.
+    Arguments missing in ``arg_params`` are drawn at random and added to it. Outputs, then outputs
+    in training and gradients, are compared with ``ground_truth``, by default those of the executor
+    with the widest element type, which are returned. Raises AssertionError if they differ, or
+    prints the difference unless ``raise_on_err``.
     """
-    assert len(ctx_list) > 1, f"consistency takes two contexts or more, got {len(ctx_list)}"
+    assert len(ctx_list) > 1, f"check_consistency needs at least two contexts, got {len(ctx_list)}"
     symbols = [sym] * len(ctx_list) if isinstance(sym, Symbol) else list(sym)
     assert len(symbols) == len(ctx_list), f"{len(symbols)} symbols for {len(ctx_list)} contexts"
     for other in symbols[1:]:
@@ -77,7 +77,7 @@ def check_consistency(
 def _draw_missing(
     args: dict[str, ArrayLike], executor: Executor, scale: float, is_uniform: bool, dtype: np.dtype
 ) -> None:
-    """Random numbers for the arguments that have none, in the order of their names."""
+    """Random values for the missing arguments, in the order of their names."""
     for name, array in sorted(executor.arg_dict.items()):
         if name not in args:
             bound = 0.92 * scale
@@ -97,8 +97,8 @@ def _fill(executor: Executor, args: Mapping[str, ArrayLike], aux: Mapping[str, A
 
 
 def _step_all(executors: Sequence[Executor]) -> None:
-    """Forward and backward of all; the heads are the first one's outputs, rounded to the coarsest
-    of all element types."""
+    """Forward and backward of all; the output gradients are the first one's outputs, rounded to
+    the coarsest of all element types."""
     for executor in executors:
         executor.forward(is_train=True)
     heads = []
@@ -116,12 +116,12 @@ def _compare_all(
     kinds: Sequence[DType],
     tolerances: tuple[Tolerance, Tolerance, bool, bool],
 ) -> None:
-    """Every array against the true one, as exactly as the coarsest type on the way allows."""
+    """Compare every array with the reference, in the precision of the coarsest type involved."""
     rtol, atol, equal_nan, raises = tolerances
     for name, array in found.items():
         wanted = truth[name]
         if wanted is None or array is None:
-            assert wanted is array, f"{name} has a gradient in one executor alone"
+            assert wanted is array, f"{name} has a gradient in one executor only"
             continue
         exact = (rtol, atol)
         coarse = min([array.dtype, wanted.dtype, *kinds], key=_bytes)

@@ -1,8 +1,8 @@
-"""Data sets for programs that ask ``test_utils`` for them: from files that are there.
+"""Data sets of ``test_utils``, from local files.
 
-In: MNIST's four files in ``data`` or in ``$MXNET_HOME/datasets/mnist``, packed or not; archives and
-what is in them where the program wants it. Out: arrays, iterators, unpacked files. Nothing is
-downloaded.
+Input: MNIST's four files in ``data`` or in ``$MXNET_HOME/datasets/mnist``, compressed or not;
+archives and their contents in the program's folders. Output: arrays, iterators, unpacked files.
+Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 _CIFAR = "http://data.mxnet.io/mxnet/data/cifar10.zip"
 _MNIST_PICKLE = "http://deeplearning.net/data/mnist/mnist.pkl.gz"
 
-# Names of models, and where MXNet's server has their files: folder, and name without its ending
+# Names of models with their location on MXNet's server: folder, and name without suffix
 _FOLDERS = {
     "imagenet1k-inception-bn": ("imagenet/inception-bn/Inception-BN", 126),
     **{
@@ -75,18 +75,18 @@ def download(
     overwrite: bool = False,
     retries: int = 5,
 ) -> str:
-    """Where ``url`` would be saved: as ``fname`` in ``dirname``, when it is there already.
+    """The path for ``url``: ``fname`` in ``dirname``, if the file exists.
 
-    Raises MXNetError, saying what to put where, when it is not: nothing is downloaded.
+    Raises MXNetError with URL and path if it does not exist: nothing is downloaded.
     """
     return utils.download(url, os.path.join(dirname or "", fname or url.split("/")[-1]))
 
 
 def get_mnist() -> dict[str, np.ndarray]:
-    """Pictures (count, 1, 28, 28) from 0 to 1 in float32, and labels as int8, by name.
+    """Images (count, 1, 28, 28) from 0 to 1 in float32, and labels as int8, by name.
 
-    The names are train_data, train_label, test_data and test_label. Raises MXNetError for a file
-    that is not there.
+    The names are train_data, train_label, test_data and test_label. Raises MXNetError for a
+    missing file.
     """
     found = {}
     for part, (images, labels) in (("train", _NAMES[:2]), ("test", _NAMES[2:])):
@@ -97,7 +97,7 @@ def get_mnist() -> dict[str, np.ndarray]:
 
 
 def get_mnist_ubyte() -> None:
-    """Raises MXNetError, saying what to put where, unless all four files are there."""
+    """Raise MXNetError with instructions unless all four files exist."""
     for name in _NAMES:
         _path(name)
 
@@ -105,7 +105,7 @@ def get_mnist_ubyte() -> None:
 def get_mnist_iterator(
     batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
 ) -> tuple[MNISTIter, MNISTIter]:
-    """Iterators over both parts; flat pictures unless ``input_shape`` has three axes."""
+    """Iterators over both parts; images are flattened unless ``input_shape`` has three axes."""
     paths = [_path(name) for name in _NAMES]
     flat = len(input_shape) != 3
     train, test = (
@@ -118,14 +118,14 @@ def get_mnist_iterator(
 
 
 def get_mnist_pkl() -> None:
-    """Raises MXNetError, saying what to put where, unless data/mnist.pkl.gz is there."""
+    """Raise MXNetError with instructions unless data/mnist.pkl.gz exists."""
     download(_MNIST_PICKLE, "data/mnist.pkl.gz")
 
 
 def get_cifar10() -> None:
-    """data/cifar/train.rec, test.rec and their lists: there, or unpacked from data/cifar10.zip.
+    """Unpack data/cifar10.zip unless data/cifar/train.rec, test.rec and their lists exist.
 
-    Raises MXNetError when neither is there.
+    Raises MXNetError if neither exists.
     """
     wanted = [f"data/cifar/{part}.{kind}" for part in ("train", "test") for kind in ("rec", "lst")]
     if not all(os.path.exists(path) for path in wanted):
@@ -133,9 +133,9 @@ def get_cifar10() -> None:
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """Unpack the archive ``data_origin_name`` of ``data_dir`` there.
+    """Unpack the archive ``data_origin_name`` in ``data_dir``.
 
-    Raises MXNetError when it is not there, saying that it comes from ``url``.
+    Raises MXNetError with ``url`` as the origin if it does not exist.
     """
     _unzip(download(url, os.path.join(data_dir, data_origin_name)), data_dir)
 
@@ -143,8 +143,8 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
     """Unpack the file ``data_origin_name`` of ``data_dir`` to ``data_name``, and remove it.
 
-    Nothing happens where ``data_name`` is there. Raises MXNetError when neither is, saying that it
-    comes from ``url``.
+    No effect if ``data_name`` exists. Raises MXNetError with ``url`` as the origin if neither
+    exists.
     """
     target = os.path.join(data_dir, data_name)
     if os.path.exists(target):
@@ -164,15 +164,15 @@ def _unzip(archive: str, folder: str) -> None:
 
 
 def _path(name: str) -> str:
-    """Where a file is."""
+    """The path of a file."""
     folders = ("data", os.path.join(data_dir(), "datasets", "mnist"))
     for folder in folders:
         for file in (name, f"{name}.gz"):
             if os.path.isfile(os.path.join(folder, file)):
                 return os.path.join(folder, file)
     raise MXNetError(
-        f"there is no {name} (or .gz) in {' or '.join(folders)}, and hybridjit downloads nothing: "
-        "put MNIST's four files there"
+        f"{name} (or .gz) is missing in {' or '.join(folders)}, and hybridjit does not download "
+        "files: save MNIST's four files there"
     )
 
 
@@ -183,8 +183,8 @@ def download_model(
 ) -> tuple[str | None, int]:
     """The prefix and epoch of a model's files in ``dst_dir``; (None, 0) for an unknown name.
 
-    ``meta_info`` says the addresses of other models' files, by name as "symbol" and "params".
-    Raises MXNetError, saying what to put where, for a file that is not there.
+    ``meta_info`` maps names of other models to the URLs of their files, "symbol" and "params".
+    Raises MXNetError with URL and path for a missing file.
     """
     known = _MODELS if meta_info is None else meta_info
     if model_name not in known:

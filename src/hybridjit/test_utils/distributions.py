@@ -1,8 +1,7 @@
-"""Whether random numbers follow a distribution: what tests of generators ask.
+"""Statistical tests of random numbers, for tests of generators.
 
-A generator is called with a number of samples and returns so many, as anything NumPy takes. A
-distribution is a list of buckets, numbers or ranges in ascending order, and the probability of
-each.
+A generator is called with a number of samples and returns them as an array-like object. A
+distribution is a list of buckets, values or ranges in ascending order, and the probability of each.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ Range: TypeAlias = tuple[float, float]
 def gen_buckets_probs_with_ppf(
     ppf: Callable[[float], float], nbuckets: int
 ) -> tuple[list[Range], list[float]]:
-    """``nbuckets`` ranges that are equally probable by a quantile function, and how probable."""
+    """``nbuckets`` ranges of equal probability by a quantile function, and their probabilities."""
     assert nbuckets > 0, f"nbuckets must be above 0, got {nbuckets}"
     edges = [ppf(i / nbuckets) for i in range(nbuckets + 1)]
     return list(zip(edges[:-1], edges[1:])), [1.0 / nbuckets] * nbuckets
 
 
 def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the mean of so many samples is within three of its standard deviations of ``mu``."""
+    """Whether the mean of the samples is within three of its standard deviations of ``mu``."""
     mean = np.asarray(generator(nsamples)).mean()
     return bool(abs(mean - mu) < 3 * sigma / math.sqrt(nsamples))
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the variance of so many samples is within three deviations of ``sigma`` squared."""
+    """Whether the samples' variance is within three standard deviations of ``sigma`` squared."""
     variance = np.asarray(generator(nsamples)).var(ddof=1)
     return bool(abs(variance - sigma**2) < 3 * sigma**2 * math.sqrt(2 / (nsamples - 1)))
 
@@ -47,10 +46,10 @@ def chi_square_check(
     probs: Sequence[float],
     nsamples: int = 1000000,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """How probable samples as far from a distribution are, and the samples in each bucket.
+    """Chi-square test of samples against a distribution.
 
-    Returns the p value of the chi-square test, how many samples fell into each bucket, and how
-    many were expected. Raises AssertionError for buckets that are not as the module says.
+    Returns the p value, the number of samples in each bucket, and the expected numbers. Raises
+    AssertionError for malformed buckets (see the module's description).
     """
     assert isinstance(buckets, list), f"buckets must be a list, got {type(buckets)}"
     assert len(probs) == len(buckets), f"{len(buckets)} buckets have {len(probs)} probabilities"
@@ -61,7 +60,7 @@ def chi_square_check(
 
 
 def _counts(samples: np.ndarray, buckets: Sequence[float] | Sequence[Range]) -> np.ndarray:
-    """How many samples are in each bucket: equal to its number, or from its start to its end."""
+    """The number of samples in each bucket: equal to its value, or within its range."""
     edges = np.asarray(buckets, dtype=np.float32)
     if edges.ndim == 1:
         return np.array([(samples == bucket).sum() for bucket in buckets])
@@ -92,7 +91,7 @@ def verify_generator(
 ) -> list[float]:
     """The p values of ``nrepeat`` chi-square tests.
 
-    Raises AssertionError when fewer of them than ``success_rate`` exceed ``alpha``.
+    Raises AssertionError if the fraction of them above ``alpha`` is less than ``success_rate``.
     """
     found = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     values = [p for p, _, _ in found]

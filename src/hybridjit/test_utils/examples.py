@@ -1,6 +1,6 @@
-"""Arrays and shapes to try programs with, and small functions to reckon with NumPy.
+"""Arrays and shapes for tests of programs, and small functions for computing with NumPy.
 
-In: shapes, bounds, functions. Out: arrays, drawn from NumPy's global generator where at random.
+Input: shapes, bounds, functions. Output: arrays; random ones come from NumPy's global generator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Item = TypeVar("_Item")
 
 
 def default_context() -> Context:
-    """The context that is current."""
+    """The current context."""
     return current_context()
 
 
@@ -31,7 +31,7 @@ def default_dtype() -> type[np.float32]:
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> np.ndarray | list[np.ndarray]:
-    """Normally distributed float32 arrays; a lone one without its list."""
+    """Normally distributed float32 arrays; a single one without a list."""
     arrays = [np.array(np.random.randn(*shape), np.float32) for shape in shapes]
     return arrays[0] if len(arrays) == 1 else arrays
 
@@ -44,7 +44,7 @@ def random_uniform_arrays(
 
 
 def random_sample(population: list[_Item], k: int) -> list[_Item]:
-    """``k`` of the population, without repetition."""
+    """``k`` elements of the population, without repetition."""
     assert 0 <= k <= len(population), f"{k} samples of {len(population)}"
     shuffled = population[:]
     np.random.shuffle(shuffled)  # type: ignore[arg-type]
@@ -77,20 +77,20 @@ def rand_ndarray(
 
 
 def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """A shape with sizes of 1 (or 0) to ``dim``."""
+    """A shape with sizes from 1 (or 0) to ``dim``."""
     least = 0 if allow_zero_size else 1
     return tuple(int(size) for size in np.random.randint(least, dim + 1, size=num_dim))
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """A shape of two sizes up to these."""
+    """A shape with two sizes up to these."""
     return _rand_shape((dim0, dim1), allow_zero_size)
 
 
 def rand_shape_3d(
     dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False
 ) -> tuple[int, ...]:
-    """A shape of three sizes up to these."""
+    """A shape with three sizes up to these."""
     return _rand_shape((dim0, dim1, dim2), allow_zero_size)
 
 
@@ -99,7 +99,7 @@ def _rand_shape(largest: tuple[int, ...], allow_zero_size: bool) -> tuple[int, .
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
-    """Two whole numbers, at least the lower bounds and below the upper ones."""
+    """Two integers, at least the lower bounds and below the upper ones."""
     return (
         np.random.randint(x_low, x_high, dtype=np.int64),  # type: ignore[return-value]
         np.random.randint(y_low, y_high, dtype=np.int64),
@@ -112,14 +112,14 @@ def create_vector(size: int, dtype: DType = np.int64) -> NDArray:
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: DType = np.int64) -> NDArray:
-    """Every row filled with its number."""
+    """Every row filled with its index."""
     return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), (rows, columns))
 
 
 def np_reduce(
     dat: np.ndarray, axis: Sizes, keepdims: bool, numpy_reduce_func: Callable[..., np.ndarray]
 ) -> np.ndarray:
-    """``numpy_reduce_func`` along one axis or several."""
+    """``numpy_reduce_func`` along one or several axes."""
     axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     found = dat
     for each in sorted((a % dat.ndim for a in axes), reverse=True):
@@ -130,26 +130,26 @@ def np_reduce(
 
 
 def assign_each(the_input: np.ndarray, function: Callable[[float], float] | None) -> np.ndarray:
-    """``function`` of every element; the array itself without a function."""
+    """``function`` applied to every element; the array itself without a function."""
     return np.array(the_input) if function is None else np.vectorize(function)(the_input)
 
 
 def assign_each2(
     input1: np.ndarray, input2: np.ndarray, function: Callable[[float, float], float] | None
 ) -> np.ndarray:
-    """``function`` of every pair of elements; the first array without a function."""
+    """``function`` applied to every pair of elements; the first array without a function."""
     return np.array(input1) if function is None else np.vectorize(function)(input1, input2)
 
 
 def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Summed over the axes that broadcasting ``shape`` to the array's shape would repeat."""
+    """Sum over the axes that broadcasting ``shape`` to the array's shape would repeat."""
     summed = a.sum(axis=tuple(range(a.ndim - len(shape))))
     repeated = [i for i, size in enumerate(shape) if size == 1 and summed.shape[i] != 1]
     return summed.sum(axis=tuple(repeated), keepdims=True)
 
 
 class DummyIter(DataIter):
-    """Gives the first batch of ``real_iter`` for ever: what a speed test of a network reads."""
+    """Returns the first batch of ``real_iter`` forever, for speed tests of networks."""
 
     def __init__(self, real_iter: DataIter) -> None:
         super().__init__(real_iter.batch_size)

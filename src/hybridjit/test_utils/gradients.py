@@ -1,7 +1,7 @@
-"""Checks of a Symbol's gradients: against numbers that are given, and against finite differences.
+"""Checks of a Symbol's gradients: against given values, and against finite differences.
 
-In: a Symbol and arrays. Out: gradients by argument, or an AssertionError that shows where they
-differ.
+Input: a Symbol and arrays. Output: gradients by argument, or an AssertionError that shows the
+differences.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .running import Located, located
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# How far an element is moved to either side, by element type: powers of two near the cube root of
-# the type's precision.
+# Step of finite differences by element type: powers of two near the cube root of the type's
+# precision.
 _STEPS: dict[np.dtype, float] = {
     np.dtype(np.float16): 2.0**-6,
     np.dtype(np.float32): 2.0**-9,
@@ -34,7 +34,7 @@ _PROJECTION = "__random_proj"
 
 
 def default_numeric_eps() -> dict[np.dtype, float]:
-    """How far finite differences move an element, by element type."""
+    """Steps of finite differences, by element type."""
     return dict(_STEPS)
 
 
@@ -52,10 +52,10 @@ def check_symbolic_backward(
     equal_nan: bool = False,
     dtype: DType = np.float32,
 ) -> dict[str, NDArray | None]:
-    """Compare the gradients of arguments with ``expected``, by name or in their order.
+    """Compare the gradients of arguments with ``expected``, by name or in order.
 
-    Gradients are first filled with random numbers: what "add" adds to and "null" leaves alone.
-    Those that ``grad_stypes`` names are stored so, and first empty.
+    Gradients initially contain random values, to which "add" adds and which "null" keeps. Those
+    named by ``grad_stypes`` have that storage type, and are initially empty.
     """
     names = sym.list_arguments()
     args = located(names, location, ctx, dtype, "arguments")
@@ -88,10 +88,10 @@ def check_numeric_gradient(
     grad_stype_dict: Mapping[str, str] | None = None,
     dtype: DType = np.float32,
 ) -> None:
-    """Compare gradients with finite differences of the output times random numbers, summed.
+    """Compare gradients with finite differences of the sum of outputs times random numbers.
 
-    ``grad_nodes`` are the arguments that are compared, by default all; a dictionary gives what
-    becomes of each gradient. Raises ValueError for a Symbol of several outputs.
+    ``grad_nodes`` are the arguments to compare, by default all; a dictionary maps them to
+    ``grad_req``. Raises ValueError for a Symbol with several outputs.
     """
     names = sym.list_arguments()
     args = located(names, location, ctx, dtype, "arguments")
@@ -123,9 +123,9 @@ def numeric_grad(
     use_forward_train: bool = True,
     dtype: DType = np.float32,
 ) -> dict[str, np.ndarray]:
-    """Central differences of an executor's only output, summed, by each element in ``location``.
+    """Central differences of the sum of an executor's only output, by each element of ``location``.
 
-    Auxiliary states are as they were before each evaluation.
+    Auxiliary states are reset before each evaluation.
     """
     given = executor.aux_dict if aux_states is None else aux_states
     states = {name: array.copy() for name, array in given.items()}
@@ -149,7 +149,9 @@ def _differences(array: NDArray, value: Any, eps: float | None) -> np.ndarray:
             moved[place] += sign * step
             array[:] = moved
             ends.append(value())
-        found[place] = (ends[0] - ends[1]).sum() / step  # the sum itself would round
+        found[place] = (
+            ends[0] - ends[1]
+        ).sum() / step  # subtract before summing: the sums would round
     array[:] = base
     return found
 
@@ -162,9 +164,9 @@ def _projected(
     ctx: Context | None,
     stypes: Mapping[str, str],
 ) -> tuple[Executor, dict[str, NDArray]]:
-    """An executor of output * random numbers, a loss, and what its gradients hold at first."""
+    """An executor of the loss output * random numbers, and the initial values of its gradients."""
     if len(symbol.list_outputs()) != 1:
-        raise ValueError(f"one output is compared, got {symbol.list_outputs()}")
+        raise ValueError(f"the Symbol must have one output, got {symbol.list_outputs()}")
     shapes = {name: array.shape for name, array in args.items()}
     (shape,) = symbol.infer_shape(**shapes)[1]
     kind = next(iter(args.values())).dtype
@@ -177,7 +179,7 @@ def _projected(
 
 
 def _start(array: NDArray, stype: str | None) -> NDArray:
-    """A gradient before the backward pass: random, but sparse ones empty."""
+    """Initial value of a gradient: random, but empty if sparse."""
     if stype in (None, "default"):
         return nd.random.normal(shape=array.shape).astype(array.dtype)
     return nd.zeros(array.shape, array.context, array.dtype, stype)

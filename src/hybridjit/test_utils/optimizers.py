@@ -1,4 +1,4 @@
-"""Two optimizers on the same weights and gradients: whether they give the same."""
+"""Comparison of two optimizers on the same weights and gradients."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def compare_optimizer(
     compare_states: bool = True,
     ntensors: int = 1,
 ) -> None:
-    """One step of each from the same random weights, gradients and first states.
+    """Compare one step of each from the same random weights, gradients and initial states.
 
-    The first has dense arrays; those of the second are stored as ``w_stype`` and ``g_stype`` say.
-    ``shapes`` is the shape of a weight, or a list of shapes of ``ntensors`` weights that one call
-    updates. Raises AssertionError where weights or states differ.
+    The first optimizer has dense arrays; arrays of the second have ``w_stype`` and ``g_stype``.
+    ``shapes`` is the shape of a weight, or a list of shapes of ``ntensors`` weights for one call.
+    Raises AssertionError if weights or states differ.
     """
     several = isinstance(shapes, list)
     sizes: list[Any] = list(shapes)[:ntensors] if several else [shapes]

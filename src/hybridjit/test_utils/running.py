@@ -1,6 +1,7 @@
-"""Running Symbols and nets against what was expected, and tests again, or in an environment.
+"""Running Symbols and networks with comparison, and decorators and contexts for tests.
 
-In: a Symbol or a way to make a net, and arrays. Out: outputs, or an AssertionError.
+Input: a Symbol or a function that makes a network, and arrays. Output: outputs, or an
+AssertionError.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Located: TypeAlias = "Mapping[str, ArrayLike] | Sequence[ArrayLike]"
 def simple_forward(
     sym: Symbol, ctx: Context | None = None, is_train: bool = False, **inputs: np.ndarray
 ) -> np.ndarray | list[np.ndarray]:
-    """The outputs of a Symbol for NumPy arrays by name; a lone one without its list."""
+    """The outputs of a Symbol for NumPy arrays by name; a single one without a list."""
     arrays = {name: nd.array(values) for name, values in inputs.items()}
     found = [out.asnumpy() for out in sym.bind(ctx, arrays).forward(is_train)]
     return found[0] if len(found) == 1 else found
@@ -66,9 +67,9 @@ def check_symbolic_forward(
 def located(
     names: list[str], given: Located, ctx: Context | None, dtype: DType, what: str
 ) -> dict[str, NDArray]:
-    """Arrays by name. ValueError when a dictionary has other names."""
+    """Arrays by name. Raises ValueError if a dictionary has other names."""
     if isinstance(given, dict) and set(given) != set(names):
-        raise ValueError(f"{what} of the symbol are {names}, given are {list(given)}")
+        raise ValueError(f"{what} of the symbol are {names}, got {list(given)}")
     by_name = given if isinstance(given, dict) else dict(zip(names, given))
     keeps = isinstance(dtype, str) and dtype == "asnumpy"
     return {
@@ -87,9 +88,9 @@ def check_gluon_hybridize_consistency(
     rtol: float = 1e-4,
     atol: float = 1e-4,
 ) -> None:
-    """The net hybridized gives what it gives eagerly, and what ``numpy_func`` gives.
+    """Check that the hybridized network equals the eager network, and ``numpy_func``.
 
-    So do the gradients of the data for what the net gave, where ``test_grad``.
+    With ``test_grad`` also compare the gradients of the data, with the outputs as output gradients.
     """
     eager, hybrid = net_builder(), net_builder()
     eager.initialize()
@@ -110,7 +111,7 @@ def check_gluon_hybridize_consistency(
 
 
 def _gradients(net: HybridBlock, data: list[NDArray]) -> list[NDArray | None]:
-    """What reaches the data when the outputs themselves are the gradients of the outputs."""
+    """Gradients with respect to the data, with the outputs as output gradients."""
     data = [array.copy() for array in data]
     for array in data:
         array.attach_grad()
@@ -129,9 +130,9 @@ def check_speed(
     typ: str = "whole",
     **kwargs: object,
 ) -> float:
-    """Seconds that one forward takes, with its backward unless ``typ`` is "forward".
+    """Seconds of one forward, including backward unless ``typ`` is "forward".
 
-    Runs on ``location``, or on random arrays of the shapes that ``kwargs`` say. Raises ValueError
+    Runs on ``location``, or on random arrays with the shapes in ``kwargs``. Raises ValueError
     for another ``typ``.
     """
     if typ not in ("whole", "forward"):
@@ -167,8 +168,8 @@ def is_aarch64_run() -> bool:
 
 
 def retry(n: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: a test of random values may fail all but once in ``n`` times."""
-    assert n > 0, f"retry takes a positive number, got {n}"
+    """Decorator: a test of random values may fail up to ``n`` - 1 times of ``n``."""
+    assert n > 0, f"retry needs a positive number, got {n}"
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @wraps(test)
@@ -200,7 +201,7 @@ def environment(*args: Any) -> Iterator[None]:
 
 @contextmanager
 def discard_stderr() -> Iterator[None]:
-    """Nothing that this process writes to stderr appears, native code's lines included."""
+    """Suppress output of this process to stderr, including that of native code."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "w") as nowhere:

@@ -1,7 +1,7 @@
-"""Random sparse arrays to try programs with.
+"""Random sparse arrays for tests of programs.
 
-In: shapes and densities. Out: sparse arrays, drawn from NumPy's global generator, with the NumPy
-arrays that they store.
+Input: shapes and densities. Output: sparse arrays from NumPy's global generator, with the NumPy
+arrays of their stored values.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def rand_sparse_ndarray(
     shuffle_csr_indices: bool = False,
     ctx: Context | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """A sparse array of about this density (at random without one), and what it stores.
+    """A sparse array of about this density (by default a random one), and its stored arrays.
 
-    ``distribution`` "powerlaw", for csr: each row has twice as many values as the one before.
-    ``data_init`` is every value, ``rsp_indices`` are the stored rows. AssertionError for what
-    cannot be.
+    ``distribution`` "powerlaw", for csr: each row has twice as many values as the previous one.
+    ``data_init`` is the value of all elements, ``rsp_indices`` are the stored rows. Raises
+    AssertionError for impossible combinations.
     """
     density = float(np.random.rand()) if density is None else density
     dtype = np.float32 if dtype is None else dtype
@@ -72,7 +72,7 @@ def create_sparse_array(
     density: float = 0.5,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """A sparse array of this density, of rows that the caller names where he does."""
+    """A sparse array of this density, optionally with given rows."""
     array, _ = rand_sparse_ndarray(
         shape, stype, density, dtype, None, data_init, rsp_indices, modifier_func,
         shuffle_csr_indices,
@@ -90,7 +90,7 @@ def create_sparse_array_zd(
     modifier_func: Modifier = None,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """The same; a density of 0 leaves out the rows that the caller names."""
+    """The same, but with a density of 0 given rows are ignored."""
     if stype == "row_sparse" and density == 0.0:
         rsp_indices = []
     return create_sparse_array(
@@ -99,7 +99,7 @@ def create_sparse_array_zd(
 
 
 def shuffle_csr_column_indices(csr: NDArray) -> None:
-    """Bring each row's columns, not its values, into an order at random."""
+    """Shuffle the column indices of each row, but not its values."""
     starts, columns = csr._aux_data(0)._data, csr._aux_data(1)._data  # type: ignore[attr-defined]
     _shuffle(starts, columns)
 
@@ -127,13 +127,13 @@ def _uniform(rows: int, columns: int, density: float) -> tuple[np.ndarray, np.nd
 
 def _powerlaw(rows: int, columns: int, density: float) -> tuple[np.ndarray, np.ndarray]:
     left = int(rows * columns * density) - rows
-    assert left >= 0, f"density {density} leaves less than a value for each of {rows} rows"
+    assert left >= 0, f"density {density} leaves less than one value for each of {rows} rows"
     counts = []
     for row in range(rows):
         more = min(min(columns, 2 ** min(row + 1, 62)) - 1, left)
         counts.append(1 + more)
         left -= more
-    assert left == 0, f"density {density} is too high for twice as many values in each row"
+    assert left == 0, f"density {density} is too high for rows with twice as many values each"
     starts = np.concatenate([[0], np.cumsum(counts)])
     return starts, np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
 

@@ -1,4 +1,4 @@
-"""``mx.contrib.amp``: networks whose products multiply bfloat16, by MXNet's names."""
+"""``mx.contrib.amp``: mixed precision with bfloat16, by MXNet's names."""
 
 from . import amp
 from .amp import (

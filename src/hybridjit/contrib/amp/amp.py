@@ -1,8 +1,9 @@
-"""Automatic mixed precision: what ``hybridize(precision="bfloat16")`` does, by MXNet's functions.
+"""Automatic mixed precision: ``hybridize(precision="bfloat16")`` by MXNet's functions.
 
-In: blocks and graphs. Out: the same, or the precision of all that are hybridized from then on. The
-compiler decides which operators multiply bfloat16, ahead and on the way back. Parameters and
-gradients are float32, whose exponents bfloat16 has: losses are scaled by 1.
+Input: blocks and graphs. Output: converted blocks and graphs, or the default precision of blocks
+hybridized later. The compiler chooses the operators that multiply bfloat16, forward and backward.
+Parameters and gradients remain float32. bfloat16 has the same range of exponents, therefore losses
+are scaled by 1.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Names = Sequence[Any] | None
 _amp_initialized = False
 
 
-# What gradients are multiplied by in each trainer that was prepared, ``rescale_grad``.
+# Factor of the gradients, ``rescale_grad``, of each prepared trainer.
 _ORIGINAL_SCALES: WeakKeyDictionary[Trainer, float] = WeakKeyDictionary()
 
 
@@ -39,7 +40,7 @@ def init(
     conditional_fp32_ops: Names = None,
     fp32_ops: Names = None,
 ) -> None:
-    """Networks that are hybridized from now on multiply bfloat16, unless they say otherwise.
+    """Make blocks that are hybridized from now on multiply bfloat16 by default.
 
     Raises MXNetError for another ``target_dtype``, and for lists of operators.
     """
@@ -68,8 +69,8 @@ def convert_hybrid_block(
 ) -> SymbolBlock:
     """A SymbolBlock of the block's graph that multiplies bfloat16, with copies of its parameters.
 
-    ``ctx`` is where these are (default: the first of the block's). They stay float32, whatever
-    ``cast_optional_params`` says. Raises RuntimeError unless the block was hybridized and called,
+    ``ctx`` is their context (default: the block's first). They remain float32, whatever
+    ``cast_optional_params`` is. Raises RuntimeError unless the block was hybridized and called,
     and MXNetError for another ``target_dtype`` and for lists of operators.
     """
     _require_bfloat16(target_dtype)
@@ -105,10 +106,10 @@ def convert_symbol(
     data_names: Names = None,
     cast_optional_params: bool = False,
 ) -> Symbol:
-    """A copy of a graph whose products are of bfloat16 wherever it is compiled for inference.
+    """A copy of a graph whose products use bfloat16 when it is compiled for inference.
 
-    Its nodes say so in an attribute, without casts; ``save`` keeps that with
-    ``remove_amp_cast=False``. ``data_names`` and ``cast_optional_params`` change nothing. Raises
+    Its nodes have an attribute for that, without casts; ``save`` writes the attribute with
+    ``remove_amp_cast=False``. ``data_names`` and ``cast_optional_params`` have no effect. Raises
     MXNetError for another ``target_dtype`` and for lists of operators.
     """
     assert isinstance(sym, Symbol), "First argument to convert_symbol should be Symbol"
@@ -133,7 +134,7 @@ def convert_model(
     excluded_sym_names: Names = None,
     cast_optional_params: bool = False,
 ) -> tuple[Symbol, Arrays, Arrays]:
-    """:func:`convert_symbol` of the graph, and the parameters, which stay float32."""
+    """:func:`convert_symbol` of the graph, and the parameters, which remain float32."""
     lists = (target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
     return convert_symbol(sym, target_dtype, *lists), arg_params, aux_params
 
@@ -147,10 +148,10 @@ def convert_bucketing_module(
     excluded_sym_names: Names = None,
     cast_optional_params: bool = False,
 ) -> BucketingModule:
-    """A module of the same buckets and values whose graphs multiply bfloat16; yet to be bound.
+    """A module of the same buckets and values whose graphs multiply bfloat16. It is not bound.
 
-    Also the graphs of buckets that come later. Raises AssertionError for a module without values,
-    MXNetError as :func:`convert_symbol`.
+    Graphs of later buckets also do. Raises AssertionError for a module without values, MXNetError
+    as :func:`convert_symbol`.
     """
     assert isinstance(bucketing_mod, BucketingModule), (
         "module should be instance of bucketing module"
@@ -174,8 +175,8 @@ def convert_bucketing_module(
 
 
 def init_trainer(optimizer_or_trainer: Trainer) -> None:
-    """Prepare a trainer for ``scale_loss``. AssertionError before ``init``, TypeError for what is
-    no Trainer."""
+    """Prepare a trainer for ``scale_loss``. Raises AssertionError before ``init``, TypeError for
+    other objects."""
     assert _amp_initialized, "AMP not initialized, did you forget to call amp.init()?"
     trainer = _as_trainer(optimizer_or_trainer)
     _ORIGINAL_SCALES[trainer] = trainer._scale
@@ -183,9 +184,9 @@ def init_trainer(optimizer_or_trainer: Trainer) -> None:
 
 @contextmanager
 def scale_loss(loss: T, optimizer_or_trainer: Trainer) -> Iterator[T]:
-    """Gives the loss as it is, for its scale is 1.
+    """Yield the loss unchanged, because its scale is 1.
 
-    Raises AssertionError for a trainer that ``init_trainer`` has not seen.
+    Raises AssertionError for a trainer without ``init_trainer``.
     """
     assert optimizer_or_trainer in _ORIGINAL_SCALES, (
         "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
@@ -195,9 +196,9 @@ def scale_loss(loss: T, optimizer_or_trainer: Trainer) -> Iterator[T]:
 
 
 def unscale(optimizer_or_trainer: Trainer) -> None:
-    """Multiply all gradients by the trainer's ``rescale_grad``, and not in the next step again.
+    """Multiply all gradients by the trainer's ``rescale_grad`` now, and not in the next step.
 
-    For those who clip them, say. Raises TypeError for what is no Trainer.
+    For programs that clip gradients. Raises TypeError for other objects than a Trainer.
     """
     trainer = _as_trainer(optimizer_or_trainer)
     for param in trainer._params:
@@ -221,12 +222,12 @@ def list_lp16_ops(target_dtype: object = "bfloat16") -> list[str]:
 
 def _require_bfloat16(target_dtype: object) -> None:
     if target_dtype != "bfloat16":
-        raise MXNetError(f"target_dtype is 'bfloat16', got {target_dtype!r}")
+        raise MXNetError(f"target_dtype must be 'bfloat16', got {target_dtype!r}")
 
 
 def _require_no_lists(**lists: Names) -> None:
     for name, listed in lists.items():
         if listed:
             raise MXNetError(
-                f"{name} is None, for the compiler decides what multiplies bfloat16; got {listed}"
+                f"{name} must be None, because the compiler chooses the operators; got {listed}"
             )

@@ -1,4 +1,4 @@
-"""Stochastic variance reduced gradients: a module that corrects each batch's by those of all data.
+"""Stochastic variance reduced gradients: full gradients correct the gradients of batches.
 
 Johnson and Zhang, Accelerating Stochastic Gradient Descent using Predictive Variance Reduction,
 NIPS 2013.

@@ -1,8 +1,8 @@
-"""``SVRGModule``: a module whose gradients are corrected by those of all data at older weights.
+"""``SVRGModule``: a module whose gradients are corrected by full gradients at older weights.
 
-In: what a Module takes, and every how many epochs the gradients of all data are computed. Out:
-parameters, trained by g(w, batch) - g(w_old, batch) + g(w_old, all data). One computation serves
-all contexts, so there is one set of full gradients.
+Input: the arguments of a Module, and the period of full gradients in epochs. Output: parameters,
+trained with g(w, batch) - g(w_old, batch) + g(w_old, all data). One computation serves all
+contexts, so there is one set of full gradients.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FREQUENCY = (
 
 
 class SVRGModule(Module):
-    """A Module; ``update_freq`` is after how many epochs full gradients are computed anew.
+    """A Module; full gradients are computed every ``update_freq`` epochs.
 
-    Raises TypeError for a ``update_freq`` that is no int, ValueError for one below 1.
+    Raises TypeError if ``update_freq`` is not an int, ValueError if it is below 1.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SVRGModule(Module):
         shared_module: BoundModule | None = None,
         grad_req: GradReq = "write",
     ) -> None:
-        """As :meth:`Module.bind`, for training with the older weights beside."""
+        """As :meth:`Module.bind`; for training also bind the module of the older weights."""
         given = (data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
         super().bind(*given, shared_module, grad_req)
         if for_training:
@@ -90,7 +90,7 @@ class SVRGModule(Module):
             self._mod_aux.reshape(data_shapes, label_shapes)
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """The outputs of a batch; in training the older weights see it, too.
+        """Compute the outputs of a batch; in training also with the older weights.
 
         Raises AssertionError in training before :meth:`update_full_grads`.
         """
@@ -112,7 +112,7 @@ class SVRGModule(Module):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Take an optimizer for the corrected gradients; a ``kvstore`` gets keys for full ones."""
+        """Set an optimizer for corrected gradients; a ``kvstore`` gets keys for full gradients."""
         shapes = {name: array.shape for name, array in self.get_params()[0].items()}
         self._param_dict = [{name: nd.zeros(shape) for name, shape in shapes.items()}]
         made = self._create_optimizer(optimizer, optimizer_params)
@@ -130,7 +130,7 @@ class SVRGModule(Module):
         return _SVRGOptimizer(wanted, param_idx2name=dict(enumerate(keys)), **given)
 
     def update(self) -> None:
-        """One step of the optimizer by the corrected gradients, which replace the batch's."""
+        """Update once with the corrected gradients, which replace those of the batch."""
         self._update_svrg_gradients()
         super().update()
 
@@ -146,9 +146,9 @@ class SVRGModule(Module):
     # ---- full gradients -----------------------------------------------------------------------
 
     def update_full_grads(self, train_data: DataIter) -> None:
-        """Make the older weights of the present ones; their mean gradient of a batch of all data.
+        """Copy the weights to the older weights, and compute their mean gradient over all batches.
 
-        As in MXNet the batches add to the mean of before, which counts as one of them does.
+        As in MXNet the previous mean is one term of the new mean.
         """
         self._mod_aux.set_params(*self.get_params())
         full = self._param_dict[0]
@@ -167,7 +167,7 @@ class SVRGModule(Module):
                 self._accumulate_kvstore(name, [full[name]])
 
     def _accumulate_kvstore(self, key: str, value: list[NDArray]) -> None:
-        """Sum up the full gradients of all workers."""
+        """Add up the full gradients of all workers."""
         self._kvstore.pushpull(f"{key}_full", value, out=value)
         self._param_dict[0][key] = value[0] / self._ctx_len
 
@@ -178,7 +178,7 @@ class SVRGModule(Module):
         train_data.reset()
 
     def _end_epoch(self, train_data: DataIter) -> None:
-        """Nothing: an epoch starts with a reset."""
+        """No effect: an epoch starts with a reset."""
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: object = None) -> None:
         super().prepare(data_batch, sparse_row_id_fn)

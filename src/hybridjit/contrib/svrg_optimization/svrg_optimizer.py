@@ -1,7 +1,7 @@
-"""The optimizer of an ``SVRGModule``: weights follow another optimizer, full gradients are kept.
+"""Optimizer of an ``SVRGModule``: updates weights by another optimizer, stores full gradients.
 
-In: weights under their names, and full gradients under ``<name>_full``. Out: the first updated, the
-second replaced by what is pushed. For stores, where both have keys.
+Input: weights under their names, and full gradients under ``<name>_full``. Output: weights updated,
+full gradients replaced by pushed ones. For stores, in which both have keys.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...optimizer.base import Indices, State
 _SHARED = (
     *("rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler"),
     *("sym", "begin_num_update", "multi_precision", "param_dict"),
-)  # what every optimizer takes
+)  # arguments of every optimizer
 
 
 @Optimizer.register
 class _AssignmentOptimizer(Optimizer):
-    """Makes a weight of its gradient."""
+    """Assigns the gradient to the weight."""
 
     def update(self, index: Indices, weight: NDArray, grad: NDArray, state: State) -> None:
         weight[:] = grad
@@ -29,9 +29,9 @@ class _AssignmentOptimizer(Optimizer):
 
 @Optimizer.register
 class _SVRGOptimizer(Optimizer):
-    """Updates by ``default_optimizer``, a name or an optimizer, but keys that end in "_full".
+    """Updates by ``default_optimizer``, a name or an optimizer, except keys that end in "_full".
 
-    Of a name, it is made with all arguments. Raises ValueError for a name that is unknown.
+    A named optimizer is made with all arguments. Raises ValueError for an unknown name.
     """
 
     def __init__(self, default_optimizer: str | Optimizer, **kwargs: Any) -> None:
@@ -48,6 +48,6 @@ class _SVRGOptimizer(Optimizer):
         self._responsible(index).update(index, weight, grad, state)
 
     def _responsible(self, index: Indices) -> Optimizer:
-        """Indices are names, or numbers that ``param_idx2name`` has names for."""
+        """The optimizer for an index: a name, or a number with a name in ``param_idx2name``."""
         name = index if index in self.idx2name.values() else self.idx2name[index]
         return self.aux_opt if name.endswith("_full") else self.default_opt

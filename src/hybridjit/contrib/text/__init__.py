@@ -1,4 +1,4 @@
-"""``mx.contrib.text``: tokens counted, numbered and given vectors."""
+"""``mx.contrib.text``: counts, indices and vectors of tokens."""
 
 from . import embedding, utils, vocab
 

@@ -1,7 +1,7 @@
-"""Vectors of tokens, read from files that are there; nothing is downloaded.
+"""Vectors of tokens, read from local files; nothing is downloaded.
 
-In: text files with a token and its numbers on each line. Out: a vocabulary whose tokens have
-vectors, as one NDArray (tokens, length).
+Input: text files with a token and its numbers on each line. Output: a vocabulary with the tokens'
+vectors as one NDArray (tokens, length).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _FASTTEXT = ("crawl-300d-2M.vec", "wiki.simple.vec", "wiki.en.vec", "wiki.zh.vec
 
 
 class _TokenEmbedding(vocab.Vocabulary):
-    """A vocabulary whose tokens have vectors."""
+    """A vocabulary with a vector for each token."""
 
     pretrained_file_name_sha1: dict[str, str] = {}
-    source = ""  # where its files come from
+    source = ""  # origin of its files
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -61,14 +61,14 @@ class _TokenEmbedding(vocab.Vocabulary):
 
     @property
     def idx_to_vec(self) -> NDArray | None:
-        """The vectors by number, (tokens, length)."""
+        """The vectors by index, (tokens, length)."""
         return self._idx_to_vec
 
     def get_vecs_by_tokens(self, tokens: object, lower_case_backup: bool = False) -> NDArray:
         """The vector of a token, or of each in a list: (tokens, length).
 
-        An unknown one has that of number 0. With ``lower_case_backup`` a token that is not there
-        is looked for in small letters.
+        An unknown token has the vector of index 0. With ``lower_case_backup`` a missing token is
+        looked up in lower case.
         """
         asked = tokens if isinstance(tokens, list) else [tokens]
         numbers = [self._number(token, lower_case_backup) for token in asked]
@@ -76,7 +76,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         return rows if isinstance(tokens, list) else rows[0]
 
     def update_token_vectors(self, tokens: object, new_vectors: NDArray) -> None:
-        """Give tokens other vectors, (tokens, length), or (length,) for one.
+        """Set the vectors of tokens, (tokens, length), or (length,) for one token.
 
         Raises ValueError for an unknown token, AssertionError for another shape.
         """
@@ -85,7 +85,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         one = len(asked) == 1 and new_vectors.ndim == 1
         rows = new_vectors.reshape((1, -1)) if one else new_vectors
         assert rows.shape == (len(asked), self.vec_len), (
-            f"`new_vectors` has shape {new_vectors.shape}, wanted is {(len(asked), self.vec_len)}"
+            f"`new_vectors` must have shape {(len(asked), self.vec_len)}, got {new_vectors.shape}"
         )
         for token in asked:
             if token not in self.token_to_idx:
@@ -115,9 +115,9 @@ class _TokenEmbedding(vocab.Vocabulary):
         init_unknown_vec: _Init,
         encoding: str = "utf8",
     ) -> None:
-        """Tokens and vectors of a file; of a token that repeats the first ones.
+        """Read tokens and vectors from a file; the first vector of a repeated token counts.
 
-        Raises ValueError when there is no file, AssertionError for vectors of different lengths.
+        Raises ValueError for a missing file, AssertionError for vectors of different lengths.
         """
         path = os.path.expanduser(pretrained_file_path)
         if not os.path.isfile(path):
@@ -131,9 +131,9 @@ class _TokenEmbedding(vocab.Vocabulary):
                 for number, line in enumerate(io.TextIOWrapper(file, encoding), 1):
                     _add_line(rows, line, elem_delim, f"line {number} of {path}")
             except UnicodeDecodeError as error:
-                raise MXNetError(f"{path} is no text in {encoding}: {error}") from None
+                raise MXNetError(f"{path} is not text in {encoding}: {error}") from None
         if not rows:
-            raise MXNetError(f"{path} holds no vector")
+            raise MXNetError(f"{path} contains no vector")
         self._take(rows, init_unknown_vec)
 
     def _take(self, rows: dict[object, list[float]], init_unknown_vec: _Init) -> None:
@@ -155,14 +155,14 @@ class _TokenEmbedding(vocab.Vocabulary):
         init_unknown_vec: _Init,
         vocabulary: vocab.Vocabulary | None,
     ) -> None:
-        """Take the vectors of a file by its name; with a vocabulary, those of its tokens."""
+        """Read the vectors of a file by its name; with a vocabulary only those of its tokens."""
         path = self._file(embedding_root or _root(), name)
         self._load_embedding(path, " ", init_unknown_vec)
         self._build_embedding_for_vocabulary(vocabulary)
 
     @classmethod
     def _file(cls, embedding_root: str, name: str) -> str:
-        """The path of a file by its name. Raises MXNetError when it is not there, and KeyError."""
+        """The path of a file by name. Raises MXNetError if it is missing, KeyError if unknown."""
         known = cls.pretrained_file_name_sha1
         if name not in known:
             raise KeyError(
@@ -172,15 +172,15 @@ class _TokenEmbedding(vocab.Vocabulary):
         path = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower(), name)
         if not os.path.isfile(path):
             raise MXNetError(
-                f"{cls.__name__}: there is no {path}, and hybridjit downloads nothing: fetch it "
-                f"from {cls.source} and put it there"
+                f"{cls.__name__}: {path} is missing, and hybridjit does not download files: get it "
+                f"from {cls.source} and save it there"
             )
         return path
 
     # ---- for a vocabulary -----------------------------------------------------------------------
 
     def _build_embedding_for_vocabulary(self, vocabulary: vocab.Vocabulary | None) -> None:
-        """Keep the tokens of ``vocabulary`` alone, if there is one, with their vectors."""
+        """Reduce the embedding to the tokens of ``vocabulary``, if it is given."""
         if vocabulary is not None:
             self._adopt(vocabulary, [self])
 
@@ -207,13 +207,13 @@ def _table(source: _TokenEmbedding, tokens: Sequence[object]) -> np.ndarray:
 
 def _add_line(rows: dict[object, list[float]], line: str, delimiter: str, place: str) -> None:
     token, *texts = line.rstrip().split(delimiter)
-    assert texts, f"{place}: a token and numbers are expected, got {line[:80]!r}"
+    assert texts, f"{place}: expected a token and numbers, got {line[:80]!r}"
     try:
         row = [float(text) for text in texts]
     except ValueError:
-        raise ValueError(f"{place}: numbers are expected after the token {token[:80]!r}") from None
+        raise ValueError(f"{place}: expected numbers after the token {token[:80]!r}") from None
     if token in rows:
-        warnings.warn(f"{place}: the vector of {token} is there already; skipped.", stacklevel=2)
+        warnings.warn(f"{place}: {token} has a vector already; skipped.", stacklevel=2)
     elif len(row) == 1:
         warnings.warn(f"{place}: {token} has one number, likely a header; skipped.", stacklevel=2)
     else:
@@ -230,18 +230,19 @@ _create = registry.get_create_func(_TokenEmbedding, "token embedding")
 
 
 def register(embedding_cls: _Class) -> _Class:
-    """Make a class known to :func:`create` by its name in small letters."""
+    """Register a class for :func:`create` under its name in lower case."""
     _register(embedding_cls)
     return embedding_cls
 
 
 def create(embedding_name: str, **kwargs: object) -> _TokenEmbedding:
-    """The embedding of this name. Its file has to be there: MXNetError says which and where."""
+    """Make the embedding of this name. Raises MXNetError with the expected path of a missing
+    file."""
     return _create(embedding_name, **kwargs)
 
 
 def get_pretrained_file_names(embedding_name: str | None = None) -> object:
-    """Names of files that an embedding knows, or of those of all. Raises KeyError."""
+    """Names of files of an embedding, or of all embeddings. Raises KeyError."""
     classes: dict[str, Any] = dict(registry.get_registry(_TokenEmbedding))
     known = {name: list(each.pretrained_file_name_sha1) for name, each in classes.items()}
     if embedding_name is None:
@@ -296,9 +297,9 @@ class FastText(_TokenEmbedding):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """The vectors of a file of one's own: on each line a token and numbers, ``elem_delim`` between.
+    """The vectors of a user's file: a token and numbers per line, separated by ``elem_delim``.
 
-    Raises ValueError when there is no file, AssertionError for vectors of different lengths.
+    Raises ValueError for a missing file, AssertionError for vectors of different lengths.
     """
 
     def __init__(
@@ -316,7 +317,7 @@ class CustomEmbedding(_TokenEmbedding):
 
 
 class CompositeEmbedding(_TokenEmbedding):
-    """The tokens of a vocabulary with the vectors of one or more embeddings side by side."""
+    """The tokens of a vocabulary with the concatenated vectors of one or more embeddings."""
 
     def __init__(
         self,

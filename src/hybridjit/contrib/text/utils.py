@@ -15,9 +15,9 @@ def count_tokens_from_str(
     to_lower: bool = False,
     counter_to_update: Counter[str] | None = None,
 ) -> Counter[str]:
-    """How often each token stands in a text; both delimiters are regular expressions.
+    """Count the tokens of a string; both delimiters are regular expressions.
 
-    ``counter_to_update`` is counted further, and is the result.
+    ``counter_to_update`` is updated and returned.
     """
     found = [token for token in re.split(f"{token_delim}|{seq_delim}", source_str) if token]
     counter: Counter[str] = Counter() if counter_to_update is None else counter_to_update

@@ -1,4 +1,4 @@
-"""Vocabularies: tokens and their numbers."""
+"""Vocabularies: tokens and their indices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ UNKNOWN_INDEX = 0
 
 
 class Vocabulary:
-    """The unknown token, the reserved ones, then those of a counter, the most frequent first.
+    """The unknown token, reserved tokens, then the tokens of a counter by decreasing frequency.
 
-    Tokens of one frequency stand in their own order. ``most_freq_count`` bounds how many of the
-    counter's tokens there are, ``min_freq`` (at least 1) is how often one has to occur. Raises
-    AssertionError for reserved tokens that repeat, and for what is no Counter.
+    Tokens of equal frequency are sorted. ``most_freq_count`` bounds the number of tokens from the
+    counter, ``min_freq`` (at least 1) is their minimum frequency. Raises AssertionError for
+    repeated reserved tokens, and if ``counter`` is not a Counter.
     """
 
     def __init__(
@@ -55,32 +55,33 @@ class Vocabulary:
 
     @property
     def token_to_idx(self) -> dict[Hashable, int]:
-        """The number of each token."""
+        """The index of each token."""
         return self._token_to_idx
 
     @property
     def idx_to_token(self) -> list[Hashable]:
-        """The tokens by number."""
+        """The tokens by index."""
         return self._idx_to_token
 
     @property
     def unknown_token(self) -> Hashable:
-        """What stands for tokens that are not there; its number is 0."""
+        """Replacement of tokens outside of the vocabulary; its index is 0."""
         return self._unknown_token
 
     @property
     def reserved_tokens(self) -> list[Hashable] | None:
-        """The tokens that are there whatever was counted."""
+        """The tokens that are included regardless of the counter."""
         return self._reserved_tokens
 
     def to_indices(self, tokens: object) -> int | list[int]:
-        """The number of a token, or of each in a list; unknown ones are 0."""
+        """The index of a token, or of each in a list; unknown ones are 0."""
         if isinstance(tokens, list):
             return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]
         return self._token_to_idx.get(tokens, UNKNOWN_INDEX)
 
     def to_tokens(self, indices: int | list[int]) -> Any:
-        """The token of a number, or of each in a list. Raises ValueError beyond the last one."""
+        """The token of an index, or of each in a list. Raises ValueError for an index out of
+        range."""
         if isinstance(indices, list):
             return [self._token(index) for index in indices]
         return self._token(indices)

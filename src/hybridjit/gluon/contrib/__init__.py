@@ -1,4 +1,4 @@
-"""Layers, samplers and the training loop that MXNet keeps apart as experimental."""
+"""Experimental layers, samplers and the training loop, in MXNet's contrib packages."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

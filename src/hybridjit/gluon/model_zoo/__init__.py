@@ -1,4 +1,4 @@
-"""Ready-made nets."""
+"""Predefined networks."""
 
 from . import model_store, vision
 from .vision import get_model

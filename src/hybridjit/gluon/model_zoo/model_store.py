@@ -1,6 +1,6 @@
-"""Where files of pretrained parameters are looked for, under the names that MXNet gave them.
+"""Paths of files with pretrained parameters, under MXNet's names.
 
-In: a model's name. Out: the path of its file. Nothing is fetched: the file has to be there.
+Input: a model's name. Output: the path of its file, which must exist: nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..utils import check_sha1
 
 Net = TypeVar("Net", bound=Block)
 
-_model_sha1 = {  # packages with models of their own add theirs
+_model_sha1 = {  # other packages add their models
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
@@ -62,7 +62,7 @@ def default_root() -> str:
 
 
 def short_hash(name: str) -> str:
-    """The eight digits in the file name. ValueError for a model without pretrained parameters."""
+    """The eight digits in the file name. Raises ValueError for a model without such a file."""
     if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
     return _model_sha1[name][:8]
@@ -71,14 +71,15 @@ def short_hash(name: str) -> str:
 def get_model_file(name: str, root: str | None = None) -> str:
     """The path of ``<root>/<name>-<hash>.params``.
 
-    Raises MXNetError saying where the file should be; warns when its content is not the original.
+    Raises MXNetError with the expected path if the file does not exist; warns if it differs from
+    the published file.
     """
     folder = os.path.expanduser(root or default_root())
     path = os.path.join(folder, f"{name}-{short_hash(name)}.params")
     if not os.path.exists(path):
         raise MXNetError(
-            f"there is no file {path}: put the pretrained parameters of {name} there "
-            "(hybridjit does not download), or call the model with pretrained=False"
+            f"{path} does not exist: save the pretrained parameters of {name} there (hybridjit "
+            "does not download files), or call the model with pretrained=False"
         )
     if not check_sha1(path, _model_sha1[name]):
         warnings.warn(f"{path}: content differs from the published file of {name}", stacklevel=2)
@@ -93,7 +94,7 @@ def load_pretrained(net: Block, name: str, ctx: Context | None, root: str | None
 def named(
     name: str, doc: str, make: Callable[..., Net], *sizes: object, **options: object
 ) -> Callable[..., Net]:
-    """The function ``name`` of keyword arguments: one net of the family that ``make`` makes."""
+    """A function ``name`` of keyword arguments that makes one network of the family ``make``."""
 
     def function(**kwargs: object) -> Net:
         return make(*sizes, **options, **kwargs)

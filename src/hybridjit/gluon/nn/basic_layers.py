@@ -12,7 +12,7 @@ from ..structure import Nested
 from ..types import BlockArgs, DType, Init, Tensor, Unpack
 from .activations import Activation
 
-Function = Callable[..., Nested]  # a layer of arrays, or of F and tensors
+Function = Callable[..., Nested]  # function of arrays, or of F and tensors
 
 
 class Dense(HybridBlock):
@@ -330,9 +330,9 @@ class HybridLambda(HybridBlock):
 
 
 def _function(function: str | Function, where: str, *modules: ModuleType) -> Function:
-    """The callable, or the function of that name in the first module.
+    """The callable, or the function of this name in the first module.
 
-    Raises AssertionError when a module has none of that name, ValueError for anything else.
+    Raises AssertionError if a module has no such function, ValueError for other types.
     """
     if isinstance(function, str):
         assert all(hasattr(module, function) for module in modules), (

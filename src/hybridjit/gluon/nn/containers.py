@@ -1,4 +1,4 @@
-"""Blocks that run their children one after the other."""
+"""Blocks that run their children in sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Tensor
 
 
 class _Chain(Block):
-    """What both kinds of Sequential have in common: a list of children."""
+    """Base of Sequential and HybridSequential: a list of children."""
 
     is_container = True
 
@@ -26,7 +26,7 @@ class _Chain(Block):
         return len(self._children)
 
     def __getitem__(self, key: int | slice) -> Block:
-        """A child; for a slice a new container of the same class and prefix with these children."""
+        """A child; for a slice a new container with the same class and prefix."""
         found = list(self._children.values())[key]
         if not isinstance(found, list):
             return found
@@ -72,7 +72,7 @@ class Sequential(_Chain):
         return x
 
     def hybridize(self, active: bool = True, **kwargs: object) -> None:
-        """Hybridize each child for itself; warns when a HybridSequential would do better."""
+        """Hybridize each child separately; warns if HybridSequential is possible."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. "

@@ -15,14 +15,14 @@ Size = int | tuple[int, ...] | list[int]
 
 
 def per_axis(value: Size, count: int) -> tuple[int, ...]:
-    """A single number repeated for every spatial axis; TypeError unless whole."""
+    """A single number repeated for every spatial axis. Raises TypeError unless it is an integer."""
     return (value,) * count if isinstance(value, int) else tuple(map(index, value))
 
 
 class _AnyConv(HybridBlock):
-    """What convolutions and transposed ones share: attributes, weight, bias and activation."""
+    """Base of convolutions and transposed ones: attributes, weight, bias and activation."""
 
-    layouts: tuple[str, ...] = ()  # those that the class takes, its default first
+    layouts: tuple[str, ...] = ()  # supported layouts, the default first
     op_name = ""
 
     def _alias(self) -> str:
@@ -37,7 +37,7 @@ class _AnyConv(HybridBlock):
         op_name: str | None,
         **sizes: Any,
     ) -> None:
-        """Keep the operator's attributes. AssertionError or ShapeError for sizes that cannot be."""
+        """Set the operator's attributes. Raises AssertionError or ShapeError for invalid sizes."""
         layout = layout or self.layouts[0]
         allowed = " and ".join(repr(known) for known in self.layouts)
         assert layout in self.layouts, f"Only supports {allowed} layout for now"
@@ -46,7 +46,7 @@ class _AnyConv(HybridBlock):
         self._op_name = op_name or type(self).op_name
         groups, adj = sizes.pop("num_group"), sizes.pop("adj", None)
         if groups < 1:
-            raise ValueError(f"groups is at least 1, got {groups}")
+            raise ValueError(f"groups must be at least 1, got {groups}")
         count = len(layout) - 2
         full = {name: per_axis(value, count) for name, value in sizes.items()}
         assert len(full["kernel"]) == count, (
@@ -54,7 +54,7 @@ class _AnyConv(HybridBlock):
         )
         for name, value in full.items():
             if len(value) != count:
-                raise ShapeError(f"{name} {value} must have {count} numbers, as the kernel has")
+                raise ShapeError(f"{name} {value} must have {count} elements, as the kernel has")
         self._kwargs: dict[str, Any] = {
             **full,
             "num_filter": channels,
@@ -71,7 +71,8 @@ class _AnyConv(HybridBlock):
     def _add_params(
         self, first: int, second: int, activation: str | None, weight_init: Init, bias_init: Init
     ) -> None:
-        """Weight (first, second, kernel...), or with the channels last as the layout has them."""
+        """Add the weight, of shape (first, second, kernel...), or channels last as in the
+        layout."""
         kernel = self._kwargs["kernel"]
         is_last = self._kwargs["layout"].endswith("C")
         shape = (first, *kernel, second) if is_last else (first, second, *kernel)
@@ -113,7 +114,7 @@ class _AnyConv(HybridBlock):
 
 
 class _Conv(_AnyConv):
-    """Convolution; ``in_channels`` 0 is found from the first input."""
+    """Convolution; with ``in_channels`` 0 the first input determines the number of channels."""
 
     op_name = "Convolution"
 
@@ -155,7 +156,7 @@ class _Conv(_AnyConv):
 class _ConvTranspose(_AnyConv):
     """Transposed convolution; ``output_padding`` adds to one side of the result.
 
-    Its text has the two numbers of channels the other way round, as MXNet's has.
+    Its ``repr`` has the two numbers of channels in swapped order, as MXNet's.
     """
 
     op_name = "Deconvolution"

@@ -95,7 +95,7 @@ class BatchNorm(HybridBlock):
         self.running_var = _vector(self, "running_var", size, running_variance_initializer, False)
 
     def cast(self, dtype: DType) -> None:
-        """Change the element type; beside float16 data these parameters stay float32."""
+        """Change the element type; with float16 data these parameters remain float32."""
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 
     def hybrid_forward(  # type: ignore[override]
@@ -113,7 +113,7 @@ class BatchNorm(HybridBlock):
         return op(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
     def _overwrite_fixed_gamma(self, gamma: Tensor) -> None:
-        """Write ones where gamma counts as ones, as every eager call does."""
+        """Write ones into a gamma with ``fix_gamma``, as every eager call does."""
         if self._kwargs["fix_gamma"] and isinstance(gamma, nd.NDArray):
             put_ones([gamma])
 
@@ -326,7 +326,7 @@ class GroupNorm(HybridBlock):
 def _vector(
     block: HybridBlock, name: str, shape: tuple[int, ...], init: Init, is_trained: bool
 ) -> Parameter:
-    """A parameter with one number per channel."""
+    """A parameter with one element per channel."""
     return block.params.get(
         name,
         grad_req="write" if is_trained else "null",

@@ -10,9 +10,9 @@ from .conv_layers import Size, per_axis
 
 
 class _AnyPool(HybridBlock):
-    """What all pooling layers share; the operator's attributes are in ``_kwargs``."""
+    """Base of all pooling layers; the operator's attributes are in ``_kwargs``."""
 
-    layouts: tuple[str, ...] = ()  # those that the class takes, its default first
+    layouts: tuple[str, ...] = ()  # supported layouts, the default first
     pool_type = ""
 
     def _alias(self) -> str:
@@ -61,7 +61,7 @@ class _AnyPool(HybridBlock):
 
 
 class _MaxPool(_AnyPool):
-    """The largest value in each window; padding is never the largest."""
+    """The largest value in each window; padding is ignored."""
 
     pool_type = "max"
 
@@ -345,7 +345,7 @@ class AvgPool3D(_AvgPool):
 
 
 class _GlobalPool(_AnyPool):
-    """One window over all spatial axes, which become 1."""
+    """One window over all spatial axes, which get size 1."""
 
     def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockArgs]) -> None:
         self._set_up(1, None, 0, layout, True, is_global=True)
@@ -497,7 +497,7 @@ class ReflectionPad2D(HybridBlock):
         super().__init__(**kwargs)
         if isinstance(padding, int):
             padding = (0, 0, 0, 0, padding, padding, padding, padding)
-        assert len(padding) == 8, f"padding must be a number or 8 of them, got {len(padding)}"
+        assert len(padding) == 8, f"padding must be a number or 8 numbers, got {len(padding)}"
         self._padding = padding
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""What all recurrent cells share: states, step counting, and unrolling over a sequence."""
+"""Base of all recurrent cells: states, step counting, and unrolling over a sequence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecurrentCell(Block):
         self.reset()
 
     def reset(self) -> None:
-        """Start counting steps anew; before a cell is used for another sequence."""
+        """Restart the count of steps; required before use with another sequence."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._children.values():
@@ -36,7 +36,7 @@ class RecurrentCell(Block):
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         """To override: shape and layout of each state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its states are")
+        raise NotImplementedError(f"{type(self).__name__} does not define state_info")
 
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: object
@@ -67,7 +67,7 @@ class RecurrentCell(Block):
     ) -> tuple[Steps, States]:
         """Run ``length`` steps over ``inputs`` (a tensor in ``layout``, or a list of steps).
 
-        Returns the outputs (a tensor when ``merge_outputs``) and the last states. With
+        Returns the outputs (a tensor if ``merge_outputs``) and the last states. With
         ``valid_length``, one number per sample, later outputs are zeros and the states are those
         after the last valid step.
         """
@@ -92,7 +92,7 @@ class RecurrentCell(Block):
     def _get_activation(
         self, F: ModuleType, inputs: Tensor, activation: object, **kwargs: object
     ) -> Any:
-        """For cells that derive from this one: the activation, a name or a function."""
+        """For subclasses: apply the activation, a name or a function."""
         return activated(F, inputs, activation, **kwargs)
 
 
@@ -104,7 +104,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 
 
 class GatedCell(HybridRecurrentCell):
-    """A cell whose step is one of :mod:`.gates`' kinds, over two products with four parameters."""
+    """A cell with a step of one of the kinds of :mod:`.gates`, and two products."""
 
     gates = 1
     hint = ""
@@ -127,11 +127,11 @@ class GatedCell(HybridRecurrentCell):
 
     def _step(self, F: ModuleType, prefix: str) -> Step:
         """To override: the operators of one step."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a step of it takes")
+        raise NotImplementedError(f"{type(self).__name__} does not define _step")
 
     def _product(self, step: Step, name: str, x: Tensor, weight: Tensor, bias: Tensor) -> Any:
         """To override: the product ``i2h`` or ``h2h``."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its products are")
+        raise NotImplementedError(f"{type(self).__name__} does not define _product")
 
     def _alias(self) -> str:
         return self.hint
@@ -141,7 +141,7 @@ class GatedCell(HybridRecurrentCell):
 def first_states(
     cell: RecurrentCell, F: ModuleType, begin_state: States | None, steps: Steps, batch: int
 ) -> States:
-    """The states given, or the cell's own initial ones on the inputs' context."""
+    """The given states, or the cell's initial states on the inputs' context."""
     if begin_state is not None:
         return begin_state
     if F is nd:

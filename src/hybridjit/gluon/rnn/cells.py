@@ -12,7 +12,7 @@ from .gates import NamedStep, StateInfo, Step, activation_of, gru, lstm
 
 
 class _DenseCell(GatedCell):
-    """A cell of ``gates`` blocks of ``hidden_size`` rows in each of its parameters."""
+    """A cell with ``gates`` blocks of ``hidden_size`` rows in each of its parameters."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Cells made of cells: in a row, in both directions, or with something added to them."""
+"""Cells composed of other cells: sequential, bidirectional, or modified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sequences import formed, masked, reverse, split_states, unmodified
 
 
 class _Row(RecurrentCell):
-    """What both sequential cells do: each cell takes the output of the one before."""
+    """Base of both sequential cells: each cell receives the output of the previous one."""
 
     def add(self, cell: RecurrentCell) -> None:
         """Append a cell."""
@@ -55,7 +55,7 @@ class _Row(RecurrentCell):
         return inputs, after
 
     def _counts(self) -> list[int]:
-        """How many states each cell has."""
+        """The number of states of each cell."""
         return [len(cell.state_info()) for cell in self]
 
     def unroll(
@@ -67,7 +67,7 @@ class _Row(RecurrentCell):
         merge_outputs: bool | None = None,
         valid_length: Tensor | None = None,
     ) -> tuple[Steps, States]:
-        """Each cell over the whole sequence before the next."""
+        """Unroll each cell over the complete sequence before the next cell."""
         self.reset()
         form = formed(length, inputs, layout, None)
         states = first_states(self, form.F, begin_state, inputs, form.batch)
@@ -105,7 +105,7 @@ class SequentialRNNCell(_Row):
 
 
 class HybridSequentialRNNCell(_Row, HybridRecurrentCell):
-    """Hybrid cells in a row."""
+    """A sequence of hybrid cells."""
 
     def __call__(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         return self._step(inputs, states)
@@ -189,7 +189,7 @@ class DropoutCell(HybridRecurrentCell):
 
 
 class ModifierCell(HybridRecurrentCell):
-    """A cell around ``base_cell``, which must not be called by itself any more."""
+    """A wrapper of ``base_cell``, which must not be called directly afterwards."""
 
     def __init__(self, base_cell: RecurrentCell) -> None:
         assert not base_cell._modified, (
@@ -223,7 +223,7 @@ class ZoneoutCell(ModifierCell):
     Parameters
     ----------
     base_cell : RecurrentCell
-        The cell; it must not be called by itself afterwards.
+        The cell; it must not be called directly afterwards.
     zoneout_outputs : float
         Probability for each element of the output.
     zoneout_states : float
@@ -276,7 +276,7 @@ class ZoneoutCell(ModifierCell):
             return F.where(F.Dropout(F.ones_like(new), p=p), new, old)
 
         previous = self._prev_output
-        if type(previous) is not type(output):  # none yet, or one of a trace
+        if type(previous) is not type(output):  # None, or a symbol of a trace
             previous = F.zeros_like(output)
         output = mixed(p_output, output, previous) if p_output else output
         if p_state:
@@ -291,7 +291,7 @@ class ResidualCell(ModifierCell):
     Parameters
     ----------
     base_cell : RecurrentCell
-        The cell; it must not be called by itself afterwards.
+        The cell; it must not be called directly afterwards.
 
     Examples
     --------
@@ -362,7 +362,7 @@ class BidirectionalCell(HybridRecurrentCell):
         self._output_prefix = output_prefix
 
     def __call__(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
-        """Raises NotImplementedError: the backward cell needs the whole sequence."""
+        """Raise NotImplementedError: the backward cell needs the complete sequence."""
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 
     def __repr__(self) -> str:

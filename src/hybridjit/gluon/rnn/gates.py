@@ -1,8 +1,8 @@
-"""What the three kinds of recurrent cell compute at a step, once for cells of every sort.
+"""One step of the three kinds of recurrent cell, shared by all cell classes.
 
-In: the products of the input and of the hidden state with their weights, dense or convolved, and
-the states before. Out: the output and the states after. Which operators a step takes, and what its
-nodes are called, is its :class:`Step`.
+Input: the products of input and hidden state with their weights, dense or convolved, and the
+previous states. Output: the output and the new states. A :class:`Step` selects the operators and
+the names of its nodes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..types import Tensor
 
 T = TypeVar("T", NDArray, Symbol)
 States = list[Tensor]
-Steps = Tensor | list[Tensor]  # as one tensor, or one by one
-StateInfo = dict[str, Any]  # what of a state: "shape" and "__layout__"
-Activation = Callable[..., Any]  # of a tensor, and of the node's name where it gets one
+Steps = Tensor | list[Tensor]  # one tensor, or a list of steps
+StateInfo = dict[str, Any]  # description of a state: "shape" and "__layout__"
+Activation = Callable[..., Any]  # function of a tensor, and optionally of the node's name
 
 
 class Step:
-    """The operators of one step; its sums and products are nodes that the counter names.
+    """The operators of one step; sums and products have automatic names.
 
-    F         ``nd`` or ``sym``
-    prefix    begins the names of the other nodes
-    content   the activation of what is new
-    gate      the activation of gates; unset: sigmoid
-    shown     the activation of an LSTM's cell state; unset: ``content``
-    channels  the axis that gates lie along, unless it is 1
+    F           ``nd`` or ``sym``
+    prefix      prefix of the names of other nodes
+    content     activation of new content
+    gate        activation of gates; default: sigmoid
+    shown       activation of an LSTM's cell state; default: ``content``
+    channels    axis of the gates, unless it is 1
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Step:
 
 
 class NamedStep(Step):
-    """The same with names of their own for sums and products too, as Gluon's dense cells have."""
+    """The same with explicit names for sums and products, as in Gluon's dense cells."""
 
     def add(self, x: T, y: T, name: str) -> T:
         """The sum of two tensors, under a name."""

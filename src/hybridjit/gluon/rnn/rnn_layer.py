@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU over whole sequences, as one operator."""
+"""RNN, LSTM and GRU layers over complete sequences, each as one operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
 
 class _RNNLayer(HybridBlock):
-    """``num_layers`` layers in one or both directions; parameters per layer and direction."""
+    """``num_layers`` layers in one or both directions, with parameters per layer and direction."""
 
     gates = 1
     hint = ""
@@ -97,13 +97,13 @@ class _RNNLayer(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        """Paths as if the layer were cells: ``_unfused.0.i2h_weight``."""
+        """Paths as if the layer consisted of cells: ``_unfused.0.i2h_weight``."""
         start = prefix + "." if prefix else ""
         return {start + self._path(n): param for n, param in self._reg_params.items()}
 
     def _path(self, name: str) -> str:
         match = _NAME.match(name)
-        assert match is not None, f"{name} is no parameter of an RNN layer"
+        assert match is not None, f"{name} is not a parameter of an RNN layer"
         side, layer, group, kind = match.groups()
         cell = f"{side}_cell." if self._dir == 2 else ""
         return f"_unfused.{layer}.{cell}{group}_{kind}"
@@ -132,10 +132,10 @@ class _RNNLayer(HybridBlock):
         sequence_length: Tensor | None = None,
         **kwargs: object,
     ) -> Nested:
-        """The outputs; with ``states`` given, the outputs and the list of last states."""
+        """The outputs; with ``states`` also the list of last states."""
         if (states is None) is not self._skip_states:
             self._skip_states = states is None
-            self._clear_cached_op()  # the graph has other results now
+            self._clear_cached_op()  # the graph now has other results
         if states is None:
             if isinstance(inputs, NDArray):
                 batch = inputs.shape[self._layout.find("N")]
@@ -148,12 +148,12 @@ class _RNNLayer(HybridBlock):
         return super().__call__(inputs, states, *lengths, **kwargs)
 
     def _infer_shapes(self, args: Sequence[Any], needed: Iterable[Parameter] = ()) -> None:
-        self._traced(args)  # first: files show the shapes that variables had when traced
+        self._traced(args)  # first, because exported files contain the shapes at tracing
         self._take_input_size(args[0])
         super()._infer_shapes(args, needed)
 
     def _take_input_size(self, inputs: Tensor) -> None:
-        """The first layer's weights from the inputs, whose last axis is the size."""
+        """Set the shapes of the first layer's weights from the inputs' last axis."""
         if isinstance(inputs, NDArray) and inputs.ndim == 3:
             for side in ("l", "r")[: self._dir]:
                 param = self._reg_params[f"{side}0_i2h_weight"]
@@ -201,7 +201,7 @@ class _RNNLayer(HybridBlock):
                 )
 
     def _packed(self, F: ModuleType, params: dict[str, Tensor]) -> Tensor:
-        """All parameters in one vector: first every weight, then every bias."""
+        """All parameters in one vector: first all weights, then all biases."""
         weights = ("i2h", "h2h", "h2r") if self._projection_size else ("i2h", "h2h")
         flat = [
             params[f"{side}{layer}_{group}_{kind}"].reshape(-1)
@@ -230,7 +230,7 @@ class _RNNLayer(HybridBlock):
         return stack
 
     def _cell(self, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not say what its cells are")
+        raise NotImplementedError(f"{type(self).__name__} does not define _cell")
 
 
 class RNN(_RNNLayer):
@@ -303,7 +303,7 @@ class RNN(_RNNLayer):
     ) -> None:
         check_layout(layout)
         if activation not in ("relu", "tanh"):
-            raise KeyError(f"rnn_{activation}: activation is relu or tanh")
+            raise KeyError(f"rnn_{activation}: activation must be relu or tanh")
         super().__init__(**kwargs)
         self._activation = activation
         self._set_up(
@@ -537,5 +537,5 @@ class GRU(_RNNLayer):
 
 
 def check_layout(layout: str) -> None:
-    """Raises AssertionError for a layout other than TNC and NTC."""
+    """Raise AssertionError for a layout other than TNC and NTC."""
     assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"

@@ -1,7 +1,7 @@
-"""Sequences of steps in their two forms, one tensor or a list of steps, and what is done to them.
+"""Sequences of steps in two forms, one tensor or a list of steps, and operations on them.
 
-In: NDArrays or Symbols in a layout such as ``NTC`` (T is time, N the batch). Out: the other form,
-masked or reversed sequences.
+Input: NDArrays or Symbols in a layout such as ``NTC`` (T is time, N the batch). Output: the other
+form, masked or reversed sequences.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ S = TypeVar("S")
 class Sequence(NamedTuple):
     """Steps in one of the two forms.
 
-    axis   the position of time in the layout
-    F      ``nd`` or ``sym``
-    batch  the batch size; 0 for symbols, whose sizes come later
+    axis    position of time in the layout
+    F       ``nd`` or ``sym``
+    batch   the batch size; 0 for symbols, whose sizes are unknown
     """
 
     steps: Steps
@@ -35,7 +35,7 @@ class Sequence(NamedTuple):
 
 
 def as_list(value: Any) -> list[Tensor]:
-    """Outputs of an operator as a list, however many there are."""
+    """One or several outputs of an operator as a list."""
     if isinstance(value, (list, tuple)):
         return list(value)
     return list(value) if isinstance(value, Symbol) and len(value) > 1 else [value]
@@ -44,11 +44,11 @@ def as_list(value: Any) -> list[Tensor]:
 def formed(
     length: int | None, steps: Steps, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> Sequence:
-    """``steps`` as one tensor (``merge`` True), as a list (False), or as they are (None).
+    """``steps`` as one tensor (``merge`` True), as a list (False), or unchanged (None).
 
-    Raises AssertionError when they are not ``length`` steps, or when the layout lacks N or T.
+    Raises AssertionError unless there are ``length`` steps, and if the layout lacks N or T.
     """
-    assert "T" in layout and "N" in layout, f"layout has a T and an N, got {layout}"
+    assert "T" in layout and "N" in layout, f"layout must contain T and N, got {layout}"
     axis, batch_axis = layout.find("T"), layout.find("N")
     in_axis = in_layout.find("T") if in_layout else axis
     F = sym if isinstance(_first(steps), Symbol) else nd
@@ -58,7 +58,7 @@ def formed(
             return Sequence(_split(F, length, steps, in_axis), axis, F, batch)
     else:
         assert length is None or len(steps) == length, (
-            f"unroll over {length} steps, got {len(steps)} of them"
+            f"unroll needs {length} steps, got {len(steps)}"
         )
         batch = steps[0].shape[0] if F is nd else 0
         if merge is True:
@@ -69,14 +69,16 @@ def formed(
 
 
 def _first(steps: Steps) -> Tensor:
-    assert steps is not None, "unroll takes inputs, got None"
+    assert steps is not None, "unroll needs inputs, got None"
     return steps if isinstance(steps, (NDArray, Symbol)) else steps[0]
 
 
 def _split(F: ModuleType, length: int | None, steps: Tensor, axis: int) -> list[Tensor]:
     if F is nd:
         found = steps.shape[axis]
-        assert length is None or found == length, f"unroll over {length} steps, data has {found}"
+        assert length is None or found == length, (
+            f"unroll needs {length} steps, the data has {found}"
+        )
         length = found
     return as_list(F.split(steps, axis=axis, num_outputs=length, squeeze_axis=1))
 
@@ -84,7 +86,7 @@ def _split(F: ModuleType, length: int | None, steps: Tensor, axis: int) -> list[
 def masked(
     F: ModuleType, steps: Steps, length: int, valid_length: Tensor, axis: int, merge: bool
 ) -> Steps:
-    """Steps at and after ``valid_length`` (one number per sample) become zeros."""
+    """Set steps at and after ``valid_length`` (one number per sample) to zero."""
     if isinstance(steps, (list, tuple)):
         steps = F.stack(*steps, axis=axis)
     steps = F.SequenceMask(steps, sequence_length=valid_length, use_sequence_length=True, axis=axis)
@@ -96,7 +98,7 @@ def masked(
 def last_states(
     F: ModuleType, all_states: list[list[Tensor]], valid_length: Tensor
 ) -> list[Tensor]:
-    """Each state as it was after the last valid step of each sample."""
+    """Each state after the last valid step of each sample."""
     return [
         F.SequenceLast(
             F.stack(*history, axis=0),
@@ -109,7 +111,7 @@ def last_states(
 
 
 def reverse(steps: Steps, length: int, valid_length: Tensor | None) -> list[Tensor]:
-    """The steps back to front; with ``valid_length`` only the valid ones of each sample."""
+    """The steps in reverse order; with ``valid_length`` only the valid ones of each sample."""
     if valid_length is None:
         return list(reversed(as_list(steps)))
     F = sym if isinstance(steps[0], Symbol) else nd
@@ -120,7 +122,7 @@ def reverse(steps: Steps, length: int, valid_length: Tensor | None) -> list[Tens
 
 
 def split_states(states: list[S], counts: Iterable[int]) -> Iterator[list[S]]:
-    """The states of each of several cells, which have so many of them."""
+    """The states of each of several cells, which have these numbers of states."""
     position = 0
     for count in counts:
         yield states[position : position + count]
@@ -128,14 +130,14 @@ def split_states(states: list[S], counts: Iterable[int]) -> Iterator[list[S]]:
 
 
 class Modified(Protocol):
-    """A cell that another one may be built around."""
+    """A cell that can be wrapped."""
 
     _modified: bool
 
 
 @contextmanager
 def unmodified(cell: Modified) -> Iterator[None]:
-    """For a while the cell that another one is built around may be called by itself."""
+    """Context in which a wrapped cell may be called directly."""
     try:
         cell._modified = False
         yield

@@ -1,4 +1,4 @@
-"""``gluon.contrib.cnn``: convolutions that learn where to look."""
+"""``gluon.contrib.cnn``: deformable convolutions."""
 
 from . import conv_layers
 from .conv_layers import DeformableConvolution, ModulatedDeformableConvolution

@@ -1,4 +1,4 @@
-"""Deformable convolutions as layers: a convolution finds the offsets of another one's taps."""
+"""Deformable convolutions as layers: a convolution computes the offsets of another's taps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
 class _Deformable(HybridBlock):
-    """What both layers share: the two convolutions' attributes and parameters."""
+    """Base of both layers: attributes and parameters of the two convolutions."""
 
-    maps_per_tap = 2  # what the offset convolution gives for every tap
+    maps_per_tap = 2  # channels of the offset convolution per tap
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class _Deformable(HybridBlock):
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         assert layout in ("NCHW", "NHWC"), "Only supports 'NCHW' and 'NHWC' layout for now"
-        assert not adj, f"adj belongs to transposed convolutions, got {adj}"
+        assert not adj, f"adj is for transposed convolutions, got {adj}"
         self._channels = channels
         self._in_channels = in_channels
         shared: dict[str, Any] = {
@@ -116,7 +116,7 @@ class _Deformable(HybridBlock):
         return out if self.act is None else self.act(out)
 
     def _deformed(self, F: ModuleType, x: Tensor, found: Tensor, params: list[Tensor]) -> Tensor:
-        """The convolution itself, from what the other one found."""
+        """The convolution itself, with the computed offsets."""
         return F.contrib.DeformableConvolution(
             x, found, *params, name="fwd", **self._kwargs_deformable_conv
         )
@@ -145,7 +145,7 @@ class DeformableConvolution(_Deformable):
 
 
 class ModulatedDeformableConvolution(_Deformable):
-    """Deformable convolution that also weighs every tap, between 0 and 2 (1811.11168)."""
+    """Deformable convolution that also scales every tap by a factor from 0 to 2 (1811.11168)."""
 
     maps_per_tap = 3
 

@@ -1,4 +1,4 @@
-"""Samplers and texts that MXNet keeps apart as experimental."""
+"""Experimental samplers and text data sets of MXNet."""
 
 from . import text
 from .sampler import IntervalSampler

@@ -10,7 +10,7 @@ __all__ = ["IntervalSampler"]
 
 
 class IntervalSampler(Sampler):
-    """Every ``interval``-th index below ``length``; with ``rollover`` those between follow.
+    """Every ``interval``-th index below ``length``; with ``rollover`` then the remaining ones.
 
     Raises AssertionError for an interval greater than the length.
     """

@@ -1,7 +1,7 @@
-"""Texts for language models, from files that lie on this machine; nothing is downloaded.
+"""Text data sets for language models, from local files; nothing is downloaded.
 
-In: the three texts of a WikiText, or the archive that they come in. Out: pairs of rows of word
-numbers, the second one word further on than the first.
+Input: the three text files of a WikiText, or their archive. Output: pairs of rows of word indices;
+the second row is shifted by one word.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _FILES = {
 
 
 class _WikiText(Dataset):
-    """The words of a text in rows of ``seq_len``, whatever lines they are in, as int32 numbers.
+    """The words of a file as rows of ``seq_len`` int32 indices, independent of its lines.
 
-    Each line that has words ends with ``<eos>``. ``root`` is ``$MXNET_HOME/datasets/<name>`` by
-    default. Without ``vocab`` the text's own words are numbered, the most frequent first. Words
-    that fill no row are left out. Raises MXNetError when neither the text nor its archive is there.
+    Each line with words ends with ``<eos>``. ``root`` is ``$MXNET_HOME/datasets/<name>`` by
+    default. Without ``vocab`` a vocabulary of the words is made, the most frequent first. An
+    incomplete last row is omitted. Raises MXNetError if neither the text nor its archive exists.
     """
 
     folder = ""
@@ -62,13 +62,13 @@ class _WikiText(Dataset):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words and their numbers."""
+        """The words and their indices."""
         assert self._vocab is not None
         return self._vocab
 
     @property
     def frequencies(self) -> Counter[str] | None:
-        """How often each word stands in this text."""
+        """The number of occurrences of each word in this text."""
         return self._counter
 
     def _text(self, name: str) -> str:
@@ -80,8 +80,8 @@ class _WikiText(Dataset):
         if os.path.exists(archive):
             return _text_in(archive, name)
         raise MXNetError(
-            f"{type(self).__name__}: there is neither {name} nor {os.path.basename(archive)} in "
-            f"{self._root}, and hybridjit downloads nothing: put one of them there"
+            f"{type(self).__name__}: neither {name} nor {os.path.basename(archive)} exists in "
+            f"{self._root}, and hybridjit does not download files: save one of them there"
         )
 
     def _numbers(self, text: str) -> np.ndarray:
@@ -102,19 +102,19 @@ class _WikiText(Dataset):
 
 
 class WikiText2(_WikiText):
-    """WikiText-2, 2 million words of Wikipedia. Arguments as the base's."""
+    """WikiText-2, 2 million words of Wikipedia. Arguments are those of the base class."""
 
     folder = "wikitext-2"
 
 
 class WikiText103(_WikiText):
-    """WikiText-103, 100 million words of Wikipedia. Arguments as the base's."""
+    """WikiText-103, 100 million words of Wikipedia. Arguments are those of the base class."""
 
     folder = "wikitext-103"
 
 
 def _text_in(archive: str, name: str) -> str:
-    """The file ``name`` of an archive, in whatever folder of it."""
+    """The file ``name`` of an archive, in any of its folders."""
     try:
         with system_errors(archive), zipfile.ZipFile(archive) as file:
             for member in file.namelist():

@@ -1,4 +1,4 @@
-"""``Estimator``: the training loop, and handlers of what happens in it."""
+"""``Estimator``: the training loop, and handlers of its events."""
 
 from .batch_processor import BatchProcessor
 from .estimator import Estimator

@@ -1,7 +1,7 @@
-"""What an estimator does with one batch: forward and backward, or forward alone.
+"""Processing of one batch by an estimator: forward and backward, or only forward.
 
-In: an estimator and a batch, a pair of data and labels. Out: the parts of both on each context,
-predictions and losses. Weights stay as they are: a handler updates them.
+Input: an estimator and a batch, a pair of data and labels. Output: the parts of both on each
+context, predictions and losses. Weights do not change: a handler updates them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchProcessor"]
 
-Parts: TypeAlias = list[NDArray]  # one for each context
+Parts: TypeAlias = list[NDArray]  # one per context
 Processed: TypeAlias = tuple[Parts, Parts, Parts, Parts]  # data, labels, predictions, losses
 
 
@@ -43,7 +43,7 @@ class BatchProcessor:
     def fit_batch(
         self, estimator: Estimator, train_batch: Sequence[object], batch_axis: int = 0
     ) -> Processed:
-        """Run ``net`` and ``loss`` recorded, then the backward of each context's loss."""
+        """Run ``net`` and ``loss`` recorded, then the backward pass of each context's loss."""
         data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
         with autograd.record():
             pred = [estimator.net(part) for part in data]
@@ -54,6 +54,6 @@ class BatchProcessor:
 
 
 def split_pair(batch: Sequence[object], ctx: list[Context], batch_axis: int) -> tuple[Parts, Parts]:
-    """Data and labels of a batch in parts along ``batch_axis``, one for each context."""
+    """Data and labels of a batch split along ``batch_axis``, one part per context."""
     data, label = (split_and_load(batch[i], ctx, batch_axis=batch_axis) for i in (0, 1))
     return data, label

@@ -1,7 +1,7 @@
-"""Checkpoints of training, and going on from one.
+"""Checkpoints of training, and resumption from one.
 
-In: an estimator at the ends of its batches and epochs. Out: parameters and trainer states in files
-``<prefix>-epoch<n>batch<m>`` and ``<prefix>-best``, whole or not at all, and a graph file.
+Input: an estimator at the ends of its batches and epochs. Output: parameters and trainer states in
+files ``<prefix>-epoch<n>batch<m>`` and ``<prefix>-best``, written atomically, and a graph file.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ _REACHED = (
 
 
 class _Place(NamedTuple):
-    """How far training was: the last epoch and batch of it, -1 where there was none."""
+    """Progress of training: the last complete epoch and batch; -1 before the first."""
 
     epoch: int
     batch: int
 
 
 class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Saves parameters and trainer states to ``model_dir`` every so many epochs or batches.
+    """Saves parameters and trainer states to ``model_dir`` at every n-th epoch or batch.
 
-    ``max_checkpoints`` of them are kept; ``save_best`` keeps that of the best ``monitor`` besides.
-    ``resume_from_checkpoint`` goes on from the latest one: ``fit`` counts what was trained before.
-    Raises ValueError for ``save_best`` without a metric, MXNetError when the system refuses.
+    ``max_checkpoints`` of them are kept, and with ``save_best`` also that with the best
+    ``monitor``. ``resume_from_checkpoint`` continues from the latest one: ``fit`` counts previous
+    training. Raises ValueError for ``save_best`` without a metric, MXNetError if files cannot be
+    written.
     """
 
     def __init__(
@@ -145,17 +146,20 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self._save_if_best(estimator)
 
     def _place(self, estimator: Estimator) -> _Place:
-        """What the next checkpoint is called after: all epochs and batches from the beginning."""
+        """Epoch and batch in the name of the next checkpoint, counted from the start of
+        training."""
         if not self.resume_from_checkpoint:
             return _Place(self.current_epoch, self.current_batch)
-        counted = 0 if estimator.max_epoch else 1  # at an epoch's end its last batch is counted
+        counted = (
+            0 if estimator.max_epoch else 1
+        )  # at the end of an epoch its last batch is counted already
         return _Place(
             self.current_epoch + self.trained_epoch + 1,
             self.current_batch + self.trained_batch + counted,
         )
 
     def _save_if_best(self, estimator: Estimator) -> None:
-        assert self.monitor is not None  # _init_best saw to it
+        assert self.monitor is not None  # set by _init_best
         found = monitored(self.monitor, "Skipping save best because ")
         if found is None:
             return
@@ -174,7 +178,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         self.best = value
 
     def _save_files(self, estimator: Estimator, name: str) -> None:
-        """Both files or none. States first: a checkpoint is there when its parameters are."""
+        """Write both files or none; states first, because parameters make a checkpoint valid."""
         together(
             lambda: estimator.trainer.save_states(self._named(name, ".states")),
             lambda: estimator.net.save_parameters(self._named(name, ".params")),
@@ -224,7 +228,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         estimator.logger.warning(f"{told} %s ", *place, _counted(estimator))
 
     def _latest(self) -> _Place:
-        """The greatest epoch of any checkpoint, and its greatest batch."""
+        """The largest epoch of all checkpoints, and its largest batch."""
         start = f"{self.model_prefix}-epoch"
         with system_errors(self.model_dir):
             names = os.listdir(self.model_dir)
@@ -244,7 +248,7 @@ def _parsed(rest: str) -> _Place:
 
 
 def _leave_the_rest(estimator: Estimator, place: _Place) -> None:
-    """Let ``fit`` do what is left. Raises ValueError if that is nothing."""
+    """Reduce ``fit`` to the remaining training. Raises ValueError if nothing remains."""
     if estimator.max_epoch:
         if place.epoch >= estimator.max_epoch - 1:
             raise ValueError(_REACHED.format(unit="epoch", number=estimator.max_epoch))

@@ -1,7 +1,7 @@
-"""The training loop of a network, with handlers called at its moments.
+"""The training loop of a network, with handlers that are called at its events.
 
-In: a net, a loss, metrics, and batches from a DataLoader. Out: the net's parameters, trained; what
-is logged and saved on the way is up to the handlers.
+Input: a network, a loss, metrics, and batches from a DataLoader. Output: the trained parameters of
+the network; handlers write logs and checkpoints.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _BOTH_OR_NONE = (
 
 
 class Estimator:
-    """Trains ``net`` to make ``loss`` small, and evaluates ``val_net`` with ``val_loss``.
+    """Trains ``net`` to minimise ``loss``, and evaluates ``val_net`` with ``val_loss``.
 
-    Left out, ``train_metrics`` are the loss and what suits it, ``val_metrics`` copies of these,
-    ``val_net`` and ``val_loss`` the same as in training, the trainer SGD at rate 0.001, the context
-    the CPU. Metrics get "training" and "validation" before their names. A net without values is
-    initialised. ``batch_processor`` says what is done with a batch. ``logger`` writes to stdout.
-    Raises ValueError for arguments of another kind, AssertionError for a device that is not there.
+    Defaults: ``train_metrics`` are the loss and a suitable metric, ``val_metrics`` copies of them,
+    ``val_net`` and ``val_loss`` those of training, the trainer is SGD with learning rate 0.001, the
+    context is the CPU. Names of metrics get the prefix "training" or "validation". An uninitialised
+    network is initialised. ``batch_processor`` processes the batches. ``logger`` writes to stdout.
+    Raises ValueError for arguments of other types, AssertionError for an unavailable device.
     """
 
     logger: logging.Logger = None  # type: ignore[assignment]  # each estimator's own
-    max_epoch: int | None  # what `fit` was asked for, less what a checkpoint has done
+    max_epoch: int | None  # the limit of `fit`, minus previous training
     max_batch: int | None
     batch_axis: int
 
@@ -97,12 +97,12 @@ class Estimator:
 
     @property
     def train_metrics(self) -> list[EvalMetric]:
-        """The metrics that training counts."""
+        """The metrics of training."""
         return self._train_metrics
 
     @property
     def val_metrics(self) -> list[EvalMetric]:
-        """The metrics that :meth:`evaluate` counts."""
+        """The metrics of :meth:`evaluate`."""
         return self._val_metrics
 
     def _initialize(self, initializer: Initializer | None) -> None:
@@ -142,9 +142,9 @@ class Estimator:
     def evaluate(
         self, val_data: DataLoader, batch_axis: int = 0, event_handlers: Handlers = None
     ) -> None:
-        """Count ``val_metrics`` over ``val_data``; handlers of metrics and logs are added.
+        """Update ``val_metrics`` over ``val_data``; handlers of metrics and logs are added.
 
-        Raises ValueError for data that is no DataLoader, and for handlers of other metrics.
+        Raises ValueError for other data than a DataLoader, and for handlers of other metrics.
         """
         _require_loader(val_data)
         for metric in self.val_metrics:
@@ -167,12 +167,12 @@ class Estimator:
         batches: int | None = None,
         batch_axis: int = 0,
     ) -> None:
-        """Train for a number of epochs, or of batches, or until a handler says that it is enough.
+        """Train for a number of epochs, or of batches, or until a handler stops training.
 
-        Handlers that update weights, count metrics, validate, log and stop are added where there is
-        none of their kind; the least ``priority`` is called first. Raises ValueError for data that
-        is no DataLoader, for both numbers or none, and for handlers of metrics that are not the
-        estimator's.
+        Default handlers for updates, metrics, validation, logging and stopping are added for
+        missing kinds; handlers with lower ``priority`` are called first. Raises ValueError for
+        other data than a DataLoader, for both numbers or none, and for handlers of metrics that are
+        not the estimator's.
         """
         _require_loader(train_data)
         if bool(epochs) == bool(batches):
@@ -190,7 +190,7 @@ class Estimator:
             ending.train_end(self)
 
     def _run_epoch(self, train_data: DataLoader, batch_axis: int, moments: Moments) -> bool:
-        """One epoch; whether a handler ends training after it."""
+        """Train one epoch; return whether a handler stops training after it."""
         for starting in moments.epoch_begin:
             starting.epoch_begin(self)
         for batch in train_data:
@@ -199,7 +199,7 @@ class Estimator:
         return _any_of([handler.epoch_end(self) for handler in moments.epoch_end])
 
     def _run_batch(self, process: Any, batch: Any, batch_axis: int, moments: Moments) -> bool:
-        """One batch; whether a handler ends the epoch after it."""
+        """Train one batch; return whether a handler ends the epoch after it."""
         for starting in moments.batch_begin:
             starting.batch_begin(self, batch=batch)
         _, label, pred, loss = process(self, batch, batch_axis)
@@ -243,7 +243,7 @@ def _lacks(handlers: list[EventHandler], kind: type[EventHandler]) -> bool:
 def _in_order(
     given: list[EventHandler], defaults: list[EventHandler], known: Collection[EvalMetric]
 ) -> list[EventHandler]:
-    """All by priority, the user's first among equals. Mixed, they may count known metrics only."""
+    """All handlers by priority, the user's first. A mixture may only use known metrics."""
     handlers = given + defaults
     if given and defaults:
         for handler in handlers:
@@ -252,7 +252,7 @@ def _in_order(
 
 
 def _any_of(answers: list[bool | None]) -> bool:
-    """Whether one says so; in a list, for every handler is to be called."""
+    """Whether any answer is true; a list, because every handler must be called."""
     return any(answers)
 
 

@@ -1,7 +1,7 @@
-"""Handlers that make up the training loop: updates, metrics, validation, and its end.
+"""Handlers of the training loop: updates, metrics, validation, and stopping.
 
-In: calls at the moments of :mod:`.events`. Out: weights, metrics, or the answer that it is enough.
-Log lines and files have modules of their own; all names are here too, as in MXNet.
+Input: calls at the events of :mod:`.events`. Output: weights, metrics, or a request to stop.
+Logging and checkpoints are in separate modules; this module has all names, as in MXNet.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Ends training after as many epochs or batches as ``fit`` was asked for."""
+    """Ends training after the number of epochs or batches of ``fit``."""
 
     def __init__(self, max_epoch: int | None = None, max_batch: int | None = None) -> None:
         self._start(max_epoch, max_batch)
@@ -77,14 +77,14 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class MetricHandler(EpochBegin, BatchEnd):
-    """Resets metrics at an epoch's beginning, and counts every batch.
+    """Resets metrics at the start of an epoch, and updates them with every batch.
 
-    Metrics of losses count the losses, others labels and predictions.
+    Metrics of losses are updated with losses, others with labels and predictions.
     """
 
     def __init__(self, metrics: Metrics, priority: float = -1000) -> None:
         self.metrics = _check_metrics(metrics)
-        self.priority = priority  # before those that read metrics
+        self.priority = priority  # before handlers that read metrics
 
     def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         for metric in self.metrics:
@@ -99,9 +99,9 @@ class MetricHandler(EpochBegin, BatchEnd):
 
 
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Calls ``eval_fn(val_data=, batch_axis=, event_handlers=)`` every so many epochs or batches.
+    """Calls ``eval_fn(val_data=, batch_axis=, event_handlers=)`` at every n-th epoch or batch.
 
-    A period of None is never.
+    A period of None means never.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.batch_period = batch_period
         self.current_batch = 0
         self.current_epoch = 0
-        self.priority = priority  # before those that read validation metrics
+        self.priority = priority  # before handlers that read validation metrics
         self.event_handlers = event_handlers
 
     def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
@@ -144,11 +144,11 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends training when ``monitor`` has not improved for ``patience`` epochs.
+    """Ends training if ``monitor`` has not improved for ``patience`` epochs.
 
-    It improves when it beats the best value, ``baseline`` at first, by more than ``min_delta``.
-    ``mode`` is "min", "max", or "auto", which is "max". Raises ValueError for a ``monitor`` that is
-    no metric, or a composite one.
+    An improvement exceeds the best value (initially ``baseline``) by more than ``min_delta``.
+    ``mode`` is "min", "max", or "auto", which is "max". Raises ValueError if ``monitor`` is not
+    a metric, or is a composite one.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class GradientUpdateHandler(BatchEnd):
     """Updates the weights; gradients are divided by the number of losses."""
 
     def __init__(self, priority: float = -2000) -> None:
-        self.priority = priority  # first of all
+        self.priority = priority  # before all other handlers
 
     def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
         loss = kwargs["loss"]

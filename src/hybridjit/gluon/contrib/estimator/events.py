@@ -1,6 +1,7 @@
-"""The six moments of training that handlers are called at, and who is called at which.
+"""The six events of training, and the handlers of each.
 
-In: handlers. Out: for each moment, those that derive from its class, in the order given.
+Input: handlers. Output: for each event, the handlers that derive from its class, in the given
+order.
 """
 
 from __future__ import annotations
@@ -13,32 +14,32 @@ if TYPE_CHECKING:
 
 
 class EventHandler:
-    """Base of all handlers. ``priority`` orders them: the least first, 0 if there is none."""
+    """Base of all handlers, called in the order of ``priority``, by default 0."""
 
 
 class TrainBegin(EventHandler):
-    """Is called once, before the first epoch."""
+    """Called once, before the first epoch."""
 
     def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class TrainEnd(EventHandler):
-    """Is called once, after the last epoch."""
+    """Called once, after the last epoch."""
 
     def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochBegin(EventHandler):
-    """Is called before the first batch of each epoch."""
+    """Called before the first batch of each epoch."""
 
     def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochEnd(EventHandler):
-    """Is called after the last batch of each epoch."""
+    """Called after the last batch of each epoch."""
 
     def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
         """To override: whether training ends here."""
@@ -46,14 +47,14 @@ class EpochEnd(EventHandler):
 
 
 class BatchBegin(EventHandler):
-    """Is called before each batch, with ``batch``."""
+    """Called before each batch, with ``batch``."""
 
     def batch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class BatchEnd(EventHandler):
-    """Is called after each batch's backward, with ``batch``, ``pred``, ``label`` and ``loss``."""
+    """Called after each batch's backward, with ``batch``, ``pred``, ``label`` and ``loss``."""
 
     def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
         """To override: whether the epoch ends here."""
@@ -64,7 +65,7 @@ Handlers: TypeAlias = EventHandler | Iterable[EventHandler] | None
 
 
 class Moments(NamedTuple):
-    """Who is called when; a handler of several moments is in several lists."""
+    """Handlers by event; a handler of several events is in several lists."""
 
     train_begin: list[TrainBegin]
     epoch_begin: list[EpochBegin]
@@ -75,7 +76,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, handlers: Iterable[EventHandler]) -> Moments:
-        """The handlers sorted into moments by the classes that they derive from."""
+        """The handlers sorted into events by the classes from which they derive."""
         listed = list(handlers)
         return cls(
             [handler for handler in listed if isinstance(handler, TrainBegin)],
@@ -88,7 +89,7 @@ class Moments(NamedTuple):
 
 
 def _check_event_handlers(handlers: Handlers) -> list[EventHandler]:
-    """A new list of the handlers, the caller's own stays as it is. ValueError for what is none."""
+    """A new list of the handlers. Raises ValueError for other objects."""
     listed = [handlers] if isinstance(handlers, EventHandler) else list(handlers or [])
     if not all(isinstance(handler, EventHandler) for handler in listed):
         raise ValueError(

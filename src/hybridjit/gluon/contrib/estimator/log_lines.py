@@ -1,6 +1,6 @@
-"""What an estimator says of its training: a line at each epoch's ends, or every so many batches.
+"""Log of training: lines at the start and end of each epoch, or at every n-th batch.
 
-In: calls at every moment of training. Out: MXNet's log lines, to the estimator's logger.
+Input: calls at every event of training. Output: MXNet's log lines, to the estimator's logger.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
     """Logs the values of ``metrics`` at the end of each epoch and of training.
 
-    ``log_interval`` is "epoch", or a number of batches after which it logs them too. Metrics with
-    "training" in their name are those of training. Raises ValueError for another interval.
+    ``log_interval`` is "epoch", or a number of batches after which values are logged too. Metrics
+    with "training" in their name are those of training. Raises ValueError for another interval.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         if not isinstance(log_interval, int) and log_interval != "epoch":
             raise ValueError("log_interval must be either an integer or string 'epoch'")
         self.metrics = _check_metrics(metrics)
-        self.priority = priority  # last, when all have counted
+        self.priority = priority  # last, after all metrics are updated
         self.log_interval = log_interval
         self._start()
 

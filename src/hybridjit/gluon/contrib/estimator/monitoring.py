@@ -1,6 +1,6 @@
-"""Whether a metric has improved: what the best checkpoint and early stopping ask.
+"""Improvement of a metric, for the best checkpoint and early stopping.
 
-In: a metric and "min", "max" or "auto". Out: a comparison, and whether a value beats the best.
+Input: a metric and "min", "max" or "auto". Output: a comparison, and whether a value is better.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _ASSUMED = (
 
 
 def comparison(monitor: EvalMetric, mode: str, what: str) -> Comparison:
-    """``np.less`` for "min", else ``np.greater``: "auto" takes that for every metric, as in MXNet.
+    """``np.less`` for "min", else ``np.greater``; "auto" selects that for every metric, as in
+    MXNet.
 
-    Warns of "auto", and of a mode that is unknown, which is "auto" then.
+    Warns of "auto", and of an unknown mode, which is treated as "auto".
     """
     if mode not in ("auto", "min", "max"):
         warnings.warn(_UNKNOWN.format(what=what, mode=mode), RuntimeWarning, stacklevel=3)
@@ -39,12 +40,12 @@ def comparison(monitor: EvalMetric, mode: str, what: str) -> Comparison:
 
 
 def worst(better: Comparison) -> float:
-    """What every value beats."""
+    """The value that is worse than all others."""
     return np.inf if better is np.less else -np.inf
 
 
 def monitored(monitor: EvalMetric, consequence: str = "") -> tuple[str, float] | None:
-    """Name and value of a metric with one value; None, with a warning, if it has none yet."""
+    """Name and value of a metric with one value; None, with a warning, if it has no value yet."""
     name, value = monitor.get()
     if np.isnan(value):
         warnings.warn(

@@ -1,6 +1,7 @@
-"""The metrics of an estimator: taken from arguments, suggested for a loss, known to its handlers.
+"""The metrics of an estimator: parsed from arguments, chosen for a loss, checked for handlers.
 
-In: what the user gave. Out: lists of metrics, or a ValueError. MXNet's names, which programs use.
+Input: arguments of the user. Output: lists of metrics, or a ValueError. Names are MXNet's, because
+programs use them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Metrics: TypeAlias = EvalMetric | Iterable[EvalMetric] | None
 
 
 def _check_metrics(metrics: Metrics) -> list[EvalMetric]:
-    """The metrics as a list, composite ones taken apart. ValueError for what is none."""
+    """The metrics as a list without composites. Raises ValueError for other objects."""
     if isinstance(metrics, CompositeEvalMetric):
         return [part for metric in metrics.metrics for part in _check_metrics(metric)]
     if isinstance(metrics, EvalMetric):
@@ -30,7 +31,8 @@ def _check_metrics(metrics: Metrics) -> list[EvalMetric]:
 
 
 def _check_handler_metric_ref(handler: object, known_metrics: Collection[EvalMetric]) -> None:
-    """ValueError unless all that ``handler`` has under a name with "metric" in it is known."""
+    """Raise ValueError unless all metrics in attributes of ``handler`` named "*metric*" are
+    known."""
     for name in dir(handler):
         held = getattr(handler, name) if "metric" in name else None
         for metric in held if isinstance(held, list) else [held] if held else []:
@@ -49,5 +51,5 @@ def _check_metric_known(
 
 
 def _suggest_metric_for_loss(loss: Loss) -> EvalMetric | None:
-    """The accuracy for a classifier's loss; none for others."""
+    """Accuracy for the loss of a classifier; None for others."""
     return Accuracy() if isinstance(loss, SoftmaxCrossEntropyLoss) else None

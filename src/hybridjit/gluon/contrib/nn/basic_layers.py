@@ -1,4 +1,4 @@
-"""Parallel branches, pixel shuffles, and the BatchNorm and Embedding of several devices."""
+"""Parallel branches, pixel shuffles, and BatchNorm and Embedding for several devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...types import BlockArgs, DType, Init, Tensor, Unpack
 
 
 class Concurrent(Sequential):
-    """Every child on the same input; the results joined along ``axis``."""
+    """Applies every child to the same input, and concatenates the results along ``axis``."""
 
     def __init__(
         self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
@@ -30,7 +30,7 @@ class Concurrent(Sequential):
 
 
 class HybridConcurrent(HybridSequential):
-    """Every hybrid child on the same input; the results joined along ``axis``."""
+    """Applies every hybrid child to the same input, and concatenates the results along ``axis``."""
 
     def __init__(
         self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
@@ -43,14 +43,14 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """The input itself."""
+    """Returns its input."""
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return x
 
 
 class SparseEmbedding(Block):
-    """Rows of a table by index, for nets that are not hybridized."""
+    """Rows of a table by index, for networks that are not hybridized."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class SparseEmbedding(Block):
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm that in training shares its statistics among ``num_devices``."""
+    """BatchNorm whose statistics in training are those of ``num_devices`` devices together."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``gluon.contrib.rnn``: convolutional cells, LSTM with a projection, one dropout mask per run."""
+"""``gluon.contrib.rnn``: convolutional cells, LSTM with projection, variational dropout."""
 
 from . import conv_rnn_cell, rnn_cell
 from .conv_rnn_cell import (

@@ -1,7 +1,7 @@
 """Recurrent cells whose two products are convolutions, over one to three spatial axes.
 
-In: a step (N, C, spatial...) or channels last, and states of the same rank. Out: the new output
-and states. The sizes of the states follow from ``input_shape``, given without the batch axis.
+Input: a step (N, C, spatial...) or channels last, and states of the same rank. Output: the new
+output and states. ``input_shape``, without the batch axis, determines the sizes of the states.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class _ConvCell(GatedCell):
         count = len(self.default_layout) - 2
         sizes = [per_axis(size, count) for size in (kernel, dilate)]
         if pad is None:
-            assert all(k % 2 for k in sizes[0]), f"h2h_kernel takes odd numbers, got {kernel}"
+            assert all(k % 2 for k in sizes[0]), f"h2h_kernel must be odd, got {kernel}"
             sizes.append(tuple(d * (k - 1) // 2 for k, d in zip(*sizes)))
         else:
             sizes.append(per_axis(pad, count))
         assert all(len(size) == count for size in sizes), (
-            f"kernel, padding and dilation are a number or {count} numbers for a "
+            f"kernel, padding and dilation must be a number or {count} numbers for a "
             f"{count}D convolution, got {', '.join(map(str, sizes))}"
         )
         return {
@@ -109,11 +109,11 @@ class _ConvCell(GatedCell):
             setattr(self, name, param)
 
     def _with_channels(self, channels: int, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """Spatial sizes with the channels in front or behind, as the layout has them."""
+        """Spatial sizes with the channels before or after them, as in the layout."""
         return (channels, *spatial) if self._channel_axis == 1 else (*spatial, channels)
 
     def _state_shape(self) -> tuple[int, ...]:
-        """The shape of a state without the batch axis; 0 where the input's size is unknown."""
+        """The shape of a state without the batch axis; 0 for unknown sizes."""
         sizes = self._input_shape
         spatial = sizes[1:] if self._channel_axis == 1 else sizes[:-1]
         windows = zip(spatial, *(self._i2h[name] for name in ("kernel", "pad", "dilate")))
@@ -154,7 +154,7 @@ class _ConvLSTMCell(_ConvCell):
 
 
 class _ConvGRUCell(_ConvCell):
-    """Gated recurrent unit with convolutions; the reset gate comes after the product."""
+    """Gated recurrent unit with convolutions; the reset gate is applied after the product."""
 
     gates = 3
     hint = "conv_gru"

@@ -1,4 +1,4 @@
-"""An LSTM cell with a projection, and dropout with one mask for a whole sequence."""
+"""LSTM cell with a projection, and dropout with one mask for a complete sequence."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class VariationalDropoutCell(ModifierCell):
         return f"{type(self).__name__}({rates})"
 
     def _dropped(self, F: ModuleType, what: str, rate: float, x: Tensor) -> NDArray | Symbol:
-        """``x`` under the mask of this sequence, which is drawn at its first step."""
+        """``x`` with the mask of this sequence, which is drawn at its first step."""
         if not rate:
             return x
         if what not in self._masks:
@@ -75,7 +75,7 @@ class VariationalDropoutCell(ModifierCell):
         merge_outputs: bool | None = None,
         valid_length: Tensor | None = None,
     ) -> tuple[Steps, States]:
-        """As every cell's; without dropped states the base cell runs the sequence as a whole."""
+        """See :meth:`RecurrentCell.unroll`; without dropped states the base cell unrolls itself."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
@@ -167,9 +167,9 @@ def dynamic_unroll(
     layout: str = "TNC",
     valid_length: Tensor | None = None,
 ) -> tuple[Tensor, States]:
-    """``cell`` over a sequence of any length: what ``unroll`` computes, merged.
+    """Run ``cell`` over a sequence of any length; the same results as ``unroll`` with merging.
 
-    Of symbols it makes a loop, whose number of steps the arrays decide.
+    Symbols become a loop whose number of steps depends on the arrays.
     """
     F: ModuleType = nd if isinstance(inputs, NDArray) else sym
     axis = layout.find("T")
@@ -190,7 +190,7 @@ def dynamic_unroll(
 def _looped(
     cell: RecurrentCell, inputs: Symbol, begin_state: States, axis: int, valid_length: Tensor | None
 ) -> tuple[Symbol, States]:
-    """A loop over symbols; a sample's states stay as they were after its last step."""
+    """A loop over symbols; a sample's states do not change after its last valid step."""
     F: ModuleType = sym
 
     def step(x: Symbol, held: list[Symbol]) -> tuple[Tensor, States]:

@@ -1,4 +1,4 @@
-"""Nets for classifying images, and :func:`get_model`, which makes one by name."""
+"""Networks for image classification, and :func:`get_model`, which makes one by name."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ _MODELS: dict[str, Callable[..., HybridBlock]] = {
 
 
 def get_model(name: str, **kwargs: object) -> HybridBlock:
-    """The model called ``name`` (in any case), e.g. ``get_model('resnet50_v1', classes=10)``.
+    """Make the model ``name`` (in any case), e.g. ``get_model('resnet50_v1', classes=10)``.
 
-    Raises ValueError listing the names when there is none.
+    Raises ValueError with a list of names for an unknown one.
     """
     make = _MODELS.get(name.lower())
     if make is None:

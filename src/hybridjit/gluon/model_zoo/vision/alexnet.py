@@ -44,7 +44,7 @@ class AlexNet(HybridBlock):
 def alexnet(
     pretrained: bool = False, ctx: Context | None = None, root: str | None = None, **kwargs: Any
 ) -> AlexNet:
-    """AlexNet (Krizhevsky, "One weird trick", 2014) for pictures of 224x224."""
+    """AlexNet (Krizhevsky, "One weird trick", 2014) for images of 224x224."""
     net = AlexNet(**kwargs)
     if pretrained:
         load_pretrained(net, "alexnet", ctx, root)

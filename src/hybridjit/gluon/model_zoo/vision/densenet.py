@@ -31,7 +31,7 @@ def _conv_after_norm(channels: int, kernel: int, padding: int) -> list[HybridBlo
 
 
 def _dense_layer(growth: int, bn_size: int, dropout: float) -> HybridConcurrent:
-    """The input, and ``growth`` new channels after it."""
+    """The input, concatenated with ``growth`` new channels."""
     new = nn.HybridSequential(prefix="")
     new.add(*_conv_after_norm(bn_size * growth, 1, 0), *_conv_after_norm(growth, 3, 1))
     if dropout:
@@ -51,7 +51,7 @@ def _dense_block(
 
 
 def _transition(channels: int) -> nn.HybridSequential:
-    """Fewer channels, half the size."""
+    """Reduces the channels, and halves the size."""
     block = nn.HybridSequential(prefix="")
     block.add(*_conv_after_norm(channels, 1, 0), nn.AvgPool2D(2, 2))
     return block
@@ -108,7 +108,7 @@ def get_densenet(
 
 
 def _densenet(num_layers: int) -> Callable[..., DenseNet]:
-    doc = f"DenseNet-{num_layers} (Huang et al., 2017) for pictures of 224x224."
+    doc = f"DenseNet-{num_layers} (Huang et al., 2017) for images of 224x224."
     return named(f"densenet{num_layers}", doc, get_densenet, num_layers)
 
 

@@ -37,7 +37,7 @@ def _branch(*convs: Conv, pool: HybridBlock | None = None) -> nn.HybridSequentia
 
 
 def _joined(prefix: str, *makers: Callable[[], nn.HybridSequential]) -> HybridConcurrent:
-    """Branches side by side on the channels, made inside the block's scope."""
+    """Branches concatenated along the channels, made inside of the block's scope."""
     block = HybridConcurrent(axis=1, prefix=prefix)
     with block.name_scope():
         for make in makers:
@@ -90,7 +90,7 @@ def _block_d(prefix: str) -> HybridConcurrent:
 
 
 def _split(*convs: Conv) -> nn.HybridSequential:
-    """The convolutions, then a row and a column of 384 channels side by side."""
+    """The convolutions, then a 1x3 and a 3x1 convolution with 384 channels each, concatenated."""
     block = nn.HybridSequential(prefix="")
     block.add(_branch(*convs))
     ends = HybridConcurrent(axis=1, prefix="")
@@ -147,7 +147,7 @@ class Inception3(HybridBlock):
 def inception_v3(
     pretrained: bool = False, ctx: Context | None = None, root: str | None = None, **kwargs: Any
 ) -> Inception3:
-    """Inception V3 (Szegedy et al., 2016) for pictures of 299x299."""
+    """Inception V3 (Szegedy et al., 2016) for images of 299x299."""
     net = Inception3(**kwargs)
     if pretrained:
         load_pretrained(net, "inceptionv3", ctx, root)

@@ -122,7 +122,7 @@ class MobileNetV2(HybridBlock):
 
 
 def _multiplier_text(multiplier: float) -> str:
-    """``1.0``, ``0.75``: how file names spell a multiplier."""
+    """Multiplier as in file names: ``1.0``, ``0.75``."""
     text = f"{multiplier:.2f}"
     return text[:-1] if text.endswith("0") else text
 
@@ -134,7 +134,7 @@ def get_mobilenet(
     root: str | None = None,
     **kwargs: Any,
 ) -> MobileNet:
-    """MobileNet (Howard et al., 2017) of this width for pictures of 224x224."""
+    """MobileNet (Howard et al., 2017) of this width for images of 224x224."""
     net = MobileNet(multiplier, **kwargs)
     if pretrained:
         load_pretrained(net, f"mobilenet{_multiplier_text(multiplier)}", ctx, root)
@@ -148,7 +148,7 @@ def get_mobilenet_v2(
     root: str | None = None,
     **kwargs: Any,
 ) -> MobileNetV2:
-    """MobileNetV2 (Sandler et al., 2018) of this width for pictures of 224x224."""
+    """MobileNetV2 (Sandler et al., 2018) of this width for images of 224x224."""
     net = MobileNetV2(multiplier, **kwargs)
     if pretrained:
         load_pretrained(net, f"mobilenetv2_{_multiplier_text(multiplier)}", ctx, root)
@@ -156,12 +156,12 @@ def get_mobilenet_v2(
 
 
 def _mobilenet(name: str, multiplier: float) -> Callable[..., MobileNet]:
-    doc = f"MobileNet (Howard et al., 2017) of width {multiplier} for pictures of 224x224."
+    doc = f"MobileNet (Howard et al., 2017) of width {multiplier} for images of 224x224."
     return named(name, doc, get_mobilenet, multiplier)
 
 
 def _mobilenet_v2(name: str, multiplier: float) -> Callable[..., MobileNetV2]:
-    doc = f"MobileNetV2 (Sandler et al., 2018) of width {multiplier} for pictures of 224x224."
+    doc = f"MobileNetV2 (Sandler et al., 2018) of width {multiplier} for images of 224x224."
     return named(name, doc, get_mobilenet_v2, multiplier)
 
 

@@ -1,4 +1,4 @@
-"""Residual nets: activation after the sum (V1, 1512.03385) or before it (V2, 1603.05027)."""
+"""Residual networks: activation after the sum (V1, 1512.03385) or before (V2, 1603.05027)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _conv1x1(channels: int, stride: int = 1, in_channels: int = 0) -> nn.Conv2D:
 
 
 class _Unit(HybridBlock):
-    """A body beside a shortcut; the subclass makes both, in the order that files have."""
+    """A body and a shortcut; subclasses make both, in the order of parameter files."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class _Unit(HybridBlock):
         self.downsample = self._shortcut(channels, stride, in_channels) if downsample else None
 
     def _fill_body(self, channels: int, stride: int, in_channels: int) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not say what its body is")
+        raise NotImplementedError(f"{type(self).__name__} does not define _fill_body")
 
     def _shortcut(self, channels: int, stride: int, in_channels: int) -> HybridBlock:
         return _conv1x1(channels, stride, in_channels)
@@ -152,7 +152,8 @@ class _ResNet(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         assert len(layers) == len(channels) - 1, (
-            f"channels has one number more than layers: got {len(channels)} and {len(layers)}"
+            f"channels must have one element more than layers, got {len(channels)} and "
+            f"{len(layers)}"
         )
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -228,7 +229,7 @@ def get_resnet(
     root: str | None = None,
     **kwargs: Any,
 ) -> _ResNet:
-    """ResNet of that version (1, 2) and depth. AssertionError when there is none."""
+    """ResNet of this version (1, 2) and depth. Raises AssertionError for others."""
     assert num_layers in _SPECS, (
         f"Invalid number of layers: {num_layers}. Options are {list(_SPECS)}"
     )
@@ -242,7 +243,7 @@ def get_resnet(
 
 def _resnet(version: int, num_layers: int) -> Callable[..., _ResNet]:
     kind, year = ("", 2015) if version == 1 else (" V2", 2016)
-    doc = f"ResNet-{num_layers}{kind} (He et al., {year}) for pictures of 224x224."
+    doc = f"ResNet-{num_layers}{kind} (He et al., {year}) for images of 224x224."
     return named(f"resnet{num_layers}_v{version}", doc, get_resnet, version, num_layers)
 
 

@@ -27,7 +27,7 @@ def _conv_relu(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequent
 
 
 def _fire(squeeze: int) -> nn.HybridSequential:
-    """1x1 to ``squeeze`` channels, then four times as many by 1x1 and by 3x3, joined."""
+    """1x1 to ``squeeze`` channels, then 1x1 and 3x3 with four times as many each, concatenated."""
     block = nn.HybridSequential(prefix="")
     block.add(_conv_relu(squeeze, 1))
     expanded = HybridConcurrent(axis=1, prefix="")
@@ -65,7 +65,7 @@ def get_squeezenet(
     root: str | None = None,
     **kwargs: Any,
 ) -> SqueezeNet:
-    """SqueezeNet (Iandola et al., 2016), version "1.0" or "1.1", for pictures of 224x224."""
+    """SqueezeNet (Iandola et al., 2016), version "1.0" or "1.1", for images of 224x224."""
     net = SqueezeNet(version, **kwargs)
     if pretrained:
         load_pretrained(net, f"squeezenet{version}", ctx, root)
@@ -73,7 +73,7 @@ def get_squeezenet(
 
 
 def _squeezenet(name: str, version: str) -> Callable[..., SqueezeNet]:
-    doc = f"SqueezeNet {version} (Iandola et al., 2016) for pictures of 224x224."
+    doc = f"SqueezeNet {version} (Iandola et al., 2016) for images of 224x224."
     return named(name, doc, get_squeezenet, version)
 
 

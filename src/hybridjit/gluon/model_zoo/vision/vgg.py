@@ -30,7 +30,8 @@ class VGG(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         assert len(layers) == len(filters), (
-            f"layers and filters have one number per stage: got {len(layers)} and {len(filters)}"
+            f"layers and filters must have one element per stage, got {len(layers)} and "
+            f"{len(filters)}"
         )
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -71,13 +72,13 @@ def get_vgg(
 
 
 def _plain(num_layers: int) -> Callable[..., VGG]:
-    doc = f"VGG-{num_layers} (Simonyan and Zisserman, 2014) for pictures of 224x224."
+    doc = f"VGG-{num_layers} (Simonyan and Zisserman, 2014) for images of 224x224."
     return named(f"vgg{num_layers}", doc, get_vgg, num_layers)
 
 
 def _normalized(num_layers: int) -> Callable[..., VGG]:
     paper = "(Simonyan and Zisserman, 2014)"
-    doc = f"VGG-{num_layers} {paper} with BatchNorm, for pictures of 224x224."
+    doc = f"VGG-{num_layers} {paper} with BatchNorm, for images of 224x224."
     return named(f"vgg{num_layers}_bn", doc, get_vgg, num_layers, batch_norm=True)
 
 
