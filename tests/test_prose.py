@@ -11,16 +11,10 @@ sys.path.insert(0, str(ROOT / "tools"))
 import prose  # noqa: E402
 
 COMPILER = (  # codegen, passes, ir, runtime, the package's root
-    *(
-        f"src/hybridjit/codegen/{name}"
-        for name in ("call.py", "choices.py", "emit", "families.py", "interpolation.py", "llvm")
-    ),
-    *(
-        f"src/hybridjit/codegen/{name}"
-        for name in ("math", "packing.py", "peak.py", "spec.py", "tuned.py", "updates.py")
-    ),
+    "src/hybridjit/codegen",
     "src/hybridjit/ir",
     "src/hybridjit/passes",
+    "src/hybridjit/runtime",
 )
 OPERATORS = (  # ops, nd, sym, np, onnx, formats, image, io, metric
     "src/hybridjit/image",

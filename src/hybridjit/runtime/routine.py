@@ -21,7 +21,7 @@ class Routine:
         self._kernel, self._driver = kernel, driver
 
     def __call__(self, arrays: Sequence[np.ndarray], numbers: Sequence[int]) -> None:
-        """Read and write the arrays. Raises what a signal's handler raises, half done."""
+        """Read and write the arrays. Raises a signal handler's exception, the work unfinished."""
         slots = [*map(address_of, arrays), *numbers]
         arguments = (ctypes.c_int64 * len(slots))(*slots)
         step = _STEP(self._kernel.address, ctypes.addressof(arguments), 0)

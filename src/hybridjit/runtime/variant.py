@@ -1,7 +1,7 @@
 """A variant: code for all sizes that satisfy the guards of one compilation.
 
 In: the templates of one compilation. Out: executables for given sizes, which share code, packed
-parameters and working memory.
+parameters and scratch memory.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from .workspace import Turns
 if TYPE_CHECKING:
     import logging
 else:
-    logging = Late("logging")  # for a warning that few programs see
+    logging = Late("logging")  # for a rare warning
 
-# Bytes of working memory from which on executables of one variant take turns in it. Smaller ones
-# keep their own, which makes a call 1.5 us shorter.
+# Bytes of scratch memory from which on executables of one variant share it. Smaller ones have
+# separate memory, which makes a call 1.5 us shorter.
 _SHARED_FROM = 1 << 18
-# Variants of one graph that are kept. If so many served less than twice as many signatures, sizes
-# lead to code that is too different, and each signature is compiled alone.
+# Number of variants of one graph that are kept. If they served less than twice as many signatures,
+# sizes lead to code that is too different, and each signature is compiled separately.
 MAX_VARIANTS = 8
-# Variants that may pin a size before it is taken for one that has to be a constant, and sizes of
-# which that is counted: small ones may be pinned by chance, where one is equal to another number.
+# Number of variants that pin a size after which it stays a constant, and the minimum of sizes that
+# are counted: small ones may be pinned by chance, if one equals another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
 # Classes of sizes in one variant beyond which a warning names the latest comparisons.
 _MANY_CLASSES = 16
@@ -58,7 +58,7 @@ class NotServedError(Exception):
 
 
 class Signature:
-    """Types of inputs in which some sizes are symbols; one symbol may stand in several places."""
+    """Types of inputs in which some sizes are symbols; a symbol may occur several times."""
 
     def __init__(self, types: tuple[TensorType, ...]) -> None:
         self.types = types
@@ -68,7 +68,7 @@ class Signature:
         self._fixed = [(i, axis, n) for i, axis, n in places if not isinstance(n, Size)]
 
     def sizes_of(self, types: Sequence[TensorType]) -> dict[str, int] | None:
-        """The values of the symbols for these types; None where the types do not fit."""
+        """The values of the symbols for these types; None if the types do not fit."""
         shapes = [t.dims for t in types]
         for (dtype, ndim), given, shape in zip(self._forms, types, shapes, strict=True):
             if dtype != given.dtype or ndim != len(shape):
@@ -84,7 +84,7 @@ class Signature:
 
 
 class Templates(Protocol):
-    """A plan with symbolic sizes, and what it is for sizes that satisfy the guards."""
+    """A plan with symbolic sizes, and its instances for sizes that satisfy the guards."""
 
     @property
     def plan(self) -> Plan: ...
@@ -100,7 +100,7 @@ class Templates(Protocol):
 class Variant:
     """Executables for the sizes that satisfy the guards.
 
-    samples  the symbol or number of samples that run one after the other; None where a call runs
+    samples  the symbol or number of samples that run one after the other; None if a call runs
              the whole batch
     """
 
@@ -130,7 +130,7 @@ class Variant:
         scope.close()
 
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
-        """The symbols' values for these types, in order; None where a guard does not hold."""
+        """The symbols' values for these types, in order; None if a guard does not hold."""
         found = self.signature.sizes_of(types)
         if found is None:
             return None
@@ -168,7 +168,7 @@ class Variant:
     def at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch:
         """The executable for sizes that :meth:`sizes_for` gave, to be bound.
 
-        Raises ShapeError for what no memory holds.
+        Raises ShapeError for sizes beyond any memory.
         """
         executable = self._known.get(sizes)
         if executable is None:
@@ -188,7 +188,7 @@ class Variant:
         return SplitBatch(executable, count)
 
     def share_turns(self, other: Variant) -> None:
-        """Let executables work in the memory of another variant's; none was made yet."""
+        """Let executables share the memory of another variant's; before any is made."""
         self._turns, self._numbers = other._turns, other._numbers
 
     def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
@@ -207,7 +207,7 @@ class Variant:
 
     @property
     def pinned(self) -> frozenset[str]:
-        """The symbols that a guard holds at one value: others are compiled for nothing."""
+        """The symbols that guards restrict to one value: making them symbolic gains nothing."""
         atoms = self.scope.atoms
         return frozenset(a.name for a in atoms if a.kind == "symbol" and a.low == a.high)
 
@@ -217,8 +217,9 @@ class Variant:
         params: Mapping[str, np.ndarray],
         store: PackedStore,
     ) -> None:
-        """Bind an executable of this variant; parameters are looked at once for all sizes on
-        which no value depends that is computed from them.
+        """Bind an executable of this variant.
+
+        Sizes that do not affect any value computed from parameters share one binding.
         """
         run = executable.one if isinstance(executable, SplitBatch) else executable
         assert isinstance(run.plan, SizedPlan)
@@ -242,8 +243,8 @@ _USED = attrgetter("used")
 class Variants(Generic[V]):
     """The variants of one graph, and which sizes of its inputs vary.
 
-    A size is symbolic once two signatures differ in it, and from the first one on where
-    ``dynamic``, an option of ``hybridize``, says so. Sizes that were equal in all signatures so far
+    A size is symbolic once two signatures differ in it, and from the first one on if ``dynamic``,
+    an option of ``hybridize``, says so. Sizes that were equal in all signatures so far
     share a symbol.
     """
 
@@ -269,8 +270,9 @@ class Variants(Generic[V]):
         return None
 
     def reason(self, types: Sequence[TensorType]) -> str:
-        """Why the newest variant does not serve these types, where one is compiled beyond
-        ``most_unnoticed``; said once, and empty before and afterwards.
+        """The reason why the newest variant does not serve these types.
+
+        Given once, when more than ``most_unnoticed`` variants are compiled; "" before and after.
         """
         if len(self.variants) < self.most_unnoticed or self._has_said:
             return ""
@@ -283,8 +285,9 @@ class Variants(Generic[V]):
         compile_variant: Callable[[Scope, list[TensorType]], V],
         name: str,
     ) -> V | None:
-        """A new variant for the sizes that vary; None where none does, or where it cannot be
-        compiled: what is wrong with the sizes of this call is then said of them as they are.
+        """A new variant for the sizes that vary; None if none does, or if it cannot be compiled.
+
+        In the latter case compiling the sizes of this call raises the error for these sizes.
         """
         reason = self.reason(types)
         symbolic = self.symbolic(types)
@@ -311,7 +314,7 @@ class Variants(Generic[V]):
         return variant
 
     def symbolic(self, types: Sequence[TensorType]) -> tuple[Scope, list[TensorType]] | None:
-        """The types with symbols for sizes that vary; None where none does."""
+        """The types with symbols for sizes that vary; None if none does."""
         if self._dynamic is False:
             return None
         history = self._with(types)
@@ -333,8 +336,10 @@ class Variants(Generic[V]):
         return scope, [t.with_shape(tuple(shape)) for t, shape in zip(types, shapes)]
 
     def add(self, variant: V) -> None:
-        """Keep a variant. A size that was pinned twice is not made symbolic again: once may be
-        chance, where a size is equal to another one.
+        """Keep a variant.
+
+        A size that was pinned twice is not made symbolic again: once may be chance, if a size
+        equals another one.
         """
         for i, mine in enumerate(variant.signature.types):
             for axis, size in enumerate(mine.dims):
@@ -347,21 +352,21 @@ class Variants(Generic[V]):
         self.variants.append(variant)
 
     def give_up(self) -> None:
-        """Make no size symbolic any more."""
+        """Make no further size symbolic."""
         self._dynamic = False
 
     def _are_narrow(self) -> bool:
-        """Whether the variants serve too few signatures each to be worth compiling."""
+        """Whether the variants serve too few signatures to be worth compiling."""
         served = sum(variant.served for variant in self.variants)
         return len(self.variants) >= MAX_VARIANTS and served < 2 * MAX_VARIANTS
 
     def note(self, types: Sequence[TensorType]) -> None:
-        """Remember a signature that was compiled. Types of a refused call are not noted."""
+        """Record a compiled signature. Types of a rejected call are not recorded."""
         self._seen = self._with(types)
         self._dtypes = [t.dtype for t in types]
 
     def _with(self, types: Sequence[TensorType]) -> list[Shapes]:
-        """The signatures that were compiled, and this one; others than of its kind are left out."""
+        """The compiled signatures of the same ranks and types, and this one."""
         shapes: Shapes = tuple(t.dims for t in types)
         are_alike = not self._seen or _ranks(shapes) == _ranks(self._seen[0])
         seen = self._seen if are_alike and [t.dtype for t in types] == self._dtypes else []

@@ -1,8 +1,8 @@
-"""Kernel kinds, one file or folder each: its specs, how one is chosen, how its code is emitted.
+"""Kernel kinds, one file or folder each: specs, choice of a spec, emission of its code.
 
 All heuristics are in the functions called ``choose_...``; numbers are derived from the target, with
-the derivation or the measurement beside them. Nothing that changes the order of a sum depends on
-the batch, the thread count or an address.
+the derivation or the measurement beside them. The order of a sum never depends on the batch, the
+thread count or an address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...ir.plan_image import Packed
 from ..call import Call, GivenNumbers, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 
-# Where each kind is. A plan loads those that it has: a convolutional network a third of them.
+# The module of each kind. A plan loads only its kinds: a convolutional network a third of them.
 PLACES = {
     "conv": "conv.kind",
     "conv_weight": "conv_weight.kind",
@@ -50,7 +50,7 @@ PLACES = {
 
 
 def code_of(kind: str) -> KernelCode | None:
-    """How this kind is computed; None for one that has no machine code."""
+    """The code generation of a kind; None for a kind without machine code."""
     if kind not in CODES and kind in PLACES:
         import_module(f".{PLACES[kind]}", __name__)
     return CODES.get(kind)
@@ -64,13 +64,13 @@ def all_codes() -> Mapping[str, KernelCode]:
 
 
 def emitter_of(spec_kind: str) -> Emitter:
-    """The code of a kind of spec, mostly one of a kernel kind that is loaded by then."""
+    """The emitter of a kind of spec, usually of a kernel kind that is loaded already."""
     found = KERNELS.get(spec_kind) or ROUTINES.get(spec_kind)
     return found or all_emitters()[spec_kind]
 
 
 def all_emitters() -> Mapping[str, Emitter]:
-    """The code of every kind of spec, by its ``kind``."""
+    """The emitter of every kind of spec, by its ``kind``."""
     all_codes()
     return KERNELS
 
@@ -90,7 +90,7 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
 def _settled(call: Call) -> Call:
     """The call without symbolic sizes in its spec and packings.
 
-    The call gives those in the ``extents`` of its spec; all others are pinned by guards.
+    Those in the ``extents`` of its spec become arguments of the call; guards pin all others.
     """
     numbers, spec = GivenNumbers(), call.spec
     open_ = {name: _given(getattr(spec, name), numbers) for name in spec.extents}
@@ -100,7 +100,7 @@ def _settled(call: Call) -> Call:
 
 
 def _given(item: Any, numbers: GivenNumbers) -> Any:
-    """Sizes, in tuples, as numbers that the call gives where they are symbolic."""
+    """Sizes, in nested tuples, with symbolic ones replaced by integers that the call gives."""
     if isinstance(item, tuple):
         return tuple(_given(each, numbers) for each in item)
     if not isinstance(item, Size):
@@ -110,7 +110,7 @@ def _given(item: Any, numbers: GivenNumbers) -> Any:
 
 
 def _plain(item: Any) -> Any:
-    """A spec, or a part of one, with numbers in place of symbolic sizes, which guards pin."""
+    """A spec, or a part of one, with numbers in place of symbolic sizes, pinned by guards."""
     if isinstance(item, Size):
         return item.as_number()
     if isinstance(item, tuple):

@@ -1,7 +1,6 @@
-"""Detections: rows above a threshold, best first, of which those that a better one covers lose
-their id.
+"""Detections: rows above a threshold, best first; rows covered by a better one lose their id.
 
-A unit of work is the rows of one batch; sorting and comparing are those of box_nms.
+A unit of work is the rows of one batch; sorting and comparison are those of box_nms.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from .suppress import Suppression, SuppressSpec, call_for, emit_batches
 class DetectSpec(SuppressSpec):
     """Detections of [count, 6], id, score and box; arguments: x, y, scratch, batches.
 
-    Scores count from ``valid`` on, and shares from ``overlap`` on.
+    Scores are valid from ``valid`` on, and boxes are covered from the overlap ``overlap`` on.
+
     suppresses  whether rows are sorted and compared
     """
 
@@ -31,7 +31,7 @@ class DetectSpec(SuppressSpec):
 
 
 def choose_detect(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call."""
+    """A single call."""
     anchor, target = step.group.anchor, setting.target
     attrs, (count, width) = anchor.attrs, anchor.shape[-2:]
     most = attrs["nms_topk"]
@@ -55,7 +55,7 @@ def choose_detect(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def emit_detect(b: LoopBuilder, spec: DetectSpec, args: Arguments) -> None:
-    """y = the rows of x that count, and rows of -1 below."""
+    """y = the valid rows of x, then rows of -1."""
     emit_batches(b, spec, args, _Detection)
 
 
@@ -80,7 +80,7 @@ class _Detection(Suppression):
             self._judge(row, target, kept)
 
     def _copy_all(self, x: Value, y: Value, found: Value) -> None:
-        """The rows in their order; those that are not looked at have no id."""
+        """Copy the rows in their order; rows that are not compared lose their id."""
         b, spec = self.b, self.spec
         most = spec.count if isinstance(spec.count, int) else None
         with b.loop("row", 0, found, most=most) as row:
@@ -91,7 +91,7 @@ class _Detection(Suppression):
                 b.store(b.number(-1), target, 0)
 
     def _judge(self, row: Value, target: Value, kept: Value) -> None:
-        """Take the id of a row that one which was kept covers; keep it otherwise."""
+        """Clear the id of a row that a kept one covers; keep the row otherwise."""
         b, spec = self.b, self.spec
         count = b.b.load(kept, typ=I64, align=8)
         known = self._known_of(row)
@@ -104,7 +104,7 @@ class _Detection(Suppression):
             b.b.store(b.add(count, 1), kept, align=8)
 
     def _is_valid(self, score: Value) -> Value:
-        """Not below the threshold; NaN is."""
+        """Whether the score reaches the threshold; False for NaN."""
         return self.numbers.ge(score, self.b.number(self.spec.valid))
 
 

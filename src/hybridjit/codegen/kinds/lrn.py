@@ -1,7 +1,7 @@
-"""LRN: every element divided by a power of the energy of the channels around it.
+"""LRN: every element divided by a power of the energy of adjacent channels.
 
 The data are [rows, channels, inner]. With inner 1, a row's squares are first written into the
-thread's scratch with zeros around them, so that the windows at the edges are no special case.
+thread's scratch between zeros, so that windows at the edges need no special case.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .record import register
 class LrnSpec(KernelSpec):
     """LRN over the channels of [rows, channels, inner]; arguments: x, y, scratch, rows.
 
-    half   channels on either side that count
-    alpha  what a square is multiplied by
+    half   channels on either side that are included
+    alpha  factor of a square
     """
 
     channels: int
@@ -44,13 +44,13 @@ class LrnSpec(KernelSpec):
     extents = ("inner",)
 
     def scratch_floats(self, lanes: int) -> int:
-        """One row of squares with zeros on both sides, whole vectors of them."""
+        """One row of squares with zeros on both sides, in full vectors."""
         padded = -(-self.half // lanes) * lanes
         return self.channels + self.half + padded + lanes
 
 
 def choose_lrn(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of an LRN, on channels first or, made by ``layout``, last."""
+    """A single call, on channels first or, in channels-last regions, last."""
     anchor = step.group.anchor
     shape, attrs = anchor.shape, anchor.attrs
     is_last = anchor.op is LRN_LAST
@@ -121,7 +121,7 @@ class _Lrn:
         self._each(whole, lambda c, n: self._store(x, y, c, n, self._around(square, c)))
 
     def _clear(self, pointer: Value) -> None:
-        """Zeros in the places beside a row; a whole vector at a time, in scratch of that size."""
+        """Write zeros beside a row, full vectors at a time, into scratch with room for them."""
         for start in range(0, self.spec.half, self.b.lanes):
             self.b.store(self.b.splat(0.0), pointer, start)
 
@@ -138,7 +138,7 @@ class _Lrn:
         write_vector(self.b, self.math.mul(value, value), square, c, 1, lanes)
 
     def _around(self, square: Value, c: Index) -> Value:
-        """The energy around each channel of a vector."""
+        """The energy of the channels around each channel of a vector."""
         b, spec = self.b, self.spec
         start = b.add(c, -spec.half)
         total = b.load(square, start)
@@ -153,7 +153,7 @@ class _Lrn:
         write_vector(b, self._divided(value, scale), y, at, 1, lanes)
 
     def _divided(self, value: Value, scale: Value) -> Value:
-        """value * scale^-beta; 0.75, which is what networks have, by square roots."""
+        """value * scale^-beta; by square roots for 0.75, the exponent of usual networks."""
         math, beta = self.math, self.spec.beta
         if beta == 0.75:
             root = math.sqrt(scale)

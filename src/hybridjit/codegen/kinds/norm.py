@@ -1,8 +1,8 @@
-"""Normalisation by statistics of the data: mean and variance, or the length, of runs of it.
+"""Normalization by statistics of runs of the data: mean and variance, or length.
 
-The data are [rows, size, inner], and each run goes along ``size``. With inner 1 the vectors lie
-along the run; else across it, and each lane has statistics of its own. The variance is summed in
-a second pass around the mean.
+The data are [rows, size, inner], and each run goes along ``size``. With inner 1 vectors are along
+the run; else across it, and each lane has separate statistics. The variance is summed in a second
+pass around the mean.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Measure(Way):
 
 @dataclass(frozen=True)
 class NormSpec(KernelSpec):
-    """Normalise runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y, rows.
+    """Normalize runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y, rows.
 
-    scale   what gamma and beta have a number for: each place ``along`` the run, each ``inner`` one,
-            each ``row`` (modulo ``period``), or nothing
+    scale   index of the elements of gamma and beta: the position ``along`` the run, ``inner``, the
+            ``row`` (modulo ``period``), or "" without them
     """
 
     how: Measure
@@ -59,7 +59,7 @@ class NormSpec(KernelSpec):
 
 
 def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of a normalisation; all of its operands are contiguous."""
+    """A single call; all of its operands are contiguous."""
     anchor = step.group.anchor
     views = views_of(step, anchor.inputs)
     rows, spec = _runs(anchor)
@@ -70,7 +70,7 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _runs(value: graph.Value) -> tuple[int, NormSpec]:
-    """How many rows of runs there are, and the kernel for them."""
+    """The number of rows of runs, and the kernel for them."""
     shape, eps = value.shape, value.attrs["eps"]
     if value.op is LAYER_NORM:
         axis = value.attrs["axis"] % len(shape)
@@ -95,8 +95,8 @@ def _lengths(shape: tuple[int, ...], mode: str, eps: float) -> tuple[int, NormSp
     return shape[0], NormSpec(Measure.LENGTH, product(shape[1:]), 1, eps)
 
 
-# Elements of a run that are summed before they are added to the sum of all: the error of a sum
-# in f32 grows with the number of additions in a row.
+# Elements of a partial sum: the error of a sum in f32 grows with the number of consecutive
+# additions.
 _CHUNK = 64
 
 
@@ -195,7 +195,7 @@ class _Norm:
     def _statistics(
         self, total: Callable[[Callable[[Value], Value]], Value]
     ) -> tuple[Value | None, Value]:
-        """What is taken off (None for nothing), and what the rest is multiplied by."""
+        """The value to subtract (None for nothing), and the factor of the difference."""
         b, spec, math = self.b, self.spec, self.math
         mean: Value | None = None
         if spec.how is Measure.LENGTH:
@@ -237,7 +237,7 @@ class _Norm:
         write_vector(b, value, y, index, 1, lanes)
 
     def _scale(self, pointer: Value, place: tuple[Index, Index, Index], lanes: Index) -> Value:
-        """gamma or beta at (row, place in the run, column)."""
+        """gamma or beta at (row, position in the run, column)."""
         b, spec = self.b, self.spec
         row, along, column = place
         if spec.scale == "row":

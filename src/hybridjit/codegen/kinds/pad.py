@@ -1,4 +1,4 @@
-"""Borders around data: of one value, of the edge's, or of the mirror image. Nothing is computed."""
+"""Borders around data: a constant, the edge's value, or the mirror image. Elements are copied."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class PadSpec(KernelSpec):
     """A border around every axis but the first; arguments: x, y, count of the first axis.
 
     inp, out, before  sizes of x and y, and the border before x, of the axes after the first
-    x, y   strides of all axes; ``value`` are the bits of the border's value, as ``dtype``
-    bare   where sizes are given, of each axis whether it has no border for sure
-    usual  sizes of y that are usual, about, where some are given
+    x, y   strides of all axes; ``value`` has the bits of the border's value, as ``dtype``
+    bare   if sizes are given, for each axis whether it certainly has no border
+    usual  approximate typical sizes of y, if some sizes are given
     """
 
     mode: str
@@ -48,15 +48,15 @@ class PadSpec(KernelSpec):
     needs_passes = False
 
 
-# Places of a border, about, where the call gives how many they are.
+# Assumed positions of a border whose width the call gives.
 _MOST_BORDER = 256
 
 
 def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """Elements are moved as whole numbers of their size."""
+    """A single call; elements are moved as integers of their size."""
     attrs, (x,), (y,) = step.group.anchor.attrs, step.reads, step.writes
     bits = f"int{8 * x.dtype.itemsize}"
-    with np.errstate(over="ignore"):  # float16 has an infinity for it
+    with np.errstate(over="ignore"):  # becomes infinity in float16
         value = int(scalar_of(attrs["value"], x.dtype).view(bits))
     spec = PadSpec(
         mode=attrs["mode"],
@@ -75,7 +75,7 @@ def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
-    """y[n, place] = x[n, place - before], or what the border has there."""
+    """y[n, place] = x[n, place - before], or the border's value."""
     x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
     spec = args.sized(spec)
     units = b.mul(count, b.product(spec.out[:-1]))
@@ -97,7 +97,7 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
 
 
 def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Value | None]:
-    """Where the outer axes of a place come from, and whether that is inside, if that can fail."""
+    """Source indices of a position's outer axes, and whether they are inside."""
     sources, inside = [], None
     bare = spec.bare or [size == full for size, full in zip(spec.inp, spec.out)]
     for index, size, before, is_bare in zip(place, spec.inp, spec.before, bare):
@@ -112,7 +112,7 @@ def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[In
 
 
 def _mapped(b: LoopBuilder, mode: str, source: Index, size: Index) -> Index:
-    """The place inside that a place outside shows."""
+    """The index inside that an index outside repeats."""
     last = b.sub(size, 1)
     if mode == "edge":
         return b.min(b.max(source, 0), last)
@@ -128,7 +128,7 @@ class _Row:
         self.steps = spec.x[-1], spec.y[-1]
 
     def copy(self, source: Value) -> None:
-        """The run, with its own borders."""
+        """Copy the run, with its borders."""
         spec, size = self.spec, self.spec.inp[-1]
         before, full = spec.before[-1], spec.out[-1]
         after = self.b.add(before, size)
@@ -141,7 +141,7 @@ class _Row:
         self._move(source, before, size)
 
     def fill(self, first: Index, last: Index) -> None:
-        """The border's value in places [first, last)."""
+        """Fill indices [first, last) with the border's value."""
         b = self.b
         value = constant_of(
             b.vector_type(element=ELEMENTS[self.spec.dtype].stored), self.spec.value
@@ -174,7 +174,7 @@ class _Row:
         write_vector(b, value, self.target, b.mul(index, step), step, lanes, self.spec.dtype)
 
     def _show(self, source: Value, first: Index, last: Index) -> None:
-        """Places [first, last) of the border, one by one, from inside."""
+        """Fill indices [first, last) of the border, one by one, from inside."""
         b, spec = self.b, self.spec
         element = ELEMENTS[spec.dtype].stored
         if not isinstance(first, int) or not isinstance(last, int) or last > first:

@@ -36,10 +36,10 @@ from .parts.program import evaluate
 from .record import Emitter, register
 from .turned import TurnedSpec, axis_of_rows, emit_turned, turned_spec
 
-# Elements of a one-axis space that are one unit of work: large enough that taking it costs
-# nothing, small enough to share out.
+# Elements of a one-axis space per unit of work: enough to hide the cost of a unit, few enough to
+# balance threads.
 _BLOCK = 2048
-# Vectors that a row of a given length is taken to have, of up to 2 * _BLOCK elements.
+# Assumed number of vectors of a row whose length is given, of up to 2 * _BLOCK elements.
 _VECTORS = 64
 
 
@@ -51,9 +51,9 @@ class PointwiseSpec(KernelSpec):
     """A program over the elements of an index space; arguments: operands, results, count.
 
     The space is ``(count, *dims)``: the outermost size is an argument. Strides are one per axis.
-    ``block`` cuts a one-axis space into units of work. The last ``factors`` operands are no arrays:
-    their arguments are numbers. ``has_tail`` says that rows of a given length need not be whole
-    vectors.
+    ``block`` divides a one-axis space into units of work. The last ``factors`` operands are not
+    arrays: their arguments are numbers. ``has_tail`` states that rows of a given length may end in
+    a partial vector.
     """
 
     dims: Sizes
@@ -67,7 +67,7 @@ class PointwiseSpec(KernelSpec):
 
     @property
     def needs_passes(self) -> bool:  # type: ignore[override]
-        """Long formulas gain up to 7 %; plain ones nothing, and half of the time to compile."""
+        """Long formulas gain up to 7 %; plain ones nothing, for half of the compile time."""
         return not is_plain(self.program)
 
 
@@ -77,7 +77,7 @@ def choose_pointwise(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def choose_copy(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """A copy moves bits, or widens what is stored as bfloat16."""
+    """A copy moves bits, or widens stored bfloat16."""
     source, target = step.reads[0].dtype, step.writes[0].dtype
     if source != target:
         instr = Instr(FROM_BFLOAT16.name, (0,), (), dtype_name(target))
@@ -113,7 +113,7 @@ def _pointwise_call(
 def _spec(
     program: Program, sizes: Ints, columns: list[Ints], factors: int, lanes: int
 ) -> tuple[PointwiseSpec, list[int]]:
-    """The spec of a program over this space, and the numbers that its calls give."""
+    """The spec of a program over this space, and the integers of its calls."""
     numbers = GivenNumbers()
     dims: Sizes = sizes[1:]
     strides = list[Sizes](columns)
@@ -139,10 +139,10 @@ def _spec(
 
 
 def _takes_sizes(sizes: Ints, columns: list[Ints], lanes: int) -> bool:
-    """Whether sizes and strides are given: where rows are whole vectors, and that costs little.
+    """Whether sizes and strides are given: if rows are full vectors, and the cost is small.
 
-    Strides between the elements of a row cost 1.1 to 1.6 times its time where they are given, rows
-    of up to four vectors 1.05 times.
+    Given strides between the elements of a row cost 1.1 to 1.6 times its time, given lengths of
+    rows of up to four vectors 1.05 times.
     """
     *_, row = sizes[1:] or (0,)
     are_plain = all(column[-1] in (0, 1, -1) for column in columns)
@@ -150,7 +150,7 @@ def _takes_sizes(sizes: Ints, columns: list[Ints], lanes: int) -> bool:
 
 
 def collapse(shape: Ints, strides: list[Ints]) -> tuple[Ints, list[Ints]]:
-    """The index space with size-1 axes dropped and axes merged that lie one after the other."""
+    """The index space without axes of size 1, and with contiguous axes merged."""
     axes = [i for i, size in enumerate(shape) if size != 1] or [len(shape) - 1]
     sizes = [shape[i] if shape else 1 for i in axes] if shape else [1]
     columns = [[s[i] for i in axes] if shape else [1] for s in strides]
@@ -165,7 +165,7 @@ def collapse(shape: Ints, strides: list[Ints]) -> tuple[Ints, list[Ints]]:
 
 
 def _split_inner(sizes: Ints, columns: list[Ints]) -> tuple[Ints, list[Ints]]:
-    """Cut a long innermost axis in two, so that there is work to share."""
+    """Split a long innermost axis in two, so that there is work to divide."""
     inner = sizes[-1]
     if isinstance(inner, Size):
         return sizes, columns
@@ -205,7 +205,7 @@ def _emit_line(
     count: Value,
     args: Arguments,
 ) -> None:
-    """One axis of a length known only at run time, cut into blocks of ``spec.block``."""
+    """One axis of a length known only at run time, in blocks of ``spec.block``."""
     blocks = b.b.udiv(b.add(count, spec.block - 1), b.i64(spec.block))
     vectors = spec.block // b.lanes
     begin, end = b.share_of(blocks, args.share, args.shares, each=vectors)
@@ -236,7 +236,7 @@ def _emit_row(
 def _emit_given_row(
     b: LoopBuilder, spec: PointwiseSpec, reads: _Side, writes: _Side, size: Value
 ) -> None:
-    """A row whose length the call gives, of whole vectors or with a tail."""
+    """A row whose length the call gives, of full vectors or with a tail."""
     if not spec.has_tail:
         with b.loop("i", 0, size, b.lanes, most=_VECTORS) as i:
             _emit_vector(b, spec, reads, writes, i.index, b.lanes)
@@ -251,7 +251,7 @@ def _emit_given_row(
 
 
 def _takes_masks(b: LoopBuilder, spec: PointwiseSpec, strides: Sequence[Index]) -> bool:
-    """Whether all operands and results are of the lanes' type and follow each other."""
+    """Whether all operands and results are contiguous and of the lanes' type."""
     types = {t for side in _types(spec) for t in side}
     plain = all(isinstance(s, int) and s in (0, 1) for s in strides)
     writes = strides[len(spec.reads) :]

@@ -58,9 +58,9 @@ class PoolSpec(KernelSpec):
     """Pooling over windows, vectors along channels; arguments: x, operands, results, batch.
 
     power  for ``lp``: the root of the sum of these powers
-    usual  sizes of the result that are usual, about, where some are given
-    inside  where sizes are given, of each axis whether no window reaches beyond the input
-    by_rows  where the kernel's width is given, whether a row of taps has a sum of its own
+    usual  approximate typical sizes of the result, if some sizes are given
+    inside  if sizes are given, for each axis whether all windows are inside the input
+    by_rows  if the kernel's width is given, whether each row of taps has a partial sum
     """
 
     how: Pooling
@@ -114,7 +114,7 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
-    """The spec with what a kernel has to know besides where sizes are symbolic."""
+    """The spec with the further fields that a kernel needs if sizes are symbolic."""
     if not any(is_symbolic(getattr(spec, name)) for name in spec.extents):
         return spec
 
@@ -131,7 +131,7 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
 
 
 def geometry_of(attrs: Attrs, inp: Ints, out: Ints) -> dict[str, Any]:
-    """The windows of any pooling of [n, spatial..., c]; that of a global one covers everything."""
+    """The windows of any pooling of [n, spatial..., c]; a global one covers everything."""
     whole, rank = attrs["global_pool"], len(inp) - 2
     unpadded = whole or attrs["pooling_convention"] == "same"
     return {
@@ -144,14 +144,14 @@ def geometry_of(attrs: Attrs, inp: Ints, out: Ints) -> dict[str, Any]:
     }
 
 
-# Combines a row of taps (kd, kh) with what there is.
+# Combines a row of taps (kd, kh) with the result so far.
 Row = Callable[[Index, Index, Sequence[Value]], Sequence[Value]]
-# Vectors of channels done together: enough independent chains to hide the latency of an add.
+# Vectors of channels processed together: enough independent chains to hide an addition's latency.
 WIDTH = 4
-# Taps in a row from which on each row has a sum of its own: the error of a sum in f32 grows with
-# the number of additions that follow each other.
+# Taps of a row from which on each row has a partial sum: the error of a sum in f32 grows with the
+# number of consecutive additions.
 LONG_ROW = 16
-# Taps that are emitted one after the other instead of in a loop.
+# Maximum taps that are unrolled.
 UNROLLED = 9
 LOWEST = {"float32": -3.4028234663852886e38, "float64": -1.7976931348623157e308}
 
@@ -187,9 +187,9 @@ def emit_pool(b: LoopBuilder, spec: PoolSpec, args: Arguments) -> None:
 
 
 def are_abreast(spec: PoolSpec, lanes: int) -> bool:
-    """Whether a row's taps lie next to each other, all of their channels in one vector.
+    """Whether a row's taps are contiguous, with all of their channels in one vector.
 
-    LeNet's first pooling, 6 channels, takes 0.1 us that way and 0.5 a tap at a time (AMD Zen 5).
+    LeNet's first pooling, 6 channels, takes 0.1 us that way and 0.5 tap by tap (AMD Zen 5).
     """
     if isinstance(spec.kernel[2], Value) or isinstance(spec.xs[3], Value):
         return False
@@ -198,7 +198,7 @@ def are_abreast(spec: PoolSpec, lanes: int) -> bool:
 
 
 def has_long_rows(spec: PoolSpec) -> bool:
-    """Whether a row of taps has a sum of its own."""
+    """Whether each row of taps has a partial sum."""
     return spec.how is not Pooling.MAX and bool(spec.kernel[2] >= LONG_ROW)
 
 
@@ -211,7 +211,7 @@ class _Window:
         self.b, self.spec, self.place, self.x = b, spec, place, x
 
     def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
-        """All columns; those whose windows are whole need not look which taps there are."""
+        """All columns; those with windows inside the row skip the tests of their taps."""
         spec = self.spec
         inside, end = whole_windows(self.b, spec)
         most = rounds_of(spec.usual[2]) if spec.usual else None
@@ -276,7 +276,7 @@ class _Window:
         return [b.b.fdiv(acc, divisor) for acc in accs]
 
     def _over_rows(self, start: list[Value], row: Row) -> list[Value]:
-        """``row`` for each row of taps, one after the other where they are few and all inside."""
+        """``row`` for each row of taps, unrolled if they are few and all inside."""
         spec = self.spec
         few = all(isinstance(n, int) for n in spec.kernel) and product(spec.kernel) <= UNROLLED
         if not (few and is_always_inside(spec, 0) and is_always_inside(spec, 1)):
@@ -288,7 +288,7 @@ class _Window:
         return list(accs)
 
     def _folded(self, acc: Value) -> Value:
-        """One value for each channel, of those that the taps of a row have in lanes abreast."""
+        """One value for each channel, combined over the taps that packed lanes hold."""
         b, spec = self.b, self.spec
         total = acc
         for tap in range(1, spec.kernel[2]):
@@ -297,7 +297,7 @@ class _Window:
         return total
 
     def _combine(self, acc: Value, value: Value) -> Value:
-        """The larger (NaN never is) or the sum, of powers for ``lp``."""
+        """The larger value (NaN never is) or the sum, of powers for ``lp``."""
         b = self.b.b
         if self.spec.how is Pooling.MAX:
             return b.select(b.fcmp_ordered(">", value, acc), value, acc)
@@ -307,7 +307,7 @@ class _Window:
         return b.fadd(acc, term)
 
     def _root(self, total: Value) -> Value:
-        """The root that undoes the power; the cube root of a negative sum is negative."""
+        """The root that inverts the power; the cube root of a negative sum is negative."""
         math = float_math(self.b)
         if self.spec.power == 1:
             return total
@@ -315,21 +315,22 @@ class _Window:
 
 
 def _is_empty(start: Index, stop: Index) -> bool:
-    """Whether no column is from ``start`` to ``stop`` for sure."""
+    """Whether the range from ``start`` to ``stop`` is certainly empty."""
     if isinstance(start, int) and isinstance(stop, int):
         return start >= stop
     return start is stop
 
 
 class Averaging(Windowed, Protocol):
-    """A spec of windows, and whether their padding counts."""
+    """A spec of windows, with whether their padding counts."""
 
     @property
     def count_pad(self) -> bool: ...
 
 
 def divisor_of(b: LoopBuilder, spec: Averaging, window: Sequence[Index]) -> Value:
-    """Elements of a window that count: all but the overhang, or only real ones; a scalar.
+    """Elements of a window that count: all but the part beyond the padding, or only real ones; a
+    scalar.
 
     An empty window has sum 0 and divisor 1.
     """

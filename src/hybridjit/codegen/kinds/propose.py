@@ -1,9 +1,9 @@
 """Proposals: boxes in the order of their scores, each kept unless a better one covers it, until
-there are enough; they repeat where there are not.
+there are enough; kept ones are repeated if there are too few.
 
 A unit of work is the rows of one image. They are sorted by the digits of their scores; then each
-box is compared with all that were kept, a vector of them at a time: their corners and areas lie
-side by side in scratch. Boxes include both of their corner pixels. The arithmetic is that of the
+box is compared with all kept ones, a vector of them at a time: their corners and areas are stored
+by column in scratch. Boxes include both of their corner pixels. The arithmetic is that of the
 reference, operation by operation, so that the same boxes stay.
 """
 
@@ -24,7 +24,7 @@ from .parts.merging import load_place
 from .record import register
 
 _WIDTH = 5  # of a row: score and corners, or image and corners
-_AREA = 4  # what is known of a box that was kept: corners, area
+_AREA = 4  # stored data of a kept box: corners, area
 _LINE = 64
 
 
@@ -32,9 +32,9 @@ _LINE = 64
 class ProposeSpec(KernelSpec):
     """The best of ``count`` rows of each image; arguments: x, boxes, scores, scratch, images.
 
-    most     rows that are looked at
-    rows     rows that an image has in the result
-    overlap  a box falls beyond this share of overlap
+    most     rows that are considered
+    rows     rows of an image in the result
+    overlap  a box is dropped above this overlap
     """
 
     count: int
@@ -46,21 +46,21 @@ class ProposeSpec(KernelSpec):
 
     @property
     def wanted(self) -> int:
-        """Boxes that are kept at most."""
+        """Maximal number of kept boxes."""
         return min(self.most, self.rows)
 
     def capacity(self, lanes: int) -> int:
-        """Room for them, as whole vectors."""
+        """Memory for them, in full vectors."""
         return -(-self.wanted // lanes) * lanes
 
     def scratch_bytes(self, lanes: int, element_bytes: int) -> int:
-        """Two orders of the rows and of their keys, counts, and the boxes that were kept."""
+        """Two orders of the rows and of their keys, counts, and the kept boxes."""
         nbytes = 32 * self.count + 8 * DIGITS + (_AREA + 1) * element_bytes * self.capacity(lanes)
         return -(-nbytes // _LINE) * _LINE
 
 
 def choose_propose(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call."""
+    """A single call."""
     anchor, target = step.group.anchor, setting.target
     images, count, _ = anchor.inputs[0].type.dims
     attrs = anchor.attrs
@@ -73,7 +73,7 @@ def choose_propose(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def emit_propose(b: LoopBuilder, spec: ProposeSpec, args: Arguments) -> None:
-    """boxes, scores = image and corners, and the score, of the rows of x that are kept."""
+    """boxes, scores = image and corners, and the score, of the kept rows of x."""
     x, boxes, scores = args.pointer("x"), args.pointer("boxes"), args.pointer("scores")
     scratch, images = args.pointer("scratch"), args.integer("images")
     nbytes = spec.scratch_bytes(b.lanes, b.target.element_bytes)
@@ -89,7 +89,7 @@ def emit_propose(b: LoopBuilder, spec: ProposeSpec, args: Arguments) -> None:
 
 
 class _Proposals:
-    """Code for the rows of one image, in scratch of its own."""
+    """Code for the rows of one image, in private scratch."""
 
     def __init__(self, b: LoopBuilder, spec: ProposeSpec, scratch: Value) -> None:
         self.b, self.spec = b, spec
@@ -120,7 +120,7 @@ class _Proposals:
         return self.b.less(count, self.b.i64(self.spec.wanted))
 
     def _keep(self, row: Value, number: Value, boxes: Value, scores: Value, kept: Value) -> None:
-        """Keep a row, unless a box that was kept covers it."""
+        """Keep a row, unless a kept box covers it."""
         b = self.b
         count = b.b.load(kept, typ=I64, align=8)
         box = [b.load_scalar(row, 1 + k) for k in range(4)]
@@ -135,7 +135,7 @@ class _Proposals:
             b.b.store(b.add(count, 1), kept, align=8)
 
     def _known(self, place: int) -> Value:
-        """What is known of all boxes that were kept: a corner, the area."""
+        """A column of the kept boxes' data: a corner coordinate or the area."""
         return self.b.at(self.kept_boxes, place * self.spec.capacity(self.b.lanes))
 
     def _area(self, n: FloatMath, box: list[Value]) -> Value:
@@ -143,7 +143,7 @@ class _Proposals:
         return n.mul(*(n.add(n.sub(box[k + 2], box[k]), one) for k in (0, 1)))
 
     def _is_covered(self, known: list[Value], count: Value) -> Value:
-        """Whether one of those that were kept shares too much with the box; NaN is too much."""
+        """Whether a kept box overlaps the box too much; NaN is too much."""
         b, spec, n = self.b, self.spec, self.vectors
         zero, one, wide = b.splat(0.0), b.splat(1.0), [b.splat(value) for value in known]
         most = spec.capacity(b.lanes) // b.lanes
@@ -161,7 +161,7 @@ class _Proposals:
         return self.numbers.gt(b.reduce_lanes(kept.results[0], self.numbers.max), b.number(0))
 
     def _repeat(self, boxes: Value, scores: Value, kept: Value) -> None:
-        """The rows behind those that were kept are those once more, and so on."""
+        """Repeat the kept rows in the rows after them."""
         b, spec = self.b, self.spec
         with b.loop("again", kept, spec.rows, most=spec.rows) as again:
             source = b.sub(again.index, kept)

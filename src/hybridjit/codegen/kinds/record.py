@@ -1,7 +1,7 @@
-"""The half of a kernel kind's record that code generation reads: how it is computed.
+"""The part of a kernel kind's record that code generation reads.
 
-Each file or folder of ``codegen/kinds`` registers one kind or a few; the other half, what the kind
-takes, is the record of the same name in ``ir/kinds.py``.
+Each file or folder of ``codegen/kinds`` registers one or several kinds; the other part of a record,
+the values that a kind computes, is under the same name in ``ir/kinds.py``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Emitter = Callable[..., None]  # (builder, spec, arguments) -> None, for its own
 
 @dataclass(frozen=True)
 class KernelCode:
-    """How a kind of kernel is computed.
+    """The code generation of a kernel kind.
 
     choose    the kernel calls of a planned step: all decisions
-    emitters  the code of each class of spec that ``choose`` may give: no decisions
+    emitters  the code of each class of spec that ``choose`` may return: no decisions
     in_one_type  whether the anchor's operands are all stored in the first one's element type, whose
-                 row in ``TYPES_OF`` says what fills the vectors and sums
+                 entry in ``TYPES_OF`` gives the types of lanes and sums
     """
 
     name: str
@@ -33,9 +33,9 @@ class KernelCode:
     in_one_type: bool
 
 
-# Of the kinds that are loaded.
+# Kinds that are loaded.
 CODES: dict[str, KernelCode] = {}
-# The emitter of every spec that one of them gives, by the spec's ``kind``.
+# The emitter of every spec of a loaded kind, by the spec's ``kind``.
 KERNELS: dict[str, Emitter] = {}
 # The emitters of kernels outside of plans, by the spec's ``kind``: see ``codegen/routines``.
 ROUTINES: dict[str, Emitter] = {}

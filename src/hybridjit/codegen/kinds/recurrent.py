@@ -1,7 +1,7 @@
-"""A step of a recurrent layer: the product with the state before, then the cell.
+"""A step of a recurrent layer: the product with the previous state, then the cell.
 
-A unit of work is a vector of hidden units with all of its gates, for a tile of samples; the
-product goes through the same micro-kernel as every other.
+A unit of work is a vector of hidden units with all of its gates, for a tile of samples; the product
+uses the same micro-kernel as all others.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ from .weights.choose import multiplies_pairs, pack_weights
 
 @dataclass(frozen=True)
 class RecurrentSpec(KernelSpec):
-    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,]
-    [rounded, rounded_out,] and those of ``shares_of``.
+    """One step of a recurrent layer; arguments: x, w, bias, h, [c,] y, [c_out,] [kept,] [rounded,
+    rounded_out,] and those of ``shares_of``.
 
     Strides are per (sample, element). The weights are packed by ``RecurrentPacking``.
-    kept   of what the way back wants to know, part by part
-    rounded  samples of the state in bfloat16, which products read instead, are so far apart; 0
-             where they read the state itself
-    mr     the register tile: at most so many samples x one vector of every gate
-    least  the fewest samples of a tile that the kernel is called for
+
+    kept   of the values that the backward pass reads, part by part
+    rounded  sample stride of the state in bfloat16, which products read instead; 0 if they read the
+             state itself
+    mr     the register tile: at most ``mr`` samples x one vector of every gate
+    least  the fewest samples of a tile for which the kernel is called
     """
 
     mode: str
@@ -77,7 +78,7 @@ class RecurrentSpec(KernelSpec):
 
 
 def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The steps in the order of the layer's direction; each reads what the one before wrote."""
+    """The steps in the layer's direction; each reads the results of the previous one."""
     anchor = step.group.anchor
     projected, state, *cell = views_of(step, (anchor.inputs[0], *anchor.inputs[3:]))
     outputs, cells = step.writes[0], list(step.writes[1 : 1 + len(cell)])
@@ -123,10 +124,10 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def turns_of(length: int | Size, is_alternating: bool) -> Iterator[tuple[Any, Repeat | None]]:
-    """The numbers of a layer's steps in time; the first, and one that stands for all others,
-    where their count is symbolic.
+    """The numbers of a layer's time steps; the first, and one that stands for all others, if their
+    count is symbolic.
 
-    Steps that work in two memories by turns are counted one by one.
+    Steps that alternate between two buffers are enumerated.
     """
     if not isinstance(length, Size) or is_alternating:
         yield from ((turn, None) for turn in range(length))
@@ -137,7 +138,7 @@ def turns_of(length: int | Size, is_alternating: bool) -> Iterator[tuple[Any, Re
 
 
 def _for_products(setting: Setting, is_rounded: bool) -> Setting:
-    """For states in 16 bits: two at a time, where the CPU multiplies pairs."""
+    """For states in 16 bits: two at a time, if the CPU multiplies pairs."""
     if not is_rounded:
         return setting
     target = setting.target.of(TYPES_OF["bfloat16"])
@@ -145,14 +146,14 @@ def _for_products(setting: Setting, is_rounded: bool) -> Setting:
 
 
 def _packings(step: Step, gates: int, target: Target) -> list[tuple[Use, Packing]]:
-    """How the weight and the bias are packed."""
+    """The packings of the weight and the bias."""
     weight, bias = step.group.anchor.inputs[1:3]
     plain = RecurrentPacking(gates, target.lanes)
     return [(weight, PairPacking(plain) if target.element == PAIRS else plain), (bias, plain)]
 
 
 def _round_state(state: View, place: Shared, step: int) -> Call:
-    """The begin state in bfloat16, samples ``step`` elements apart."""
+    """Round the begin state to bfloat16, with a sample stride of ``step``."""
     batch, hidden = state.shape
     instr = Instr(TO_BFLOAT16.name, (0,), (), "bfloat16")
     spec = PointwiseSpec((hidden,), (state.strides,), ((step, 1),), Program(1, (instr,), (1,)))
@@ -161,7 +162,7 @@ def _round_state(state: View, place: Shared, step: int) -> Call:
 
 def _most(gates: int, setting: Setting) -> int:
     """The most samples of a tile."""
-    # On few registers two samples leave room for a row of weights: 3x4 is slower by 5 %.
+    # With few registers two samples leave room for a row of weights: 3x4 is 5 % slower.
     most = {4: 6, 3: 8, 1: 12} if setting.target.vector_registers >= 32 else {4: 2, 3: 3, 1: 8}
     return most[gates]
 
@@ -172,9 +173,9 @@ def at_step(view: View, t: int) -> View:
     return replace(view, offset=offset, shape=view.shape[1:], strides=view.strides[1:])
 
 
-# What a step makes: the new state, the new cell, and what the way back wants to know.
+# Results of a step: the new state, the new cell, and the values that the backward pass reads.
 Made = tuple[Value, Value | None, list[Value]]
-# (gates of x, gates of h, the state before, the cell before) -> what is made of them
+# (gates of x, gates of h, the previous state, the previous cell) -> results
 Cell = Callable[[FloatMath, list[Value], list[Value], Value | None, Value | None], Made]
 
 
@@ -222,10 +223,10 @@ class _Recurrent:
             b.store(value, self.sums, i * b.lanes)
 
     def _ahead(self, block: Index, tile: Index) -> Ahead:
-        """The next block of weights, for which the tiles of 16 samples ask part by part.
+        """The next block of weights, which the tiles of 16 samples prefetch part by part.
 
-        Not where the second-level cache keeps all of them from step to step: 256 units, 16
-        samples, steps of an LSTM take 0.97 of the time then.
+        Not if the second-level cache keeps all blocks from step to step: without prefetch, steps of
+        an LSTM with 256 units and 16 samples then take 0.97 of the time.
         """
         b, spec = self.b, self.spec
         width = spec.gates * b.lanes
@@ -238,7 +239,7 @@ class _Recurrent:
         return Ahead(b.at(self.w, b.add(following, b.mul(tile, asked))), lines)
 
     def _data_ahead(self, first: Index, block: Index, count: int) -> NextTile | None:
-        """The projected data of the tile's cells, which nothing has read since it was written.
+        """The projected data of the tile's cells, which are not cached since they were written.
 
         256 hidden units, 16 samples: steps of an LSTM take 0.93 of the time, of a GRU 0.96.
         """

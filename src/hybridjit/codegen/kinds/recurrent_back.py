@@ -1,9 +1,9 @@
-"""A step back through a recurrent layer: the product with the gates' gradients, then the cell.
+"""A backward step of a recurrent layer: the product with the gates' gradients, then the cell.
 
-A unit of work is a vector of hidden units of a tile of samples. What reaches a state is the
-product of the gradients of the gates that read it, all of them, with the weights by column; then
-come the gradients of its own gates. What reaches the cell, and a GRU's state past its gates, waits
-from step to step where the begin state's gradient ends up.
+A unit of work is a vector of hidden units of a tile of samples. The gradient with respect to a
+state is the product of the gradients of all gates that read it with the weights by column; then the
+gradients of its gates are computed. The gradients with respect to the cell, and to a GRU's state
+beside its gates, are carried from step to step in the memory of the begin state's gradient.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ from .weights.choose import pack_weights
 
 @dataclass(frozen=True)
 class RecurrentBackSpec(KernelSpec):
-    """A step back; arguments: [d, w,] then those of ``operands`` in order, and of ``shares_of``.
+    """A backward step; arguments: [d, w,] then those of ``operands`` in order, and of
+    ``shares_of``.
 
-    mode      the cell's; ``state``: no gates are left, only what reaches the begin state
-    size      of the product, 0 where nothing comes from a later step
+    mode      the cell's; ``state``: only the gradient with respect to the begin state remains
+    size      of the product, 0 without a later step
     d         strides of the later gates' gradients; all strides are per (sample, element)
-    operands  names and strides: ``head``, ``kept``, ``before`` (the cell or state before) and
-              ``waiting`` are read, ``keep``, ``data``, ``turned`` and ``out`` written
-    mr, least  the most samples of a tile, and the fewest
+    operands  names and strides: ``head``, ``kept``, ``before`` (the previous cell or state) and
+              ``waiting`` are read, all others are written
+    mr, least  the most and the fewest samples of a tile
     """
 
     mode: str
@@ -66,7 +67,7 @@ class RecurrentBackSpec(KernelSpec):
 
 
 def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The steps against the order of the layer's direction, then what reaches the begin state."""
+    """The steps in reverse order, then the gradient with respect to the begin state."""
     layer = _layer(step)
     target, (batch, hidden) = setting.target, layer.head.shape[1:]
     weight = step.group.anchor.inputs[layer.weight]
@@ -116,8 +117,8 @@ def _turns(length: int | Size) -> Iterator[_Turn]:
 
 
 class _Shared(NamedTuple):
-    """What all steps are called with: the weights, the numbers of samples, tiles and threads that
-    share by samples, and what they touch then.
+    """Arguments of all steps: the weights, the numbers of samples, tiles and threads that divide by
+    samples, and their accesses.
     """
 
     weights: Sequence[Argument]
@@ -145,7 +146,7 @@ def _call(
 
 @dataclass(frozen=True)
 class _Layer:
-    """What a step of a plan reads and writes, by name; ``weight`` is the number of the input."""
+    """Operands and results of a plan's step, by name; ``weight`` is the number of the input."""
 
     mode: str
     is_backward: bool
@@ -161,11 +162,11 @@ class _Layer:
     d_cell: View | None
 
     def time(self, turn: Any) -> Any:
-        """The step in time of a step of the backward pass."""
+        """The time step of a step of the backward pass."""
         return turn if self.is_backward else self.head.shape[0] - 1 - turn
 
     def operands(self, turn: _Turn) -> dict[str, View]:
-        """The arrays of a step, by the names of :class:`RecurrentBackSpec`."""
+        """The operands of a step, by the field names of :class:`RecurrentBackSpec`."""
         t = self.time(turn.number)
         found = {"head": at_step(self.head, t)}
         states = self.outputs if self.mode != "lstm" else self.kept
@@ -184,7 +185,7 @@ class _Layer:
         return found | ({"turned": at_step(self.turned, t)} if self.mode == "gru" else {})
 
     def by_samples(self, tiles: Tiles, weights: Sequence[Argument]) -> ByRows | None:
-        """What all steps touch, where threads share them by samples."""
+        """The accesses of all steps, if threads divide them by samples."""
         optional = (self.kept, self.outputs, self.begin, self.head_cell, self.d_cell)
         kept, outputs, begin, head_cell, d_cell = ([v] if v is not None else [] for v in optional)
         reads = (self.head, *kept, *outputs, *begin, *head_cell)
@@ -202,7 +203,7 @@ class _Layer:
 
 
 def _part(view: View, number: int, hidden: int) -> View:
-    """One part of what was kept of a step, (N, parts * H)."""
+    """One part of the values that a step kept, (N, parts * H)."""
     offset = view.offset + number * hidden * view.strides[1]
     return replace(view, offset=offset, shape=(view.shape[0], hidden))
 
@@ -248,7 +249,7 @@ class _Back:
         emit_tiles(self.b, shape, self.shares, self._emit_products, self._emit_cells)
 
     def _emit_products(self, first: Index, block: Index, tile: Index, count: int) -> None:
-        """What the later gates' gradients bring to the states of a tile, into memory."""
+        """The contribution of the later gates' gradients to the states of a tile, into memory."""
         if self.sums is None:
             return
         b, spec, (d, w) = self.b, self.spec, self.later
@@ -326,7 +327,7 @@ class _Cell:
         self._write("data", 0, math.select(math.gt(y, zero), dh, math.mul(dh, zero)))
 
     def _waiting(self, value: Value) -> Value:
-        """Plus what waits from the step behind."""
+        """Add the gradient carried from the later step."""
         is_waiting = "waiting" in self.back.pointers
         return self.math.add(self._read("waiting"), value) if is_waiting else value
 

@@ -42,9 +42,10 @@ _WAYS: dict[OpDef | None, Form] = {
 class SoftmaxSpec(KernelSpec):
     """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, rows.
 
-    A row is ``size`` x ``inner`` elements: inner 1 has the vectors along the axis, else across it.
-    length    the element type of the lengths, one for each column, if there are any
-    together  rows that are done side by side
+    A row is ``size`` x ``inner`` elements: with inner 1 vectors are along the axis, else across it.
+
+    length    the element type of the lengths, one for each column, if any
+    together  number of rows that are processed together
     """
 
     how: Form
@@ -79,8 +80,8 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _rows_together(size: int, inner: int, target: Target) -> int:
-    """Rows that are done side by side: in a short one, most of the time would be the latency of
-    two reductions, a power and a division (128: 16 to 9 cycles a vector).
+    """Number of rows that are processed together: for a single short row, most of the time would be
+    the latency of two reductions, a power and a division (128: 16 to 9 cycles a vector).
     """
     if inner > 1 or size > 64 * target.lanes:
         return 1
@@ -93,7 +94,7 @@ LOWEST = float("-inf")
 def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
     """y = exp(x - max x) / sum exp(x - max x), or its logarithm, along the axis.
 
-    With lengths, elements from the row's length on count as -inf, and their result is 0.
+    With lengths, elements from the row's length on are treated as -inf, with result 0.
     """
     x = args.pointer("x")
     length = args.pointer("length") if spec.length else None
@@ -125,21 +126,21 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
 def _emit_rest(
     b: LoopBuilder, first: Index, stop: Index, together: int, line: Callable[[Index], _Line]
 ) -> None:
-    """The last rows, of which there are fewer than are done together."""
+    """The last rows, fewer than are processed together."""
     with b.loop("row", first, stop, most=together) as row:
         _emit_along([line(row.index)])
 
 
-# A pass over the vectors of a line: what is carried at first, and its body, which makes of index,
-# lanes and what is carried what is carried on.
+# A pass over the vectors of a line: the initially carried values, and its body, a function of
+# index, lanes and the carried values that returns the values to carry on.
 Body = Callable[[Index, Index, Sequence[Value]], list[Value]]
 Pass = tuple[list[Value], Body]
-# The passes of a line, one after the other; each sends back what was carried at its end.
+# The passes of a line, in order; each receives the values carried at the end of the previous one.
 Passes = Generator[Pass, list[Value], None]
 
 
 def _emit_along(lines: Sequence[_Line]) -> None:
-    """Rows side by side: one loop for each pass of all of them."""
+    """Several rows: one loop for each pass over all of them."""
     runs = [line.along() for line in lines]
     passes = [next(run) for run in runs]
     while passes:
@@ -148,7 +149,7 @@ def _emit_along(lines: Sequence[_Line]) -> None:
 
 
 def _send(run: Passes, carried: list[Value]) -> Pass | None:
-    """The pass that follows, if any does."""
+    """The next pass, if any."""
     try:
         return run.send(carried)
     except StopIteration:
@@ -171,12 +172,12 @@ class _Line:
         return constant_of(self.kind, value)
 
     def along(self) -> Passes:
-        """Vectors along the axis; their lanes are combined at the end, always in one order."""
+        """Vectors along the axis; their lanes are combined at the end, always in the same order."""
         b, math = self.b, self.math
         limit = None if self.length is None else b.splat(self._limit(self._length_at(0)))
 
         def mask(index: Index, lanes: Index) -> Value | None:
-            """Which lanes of the vector at ``index`` count; None for all of them."""
+            """The valid lanes of the vector at ``index``; None for all of them."""
             if limit is None:
                 is_whole = isinstance(lanes, int) and lanes == b.lanes
                 return None if is_whole else b.mask_first(lanes)
@@ -211,7 +212,7 @@ class _Line:
 
     @property
     def _keeps_powers(self) -> bool:
-        """Whether powers are stored where their quotients will be, which costs less than to compute
+        """Whether powers are stored where their quotients will be, which costs less than computing
         them again. Not in half precision, which would round twice.
         """
         return self.spec.how is not Form.LOG_SOFTMAX and self.spec.dtype != "float16"
@@ -219,7 +220,7 @@ class _Line:
     def _divide_powers(
         self, total: Value, mask: Callable[[Index, Index], Value | None] | None
     ) -> Body:
-        """y = y / total along the axis, by one division; 0 where no element counts."""
+        """y = y / total along the axis, by one division; 0 for invalid elements."""
         factor, dtype = self.math.div(self._constant(1.0), total), self.spec.dtype
 
         def divide(index: Index, lanes: Index, _: Sequence[Value]) -> list[Value]:
@@ -233,7 +234,7 @@ class _Line:
         return divide
 
     def _length_at(self, column: Index) -> Value:
-        """The length that holds for a column, as a 64-bit integer."""
+        """The length for a column, as a 64-bit integer."""
         b, dtype = self.b, self.spec.length
         assert self.length is not None
         value = b.load_scalar(self.length, column, ELEMENTS[dtype].stored)
@@ -249,7 +250,7 @@ class _Line:
         return b.b.trunc(length, with_element(length.type, I32))
 
     def _bound(self, limit: Index, like: Value) -> Value:
-        """A number of the type of lengths."""
+        """An integer of the type of lengths."""
         if isinstance(limit, int):
             return self.b.constant(limit, like)
         return limit if like.type == limit.type else self.b.splat(limit)
@@ -272,7 +273,7 @@ class _Line:
         return store
 
     def each(self, passes: Sequence[Pass]) -> list[list[Value]]:
-        """for each vector of a row: the bodies of all passes; what each carried at the end."""
+        """for each vector of a row: all passes' bodies; returns the values carried last."""
         b, size = self.b, self.size
         ends = list(accumulate(len(start) for start, _ in passes))
         carry = [value for start, _ in passes for value in start]
@@ -301,7 +302,7 @@ class _Line:
         return parts(carry)
 
     def emit_across(self) -> None:
-        """Vectors across the axis: each lane has a softmax of its own."""
+        """Vectors across the axis: each lane has a separate softmax."""
         b, inner = self.b, self.inner
         if not isinstance(inner, int):
             with b.loop("column", 0, inner, b.lanes) as column:
@@ -323,7 +324,7 @@ class _Line:
             limit = self._limit(converted(b, raw, spec.length, "int64"))
 
         def mask(k: Index) -> Value | None:
-            """Which columns have an element ``k``; None for all of them."""
+            """The columns with an element ``k``; None for all of them."""
             if limit is None:
                 return None
             return b.b.icmp_signed("<", b.splat(b.b.trunc(b.i64(k), I32)), limit)
@@ -363,7 +364,7 @@ class _Line:
         return self.math.neg(value) if self.spec.how is Form.SOFTMIN else value
 
     def _larger(self, value: Value, top: Value) -> Value:
-        """The larger, by one instruction: ``top`` where the value is NaN, which its power shows."""
+        """The larger value, by one instruction; ``top`` for NaN, which its power shows."""
         return self.math.select(self.math.gt(value, top), value, top)
 
     def _exp(self, value: Value, top: Value) -> Value:

@@ -1,9 +1,9 @@
 """box_nms: boxes in the order of their scores, each kept unless a better one covers it.
 
-A unit of work is the rows of one batch. The valid rows are sorted by merging, which leaves equal
-scores in their order. Then each box is compared with all that were kept, a vector of them at a
-time: their corners, areas and ids lie side by side in scratch. The arithmetic is that of the
-reference, operation by operation, so that the same boxes stay.
+A unit of work is the rows of one batch. The valid rows are sorted by merging, which is stable. Then
+each box is compared with all kept ones, a vector of them at a time: their corners, areas and ids
+are stored by column in scratch. The arithmetic is that of the reference, operation by operation, so
+that the same boxes stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .parts.arguments import Arguments
 from .parts.merging import load_place, merge_sort
 from .record import register
 
-# What is known of each box that was kept: corners, area, id.
+# Stored data of each kept box: corners, area, id.
 _AREA, _ID = 4, 5
 _LINE = 64
 
@@ -32,12 +32,13 @@ _LINE = 64
 class SuppressSpec(KernelSpec):
     """Suppression in batches of [count, width]; arguments: x, y, scratch, batches.
 
-    overlap, valid  a box falls from this share of overlap on; scores are above this
-    most            rows that are looked at
+    overlap, valid  a box is dropped above this overlap; valid scores are above this
+    most            rows that are considered
     coords, score   columns of the first of four coordinates and of the score
-    ids             column of the id that boxes have to share; -1 where any two are compared
-    labels          column of the id that is not ``background``; -1 where all count
-    centred         whether boxes come as centre and size; ``turned`` whether they leave otherwise
+    ids             column of the id that compared boxes share; -1 to compare all boxes
+    labels          column of the id that differs from ``background``; -1 if all rows are valid
+    centred         whether boxes are given as centre and size; the next field is whether they are
+                    written in the other form
     """
 
     count: Extent
@@ -57,19 +58,19 @@ class SuppressSpec(KernelSpec):
     extents = ("count", "most")
 
     def scratch_bytes(self, lanes: int, element_bytes: int) -> Extent:
-        """Two orders of the rows, and what is known of the boxes that were kept."""
+        """Two orders of the rows, and the data of the kept boxes."""
         capacity = -(-self.most // lanes) * lanes
         nbytes = 16 * self.count + 6 * element_bytes * capacity
         return -(-nbytes // _LINE) * _LINE
 
 
 def _capacity(b: LoopBuilder, spec: SuppressSpec) -> Index:
-    """Boxes that may be kept, as whole vectors."""
+    """Maximal number of kept boxes, in full vectors."""
     return b.mul(b.divided_up(spec.most, b.lanes), b.lanes)
 
 
 def choose_suppress(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of box_nms."""
+    """A single call."""
     anchor, target = step.group.anchor, setting.target
     attrs, (count, width) = anchor.attrs, anchor.shape[-2:]
     spec = SuppressSpec(
@@ -99,14 +100,14 @@ def call_for(step: Step, spec: SuppressSpec, target: Target) -> Call:
 
 
 def emit_suppress(b: LoopBuilder, spec: SuppressSpec, args: Arguments) -> None:
-    """y = the rows of x that are kept, best first, and rows of -1 below."""
+    """y = the kept rows of x, best first, then rows of -1."""
     emit_batches(b, spec, args, Suppression)
 
 
 def emit_batches(
     b: LoopBuilder, spec: SuppressSpec, args: Arguments, code: type[Suppression]
 ) -> None:
-    """The rows of one batch after the other, each thread in scratch of its own."""
+    """The rows of one batch after the other, each thread in private scratch."""
     x, y = args.pointer("x"), args.pointer("y")
     scratch, batches = args.pointer("scratch"), args.integer("batches")
     spec = args.sized(spec)
@@ -121,7 +122,7 @@ def emit_batches(
 
 
 class Suppression:
-    """Code for the rows of one batch, in scratch of its own."""
+    """Code for the rows of one batch, in private scratch."""
 
     def __init__(self, b: LoopBuilder, spec: SuppressSpec, scratch: Value) -> None:
         self.b, self.spec = b, spec
@@ -145,7 +146,7 @@ class Suppression:
             self._keep(row, y, kept)
 
     def _valid_rows(self, x: Value) -> Value:
-        """Rows that count, in their order; returns how many."""
+        """Store the valid rows, in their order; returns their number."""
         b, spec, numbers = self.b, self.spec, self.numbers
         with b.loop("row", 0, spec.count, carry=[b.i64(0)]) as row:
             (found,) = row.carried
@@ -162,7 +163,7 @@ class Suppression:
         return self.numbers.gt(score, self.b.number(self.spec.valid))
 
     def _sorted(self, x: Value, found: Value) -> Value:
-        """The rows by falling score, equals in their order."""
+        """The rows by descending score, stable."""
         b, spec = self.b, self.spec
 
         def score(row: Value) -> Value:
@@ -171,7 +172,7 @@ class Suppression:
         return merge_sort(b, self.orders, found, spec.count, score, self.numbers.gt)
 
     def _keep(self, row: Value, y: Value, kept: Value) -> None:
-        """Keep a row, unless a box that was kept covers it."""
+        """Keep a row, unless a kept box covers it."""
         b, spec = self.b, self.spec
         count = b.b.load(kept, typ=I64, align=8)
         known = self._known_of(row)
@@ -193,19 +194,19 @@ class Suppression:
         return [*box, self._area(box), label]
 
     def _class_of(self, label: Value) -> Value:
-        """The id as int32 holds it: truncated, the smallest one for NaN and what is beyond."""
+        """The id converted to int32: truncated, the smallest integer for NaN and out of range."""
         b, n = self.b, self.numbers
         smallest, end = b.number(-(2.0**31)), b.number(2.0**31)
         fits = n.mask_and(n.ge(label, smallest), n.lt(label, end))
         return n.select(fits, n.trunc(label), smallest)
 
     def _remember(self, known: list[Value], count: Value) -> None:
-        """A box more is kept."""
+        """Store the data of a further kept box."""
         for place, value in enumerate(known):
             self.b.store(value, self._known(place), count)
 
     def _known(self, place: int) -> Value:
-        """What is known of all boxes that were kept: a corner, the area, the id."""
+        """A column of the kept boxes' data: a corner coordinate, the area or the id."""
         return self.b.at(self.boxes, self.b.mul(place, self.capacity))
 
     def _corners(self, row: Value) -> list[Value]:
@@ -223,7 +224,7 @@ class Suppression:
         return n.mul(*sizes)
 
     def _largest_share(self, box: list[Value], count: Value) -> Value:
-        """The most that the box shares with one of those that were kept, of its id."""
+        """The largest overlap of the box with a kept one of its id."""
         b, spec, n = self.b, self.spec, self.vectors
         zero, wide = b.splat(0.0), [b.splat(value) for value in box]
         most = self.capacity // b.lanes if isinstance(self.capacity, int) else None
@@ -243,7 +244,7 @@ class Suppression:
         return b.reduce_lanes(kept.results[0], self.numbers.max)
 
     def _turn(self, row: Value, target: Value) -> None:
-        """Write the box the other way round: as corners, or as centre and size."""
+        """Write the box in the other form: as corners, or as centre and size."""
         b, spec, n = self.b, self.spec, self.numbers
         if spec.centred:
             turned = self._corners(row)

@@ -1,10 +1,10 @@
-"""Pointwise kernels whose operands lie along another axis than the results: transposes above all.
+"""Pointwise kernels with operands along another axis than the results, such as transposes.
 
-A square of as many rows and columns as a vector has lanes is read along the rows' axis, turned in
-registers and written along the columns'. Number by number rows that lie a power of two apart fall
-out of the cache between two of their numbers: 1024 x 1024 takes 3.6 ms in place of 0.35, 64
-channels of 128 x 128 to the end 1.5 in place of 0.21, 256 of 14 x 14 to the front 0.040 in place
-of 0.004.
+A square of as many rows and columns as a vector has lanes is read along the rows' axis, transposed
+in registers and written along the columns'. Element by element, rows that are a power of two apart
+would be evicted from the cache between two of their elements: 1024 x 1024 takes 3.6 instead of 0.35
+ms, 64 channels of 128 x 128 to the last axis 1.5 instead of 0.21, 256 of 14 x 14 to the first 0.040
+instead of 0.004.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .parts.program import evaluate
 from .parts.transpose import transposed
 
 _Side: TypeAlias = tuple[list[Value], list[list[Index]]]  # arrays, and the strides of each
-# Squares next to each other that are one unit of work.
+# Adjacent squares of a unit of work.
 _SQUARES = 8
-# Operations that are written out for every row of a square.
+# Maximum operations, which are unrolled for every row of a square.
 _MOST_OPERATIONS = 6
 
 
 @dataclass(frozen=True)
 class TurnedSpec(KernelSpec):
-    """A program over ``(count, *dims)``; arguments: operands, results, count, given numbers.
+    """A program over ``(count, *dims)``; arguments: operands, results, count, given integers.
 
-    The last two axes are rows and columns, at least a vector of each. An operand whose columns lie
-    apart has rows next to each other; results have columns next to each other.
+    The last two axes are rows and columns, at least a vector of each. An operand with strided
+    columns has contiguous rows; results have contiguous columns.
     """
 
     dims: Sizes
@@ -53,8 +53,8 @@ def axis_of_rows(
 ) -> int | None:
     """The axis along which operands are to be read in squares, or None.
 
-    Squares overlap where an axis is no whole number of them: not where a result takes the place of
-    an operand, which is read again there, nor along a symbolic axis then.
+    Squares overlap if an axis is not a multiple of their size. Such an axis, and any symbolic one,
+    is excluded if a result overwrites an operand, which is read again in the overlap.
     """
     reads, writes = columns[: program.inputs], columns[program.inputs :]
     fit = [
@@ -72,7 +72,7 @@ def axis_of_rows(
 def turned_spec(
     program: Program, sizes: Ints, columns: Sequence[Ints], axis: int
 ) -> tuple[TurnedSpec, list[int]]:
-    """The spec of a program over this space, and the numbers of its calls: the count first."""
+    """The spec of a program over this space, and the integers of its calls: the count first."""
     outer = [a for a in range(len(sizes) - 1) if a != axis]
     order = [*outer, axis, len(sizes) - 1]
     numbers = GivenNumbers()
@@ -102,7 +102,7 @@ def emit_turned(b: LoopBuilder, spec: TurnedSpec, args: Arguments) -> None:
     steps = [b.divmod(b.add(size, each - 1), each)[0] for size, each in sides]
     with b.each_unit(b.product([count, *outer, *steps]), args.share, args.shares) as unit:
         *place, down, across = b.split(unit.index, (0, *outer, *steps))
-        # The last square of an axis begins where it is whole: some is written twice.
+        # The last square of an axis begins where it is full: some elements are written twice.
         place.append(b.min(b.mul(down, b.lanes), b.sub(rows, b.lanes)))
         bases, targets = (
             [b.at(p, b.dot(place, each[:-1])) for p, each in zip(*side)]
@@ -124,7 +124,7 @@ def _emit_square(b: LoopBuilder, spec: TurnedSpec, reads: _Side, writes: _Side, 
 
 
 def _rows(b: LoopBuilder, pointer: Value, strides: list[Index], at: Index) -> list[Value]:
-    """An operand's rows of a square, which is turned where its columns lie apart."""
+    """An operand's rows of a square, which is transposed if its columns are strided."""
     down, across = strides
     lanes = range(b.lanes)
     if isinstance(across, int):

@@ -1,7 +1,7 @@
-"""What reaches the data of pooling: window by window, vectors along channels.
+"""Gradient of pooling with respect to its input: window by window, vectors along channels.
 
 A unit of work is an image, for a few vectors of channels. Its windows add to their cells one after
-the other, and cells are set to zero just before the first window that covers them.
+the other, and cells are cleared just before the first window that covers them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .record import register
 
 
 class Receivers(Way):
-    """The first largest cell of each window, all of those, or all cells."""
+    """The first largest cell of each window, all largest cells, or all cells."""
 
     MAX = auto()
     MAX_ALL = auto()
@@ -66,18 +66,18 @@ class UnpoolSpec(KernelSpec):
 
     @property
     def is_apart(self) -> bool:
-        """Whether no cell is in two windows."""
+        """Whether windows do not overlap."""
         return all(s >= k for s, k in zip(self.stride, self.kernel))
 
     @property
     def covers_all(self) -> bool:
-        """Whether each cell is in one window."""
+        """Whether each cell is in exactly one window."""
         covered = tuple(s * n for s, n in zip(self.stride, self.out))
         return self.stride == self.kernel and not any(self.pad) and covered == self.inp
 
     @property
     def compares(self) -> bool:
-        """Whether data and result say which cells are meant."""
+        """Whether a comparison of data and result selects the cells."""
         return self.how in (Receivers.MAX, Receivers.MAX_ALL)
 
 
@@ -130,7 +130,7 @@ def _moved(b: LoopBuilder, pointer: Value, step: int, image: Index, channel: Ind
 
 
 class _Image:
-    """One image, for ``count`` vectors of channels, of which the last has ``last`` lanes."""
+    """One image, for ``count`` vectors of channels, the last with ``last`` lanes."""
 
     def __init__(
         self, b: LoopBuilder, spec: UnpoolSpec, pointers: Sequence[Value], count: int, last: int
@@ -153,14 +153,14 @@ class _Image:
                 self._clear(0, self._end(spec.out[1] - 1), spec.inp[1])
 
     def _end(self, row: Index) -> Index:
-        """The input line behind those that windows cover up to a row of them."""
+        """The input line after those that windows cover, up to a row of windows."""
         b, spec = self.b, self.spec
         reached = b.add(first_input(b, row, spec.stride[1], spec.pad[1]), spec.kernel[1])
         is_before = b.less(row, 0)
         return b.b.select(is_before, b.i64(0), b.i64(b.min(b.max(reached, 0), spec.inp[1])))
 
     def _clear(self, slice_: Index, first: Index, end: Index) -> None:
-        """Zeros in the lines from ``first`` up to ``end``."""
+        """Clear the lines from ``first`` up to ``end``."""
         b, spec = self.b, self.spec
         if spec.covers_all:
             return
@@ -194,11 +194,11 @@ class _Image:
         kh: Index,
         heads: Sequence[Value],
     ) -> list[Value]:
-        """The taps of a line of a window; what is left for the lines that follow."""
+        """The taps of a line of a window; returns the gradients left for the following lines."""
         b, spec = self.b, self.spec
         left = first_input(b, place[2], spec.stride[2], spec.pad[2])
         low, high = valid_taps(b, spec, 2, place[2])
-        # Where a line begins, in the gradient and in the data.
+        # The begin of a line in the gradient and in the data.
         to, of = (
             input_line(b, replace(spec, xs=s), place[:2], (kd, kh))
             for s in (spec.ts, spec.xs or spec.ts)
@@ -215,7 +215,7 @@ class _Image:
     def _add_cell(
         self, target: Index, source: Index, largest: Sequence[Value], heads: Sequence[Value]
     ) -> list[Value]:
-        """dx[cell] += the heads, where the cell is a largest one; the heads that are left."""
+        """dx[cell] += the heads if the cell is a largest one; returns the remaining heads."""
         b, spec, zero = self.b, self.spec, self.b.splat(0.0)
         kept = list(heads)
         for j, head in enumerate(heads):

@@ -1,8 +1,8 @@
 """Routines: kernels that references call on arrays, outside of plans.
 
-Each file has the specs of one family, whose fields are the facts that ``ops.native.routine`` is
-given. A routine's arguments are the addresses of arrays, then numbers; all sizes are arguments, so
-that one object in the cache serves every call.
+Each file has the specs of one family, whose fields are the arguments of ``ops.native.routine``. A
+routine's arguments are the addresses of arrays, then numbers; all sizes are arguments, so that one
+object in the cache serves every call.
 """
 
 from __future__ import annotations

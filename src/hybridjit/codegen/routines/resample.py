@@ -1,6 +1,6 @@
-"""Pictures in another size: every new cell is a weighted sum of a few old ones, axis by axis.
+"""Resizing of images: every new cell is a weighted sum of a few old ones, axis by axis.
 
-The meaning is that of ``ops/vision/interpolation.py``, bit for bit. A line of the picture is summed
+The results are those of ``ops/vision/interpolation.py``, bit for bit. A line of the image is summed
 along its columns once and kept until no further row of the result needs it. Products and sums of
 floats are rounded one by one, in the order of the taps.
 """
@@ -19,7 +19,7 @@ from ..spec import KernelSpec
 
 # Lanes of a vector that holds a pixel of 3 or 4 channels.
 _PIXEL = 4
-# Adding it rounds a float32 below 2**22 to the nearest whole number, halves to even.
+# Adding it rounds a float32 below 2**22 to the nearest integer, ties to even.
 _MAGIC = 1.5 * 2.0**23
 _CUT_BITS, _PRODUCT_BITS, _LAST_BITS = 4, 16, 2
 _FIXED_BITS = 22
@@ -32,12 +32,12 @@ class ResampleSpec(KernelSpec):
     columns, taps of rows, and the number of kept lines, a power of two, minus 1.
 
     source    the element type of x and y
-    how       ``cut``: sums of whole numbers, of which bits are dropped between the axes;
-              ``single``: whole numbers along columns, float32 along rows; ``whole``: whole
-              numbers, rounded once; ``float``: float32
-    across    terms of each sum along columns; 0 where the call says
+    how       ``cut``: sums of integers, of which bits are dropped between the axes;
+              ``single``: integers along columns, float32 along rows; ``whole``: integers, rounded
+              once; ``float``: float32
+    across    terms of each sum along columns; 0 if the call gives them
     down      the same along rows
-    channels  numbers of a pixel; 0 where the call says
+    channels  elements of a pixel; 0 if the call gives them
     """
 
     source: str
@@ -61,7 +61,7 @@ class NearestSpec(KernelSpec):
 
 
 def emit_resample(b: LoopBuilder, spec: ResampleSpec, args: Arguments) -> None:
-    """y = x in another size."""
+    """y = x resized."""
     _Resample(b, spec, args).emit()
 
 
@@ -149,12 +149,12 @@ class _Resample:
         return self.b.b.fmul(x, weight) if self.line is F32 else self.b.b.mul(x, weight)
 
     def _sum(self, taps: Index, term: Callable[[Index], Value], kind: Type) -> Value:
-        """The sum of the terms from the first to the last; from 0 on where floats are counted."""
+        """The sum of the terms from the first to the last; beginning with 0 for given counts."""
         b = self.b
         plus = b.b.fadd if is_float_type(kind) else b.b.add
         if isinstance(taps, int):
             total = term(0)
-            if self.source is F32:  # of products -0.0 the sum is 0.0
+            if self.source is F32:  # the sum of products -0.0 is 0.0
                 total = plus(constant_of(kind, 0), total)
             for number in range(1, taps):
                 total = plus(total, term(number))
@@ -231,7 +231,7 @@ def is_float_type(kind: Type) -> bool:
 
 
 def emit_nearest(b: LoopBuilder, spec: NearestSpec, args: Arguments) -> None:
-    """y = for each cell the pixel of x that the tables name."""
+    """y = for each cell the pixel of x that the tables select."""
     x, y, columns_at, rows_at = (args.pointer(name, "uint8") for name in ("x", "y", "c", "r"))
     batch, rows, columns, height, width = (
         args.integer(name) for name in ("batch", "rows", "columns", "height", "width")
@@ -248,7 +248,7 @@ def emit_nearest(b: LoopBuilder, spec: NearestSpec, args: Arguments) -> None:
 
 
 def _move(b: LoopBuilder, source: Value, target: Value, nbytes: int) -> None:
-    """Copy so many bytes, in powers of two."""
+    """Copy ``nbytes`` bytes, in powers of two."""
     done = 0
     while done < nbytes:
         size = 1 << ((nbytes - done).bit_length() - 1)

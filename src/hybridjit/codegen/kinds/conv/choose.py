@@ -1,7 +1,7 @@
-"""Choose for convolutions and dense layers: the algorithm, of those that compute the layer.
+"""Choose the algorithm for convolutions and dense layers, among those that can compute the layer.
 
 Direct (implicit GEMM), Winograd, Strassen or depthwise follows from the shapes and the target, by
-``cost``. How each is tiled and blocked stands in the file of its own.
+``cost``. Separate files choose the tiles and blocks of each.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Way = ConvSpec | DepthwiseSpec | StrassenSpec | WinogradSpec
 
 
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The call of a convolution with what is fused into it."""
+    """The call of a convolution with its fused operators."""
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
@@ -97,11 +97,12 @@ def calls_of(
     of_phase: Callable[[Packing], Packing] = lambda packing: packing,
     is_plain: bool = False,
 ) -> tuple[Call, ...]:
-    """The kernel call of a layer, after those that pack weights that are not parameters.
+    """The kernel call of a layer, after the calls that pack weights that are not parameters.
 
-    The second and the third input of the group's anchor are weight and bias. ``of_phase`` makes of
-    the packing of a plain convolution's weights that of the anchor's. ``is_plain``: the anchor is
-    one, whose places are of one image and its columns side by side, so that several may be filters.
+    The second and the third input of the group's anchor are weight and bias. ``of_phase`` turns the
+    packing of an ordinary convolution's weights into the anchor's. ``is_plain`` states that the
+    anchor is an ordinary convolution, whose positions belong to one image and whose columns are
+    adjacent, so that several columns may become filters.
     """
     weight, *biases = step.group.anchor.inputs[1:]
     is_small = layer.has_small_groups(setting.target.lanes)
@@ -145,7 +146,7 @@ def calls_of(
 
 
 class _Found(NamedTuple):
-    """How many columns are abreast, the candidates for them, and the one that is taken."""
+    """The number of packed columns, the candidates for it, and the chosen candidate."""
 
     columns: int
     candidates: list[Way]
@@ -162,7 +163,7 @@ class _Found(NamedTuple):
         return taken.kind, self.columns, self._tiles()
 
     def _tiles(self) -> int:
-        """Columns of a tile where sums depend on the tile that they are in; 0 of a single one."""
+        """Columns of a tile if sums depend on the tile that they are in; 0 for a single tile."""
         taken = self.taken
         if not isinstance(taken, ConvSpec) or taken.taps or is_always_inside(taken, 2):
             return 0
@@ -171,14 +172,14 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class _Finding:
-    """What the choice of an algorithm for a layer depends on besides the layer."""
+    """The inputs of an algorithm's choice besides the layer."""
 
     target: Target
     winograd: bool | str
     is_plain: bool
 
     def of(self, layer: Layer, setting: Setting) -> _Found:
-        """The algorithm for a layer of fixed sizes."""
+        """The algorithm for a layer with fixed sizes."""
         target = self.target
         may_be_abreast = self.is_plain and self.winograd is True
         columns = columns_abreast(layer, target) if may_be_abreast else 1
@@ -206,7 +207,7 @@ def _usual_bits(finding: _Finding, layer: Layer) -> tuple[object, ...]:
 
 
 def with_extents(spec: Way, layer: Layer) -> Way:
-    """A spec that was chosen for some sizes of a layer, for all of them."""
+    """A spec that was chosen for some sizes of a layer, for all sizes."""
     if isinstance(spec, (ConvSpec, StrassenSpec)):
         layer = flattened(layer)
     extents = {name: getattr(layer, name) for name in spec.extents}
@@ -223,8 +224,8 @@ def with_extents(spec: Way, layer: Layer) -> Way:
 
 
 def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, Any]:
-    """What the direct kernel needs as constants. Where windows reach over the edge of a row, the
-    order of a sum depends on its tile, but for those that are summed by channels.
+    """Fields that the direct kernel needs as constants. If windows reach over the edge of a row,
+    the order of a sum depends on its tile, except for layers summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
     if not spec.taps and not inside[2] and is_symbolic(layer.out[2]):
@@ -238,7 +239,7 @@ def _of_columns(packing: Packing, columns: int, step: int) -> Packing:
 
 
 def _scratch(spec: Way, target: Target) -> tuple[Scratch, ...]:
-    """The working memory of a kernel that transforms its data."""
+    """The scratch memory of a kernel that transforms its data."""
     if isinstance(spec, StrassenSpec):
         return (Scratch(4 * sum(spec.scratch_floats(target.lanes))),)
     if isinstance(spec, WinogradSpec):
@@ -248,7 +249,7 @@ def _scratch(spec: Way, target: Target) -> tuple[Scratch, ...]:
 
 
 def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
-    """How a kernel wants its weights and its biases."""
+    """The packings of a kernel's weights and biases."""
     if isinstance(spec, DepthwiseSpec):
         return DepthwisePacking(target.lanes), ChannelPacking(1, target.lanes)
     if isinstance(spec, WinogradSpec):
@@ -260,14 +261,14 @@ def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
 
 
 def _of_filters(spec: WinogradSpec, target: Target) -> WinogradPacking:
-    """Groups whose filters are whole blocks are packed as one."""
+    """Groups with full blocks of filters are packed as one group."""
     groups = spec.groups if spec.oc % (spec.nv * target.lanes) else 1
     lines = () if spec.is_plain else spec.lines
     return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0], groups)
 
 
 def _other_tiles(layer: Layer, candidates: Sequence[Way], target: Target) -> list[Way]:
-    """The same kernels with other tiles, which are taken where they were measured."""
+    """The same kernels with other tiles, which are used only if measurements prefer them."""
     kinds = set(map(type, candidates))
     others: list[Way] = []
     if DepthwiseSpec in kinds:
@@ -285,7 +286,7 @@ def _reason(
     candidates: list[Way],
     setting: Setting,
 ) -> str:
-    """The candidates and their costs in operations; empty where there was no choice."""
+    """The candidates and their costs in operations; "" if there was no choice."""
     if taken != candidates[0]:
         return f"HYBRIDJIT_TUNED has {taken}, instead of {candidates[0]}"
     if len(candidates) == 1:
@@ -310,10 +311,10 @@ def _algorithm(spec: ConvSpec | StrassenSpec | WinogradSpec) -> str:
 def algorithms(
     layer: Layer, target: Target, winograd: bool | str, is_plain: bool = False
 ) -> list[Way]:
-    """The kernels that compute this layer, the one to take first.
+    """The kernels that can compute this layer, the preferred one first.
 
-    ``is_plain`` says that its places are those of one image. What is computed by fewer products
-    than the definition's is wanted where ``winograd`` is.
+    ``is_plain`` states that its positions belong to one image. ``winograd`` allows algorithms with
+    fewer products than the definition.
     """
     if layer.has_small_groups(target.lanes):
         return [depthwise_spec(layer, target)]

@@ -10,25 +10,24 @@ from .layer import Layer
 from .spec import DepthwiseSpec
 from .tile import places_before_a_set
 
-# Columns from which on a tile goes down a strip: fewer read too much of their neighbours.
+# Minimum columns of a tile that goes down a strip: fewer read too many adjacent columns again.
 _FEWEST_COLUMNS = 4
-# Columns of a strip at most. Tiles of 7 spill, and take 0.064 ms on 32 channels of 112x112 for
-# 0.046 in tiles of 6.
+# Maximum columns of a strip. Tiles of 7 spill: 0.064 ms on 32 channels of 112x112, 0.046 with 6.
 _MOST_COLUMNS = 6
-_UNITS = 64  # of work that an image should have
-# Rows of a unit at least, where an image is cut: of those above it two are read again.
+_UNITS = 64  # of work that an image should be divided into
+# Minimum rows of a unit if an image is divided: two of the rows above it are read again.
 _FEWEST_LINES = 28
-# Columns beside each other that lie in sets of their own, from which on strips are faster. Of 128
-# to 1024 channels on this one or fewer do: 14x14 with 512 channels takes 0.013 ms along its rows,
-# down strips 0.025.
+# Minimum adjacent columns in different cache sets for which strips are faster. With 128 to 1024
+# channels there are fewer: 14x14 with 512 channels takes 0.013 ms along its rows, 0.025 down
+# strips.
 _FEWEST_SETS = 16
 
 
 def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
-    """Down strips of columns where these do not share sets of the cache, else along rows.
+    """Strips of columns if these do not share cache sets, otherwise tiles along rows.
 
-    Measured, MobileNetV2's 3x3 layers on 192, 576 and 960 channels: 0.013, 0.0098 and 0.0046 ms
-    down strips, 0.015, 0.013 and 0.0065 along rows; on 32 channels of 112x112 0.038 and 0.050.
+    MobileNetV2's 3x3 layers with 192, 576 and 960 channels: 0.013, 0.0098 and 0.0046 ms in strips,
+    0.015, 0.013 and 0.0065 along rows; with 32 channels of 112x112 0.038 and 0.050.
     """
     strip = _strip(layer, target)
     steps = (layer.xs[3], *(s[3] for s in layer.writes))
@@ -37,10 +36,10 @@ def depthwise_spec(layer: Layer, target: Target) -> DepthwiseSpec:
 
 
 def _strip(layer: Layer, target: Target) -> DepthwiseSpec | None:
-    """A tile that goes down a strip of columns, one vector of channels wide; None for what cannot.
+    """A tile that goes down a strip of columns, one vector of channels wide; None if impossible.
 
-    In registers are the sums of all rows that a line adds to, the filters, and a vector of data.
-    A vector is a line of the cache, of which narrower ones would leave the rest to later units.
+    Registers hold the sums of all rows that a line contributes to, the filters, and a vector of
+    data. A vector is a cache line; narrower ones would leave the rest of the line to later units.
     """
     is_plane = layer.inp[0] == layer.out[0] == layer.kernel[0] == 1 and layer.dilate[1] == 1
     whole_lines = target.lanes * target.stored_bytes >= 64
@@ -58,30 +57,29 @@ def _strip(layer: Layer, target: Target) -> DepthwiseSpec | None:
 
 
 def _along_rows(layer: Layer, target: Target) -> DepthwiseSpec:
-    """Columns x vectors of channels in registers; the filters of a row of taps stay there too.
+    """Columns x vectors of channels in registers, together with the filters of a row of taps.
 
-    Four vectors side by side are 256 bytes of each place: more of what a line's neighbours bring
-    with them is used while it is there, most where the channels are a power of two. Measured on
-    MobileNet's and MobileNetV2's depthwise layers: 5x4 0.35 and 0.38 ms, 8x2 0.43 and 0.44, 8x1
-    0.48 and 0.45, 6x4 as 5x4 but it spills; 16 registers of 8 lanes, 3x4 0.47 and 0.50, 4x1 0.85
-    and 0.60.
+    Four adjacent vectors are 256 bytes of each position: more of the lines that hardware prefetches
+    are used while they are cached, most if the channels are a power of two. MobileNet's and
+    MobileNetV2's depthwise layers: 5x4 0.35 and 0.38 ms, 8x2 0.43 and 0.44, 8x1 0.48 and 0.45, 6x4
+    as 5x4 but it spills; with 16 registers of 8 lanes 3x4 0.47 and 0.50, 4x1 0.85 and 0.60.
 
     In groups of eight channels and more, exchanged lanes serve more columns of fewer vectors: 7x2
-    does 28x28 of 32 groups of 8 at 74 % of peak, 3x4 at 57 %; of 4, 67 and 77 %.
+    reaches 74 % of peak for 28x28 of 32 groups of 8, 3x4 57 %; for groups of 4, 67 and 77 %.
     """
     channels = layer.groups * layer.ic
     vectors = -(-channels // target.lanes)
     nv = 3 if vectors % 3 == 0 and vectors % 4 else min(4, vectors)
     if layer.ic >= 8 and target.vector_registers >= 32:
         return _of_tile(layer, channels, 7, min(2, vectors), target)
-    # With several channels in a group, exchanged lanes need registers as well.
+    # With several channels per group, exchanged lanes need registers as well.
     most = (20, 12, 8) if layer.ic == 1 else (12, 8, 4)
     sums = most[0 if target.vector_registers >= 32 else 1 if target.has_fma else 2]
     return _of_tile(layer, channels, min(max(1, sums // nv), 8), nv, target)
 
 
 def depthwise_tiles(layer: Layer, target: Target) -> Iterator[DepthwiseSpec]:
-    """The same with each number of vectors, as many columns as have sums in registers; and down
+    """Tiles for each number of vectors, with the most columns whose sums fit in registers; and
     strips.
     """
     channels = layer.groups * layer.ic

@@ -18,20 +18,20 @@ from .tile import (
     rows_share_sets,
 )
 
-# Channels from which on they are the inner loop: fewer are summed tap by tap.
+# Minimum channels for an inner loop over channels: fewer are summed tap by tap.
 _FEWEST_CHANNELS = 8
-# Taps of a line that are summed so.
+# Maximum taps of a line that are summed in this way.
 MOST_TAPS = 16
 
 
 def direct_spec(layer: Layer, target: Target) -> ConvSpec:
-    """Implicit GEMM with a register tile from the registers, and lines that stay in the cache."""
+    """Implicit GEMM with a register tile, and lines that stay in the cache."""
     flat = flattened(layer)
     return _of_tile(flat, *_tile(flat, target), target)
 
 
 def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
-    """The same with each number of vectors, as many columns as stay in registers."""
+    """Tiles for each number of vectors, with as many columns as fit in registers."""
     flat, most = flattened(layer), most_rows(target)
     for nv in range(1, min(4, -(-flat.oc // target.lanes)) + 1):
         yield _of_tile(flat, min(flat.out[2], most[nv]), nv, target)
@@ -49,20 +49,20 @@ def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
     )  # fmt: skip
 
 
-# Sums that hide the latency of a multiply-add.
+# Independent sums that hide the latency of a multiply-add.
 _LATENT = 8
-# Products of a sum up to which filters of one vector stay in half of the first-level cache.
+# Products of a sum up to which the filters of one vector fit in half of the first-level cache.
 _SHORT = 256
 
 
 def _tile(layer: Layer, target: Target) -> tuple[int, int]:
-    """The register tile; of one vector for short sums, where nothing is gained by two; of three
-    where a row in tiles of two has one of so few sums that each waits for the one before it, and
-    three are enough for every tile.
+    """The register tile. One vector for short sums, where a second one gains nothing; three vectors
+    if a row's tiles of two include one with too few sums to hide latency, and three suffice for
+    every tile.
 
-    7 columns in tiles of at most 6 are 4 and 3. Measured, 16 registers of 8 lanes, 14x14, 1024 to
-    2048, 1x1/2: 77 % of the FMA peak, with three vectors 94 %. Weights that are packed in every
-    call are for two, which divides most numbers of vectors: one kernel packs them all.
+    7 columns in tiles of at most 6 are 4 and 3. 16 registers of 8 lanes, 14x14, 1024 to 2048,
+    1x1/2: 77 % of the FMA peak, 94 % with three vectors. Weights packed in every call use two,
+    which divides most numbers of vectors, so that one kernel packs them all.
     """
     columns, vectors = layer.out[2], -(-layer.oc // target.lanes)
     is_short = product(layer.kernel) * layer.ic <= _SHORT and columns >= most_rows(target)[1]
@@ -75,15 +75,15 @@ def _tile(layer: Layer, target: Target) -> tuple[int, int]:
 
 
 def _rows_in_a_set(layer: Layer, target: Target) -> int:
-    """The most rows of a tile that stay in the first-level cache: 28x28 of 32 groups of 16, every
-    second place, takes 0.165 ms in tiles of 7 columns, of 14 it takes 0.22.
+    """The most rows of a tile that stay in the first-level cache: 28x28 of 32 groups of 16 with
+    stride 2 takes 0.165 ms in tiles of 7 columns, 0.22 in tiles of 14.
     """
     step = layer.stride[2] * layer.xs[3]
     return 12 if rows_share_sets(step, target) else layer.out[2]
 
 
 def along_depth(layer: Layer) -> Layer:
-    """A volume whose windows are lines along its depth is a picture: slices by their places."""
+    """A volume with windows along its depth only as an image: slices by their positions."""
     sides = (layer.kernel[1:], layer.stride[1:], layer.pad[1:])
     is_line = sides == ((1, 1), (1, 1), (0, 0)) and layer.kernel[0] > 1
     places = product(layer.out[1:])
@@ -112,7 +112,7 @@ def along_depth(layer: Layer) -> Layer:
 
 
 def flattened(layer: Layer) -> Layer:
-    """A 1x1 convolution whose lines follow each other is one long line."""
+    """A 1x1 convolution with contiguous lines as one long line."""
     one = (1, 1, 1)
     plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
     plain = plain and layer.inp == layer.out
@@ -142,7 +142,7 @@ def flattened(layer: Layer) -> Layer:
 def _lines_in_cache(layer: Layer, mr: int, target: Target) -> int:
     """Units of work done for all output channels before the next: their input is a quarter of L2.
 
-    A unit is a tile, or a row where the tiles at its edges differ (``kernels.conv``).
+    A unit is a tile, or a row if the tiles at its edges differ (``kernels.conv``).
     """
     depth, height, width = layer.out
     units: int

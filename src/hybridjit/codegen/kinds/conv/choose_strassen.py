@@ -1,4 +1,4 @@
-"""Which 1x1 layers Strassen's algorithm suits, and the blocking of its kernel."""
+"""The 1x1 layers for which Strassen's algorithm is used, and the blocks of its kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .tile import most_rows
 
 
 def suits_strassen(layer: Layer, target: Target) -> bool:
-    """1x1 with filters that are transformed once; halves of its channels are whole vectors, and so
-    is the first half of its filters.
+    """1x1 layers with filters that are transformed once; the halves of the channels are full
+    vectors, and so is the first half of the filters.
     """
     one = (1, 1, 1)
     is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
@@ -26,24 +26,24 @@ def suits_strassen(layer: Layer, target: Target) -> bool:
     return is_plain and are_whole and has_pairs and target.element == SINGLE
 
 
-# Parts of the channels of a half that are transformed one after the other.
+# Numbers of chunks into which the channels of a half may be divided.
 _CHUNKS = (1, 2, 4, 8, 16)
 
 
 def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
-    """Blocks of pairs whose sums are three eighths of the second-level cache, two or more, so that
-    two threads transform different ones.
+    """Blocks of pairs whose sums fill three eighths of the second-level cache, at least two, so
+    that two threads transform different ones.
 
-    14x14, 512 channels each way, is two blocks of 49 pairs then: 0.377 ms, in register tiles of 7
-    rows that leave none empty; of 10 rows 0.387, directly 0.41. 128 rows, 3072 to 768 channels, are
-    two blocks as well, of four chunks of the channels.
+    14x14 with 512 to 512 channels is two blocks of 49 pairs: 0.377 ms, in register tiles of 7 rows,
+    which leave none empty; 0.387 with 10 rows, 0.41 with the direct kernel. 128 rows, 3072 to 768
+    channels, are two blocks as well, with four chunks of the channels.
     """
     flat = flattened(layer)
     vectors = first_half(layer.oc, target.lanes) // target.lanes
     pairs = -(-product(layer.out) // 2)
     wished = max(1, -(-pairs // 2))
     chunks, fitting = _chunks(layer, min(wished, _ENOUGH_PAIRS), target)
-    # Chunks change the order of a sum, blocks do not: for these the hint decides.
+    # Chunks change the order of a sum, blocks do not: for blocks the hint decides.
     pairs, fitting = hint_of(pairs), min(hint_of(wished), fitting)
     tiles, mr = _pairs_of_block(pairs, max(1, fitting), most_rows(target)[2])
     return StrassenSpec(
@@ -52,15 +52,16 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     )  # fmt: skip
 
 
-# Pairs of a block that hide what its filters cost to read.
+# Pairs of a block that hide the time of reading its filters.
 _ENOUGH_PAIRS = 24
 
 
 def _chunks(layer: Layer, wished: int, target: Target) -> tuple[int, int]:
-    """Chunks of the channels, and the pairs of a block whose sums fit into the cache then.
+    """The number of chunks of the channels, and the pairs of a block whose sums then fit in the
+    cache.
 
-    As few as let so many pairs fit as are wished; one, if the products of all filters, which
-    stay there until the last chunk, do not fit either.
+    The fewest chunks with which ``wished`` pairs fit; one, if the products of all filters, which
+    stay there until the last chunk, do not fit as well.
     """
     room = 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
     channels = layer.ic // 2
@@ -72,7 +73,7 @@ def _chunks(layer: Layer, wished: int, target: Target) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
-    """Pairs of a block near ``wished``, rows of a register tile, so that few rows are padding."""
+    """Pairs of a block near ``wished``, and rows of a register tile, with little padding."""
     best, fewest = (10**9, 0, 0, 0), most // 2 + 1 if most > 6 else most - 1
     for tiles in range(max(1, wished // 2), min(pairs, wished * 5 // 4) + 1):
         full, rest = divmod(pairs, tiles)

@@ -1,4 +1,4 @@
-"""Which layers Winograd suits, and the blocking of its kernel."""
+"""The layers for which Winograd's algorithm is used, and the blocks of its kernel."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from .layer import Layer
 from .spec import LiveFilters, WinogradSpec
 from .tile import most_rows, multiplies_in_halves
 
-# The most points of a line with few channels and with many, where two lines are nested and of one
-# alone: more have larger errors than 1e-4 of the results' deviation. F(6x6, 3x3) has 4e-5 with 64
-# channels, 9e-5 with 256, 1.2e-4 with 512; F(6, 7) 5e-5, 9e-5 and 1.1e-4.
+# Maximum points of a line, with few and with many channels, for two nested lines and for a single
+# one: more have errors above 1e-4 of the results' deviation. F(6x6, 3x3) has 4e-5 with 64 channels,
+# 9e-5 with 256, 1.2e-4 with 512; F(6, 7) 5e-5, 9e-5 and 1.1e-4.
 _FEW = 256
 _MOST_OF_TWO, _MOST_OF_ONE = (8, 7), (12, 10)
-# The results of a tile along an axis, and of 3x3 and 4x4 at stride 1: with tiles of 3, 5 and 6
-# where the costs are lower VGG-16 takes 6 % longer than without, ResNet-18 3 %, DenseNet 3 %
-# (Zen 5). Tiles of 5 for 4x4, 12 channels to 64 at 112x112, gain nothing, and take LLVM 94 ms in
-# place of 56.
+# Results of a tile along an axis; and for 3x3 and 4x4 at stride 1: with tiles of 3, 5 and 6
+# wherever the cost model prefers them, VGG-16 takes 6 % longer, ResNet-18 3 %, DenseNet 3 % (Zen
+# 5). Tiles of 5 for 4x4, 12 channels to 64 at 112x112, gain nothing, and LLVM takes 94 ms for them
+# instead of 56.
 _SIZES, _PLAIN_SIZES = (4, 2, 6, 5, 3), (4, 2)
-# Where vectors are multiplied in halves 3x3 takes tiles of 5 for so many channels, where they are
-# fewer products by a sixth: 14x14 are nine tiles of 49 points in place of 16 of 36, and 256
-# channels each way take 0.53 ms in place of 0.68, in ResNet-18, whose filters come from memory,
-# 0.66 and 0.74 (Zen 4), with errors of 4e-5 of the deviation; of 512 channels 6e-5.
+# On CPUs that multiply vectors in halves, 3x3 uses tiles of 5 for these numbers of channels if they
+# reduce products by a sixth: 14x14 has nine tiles of 49 points instead of 16 of 36, and 256 to 256
+# channels take 0.53 instead of 0.68 ms; in ResNet-18, whose filters come from memory, 0.66 and 0.74
+# (Zen 4). Errors are 4e-5 of the deviation; with 512 channels 6e-5.
 _FIVE_FROM, _FIVE_TO, _FIVE_GAINS = 128, 512, 5 / 6
-# Vectors of channels from which on strided layers of groups gain: 28x28, 8 groups of 32 channels,
-# stride 2, takes 0.225 ms on 16 lanes, 0.219 directly; of 64 channels 0.66 and 0.71.
+# Minimum vectors of channels per group for strided layers: 28x28, 8 groups of 32 channels, stride
+# 2, takes 0.225 ms on 16 lanes, 0.219 with the direct kernel; groups of 64 channels 0.66 and 0.71.
 _STRIDED_GROUPS = 4
-# Channels up to which tiles of one vector gain where nothing is gained by two: with more, and with
-# tiles that fill no high ones, they lose up to 5 %.
+# Maximum channels for which tiles of one vector gain if two gain nothing: with more channels, and
+# with tiles that fill no high ones, they lose up to 5 %.
 _SHORT = 128
 # Tiles of a block whose filters are transformed with it.
 _LIVE_TILES = 40
 
 
 def suits_winograd(layer: Layer, target: Target, is_asked_for: bool = False) -> bool:
-    """Pictures and volumes; channels that fill half a vector, but where it ``is_asked_for``.
+    """Images and volumes with channels that fill half a vector, or any if it ``is_asked_for``.
 
-    3x3 and other windows, which at stride 1 may be dilated: by d they are d x d plain ones, each on
-    the pixels that lie d apart. Windows that are not 3x3, and strides, where the weights are
-    transformed once.
+    3x3 and other windows, which may be dilated at stride 1: a dilation of d gives d x d ordinary
+    convolutions on the pixels that are d apart. Other windows than 3x3, and strides, only with
+    weights that are transformed once.
     """
     reach = [(taps - 1) * d for taps, d in zip(layer.kernel, layer.dilate)]
     padded = all(pad <= most for pad, most in zip(layer.pad, reach))
@@ -54,9 +54,9 @@ def suits_winograd(layer: Layer, target: Target, is_asked_for: bool = False) -> 
 
 
 def _fewest_channels(layer: Layer, target: Target) -> int:
-    """Of a group, in and out; four of one group: 8 channels to 64 and back, 3x3 at 56x56, are twice
-    as fast as directly on 16 lanes, 4 to 64 and back 1.5 times on 8; LeNet's 6 channels to 16, 5x5
-    on 12x12, take 1.2 us for 2.8 on 16.
+    """Minimum channels of a group, in and out; four for one group: 8 channels to 64 and back, 3x3
+    at 56x56, are twice as fast as with the direct kernel on 16 lanes, 4 to 64 and back 1.5 times on
+    8; LeNet's 6 to 16 channels, 5x5 on 12x12, take 1.2 instead of 2.8 us on 16.
     """
     if layer.groups == 1:
         return 4
@@ -64,21 +64,21 @@ def _fewest_channels(layer: Layer, target: Target) -> int:
 
 
 def _are_packed_alike(layer: Layer, target: Target) -> bool:
-    """Whether no kernel has to pack filters of groups otherwise than those of one."""
+    """Whether filters of groups need no other packing kernel than those of one group."""
     width = _vectors(layer, target) * target.lanes
     return not layer.images or (layer.are_rows and layer.oc % width == 0)
 
 
 def _vectors(layer: Layer, target: Target) -> int:
-    """Of the register tile."""
+    """Vectors of the register tile."""
     return 2 if layer.oc > target.lanes else 1
 
 
 def _fits_depth(layer: Layer) -> bool:
-    """Pictures, and volumes whose weights are transformed once.
+    """Images, and volumes whose weights are transformed once.
 
-    Slices of padding are multiplied, which the direct kernel leaves out: of few slices they would
-    be half of all.
+    Slices of padding are multiplied here but skipped by the direct kernel: with few slices they
+    would be half of all.
     """
     if layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0:
         return True
@@ -86,7 +86,7 @@ def _fits_depth(layer: Layer) -> bool:
 
 
 def _has_lines(layer: Layer) -> bool:
-    """Whether there are fewer products along a line, for windows and strides as they are met."""
+    """Whether there are fewer products along a line, for common windows and strides."""
     window, strides = layer.kernel[1:], layer.stride[1:]
     plain = max(strides) <= (2 if layer.dilate[1:] == (1, 1) else 1)
     return plain and not layer.images and 1 < max(window) <= 7
@@ -108,7 +108,7 @@ def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
 
 
 def _gains_by_five(layer: Layer) -> bool:
-    """Whether 3x3 in tiles of 5 are few enough products, of as many channels as they suit."""
+    """Whether tiles of 5 reduce the products of 3x3 enough, for a suitable number of channels."""
 
     def products(m: int) -> int:
         tiles = (-(-size // (m * d)) for size, d in zip(layer.out[1:], layer.dilate[1:]))
@@ -120,18 +120,18 @@ def _gains_by_five(layer: Layer) -> bool:
 
 
 def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSpec]:
-    """The same in blocks of half and of twice as many tiles."""
+    """The spec with blocks of half and of twice as many tiles."""
     for factor in (0.5, 2):
         yield winograd_spec(layer, target, m, factor)
 
 
 def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> WinogradSpec:
-    """F(m x m, window): blocks of tiles whose transforms stay in the second-level cache.
+    """F(m x m, window) with blocks of tiles whose transforms stay in the second-level cache.
 
-    Filters that do not stay there are brought in once for every block, so blocks grow with them:
-    20 and 28 tiles are 10 and 14 operations a byte from the third level, 49 are 25 from memory.
-    28x28, 128 channels each way, whose filters are 2.4 MB: in blocks of 10 tiles 0.34 ms, of 20
-    0.28. ``factor`` makes them larger or smaller.
+    Filters that do not stay there are loaded once for every block, so blocks grow with them: 20 and
+    28 tiles do 10 and 14 operations per byte from the third level, 49 tiles 25 per byte from
+    memory. 28x28, 128 to 128 channels, with 2.4 MB of filters: 0.34 ms in blocks of 10 tiles, 0.28
+    in blocks of 20. ``factor`` scales the blocks.
     """
     vectors = -(-layer.oc // target.lanes)
     sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
@@ -150,7 +150,7 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
         wished = 28 if filters <= 16 * target.l2_bytes else 49
     wished = max(2, int(factor * wished))
     columns = -(-vectors // nv)
-    if layer.images:  # of which there are several as a rule
+    if layer.images:  # usually several
         tiles, mr = _tile_block(total, wished, most_rows(target)[2])
     else:
         most = _most_rows(nv, target)
@@ -169,11 +169,11 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
 
 
 def live_winograd_specs(layer: Layer, target: Target) -> Iterator[WinogradSpec]:
-    """F(4x4, 3x3) that transforms filters itself, for tiles of several images together.
+    """F(4x4, 3x3) that transforms filters within the kernel, for tiles of several images together.
 
     Every block of tiles transforms all filters. Data, filters and products of a unit of work stay
-    in the second-level cache. 8 images of 7x7, 512 channels each way: 3.6 ms, against 6.1 for
-    F(2x2) with filters that go through memory; the gradient by data 3.7, against 7.6.
+    in the second-level cache. 8 images of 7x7, 512 to 512 channels: 3.6 ms, against 6.1 for F(2x2)
+    with filters that pass through memory; the gradient with respect to the data 3.7, against 7.6.
     """
     is_one = layer.images and layer.groups == 1
     if not is_one or layer.kernel != (1, 3, 3) or layer.stride != (1, 1, 1):
@@ -193,20 +193,20 @@ def live_winograd_specs(layer: Layer, target: Target) -> Iterator[WinogradSpec]:
 
 @lru_cache(maxsize=4096)
 def _tile_block(total: int, wished: int, most: int) -> tuple[int, int]:
-    """Tiles per block near ``wished`` and rows per register tile, so that few rows are padding."""
+    """Tiles per block near ``wished`` and rows per register tile, with little padding."""
     best = (10**9, 0, 0, 0)
     for tiles in range(max(1, min(total, wished * 2 // 3)), min(total, wished * 5 // 4) + 1):
         for mr in range(min(tiles, max(2, most // 2)), min(tiles, most) + 1):
             full, rest = divmod(total, tiles)
             padded = full * -(-tiles // mr) * mr + -(-rest // mr) * mr
-            # A wider register tile brings each row of filters for more rows of data.
+            # A wider register tile loads each row of filters for more rows of data.
             best = min(best, (padded * (64 + most - mr), abs(tiles - wished), tiles, mr))
     return best[2], best[3]
 
 
 def _most_rows(nv: int, target: Target) -> int:
-    """Of a register tile: of two vectors one more than a convolution's, since all rows have one
-    address. 51 tiles as four times 13 rows take 6 % less than as five times 11.
+    """Rows of a register tile; with two vectors one more than in the direct kernel, because all
+    rows share one address. 51 tiles as four times 13 rows take 6 % less than as five times 11.
     """
     return most_rows(target)[nv] + (nv == 2 and target.vector_registers >= 32)
 
@@ -215,10 +215,10 @@ def _most_rows(nv: int, target: Target) -> int:
 def _even_tile_block(
     total: int, wished: int, most: int, columns: int, groups: int
 ) -> tuple[int, int]:
-    """The same so that two threads have as many rows, too, in blocks of whole register tiles.
+    """As :func:`_tile_block`, with equal rows for two threads, in blocks of full register tiles.
 
-    51 tiles in blocks of 26 and 25: in those of 33 and 18 one of two threads has 1.2 times the
-    mean. 192 channels each way take 6 % less on one thread as well: 52 rows are not 55.
+    51 tiles in blocks of 26 and 25: with 33 and 18, one of two threads has 1.2 times the mean. 192
+    to 192 channels take 6 % less on one thread as well: 52 rows are less than 55.
     """
     best = (10.0**12, 0, 0, 0)
     fewest, many = max(1, min(total, wished * 2 // 3)), min(total, wished * 4 // 3)
@@ -231,14 +231,14 @@ def _even_tile_block(
                 continue
             half = _larger_half(rows, each, columns, groups) / groups
             padded = mr * (rows * columns + 2 * half)
-            # A wider register tile brings each row of filters for more rows of data.
+            # A wider register tile loads each row of filters for more rows of data.
             cost = padded * (64 + abs(min(most, 12) - mr))
             best = min(best, (cost, abs(tiles - wished), tiles, mr))
     return best[2], best[3]
 
 
 def _larger_half(rows: int, each: int, columns: int, groups: int) -> int:
-    """What the slower of two threads has to do, in register tiles: see ``tile_blocks``."""
+    """The work of the slower of two threads, in register tiles: see ``tile_blocks``."""
     if columns == groups == 1:
         return -(-rows // 2)
     blocks = -(-rows // each)

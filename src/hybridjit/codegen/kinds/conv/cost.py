@@ -1,6 +1,6 @@
-"""What a layer's candidates cost, in floating-point operations of one image.
+"""Costs of a layer's candidates, in floating-point operations for one image.
 
-A byte of weights that does not stay in the cache has a price in operations.
+Loading a byte of weights that is not cached has a price in operations.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from .layer import Layer
 from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
 from .tile import multiplies_in_halves
 
-# The third-level cache in sizes of the second.
+# Size of the third-level cache relative to the second.
 _THIRD_LEVEL = 16
-# Of Strassen's algorithm, where units multiply whole vectors and where they multiply halves: what
-# products of half as many channels take, and operations for the sums of a channel and half of a
-# pair of pixels. Measured on Zen 5 and 4, at 14x14 to 56x56 places and 128 to 1024 channels.
+# Strassen's algorithm on CPUs that multiply full vectors and on those that multiply halves:
+# relative time of products with half as many channels, and operations for the sums of a channel and
+# half a pair of pixels. Measured on Zen 5 and 4, at 14x14 to 56x56 positions and 128 to 1024
+# channels.
 _OF_HALVES = {False: 1.045, True: 1.02}
 _OF_A_PAIR = {False: 90, True: 60}
-# Operations for a number of filters that are transformed where they are multiplied.
+# Operations per element of filters that are transformed where they are multiplied.
 _LIVE_FILTER = 34
 
 
 def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Target) -> float:
-    """Operations for one image, or what its weights cost to bring in if that is more.
+    """Operations for one image, or the price of loading its weights if that is more.
 
-    The transforms count as instructions, each as long as a vector of fused multiply-adds, and so do
-    the addresses of a tile's places. Channels and filters that fill no whole vector take as long as
-    those that do.
+    Transforms count as instructions, each with the time of a vector of fused multiply-adds, and so
+    do the addresses of a tile's positions. Channels and filters are rounded up to full vectors.
     """
     if isinstance(spec, ConvSpec):
         at_once = 2 if spec.element == PAIRS else 1
@@ -64,15 +64,15 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
 
 
 def _filled(filters: int, half_last: bool, target: Target) -> int:
-    """Filters that take as long as these: those of whole vectors, of which the last may be half."""
+    """The filters rounded up to full vectors, the last of which may be half a vector."""
     return whole_vectors(filters, target.lanes // 2 if half_last else target.lanes)
 
 
 def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
-    """Seven products of quarters, and the sums before and behind them.
+    """Seven products of quarters, and the sums before and after them.
 
-    Filters are 7/4 as large: what does not stay in the second-level cache comes from behind it,
-    half of it meanwhile.
+    Filters are 7/4 as large: the part outside the second-level cache is loaded, half of it in
+    parallel.
     """
     in_halves = multiplies_in_halves(target)
     full, rest = divmod(spec.pairs, spec.tiles)
@@ -85,11 +85,11 @@ def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
 
 @lru_cache(maxsize=1024)
 def transform_instructions(down: Line, across: Line, registers: int) -> tuple[float, float]:
-    """Instructions to transform a vector of a tile's channels, there and back.
+    """Instructions that transform a vector of a tile's channels, into points and back.
 
-    1.3 for each load and store, a quarter for each sum. What does not stay in so many registers
-    half-way is stored and loaded once more. Measured: 130 and 110 for F(4x4, 3x3), 50 and 40 for
-    F(2x2, 3x3); F(6x6, 3x3), F(4x4, 5x5) and F(4x4, 3x3) at stride 2 agree to 5 % of a layer.
+    1.3 for each load and store, a quarter for each sum. Values that exceed ``registers`` halfway
+    are stored and loaded once more. Measured: 130 and 110 for F(4x4, 3x3), 50 and 40 for F(2x2,
+    3x3); F(6x6, 3x3), F(4x4, 5x5) and F(4x4, 3x3) at stride 2 agree to 5 % of a layer.
     """
     data, points = down.reach * across.reach, down.points * across.points
     results = down.m * across.m
@@ -102,27 +102,27 @@ def transform_instructions(down: Line, across: Line, registers: int) -> tuple[fl
 
 
 def _sums(line: Line) -> int:
-    """The sums of a line's transform: each point's are half of the elements, pairs share them."""
+    """The sums of a line's transform: half of the elements for each point; pairs share them."""
     return sum(
         count * (count // 2 - 1) for taps, count in zip(line.phases, line.counts) if taps > 1
     )
 
 
 def _blocks_of_tiles(layer: Layer, spec: WinogradSpec) -> int:
-    """How often filters are transformed where this is done for each block of tiles."""
+    """Number of times that filters are transformed, if each block of tiles does so."""
     return -(-layer.images * spec.tiles_of_image // spec.tiles)
 
 
 def _blocks_of_image(spec: WinogradSpec) -> int:
-    """How often an image's blocks of tiles read the filters."""
+    """Number of times that an image's blocks of tiles read the filters."""
     return -(-spec.tiles_of_image // spec.tiles)
 
 
 def _again(nbytes: int, target: Target) -> float:
-    """The operations that reading packed weights costs, which a call reads over and over.
+    """The price of reading packed weights repeatedly within a call, in operations.
 
-    32 images of 7x7, 512 channels each way: 30 ms by F(4x4), whose filters are 38 MB, 14 where
-    filters are transformed for tiles of several images together.
+    32 images of 7x7, 512 to 512 channels: 30 ms by F(4x4), whose filters are 38 MB, 14 if filters
+    are transformed for tiles of several images together.
     """
     family = family_of(target)
     if nbytes <= target.l2_bytes:
@@ -132,16 +132,16 @@ def _again(nbytes: int, target: Target) -> float:
 
 
 def _price(layer: Layer, nbytes: int, target: Target) -> float:
-    """The operations that bringing in so many bytes of weights costs, for one image."""
+    """The price of loading ``nbytes`` of weights, in operations for one image."""
     price = family_of(target).memory_price * nbytes if nbytes > target.l2_bytes else 0
     return price / max(1, layer.images)
 
 
 def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
-    """The operations that packing the weights costs, for one image; or what the bytes cost.
+    """The price of packing the weights, in operations for one image; or of their bytes, if more.
 
-    Measured in operations for a number that is written, on 4, 8 and 16 lanes: transformed filters
-    21, 26 and 46, all others 30 on 16.
+    Measured in operations per written element, on 4, 8 and 16 lanes: transformed filters 21, 26 and
+    46, all others 30 on 16.
     """
     if not layer.images:
         return 0
@@ -154,9 +154,9 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
         written = spec.points * layer.ic * layer.oc * layer.groups
         each = 10 + 2 * target.lanes
     written_bytes = target.element_bytes * written
-    # A line is brought in before it is written, and leaves and comes back before it is read: 3x3
-    # with 512 channels each way on 8 images of 7x7 takes 12 ms by F(4x4), whose filters are 38 MB,
-    # 7 by F(2x2) and 8 by the definition's sums.
+    # A line is loaded before it is written, evicted, and loaded again before it is read: 3x3 with
+    # 512 to 512 channels on 8 images of 7x7 takes 12 ms by F(4x4), whose filters are 38 MB, 7 by
+    # F(2x2) and 8 with the direct kernel.
     ways = 3 if written_bytes > _THIRD_LEVEL * target.l2_bytes else 1
     nbytes = target.stored_bytes * read + ways * written_bytes
     bytes_price = _price(layer, nbytes, target)

@@ -1,8 +1,8 @@
 """Convolution of small groups, most often of one channel; vectors along channels.
 
-A tile of output columns stays in registers; each input vector of a row serves every tap that
-reaches it. In groups of several channels, every channel's place in the vector takes the group's
-first input channel, then its second, and so on: the vector's lanes are exchanged as it is loaded.
+A tile of output columns stays in registers; each input vector of a row serves every tap that reads
+it. In groups of several channels, every lane of a group takes the group's first input channel, then
+the second, and so on: lanes are exchanged as a vector is loaded.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Tiles:
     def _emit_given_row(
         self, reads: list[Value], writes: list[Value], count: int, last: int
     ) -> None:
-        """The same where the call gives how many columns there are."""
+        """A row whose number of columns the call gives."""
         b, spec = self.b, self.spec
         row = GivenRow(b, spec, spec.cols, spec.over)
 
@@ -122,7 +122,7 @@ class _Tiles:
         last: int,
         first: Index = 0,
     ) -> None:
-        """A tile, of which columns before ``first`` are not stored."""
+        """A tile whose columns before ``first`` are not stored."""
         b, spec = self.b, self.spec
         start = [b.load(self.bias, j * b.lanes) for j in range(count)] * tile.width
         left = first_input(b, column, spec.stride[2], spec.pad[2])
@@ -155,7 +155,7 @@ class _Tiles:
         last: int,
         left: Index,
     ) -> list[Value]:
-        """One input row: a vector under the tile is loaded once for all its taps."""
+        """One input row: each vector that the tile reads is loaded once for all its taps."""
         b, spec = self.b, self.spec
         pairs = Positions(b, spec, tile, left)
         lanes = [*(b.lanes,) * (count - 1), last]
@@ -179,9 +179,9 @@ class _Tiles:
 
     @property
     def _looks_up(self) -> bool:
-        """Whether a loop goes through a group's channels, with one instruction that exchanges
-        lanes as a vector of numbers says. Unrolled, groups of 8 are two shuffles for each, and
-        spill; those of 4 are one, and faster than the loop by 13 %.
+        """Whether a loop runs over a group's channels, with one instruction that exchanges lanes by
+        a vector of indices. Unrolled, groups of 8 need two shuffles each, and spill; groups of 4
+        need one, and are 13 % faster than the loop.
         """
         b = self.b
         return self.spec.group >= 8 and b.target.has_tables and b.dtype == "float32"
@@ -196,7 +196,7 @@ class _Tiles:
         j: int,
         lanes: Sequence[int],
     ) -> list[Value]:
-        """The products of vector ``j``, of the channel of every group whose weights ``w`` are."""
+        """The products of vector ``j`` with one channel of every group, whose weights are ``w``."""
         b, spec, result = self.b, self.spec, list(accs)
         steps = range(0, spec.kernel[2] * spec.group, spec.group)
         filters = [b.load(w, step * self.padded + j * b.lanes) for step in steps]
@@ -209,7 +209,7 @@ class _Tiles:
         return result
 
     def _looked_up(self, value: Value, places: Value) -> Value:
-        """In every lane, the number at its place."""
+        """In every lane, the element at its index."""
         name, kind = "llvm.x86.avx512.permvar.sf.512", value.type
         return self.b.b.call(self.b.declare(name, kind, [kind, places.type]), [value, places])
 

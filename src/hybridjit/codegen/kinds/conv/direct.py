@@ -1,8 +1,8 @@
 """Convolution and dense layers: implicit im2col + GEMM with the result tile in registers.
 
 The rows of A are addresses into the activation, tap by tap; no column matrix is written. Padding
-costs nothing: taps above and below are left out of the loops, and the tiles at the left and right
-edge have loops of their own that leave out the columns that would read outside.
+costs nothing: loops skip taps above and below the image, and tiles at the left and right edge have
+separate loops that skip columns outside.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from ..parts.window import (
 )
 from .spec import ConvSpec
 
-LONG = 8192  # products that a tile sums without a break, where there are several taps
+LONG = 8192  # maximum products of a sum without interruption, if there are several taps
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of output channels: ``nv`` vectors, of which the last has ``last`` lanes."""
+    """A block of output channels: ``nv`` vectors, the last with ``last`` lanes."""
 
     nv: int
     last: int
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass
 class Place:
-    """Where one unit of work reads and writes; ``runs`` are those of a tile of a given row."""
+    """Addresses of a unit of work; ``runs`` are those of a tile of given width."""
 
     x: Value
     w: Value
@@ -97,10 +97,10 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
 def _place_in_image(
     b: LoopBuilder, spec: ConvSpec, unit: Index, lines: Index, blocks: int
 ) -> tuple[Index, Index, Index, Index]:
-    """Group, block, line and the line's number in its chunk, of a unit of an image.
+    """Group, block, line and the line's number in its chunk, for a unit of an image.
 
-    Chunk c is the lines from c * lines // chunks on: chunks differ by a line where they must, so
-    that every unit is work and threads with as many units have as much to do.
+    Chunk c contains the lines from c * lines // chunks on: chunks differ by at most a line, so that
+    every unit is work and threads with equally many units have equal work.
     """
     chunks = b.divided_up(lines, spec.rows)
     per_line = spec.groups * blocks
@@ -118,7 +118,7 @@ def _place_in_image(
 
 
 def has_uniform_tiles(spec: ConvSpec) -> bool:
-    """Whether no column reads outside its row: then each tile is a unit of work by itself."""
+    """Whether no column reads outside its row: then each tile is a separate unit of work."""
     return is_always_inside(spec, 2)
 
 
@@ -133,7 +133,7 @@ def blocks_of(oc: int, nv: int, lanes: int) -> list[Block]:
 
 
 def runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
-    """Equal neighbours together: (block, how many, index of the first)."""
+    """Runs of equal adjacent blocks: (block, count, index of the first)."""
     runs, first = [], 0
     for kind, members in groupby(blocks):
         count = len(list(members))
@@ -158,7 +158,7 @@ def _locate(
     lines: tuple[Index, Index],
     by_tile: bool,
 ) -> tuple[Place, Index]:
-    """Base addresses of one unit, and the tile's number in its row when units are tiles."""
+    """Base addresses of one unit, and the tile's number in its row if units are tiles."""
     x, w, bias, reads, writes = pointers
     line, within = lines
     tiles = b.divided_up(spec.out[2], spec.mr) if by_tile else 1
@@ -192,7 +192,7 @@ def _locate(
 def _emit_columns(
     b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tiles: list[Tile], tile: Index
 ) -> None:
-    """One tile when units are tiles; else the whole row, equal neighbours in a loop."""
+    """One tile if units are tiles; else the whole row, with equal adjacent tiles in a loop."""
     if not tiles:
         _emit_given(b, spec, block, place, tile)
         return
@@ -226,7 +226,7 @@ def _emit_one_of(
 
 
 def _emit_given(b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, tile: Index) -> None:
-    """One tile, or a row, where the call gives how many columns there are."""
+    """One tile, or a row, if the call gives the number of columns."""
     if has_uniform_tiles(spec):
         start = b.mul(tile, spec.mr)
         _emit_some(b, spec, block, place, start, b.min(b.add(start, spec.mr), spec.out[2]))
@@ -254,7 +254,7 @@ def _emit_part(
     place: Place,
     marks: tuple[Index, Index, Index, Index],
 ) -> None:
-    """Columns from the first of the marks to the last; windows are whole between the other two."""
+    """Columns from the first to the last mark; windows are inside between the other two."""
     begin, first, end, after = marks
     for name, start, stop in (("left", begin, first), ("right", end, after)):
         with b.loop(name, start, stop, most=rounds_of(spec.usual[2])) as col:
@@ -264,10 +264,10 @@ def _emit_part(
 
 
 class Runs:
-    """Neighbouring width taps that reach the same columns of a tile whose columns the call gives.
+    """Runs of adjacent horizontal taps that read for the same columns of a tile of given width.
 
-    Such taps are summed row by row of the window, and the next ones after them: so the order of a
-    column's sum is that of its tile.
+    The taps of a run are summed over all rows of the window, then those of the next run: so the
+    order of a column's sum is that of its tile.
     """
 
     def __init__(self, b: LoopBuilder, spec: ConvSpec, start: Index, stop: Index) -> None:
@@ -292,7 +292,7 @@ class Runs:
     def _reach(
         b: LoopBuilder, spec: ConvSpec, tap: int, start: Index, stop: Index
     ) -> tuple[Index, Index]:
-        """The columns whose input under a tap is inside, none as (0, 0)."""
+        """The columns whose input under a tap is inside the row; (0, 0) if there are none."""
         stride, behind = spec.stride[2], tap * spec.dilate[2] - spec.pad[2]
         low = b.max(start, -(behind // stride))
         beyond = b.max(b.add(b.sub(spec.inp[2], 1 + behind), stride), 0)
@@ -302,14 +302,14 @@ class Runs:
         return b.b.select(there, b.i64(low), none), b.b.select(there, b.i64(high), none)
 
     def end(self, tap: Index) -> Value:
-        """The tap behind the run that begins with this one; the same where none does."""
+        """The tap after the run that begins with this one; the same tap if none begins."""
         return self.b.b.load(self.b.at(self.table, tap, I64), typ=I64, align=8)
 
 
 def _emit_some(
     b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, start: Index, stop: Index
 ) -> None:
-    """Columns from ``start`` to ``stop``, whose windows are whole: a tile, or what is left of a
+    """Columns from ``start`` to ``stop``, whose windows are inside: a full tile, or the rest of a
     row in tiles of a half, a quarter and so on.
     """
 
@@ -328,7 +328,7 @@ def _emit_some(
 
 
 def halves_below(size: int) -> list[int]:
-    """The powers of two below a number, the largest first."""
+    """The powers of two below ``size``, the largest first."""
     return [1 << bit for bit in reversed(range((size - 1).bit_length()))]
 
 
@@ -357,7 +357,7 @@ def _sum_by_tap(
     """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
     left = first_input(b, column, spec.stride[2], spec.pad[2])
     rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    # A single tap is left to ``multiply``, so that a dense layer on one row sums as one on many.
+    # ``multiply`` handles a single tap, so that a dense layer on one row sums as one on many.
     is_long = _is_long(spec) and product(spec.kernel) > 1
     zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
     size = steps_of_sum(b, spec.ic)
@@ -386,8 +386,8 @@ def _sum_by_tap(
         tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
         weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
         x = b.at(place.x, at)
-        # A narrower tile leaves registers free, into which LLVM would load all the weights of
-        # a round at once; where they are few it spills these (measured: 4 per 40 FMAs, AVX2).
+        # A narrower tile leaves registers free, into which LLVM would load all weights of a round
+        # at once; with few registers it then spills them (measured: 4 per 40 FMAs, AVX2).
         tight = reach != (0, tile.width) and b.target.vector_registers < 32
         ahead = None if tight else _ahead(b, spec, place, tap, column)
         unroll = 1 if tight else spec.unroll
@@ -400,7 +400,7 @@ def _sum_by_tap(
     return accs
 
 
-# Adds the products of taps from one to another to the sums of a tile's columns in reach.
+# Adds the products of a range of taps to the sums of a tile's columns in reach.
 SumRun = Callable[[Index, Index, tuple[int, int], list[Value]], list[Value]]
 
 
@@ -413,8 +413,8 @@ def _sum_given_runs(
     accs: list[Value],
     sum_run: SumRun,
 ) -> list[Value]:
-    """Run by run, where the call gives what these are. All columns have what every run has, but for
-    a column by itself, at an edge.
+    """Sum run by run, if the call gives the runs. Every run serves all columns, except at an edge,
+    where a tile is a single column.
     """
     with b.loop("run", 0, spec.kernel[2], carry=accs) as run:
         first, stop = run.index, runs.end(run.index)
@@ -430,14 +430,14 @@ def _sum_given_runs(
 
 
 def _is_long(spec: ConvSpec) -> bool:
-    """Whether a sum is one of sums of a line of taps, as in ``multiply``."""
+    """Whether a sum is a sum of partial sums over lines of taps, as in ``multiply``."""
     return product(spec.kernel) * spec.ic > LONG
 
 
 def _lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
-    """Lines of the next block of weights that a round asks for; 0 when there is no other block.
+    """Number of cache lines of the next block of weights that a round prefetches; 0 without one.
 
-    The first block of the next group follows the last of one. In ResNeXt-50, whose weights come
+    The first block of the next group follows the last of a group. In ResNeXt-50, whose weights come
     from memory: 14x14 of 32 groups of 16 at 79 % of the FMA peak, without at 67 %; 7x7 of 32 groups
     of 32 at 93 %, without at 68 %.
     """
@@ -457,7 +457,7 @@ def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index, column: Ind
 
 
 def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> NextTile | None:
-    """What the next unit's program reads beside it, where a sum is short: of a single tap."""
+    """The operands of the next unit's program, if a sum is short, with a single tap."""
     steps = steps_of_sum(b, spec.ic)
     if product(spec.kernel) > 1 or not has_uniform_tiles(spec) or steps < spec.unroll:
         return None
@@ -484,11 +484,11 @@ def _sum_by_channel(
     column: Index,
     accs: list[Value],
 ) -> list[Value]:
-    """Width taps innermost: for few channels, whatever their stride.
+    """Horizontal taps innermost: for few channels, with any stride.
 
-    The taps are unrolled only where sums leave half of the registers free: LLVM keeps every value
-    of A for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s).
-    Without FMA products need registers as well.
+    The taps are unrolled only if sums leave half of the registers free: LLVM keeps every value of A
+    for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s). Without
+    FMA products need registers as well.
     """
     sums = tile.width * block.nv
     unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
@@ -535,10 +535,12 @@ def _sum_by_channel(
 def _ask_by_channel(
     b: LoopBuilder, spec: ConvSpec, place: Place, tile: Tile, line: Index, x: Value
 ) -> None:
-    """Where windows do not overlap: for weights of the next block, and what the tile below reads.
+    """If windows do not overlap, prefetch weights of the next block, and the input of the tile
+    below.
 
-    Where they overlap, the rows above have read most of it, and tiles on weights are many. 16x16
-    windows of 3 channels to 192, in a network whose weights come from memory: 0.25 ms for 0.33.
+    If they overlap, the rows above have read most of it, and there are many tiles per weight. 16x16
+    windows of 3 channels to 192, in a network whose weights come from memory: 0.25 instead of 0.33
+    ms.
     """
     if spec.stride[1] < spec.kernel[1] or (spec.out[1] == 1 and not spec.usual):
         return

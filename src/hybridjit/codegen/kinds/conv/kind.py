@@ -1,4 +1,4 @@
-"""Convolutions: direct, Winograd or depthwise; transposed ones by phases of plain ones."""
+"""Convolutions: direct, Winograd, Strassen or depthwise; transposed ones by phases."""
 
 from __future__ import annotations
 

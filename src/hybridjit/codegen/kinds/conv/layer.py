@@ -1,4 +1,4 @@
-"""A convolution or dense layer as its choosers see it."""
+"""A convolution or dense layer as input of the choosers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ...spec import Extents, Ints, Program
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution as the choosers see it. Spatial triples are (depth, height, width).
+    """A convolution as input of the choosers. Spatial triples are (depth, height, width).
 
-    images    for how many images a call packs the weights; 0 where they are packed already
-    are_rows  whether the filters of all groups are as far apart as those of one
+    images    the number of images per packing of the weights in a call; 0 if they are packed at
+              bind
+    are_rows  whether the filters of all groups have the same stride as those of one group
     """
 
     inp: Extents
@@ -49,7 +50,7 @@ class Layer:
         return 2 * product(self.out) * product(self.kernel) * self.ic * self.oc * self.groups
 
     def has_small_groups(self, lanes: int) -> bool:
-        """Whether a vector of channels holds several whole groups, as many channels out as in."""
+        """Whether a vector of channels holds several whole groups with equal ic and oc."""
         fitting = self.ic == self.oc < lanes and lanes % self.ic == 0
         fitting = fitting and (self.are_rows or self.oc == 1)
         return fitting and self.groups > 1 and self.xs[4] == 1

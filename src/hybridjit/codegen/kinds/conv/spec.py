@@ -1,4 +1,4 @@
-"""KernelSpecs of convolutions. Strides count elements; nothing here names a batch size."""
+"""KernelSpecs of convolutions. Strides count elements; no spec contains a batch size."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...interpolation import Line, lines_for
 from ...packing import first_half
 from ...spec import Extents, Ints, KernelSpec, Program
 
-# Products of quarters of matrices in one level of Strassen's algorithm, in place of eight.
+# Products of quarters of matrices in one level of Strassen's algorithm, instead of eight.
 PRODUCTS = 7
-# Fields of specs in which sizes may be given.
+# Fields of specs whose sizes may be given by calls.
 EXTENTS = ("inp", "out", "xs", "reads", "writes")
 
 
@@ -21,15 +21,17 @@ class ConvSpec(KernelSpec):
 
     Spatial tuples are (depth, height, width). ``xs``: strides of x per (image, d, h, w, channel);
     ``reads``/``writes``: strides per (image, d, h, w) and channel 1, operands with a fifth number
-    for their channel stride. Weights are packed, see ``packing.ConvPacking``. A dense layer is
-    the case of one image, one row and as many columns as there are rows of data.
+    for their channel stride. Weights are packed, see ``packing.ConvPacking``. A dense layer is the
+    case of one image, one row and as many columns as there are rows of data.
+
     mr x nv   the register tile: output columns x vectors of output channels
-    taps      whether the width taps are unrolled (few channels) or the channels are the inner loop
-    rows      output rows that are done for all channels before the next ones are begun
-    half_last  whether the last vector of channels is half of one
-    usual     sizes of the result that are usual, about, where some are given
-    inside    where sizes are given, of each axis whether no window reaches beyond the input
-    is_one    where the width is given, whether a row is summed as one tile, however wide
+    taps      whether horizontal taps are unrolled (few channels) or the inner loop runs over
+              channels
+    rows      output rows that are computed for all channels before the next rows
+    half_last  whether the last vector of channels is half a vector
+    usual     approximate typical sizes of the result, if some sizes are given
+    inside    if sizes are given, for each axis whether all windows are inside the input
+    is_one    if the width is given, whether a row is summed as one tile of any width
     """
 
     inp: Extents
@@ -62,10 +64,10 @@ class ConvSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class LiveFilters:
-    """3x3 filters that the kernel transforms itself, some channels at a time.
+    """3x3 filters that the kernel transforms, some channels at a time.
 
     strides   of the weights per (filter, row, column, channel)
-    channels  so many at a time, whole vectors of them: data and filters of a unit of work stay in
+    channels  number of channels at a time, full vectors: data and filters of a unit of work stay in
               the second-level cache
     """
 
@@ -73,7 +75,7 @@ class LiveFilters:
     channels: int
 
     def step(self, rows: int) -> int:
-        """Floats from point to point of ``rows`` of channels; no multiple of a page."""
+        """Floats from point to point of ``rows`` of channels; not a multiple of a page."""
         return rows * self.channels + 16
 
 
@@ -81,16 +83,17 @@ class LiveFilters:
 class WinogradSpec(KernelSpec):
     """Convolution by Winograd's F(m x m, window); ConvSpec's arguments, and scratch.
 
-    m       results of a tile along each axis on which the window has several taps
+    m       results of a tile along each axis with several taps
     tiles   output tiles that are transformed together, as the rows of the products
-    blocks  blocks of ``nv`` vectors of output channels that are done per unit of work
+    blocks  blocks of ``nv`` vectors of output channels per unit of work
     mr x nv the register tile of the products
-    dilate  down and across: pixels so far apart are an image of their own, with tiles of its own
-    window  taps down and across, ``stride`` apart
-    depth   taps of a volume's depth, the stride and the dilation there: each result adds up what
-            its taps' slices make, as if all of their channels were those of one picture
-    groups  of ``ic`` channels in and ``oc`` out, which lie behind each other
-    live    None where filters come as ``WinogradPacking`` has them; else the kernel transforms them
+    dilate  vertical and horizontal: pixels at this distance form a separate image with separate
+            tiles
+    window  vertical and horizontal taps, ``stride`` apart
+    depth   taps along a volume's depth, with their stride and dilation: each result sums over the
+            slices of its taps, as if all of their channels belonged to one image
+    groups  of ``ic`` channels in and ``oc`` out, stored one after the other
+    live    None if filters are packed by ``WinogradPacking``; else the kernel transforms them
     usual   as for ConvSpec
     """
 
@@ -123,29 +126,29 @@ class WinogradSpec(KernelSpec):
 
     @property
     def lines(self) -> tuple[Line, Line]:
-        """The algorithms down and across."""
+        """The vertical and the horizontal algorithm."""
         return lines_for(self.m, self.window, self.stride)
 
     @property
     def is_plain(self) -> bool:
-        """3x3 at stride 1."""
+        """Whether it is 3x3 at stride 1."""
         return self.window == (3, 3) and self.stride == (1, 1)
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tiles down and across one image, or the first of those that dilation makes of it."""
+        """Vertical and horizontal tiles of an image, or of the first image made by dilation."""
         sizes = (-(-size // d) for size, d in zip(self.out[1:], self.dilate))
         down, across = (-(-size // line.m) for size, line in zip(sizes, self.lines))
         return down, across
 
     @property
     def tiles_of_image(self) -> int:
-        """Tiles of an image, some of which may be empty where it is dilated."""
+        """Tiles of an image, some of which may be empty if it is dilated."""
         return product((self.out[0], *self.grid, *self.dilate))
 
     @property
     def channels(self) -> int:
-        """Numbers of a transformed tile at each point: those of all taps of the depth."""
+        """Elements of a transformed tile at each point: channels of all taps along the depth."""
         return self.depth[0] * self.ic
 
     @property
@@ -155,14 +158,15 @@ class WinogradSpec(KernelSpec):
 
     @property
     def rows(self) -> int:
-        """Rows of the products: tiles rounded up to whole register tiles."""
+        """Rows of the products: tiles rounded up to full register tiles."""
         return -(-self.tiles // self.mr) * self.mr
 
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
-        """Floats of one thread's transformed input, products, and zeros with room to discard.
+        """Floats of one thread's transformed input, products, and zeros with room for discarded
+        results.
 
-        The point stride is a multiple of a cache line that is no multiple of a page, so that the
-        points of one tile do not fall into one set of the cache.
+        The stride of points is a multiple of a cache line but not of a page, so that the points of
+        a tile are in different cache sets.
         """
         width = self.nv * lanes * self.blocks
         padded = -(-self.channels // lanes) * lanes
@@ -185,13 +189,13 @@ class WinogradSpec(KernelSpec):
 class StrassenSpec(KernelSpec):
     """1x1 convolution by one level of Strassen's algorithm; WinogradSpec's arguments.
 
-    The matrix of an image's pixels by channels is cut in four, and so is that of the filters: seven
-    products of quarters make the result. Pixels of the first and of the second half are pairs; the
-    second half of the filters may be fewer.
+    The matrix of an image's pixels by channels is divided into quarters, and so is that of the
+    filters: seven products of quarters make the result. A pair is a pixel of the first half and one
+    of the second; the second half of the filters may be smaller.
 
     tiles   pairs of pixels that are transformed together, as the rows of the products
-    chunks  how many parts of the channels are transformed one after the other, and their products
-            added up in memory
+    chunks  number of parts of the channels that are transformed one after the other, with products
+            accumulated in memory
     mr x nv the register tile of the products
     """
 
@@ -215,17 +219,17 @@ class StrassenSpec(KernelSpec):
 
     @property
     def pairs(self) -> int:
-        """Of an image; the last of an odd number of pixels is alone in its own."""
+        """Pairs of an image; an odd last pixel has a pair alone."""
         return -(-product(self.out) // 2)
 
     @property
     def rows(self) -> int:
-        """Rows of the products: pairs rounded up to whole register tiles."""
+        """Rows of the products: pairs rounded up to full register tiles."""
         return -(-self.tiles // self.mr) * self.mr
 
     @property
     def row_step(self) -> int:
-        """Floats from row to row of transformed data, so that few rows share a set of the cache."""
+        """Floats from row to row of transformed data, so that few rows share a cache set."""
         return self.chunk + 16
 
     @property
@@ -234,7 +238,7 @@ class StrassenSpec(KernelSpec):
         return self.ic // 2 // self.chunks
 
     def columns(self, lanes: int) -> int:
-        """Blocks of half of the filters."""
+        """Number of blocks in half of the filters."""
         return -(-first_half(self.oc, lanes) // (self.nv * lanes))
 
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
@@ -250,9 +254,9 @@ class DepthwiseSpec(KernelSpec):
 
     cols x nv  output columns x channel vectors that are kept in registers
     group      channels of a group, in and out: 1 is one filter per channel
-    lines      output rows of a unit that goes down a strip of columns; 0 where it goes along a row
+    lines      output rows of a unit that goes down a strip of columns; 0 if it goes along a row
     usual, inside  as for ConvSpec
-    over       where the width is given, the columns by which the last window may overhang the input
+    over       if the width is given, the columns by which the last window may exceed the input
     """
 
     inp: Extents
@@ -280,5 +284,5 @@ class DepthwiseSpec(KernelSpec):
 
     @property
     def rows_ahead(self) -> int:
-        """Output rows below the one that an input line ends, to which it adds as well."""
+        """Output rows below the one that an input line completes, to which it also adds."""
         return (self.kernel[1] - 1) // self.stride[1]

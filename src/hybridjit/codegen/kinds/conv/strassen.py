@@ -1,8 +1,8 @@
 """1x1 convolution by one level of Strassen's algorithm, in Winograd's form of fifteen sums.
 
-The matrices are x [pixels, channels] and w [channels, filters], each cut in four. Seven products of
-half as many channels by half as many filters, P1 to P7, make y; zeros stand for filters that the
-second half lacks:
+The matrices x [pixels, channels] and w [channels, filters] are divided into quarters. Seven
+products of half as many channels by half as many filters, P1 to P7, make y; zeros stand for filters
+that the second half lacks:
 
     S1 = x21 + x22    S2 = S1 - x11     S3 = x11 - x21    S4 = x12 - S2
     P1 = x11 w11      P2 = x12 w21      P3 = S4 w22       P4 = x22 T4
@@ -11,9 +11,9 @@ second half lacks:
     y21 = P1 + P6 + P7 - P4   y22 = P1 + P6 + P7 + P5
 
 Per unit of work: a block of pairs of pixels is transformed, each of the products is summed (a GEMM
-over channels), and the results go into the program and the stores. A unit is a block of pairs and a
-part of the output channels; a thread that goes on with the same pairs transforms them once. Many
-channels are transformed in chunks, whose products are added up in memory.
+over channels), and the results enter the program and the stores. A unit is a block of pairs and a
+part of the output channels; a thread that continues with the same pairs transforms them once. Many
+channels are transformed in chunks, with products accumulated in memory.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Row:
     is_pair: Value | None
 
 
-# Where filters that come next are asked for. Into the first level: BERT takes 2.5 % less than into
-# the second, MobileNet 2 %; Winograd's would take 16 % more, for they push out what is read again.
+# Cache level for prefetching the next filters. Into the first, BERT takes 2.5 % less than into the
+# second, MobileNet 2 %; Winograd's filters would take 16 % more, because they evict data in use.
 _ASKED_LEVEL = 1
 
 
@@ -94,7 +94,7 @@ class _Strassen:
                 self._emit_block(image, first, count, start, stop)
 
     def _transform_block(self, image: Index, first: Index, count: Index, channel: Index) -> None:
-        """A chunk of the channels, from ``channel`` of each half on."""
+        """Transform a chunk of the channels, from ``channel`` of each half on."""
         b = self.b
         x = b.at(self.x, b.mul(image, self.spec.xs[0]))
         with b.loop("pairs", 0, count, most=self.spec.tiles) as pair:
@@ -112,7 +112,7 @@ class _Strassen:
     def _emit_chunks(
         self, image: Index, first: Index, count: Index, start: Index, stop: Index
     ) -> None:
-        """The same where products of one chunk of the channels after the other are added up."""
+        """As :meth:`_emit_block`, accumulating products over chunks of the channels."""
         b, spec = self.b, self.spec
         of_block = PRODUCTS * self.m_step
         with b.loop("zero", 0, b.mul(b.sub(stop, start), of_block), b.lanes) as at:
@@ -130,7 +130,7 @@ class _Strassen:
     # --- addresses ---
 
     def _offsets(self, pair: Index, strides: Extents) -> list[Index]:
-        """How far a pair's pixels are from the image's first."""
+        """Offsets of a pair's pixels from the image's first pixel."""
         b, (_, height, width) = self.b, self.spec.out
         pixels = (pair, b.add(pair, self.pairs))
         if self.spec.out[:2] == (1, 1):
@@ -138,7 +138,7 @@ class _Strassen:
         return [b.dot(b.split(pixel, (0, height, width)), strides[1:4]) for pixel in pixels]
 
     def _is_pair(self, pair: Index) -> Value | None:
-        """Whether there is a second pixel; None where there always is."""
+        """Whether the pair has a second pixel; None if it always has."""
         b, pixels = self.b, self.pixels
         if isinstance(pixels, int):
             return b.less(pair, b.sub(self.pairs, 1)) if pixels % 2 else None
@@ -169,7 +169,7 @@ class _Strassen:
     # --- products ---
 
     def _multiply_block(self, block: Index, m: Value, count: Index, channel: Index) -> None:
-        """All products by a block of filters, of the chunk that begins with ``channel``."""
+        """All products with a block of filters, for the chunk that begins with ``channel``."""
         b, size = self.b, self.channels * self.width
         first = b.add(b.mul(block, PRODUCTS * size), b.mul(channel, self.width))
         with b.loop("product", 0, PRODUCTS) as number:
@@ -177,7 +177,7 @@ class _Strassen:
             self._multiply(u, m, number.index, count)
 
     def _multiply(self, u: Value, m: Value, number: Index, count: Index) -> None:
-        """All rows of one product by a block of filters; those of the next are asked for."""
+        """All rows of one product with a block of filters; prefetches the next filters."""
         b, spec = self.b, self.spec
         rows, tiles = Rows(spec.row_step, 1), spec.rows // spec.mr
         lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles)
@@ -258,7 +258,7 @@ class _Strassen:
             self._store(second, row.places[1], channels, count)
 
     def _results(self, sums: Value, c: int) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
-        """Those of the first pixel and of the second, each for both halves of the filters."""
+        """Results of the first and of the second pixel, each for both halves of the filters."""
         b, add = self.b, self.b.b.fadd
         p1, p2, p3, p4, p5, p6, p7 = (
             b.load(sums, number * self.m_step + c) for number in range(PRODUCTS)

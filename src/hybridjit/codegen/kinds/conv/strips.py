@@ -1,8 +1,9 @@
 """Depthwise convolution down strips of columns; vectors along channels.
 
-A row of the input is read once. It ends the sums of one row of the result, and adds to those of the
-rows below that it reaches, which wait in registers. Row by row, it would come from the second-level
-cache once for every tap down: rows of many channels do not stay in the first.
+A row of the input is read once. It completes the sums of one row of the result, and contributes to
+those of the rows below within reach, whose sums are in registers. Row by row, it would be loaded
+from the second-level cache once for every vertical tap: rows of many channels do not stay in the
+first.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
 
 
 def _tile_of(b: LoopBuilder, tiles: Sequence[Tile], number: Index) -> Iterator[tuple[Tile, Index]]:
-    """Each shape of tile, and the column where the one of this number begins if it has the shape;
-    what is written next is for these alone.
+    """Each shape of tile, and the column where tile ``number`` begins if it has this shape; code
+    emitted in the loop's body runs for these tiles only.
     """
     low = 0
     for _, members in groupby(tiles, key=lambda tile: tile.shape):
@@ -75,7 +76,7 @@ def _tile_of(b: LoopBuilder, tiles: Sequence[Tile], number: Index) -> Iterator[t
 
 
 class _Strip:
-    """Rows of a tile of columns, for the channels that the addresses begin with."""
+    """Rows of a tile of columns, for the channels at which the addresses begin."""
 
     def __init__(
         self,
@@ -108,14 +109,14 @@ class _Strip:
         rows: tuple[Index, Index],
         from_: Index = 0,
     ) -> None:
-        """Rows above the first give it what they add to it, and are not stored; nor are columns
-        before ``from_``.
+        """Rows above the first contribute to it but are not stored; nor are columns before
+        ``from_``.
         """
         b, spec = self.b, self.spec
         ahead, size = spec.rows_ahead, tile.width * block.nv
         first, start = b.sub(rows[0], ahead), self._start(block, tile) * ahead
         with b.loop("row", first, rows[1], carry=start, most=spec.lines + ahead) as row:
-            # The bias is loaded for each row: kept, it would take a register.
+            # The bias is loaded for each row: keeping it would take a register.
             sums = [*row.carried, *self._start(block, tile)]
             for line in range(spec.stride[1]):
                 sums = self._add_line(block, tile, column, row.index, line, sums)
@@ -124,7 +125,7 @@ class _Strip:
             row.yields(sums[size:])
 
     def _start(self, block: Block, tile: Tile) -> list[Value]:
-        """The sums of a row before anything is added."""
+        """The initial sums of a row."""
         return [self.b.load(self.bias, j * self.b.lanes) for j in range(block.nv)] * tile.width
 
     def _add_line(
@@ -136,7 +137,7 @@ class _Strip:
         line: int,
         sums: Sequence[Value],
     ) -> list[Value]:
-        """What an input line adds to the row that it ends, and to those below; if it is there."""
+        """Add an input line, if it exists, to the row that it completes and to those below."""
         b, spec = self.b, self.spec
         tap = spec.kernel[1] - spec.stride[1] + line
         at = b.add(b.mul(row, spec.stride[1]), tap - spec.pad[1])
@@ -159,7 +160,7 @@ class _Strip:
         sums: Sequence[Value],
         left: Index,
     ) -> list[Value]:
-        """One input line, of which tap ``taps[d]`` down adds to row d of the sums."""
+        """One input line; its products with vertical tap ``taps[d]`` go to row d of sums."""
         b, spec, result = self.b, self.spec, list(sums)
         size = tile.width * block.nv
         positions = Positions(b, spec, tile, left)

@@ -1,7 +1,7 @@
-"""Blocks of tiles for Winograd's algorithm where each thread has tiles of its own.
+"""Blocks of tiles for Winograd's algorithm with separate tiles for each thread.
 
-In: how many tiles there are, and how many of them a register tile has. Out: where a block begins
-and ends. Which block a tile is in decides no bit of its results.
+In: the number of tiles, and that of a register tile. Out: the begin and end of a block. The block
+of a tile does not affect the bits of its results.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from ...llvm.types import Value
 
 @dataclass(frozen=True)
 class OwnTiles:
-    """Tiles of all images, for each of ``threads`` as many, in ``each`` blocks.
+    """Tiles of all images, divided equally among ``threads`` threads, in ``each`` blocks per
+    thread.
 
-    They begin and end where register tiles do. All blocks of a thread are full but the last, or
-    the last ones, which may be empty: filters come from memory while the first is multiplied.
+    They begin and end at register tiles. All blocks of a thread are full except the last ones,
+    which may be smaller or empty: filters are loaded from memory while the first is multiplied.
     28x28, 128 to 32 channels: the larger share takes 41 us, 46 with shared blocks of 20 tiles.
 
-    tiles    how many there are, ``height`` of which are one of ``rows`` register tiles
+    tiles    number of tiles, of which ``height`` are one of ``rows`` register tiles
     most     register tiles of a block
     """
 
@@ -32,11 +33,11 @@ class OwnTiles:
     each: Value
 
     def count(self, b: LoopBuilder) -> Value:
-        """All blocks; a thread's are its share of them."""
+        """Number of blocks; a thread has its share of them."""
         return b.i64(b.mul(self.threads, self.each))
 
     def block(self, b: LoopBuilder, number: Value) -> tuple[Index, Index]:
-        """A block's first tile, and how many it has."""
+        """A block's first tile, and its number of tiles."""
         thread, own = b.divmod(number, self.each)
         begin, end = b.share(self.rows, b.i64(thread), self.threads)
         first = b.min(b.add(begin, b.mul(own, self.most)), end)

@@ -1,6 +1,6 @@
 """The transforms of data and of products along a line, as vector code (``codegen.interpolation``).
 
-Points +p and -p share what is even and what is odd in them.
+Points +p and -p share their even and odd parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def into_points(b: LoopBuilder, line: Line, d: Sequence[Value]) -> list[Value]:
 
 
 def from_points(b: LoopBuilder, line: Line, products: Sequence[Value]) -> list[Value]:
-    """The ``line.m`` results: the sums of the phases'."""
+    """The ``line.m`` results: the sums over the phases."""
     first, *others = _results(b, line, products)
     for results in others:
         first = [b.b.fadd(one, other) for one, other in zip(first, results)]
@@ -51,7 +51,7 @@ def input_transform(b: LoopBuilder, d: Sequence[Value]) -> list[Value]:
 
 
 def _polynomial(b: LoopBuilder, d: Sequence[Value], roots: Sequence[float]) -> Value:
-    """The sum of the coefficients of the product of (x - p * p) for the roots p, times d."""
+    """The product of (x - p * p) for the roots p, its coefficients multiplied with d and summed."""
     coefficients = [1.0]
     for p in roots:
         shifted = [0.0, *coefficients]
@@ -63,7 +63,7 @@ def _polynomial(b: LoopBuilder, d: Sequence[Value], roots: Sequence[float]) -> V
 
 
 def output_transform(b: LoopBuilder, m: Sequence[Value], size: int) -> list[Value]:
-    """At m for F(size, taps): powers of the points; infinity adds to the last result."""
+    """At m for F(size, taps): powers of the points; infinity contributes to the last result."""
     pairs = [p for p in interpolation_points(len(m)) if p > 0]
     zero = 1 - len(m) % 2
     plus, minus = m[zero:-1:2], m[zero + 1 : -1 : 2]

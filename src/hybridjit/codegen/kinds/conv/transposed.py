@@ -1,8 +1,8 @@
-"""Choose for transposed convolutions: one plain convolution for each phase of the output.
+"""Choose for transposed convolutions: one ordinary convolution for each phase of the output.
 
-Output cells i, i + s, i + 2 s, ... of an axis of stride s are reached by the same taps of the
-kernel, and are a convolution of stride 1 of the input by those taps, backwards. So the output of
-stride 2 x 2 is that of four convolutions, each of which writes every second row and column.
+Output cells i, i + s, i + 2 s, ... of an axis of stride s depend on the same taps of the kernel,
+and are a convolution of stride 1 of the input with those taps in reverse order. So the output of
+stride 2 x 2 consists of four convolutions, each of which writes every second row and column.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from .layer import Layer
 class Phase:
     """Every ``stride``-th output cell of an axis from ``start`` on, ``size`` of them.
 
-    first, step, count  the taps that reach them
-    dilate, pad         those of the plain convolution by these taps, backwards
+    first, step, count  the taps on which they depend
+    dilate, pad         those of the ordinary convolution with these taps in reverse order
     """
 
     start: int
@@ -56,9 +56,9 @@ class Phase:
 
 
 def phases(kernel: int, stride: int, dilate: int, crop: int, size: int) -> list[Phase]:
-    """The phases of an axis with ``size`` output cells, of which ``crop`` before are cut off.
+    """The phases of an axis with ``size`` output cells, after ``crop`` cells that are cut off.
 
-    Tap k of input cell i reaches output cell i * stride + k * dilate - crop.
+    Tap k of input cell i contributes to output cell i * stride + k * dilate - crop.
     """
     found = []
     for start in range(min(stride, size)):
@@ -76,7 +76,7 @@ def phases(kernel: int, stride: int, dilate: int, crop: int, size: int) -> list[
 
 
 def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The calls of a transposed convolution with what is fused into it, a call for each phase."""
+    """The calls of a transposed convolution with its fused operators, one for each phase."""
     anchor = step.group.anchor
     x, attrs = views_of(step, anchor.inputs[:1])[0], anchor.attrs
     window = window_of(*(attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
@@ -93,14 +93,14 @@ def choose_deconv(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _alike_without_taps(axes: tuple[Phase, ...]) -> tuple[Phase, ...]:
-    """One axis without taps is as good as all: such phases share a kernel without products."""
+    """Phases with an axis without taps, all axes of which lose their taps: they share a kernel."""
     if all(axis.count for axis in axes):
         return axes
     return tuple(_without_taps(axis.start, axis.size) for axis in axes)
 
 
 def _without_taps(start: int, size: int) -> Phase:
-    return Phase(start, size, 0, 1, 0, 1, size)  # its one tap is never inside
+    return Phase(start, size, 0, 1, 0, 1, size)  # its one tap is always outside
 
 
 def _phase(

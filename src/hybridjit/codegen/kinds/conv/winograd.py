@@ -1,15 +1,15 @@
 """Convolution by Winograd's F(m x m, window), as F(4x4, 3x3) (Lavin and Gray 2015).
 
 Per unit of work: a block of tiles is transformed (V = Bt d B), each of its points is multiplied
-with the filters' (M = V U, a GEMM over channels), and the products are transformed back
-(y = At M A) into the program and the stores. A unit is a block of tiles and a part of the output
-channels; a thread that goes on with the same tiles transforms them once.
+with the filters' (M = V U, a GEMM over channels), and the products are transformed back (y = At M
+A) into the program and the stores. A unit is a block of tiles and a part of the output channels; a
+thread that continues with the same tiles transforms them once.
 
-Groups are layers of their own, one after the other: the filters of one stay in the cache for all of
-its tiles.
+Groups are separate layers, one after the other: the filters of one stay in the cache for all of its
+tiles.
 
-Tiles that reach over an edge go the same way: every tile has a table of addresses, in which places
-outside point to zeros, or to room where what is stored is never looked at.
+Tiles that exceed an edge use the same code: every tile has a table of addresses, in which positions
+outside point to zeros, or to memory for discarded results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .spec import WinogradSpec
 from .tile_blocks import own_tiles
 from .transforms import from_points, into_points
 
-# Blocks of tiles of an image among which a smaller one makes a difference.
+# Number of blocks of tiles of an image up to which the position of a smaller one matters.
 _FEW_BLOCKS = 7
 
 
@@ -42,7 +42,7 @@ def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
 
 
 def _reads_inside(spec: WinogradSpec) -> bool:
-    """Whether no tile reads a place outside of the image."""
+    """Whether no tile reads a position outside the image."""
     if spec.usual:
         return False
     reaches = [
@@ -54,7 +54,7 @@ def _reads_inside(spec: WinogradSpec) -> bool:
 
 
 def _writes_inside(spec: WinogradSpec) -> bool:
-    """Whether every result of a tile is one of the image."""
+    """Whether every result of a tile is inside the image."""
     if spec.usual:
         return False
     whole = (size % line.m == 0 for size, line in zip(spec.out[1:], spec.lines))
@@ -62,7 +62,7 @@ def _writes_inside(spec: WinogradSpec) -> bool:
 
 
 class _Offsets:
-    """How far the places of a tile are from its first: rows and columns of it are so far apart."""
+    """Offsets of a tile's positions from its first, by the distances of its rows and columns."""
 
     def __init__(
         self, b: LoopBuilder, rows: int, below: int, beside: int, strides: Sequence[Index]
@@ -72,7 +72,7 @@ class _Offsets:
         self._across, self._beside = strides[3], beside
 
     def of(self, r: int, q: int) -> Index:
-        """The place in row ``r`` and column ``q``."""
+        """The offset of row ``r`` and column ``q``."""
         return self._b.add(self._down[r], self._b.mul(q * self._beside, self._across))
 
 
@@ -90,7 +90,7 @@ class _Winograd:
             for size, d, line in zip(spec.out[1:], spec.dilate, spec.lines)
         ]
         self.of_image = b.product((spec.out[0], *self.grid, *spec.dilate))
-        # About so many blocks of tiles has an image.
+        # Approximate number of blocks of tiles of an image.
         usual = replace(spec, out=spec.usual) if spec.usual else spec
         self.usual_blocks = -(-usual.tiles_of_image // spec.tiles)
         self.width = spec.nv * b.lanes
@@ -115,10 +115,11 @@ class _Winograd:
         self.places: Places = Inside() if _writes_inside(spec) else Addresses(b, written)
 
     def emit(self) -> None:
-        """Threads share (tile block, block of channels) pairs; a tile block's are one run of them.
+        """Threads share (tile block, block of channels) pairs; the pairs of a tile block are
+        adjacent.
 
-        Where the run of one thread begins inside a tile block, both transform that block. Where
-        there is one block of channels, each thread has tiles of its own.
+        If the run of a thread begins inside a tile block, both threads transform that block. With a
+        single block of channels, each thread has separate tiles.
         """
         b, spec = self.b, self.spec
         b.balance(spec.groups * self.usual_blocks * self.columns // spec.blocks)
@@ -139,7 +140,7 @@ class _Winograd:
             self._emit_block(first, count, start, stop)
 
     def _enter_group(self, block: Value, blocks: Index) -> Value:
-        """What follows is the group's that the block is one of; returns its number among them."""
+        """Set the addresses to the block's group; returns the block's number in the group."""
         b, spec = self.b, self.spec
         if spec.groups == 1:
             return block
@@ -156,10 +157,11 @@ class _Winograd:
         return b.i64(number)
 
     def _tiles_of(self, block: Index, blocks: Index, total: Index) -> tuple[Index, Index]:
-        """A block's first tile, and how many it has. The smaller block of an image of few is in the
-        middle: of two threads one begins with the first block, one ends with the last. 28x28, 128
-        channels each way, 49 tiles in blocks of 20, on 2 threads: 0.13 ms, with it last 0.16.
-        Elsewhere it is the last, which costs the loops inside fewer registers.
+        """A block's first tile, and its number of tiles. The smaller block of an image with few
+        blocks is in the middle: of two threads, one begins with the first block and one ends with
+        the last. 28x28, 128 to 128 channels, 49 tiles in blocks of 20, on 2 threads: 0.13 ms, 0.16
+        with the smaller block last. Otherwise it is the last, which saves registers in the inner
+        loops.
         """
         b, spec = self.b, self.spec
         if not 3 <= self.usual_blocks <= _FEW_BLOCKS:
@@ -221,7 +223,7 @@ class _Winograd:
             self._transform_slice(b.at(target, tap * spec.ic))
 
     def _note_places(self, place: tuple[Index, Index, Index, Index]) -> None:
-        """The addresses of a tile's data in one slice of the depth."""
+        """Store the addresses of a tile's data in one slice of the depth."""
         b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
         image, slice_, top, left = place
         sides = (self.down.reach, self.across.reach)
@@ -264,7 +266,7 @@ class _Winograd:
                 b.store(value, place, (r * across.points + q) * self.v_step)
 
     def _channel_of_data(self, c: Index) -> Index:
-        """Where a channel of a row of transformed data lies."""
+        """The offset of a channel in a row of transformed data."""
         return c
 
     # --- M = V U ---
@@ -283,11 +285,11 @@ class _Winograd:
     def _multiply_point(
         self, v: Value, u: tuple[Value, Value], point: Index, column: Index, count: Index
     ) -> None:
-        """All rows of a point, by a block of filters and what follows it in memory."""
+        """All rows of a point, with a block of filters; prefetches the following memory."""
         b, spec, channels = self.b, self.spec, self._channels()
         rows = Rows(self.row_step, 1)
         tiles = spec.rows // spec.mr
-        # A share may be one register tile, behind which nothing else asks for what comes next.
+        # A share may be one register tile, after which no other one prefetches.
         least = 1 if self.shares_tiles else 2
         lines = Ahead.lines_for(4 * self.width, spec.unroll, tiles, least)
         asked = lines * line_elements(b) * (channels // spec.unroll)
@@ -313,21 +315,21 @@ class _Winograd:
                 b.store(value, place, offset)
 
     def _first_sum(self, row: Index, column: Index) -> Index:
-        """Where the products of a tile begin."""
+        """The offset of a tile's first product."""
         return self.b.add(self.b.mul(row, self.width * self.spec.blocks), column)
 
     def _offsets(self) -> list[int]:
-        """Where they lie from there on."""
+        """The offsets of its products from there on."""
         spec, lanes = self.spec, self.b.lanes
         step = self.width * spec.blocks
         return [r * step + j * lanes for r in range(spec.mr) for j in range(spec.nv)]
 
     def _channels(self) -> int:
-        """Channels whose products are summed at a time."""
+        """Number of channels whose products are summed at a time."""
         return self.spec.channels
 
     def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:
-        """What the products of a tile are added to."""
+        """The initial sums of a tile's products."""
         return [self.b.splat(0.0)] * (self.spec.mr * self.spec.nv)
 
     # --- y = At M A ---
@@ -352,9 +354,9 @@ class _Winograd:
             ) -> tuple[Value, Value]:
                 return b.b.and_(rows[r], columns[q]), b.at(base, offsets.of(r, q))
 
-            # A place outside reads what the tile's first place reads: at any channel stride, its
-            # operand exists. An empty tile reads what the image's last place does. Only results
-            # have room of their own for what nobody looks at.
+            # A position outside reads the operands of the tile's first position, which exist for
+            # any channel stride. An empty tile reads those of the image's last position. Only
+            # results have separate memory for discarded values.
             outside = self.waste
             if number < len(self.reads):
                 outside = b.at(pointer, b.dot((*image, *known, channel), s))
@@ -365,7 +367,7 @@ class _Winograd:
         self._each_vector(size, lambda c, lanes: self._output_vector(source, bias, c, lanes))
 
     def _each_vector(self, size: Index, body: Callable[[Index, int], None]) -> None:
-        """The channels of a chunk: whole vectors, then the last, partial one of all channels."""
+        """The channels of a chunk: full vectors, then the last, partial one of all channels."""
         b, last = self.b, self.spec.oc % self.b.lanes
         whole = b.b.and_(b.i64(size), b.i64(-b.lanes))
         with b.loop("c", 0, whole, b.lanes, most=self.spec.blocks * self.spec.nv) as c:
@@ -403,10 +405,10 @@ class _Winograd:
 
 
 class _LiveWinograd(_Winograd):
-    """The same with filters that are no parameters: a unit of work transforms its own.
+    """Winograd with filters that are not parameters: a unit of work transforms its filters.
 
-    Some channels of them at a time, which are multiplied where they were written, in the cache.
-    Data lie as they are read then: [channels at a time][point][tile][channel].
+    Some channels at a time, which are multiplied while they are cached. Data are stored in the
+    order in which they are read: [channels at a time][point][tile][channel].
     """
 
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
@@ -450,7 +452,7 @@ class _LiveWinograd(_Winograd):
     def _following(self, start: Index, run: Index) -> Region:
         """The filters that are transformed next: these at other channels, or the next ones.
 
-        They come from memory while products are summed.
+        They are prefetched from memory while products are summed.
         """
         b, spec, several = self.b, self.spec, self.live.channels
         filter_, down, across, channel = self.live.strides
@@ -469,7 +471,7 @@ class _LiveWinograd(_Winograd):
             b.store(b.splat(0.0), self.m, at.index)
 
     def _transform_filters(self, start: Index, stop: Index, channel: Index) -> None:
-        """Of the unit's blocks, from a channel on, a vector of channels after the other."""
+        """The filters of the unit's blocks, from a channel on, vector by vector."""
         b, spec = self.b, self.spec
         each_block = b.loop("block", start, stop, most=spec.blocks)
         with each_block as block, b.loop("c", 0, self.live.channels, b.lanes) as c:

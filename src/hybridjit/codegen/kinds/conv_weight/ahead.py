@@ -1,7 +1,7 @@
-"""What the chunk of positions that comes next reads, which is asked for while this one is summed.
+"""Prefetch the memory that the next chunk of positions reads, while this one is summed.
 
 Data and gradients of a large layer come from memory, and every chunk of them is new: without
-asking, 8 images of 56x56, 64 to 256 channels, wait for 1.1 of 5.0 ms.
+prefetch, 8 images of 56x56, 64 to 256 channels, wait for 1.1 of 5.0 ms.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from .spec import ByWeightSpec
 def next_regions(
     b: LoopBuilder, spec: ByWeightSpec, x: Value, d: Value, line: Index
 ) -> tuple[Region, ...]:
-    """Data and gradients from a line of the result on, where all images are one run of lines.
+    """Data and gradients from a line of the result on, if all images are one contiguous run of
+    lines.
 
-    ``d`` is where the unit's first block of filters begins.
+    ``d`` is the address of the unit's first block of filters.
     """
     if spec.groups > 1 or spec.kernel[0] > 1 or spec.out[0] > 1:
         return ()

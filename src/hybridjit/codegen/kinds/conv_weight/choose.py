@@ -1,4 +1,4 @@
-"""Choose for the gradient of a convolution by its weight: parts, register tile, chunks."""
+"""Choose for the gradient of a convolution with respect to its weight: parts, tiles, chunks."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from .layer import Layer
 from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec, WinogradByWeightSpec
 from .tile import most_rows
 
-# Units of work that keep several threads busy. A part of its own for each image would need more
-# memory, and more time to add the parts up.
+# Units of work that keep several threads busy. A separate part for each image would need more
+# memory, and more time to add the parts.
 _UNITS = 16
 _FEW_UNITS = _UNITS // 2
-# Sums that are formed at the same time hide what one takes: 4 cycles, on 2 units.
+# Independent sums that hide the latency of one: 4 cycles, on 2 units.
 _CHAINS = 8
 _MOST_IMAGES = 64
 
 
 def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The sums over parts of the images, and the call that adds up the parts."""
+    """The sums over parts of the images, and the call that adds the parts."""
     layer, target = _layer_of(step), setting.target
     if layer.ic == layer.oc == 1 and layer.groups > 1:
         return _depthwise(step, layer, target)
@@ -61,7 +61,7 @@ def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _choose_winograd(layer: Layer, setting: Setting) -> tuple[WinogradByWeightSpec | None, str]:
-    """Its spec where it is allowed and costs less, and why where there was a choice."""
+    """Winograd's spec if it is allowed and costs less, and the reason if there was a choice."""
     target, is_asked_for = setting.target, setting.winograd == "always"
     if not (setting.winograd and suits_winograd(layer, target, is_asked_for)):
         return None, ""
@@ -81,7 +81,7 @@ def _choose_winograd(layer: Layer, setting: Setting) -> tuple[WinogradByWeightSp
 def _by_tiles(
     step: Step, layer: Layer, spec: WinogradByWeightSpec, target: Target, reason: str
 ) -> tuple[Call, ...]:
-    """The sums of Winograd's tiles, and the call that adds up the parts."""
+    """The sums of Winograd's tiles, and the call that adds the parts."""
     parts = parts_of_tiles(spec, layer.batch, target)
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
@@ -92,7 +92,7 @@ def _by_tiles(
 
 
 def _by_lines(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
-    """The sums of whole images along their lines, and the call that adds up the parts."""
+    """The sums of whole images along their lines, and the call that adds the parts."""
     spec = lines_weight_spec(layer, target)
     parts = min(layer.batch, _FEW_UNITS)
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
@@ -131,13 +131,13 @@ def _work(step: Step, layer: Layer) -> int:
 
 
 def _with_units(spec: ByWeightSpec, batch: int, target: Target) -> tuple[ByWeightSpec, int]:
-    """Blocks of a unit, and parts: so many that there are units enough, or as many as there are.
+    """The blocks of a unit, and the number of parts: enough for many units, or the maximum.
 
-    Of those the ones that move the least memory. Several blocks read data once; the data of others
-    are read again, but while sums are formed. The buffer of a part is written, and then read and
-    added up: each counts twice, for nothing is computed meanwhile. Measured, 8 images of 28x28, 128
-    to 512 channels: 4.1 ms for units of a block, 3.7 for 2 to 8; of 14x14, 1024 to 256: 0.3 ms to
-    join 1 part, 0.5 for 8.
+    Among these the choice moves the least memory. The blocks of a unit read data once; the other
+    units read them again, but while sums are formed. The buffer of a part is written, then read and
+    added: both count twice, because nothing is computed meanwhile. 8 images of 28x28, 128 to 512
+    channels: 4.1 ms for units of one block, 3.7 for 2 to 8; 14x14, 1024 to 256: 0.3 ms to join 1
+    part, 0.5 for 8.
     """
     images, blocks = batch * spec.out[0], -(-spec.oc // (spec.nv * target.lanes))
     data = target.stored_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
@@ -157,7 +157,7 @@ def _with_units(spec: ByWeightSpec, batch: int, target: Target) -> tuple[ByWeigh
 
 
 def _units(spec: ByWeightSpec, target: Target) -> int:
-    """Units of work for one part."""
+    """Number of units of work per part."""
     sets = spec.groups * -(-spec.oc // (spec.blocks * spec.nv * target.lanes))
     return sets * (product(spec.tiled_places) if spec.is_split else 1)
 
@@ -177,7 +177,7 @@ def _join(step: Step, layer: Layer, nv: int, buffers: Shared, parts: int, target
 
 
 def by_weight_spec(layer: Layer, target: Target) -> ByWeightSpec:
-    """The register tile from the registers, and chunks that stay in the caches."""
+    """The register tile that fits the registers, and chunks that stay in the caches."""
     nv = _vectors(-(-layer.oc // target.lanes))
     spec = ByWeightSpec(
         **layer.geometry, groups=layer.groups, ic=layer.ic, oc=layer.oc, xs=layer.xs, ds=layer.ds,
@@ -189,14 +189,14 @@ def by_weight_spec(layer: Layer, target: Target) -> ByWeightSpec:
 
 
 def _vectors(count: int) -> int:
-    """Vectors of filters in a tile, of the ``count`` that there are."""
+    """Vectors of filters in a tile, for a layer with ``count`` vectors."""
     if count == 1:
         return 1
     return 3 if count % 3 == 0 and count % 2 else 2
 
 
 def _taps_together(spec: ByWeightSpec) -> int:
-    """Taps down that share a tile, where the rows of one are too few."""
+    """Vertical taps that share a tile, if one tap has too few rows."""
     height = spec.kernel[1]
     if spec.rows * spec.nv >= _CHAINS:
         return 1
@@ -206,15 +206,15 @@ def _taps_together(spec: ByWeightSpec) -> int:
 
 
 def _needs_copy(spec: ByWeightSpec) -> bool:
-    """Whether the data as they lie have no padding, or no rows."""
+    """Whether the data need a copy, because of padding or because they are not rows."""
     are_rows = spec.kernel[2] == 1 or not spec.is_joined or spec.xs[3] == spec.ic
     return any(spec.pad) or spec.kernel[0] > 1 or spec.out[0] > 1 or not are_rows
 
 
 def _with_chunks(spec: ByWeightSpec, target: Target) -> ByWeightSpec:
-    """As many lines, or as many whole images, as fit into half of the second-level cache.
+    """As many lines, or whole images, as fit into half of the second-level cache.
 
-    Their gradients stay in the first-level cache: every tile reads them all.
+    Their gradients stay in the first-level cache: every tile reads all of them.
     """
 
     def fits(spec: ByWeightSpec) -> bool:
@@ -236,7 +236,7 @@ def _with_chunks(spec: ByWeightSpec, target: Target) -> ByWeightSpec:
 
 
 def _is_split(spec: ByWeightSpec, target: Target) -> bool:
-    """Whether the sums of all taps of a block leave the cache before the next chunk."""
+    """Whether the sums of all taps of a block are evicted from the cache before the next chunk."""
     return target.element_bytes * spec.block_floats(target.lanes) > target.l2_bytes // 2
 
 
@@ -248,7 +248,7 @@ def _lines_of(spec: ByWeightSpec) -> int:
 def _depthwise(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
     vectors = -(-layer.groups // target.lanes)
     kernel = layer.geometry["kernel"]
-    # The sums of all taps of a line share half of the registers.
+    # The sums of all taps of a line use half of the registers.
     nv = max(1, min(4, vectors, target.vector_registers // 2 // kernel[2]))
     spec = DepthwiseByWeightSpec(
         **layer.geometry, oc=layer.groups, xs=layer.xs, ds=layer.ds, nv=nv,

@@ -1,4 +1,4 @@
-"""Which layers' gradients by weight Winograd suits and what they cost; the kernel's blocking."""
+"""The layers whose weight gradients use Winograd, their costs, and the kernel's blocks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .tile import most_rows
 
 # Units of work that keep several threads busy.
 _UNITS = 16
-# Channels of a block, and filters. The 36 sums of each take half of a cache of 1 MB. Other blocks
-# are no faster: 4.7 ms for 128 x 64, 4.5 for 64 x 64, 4.9 for 32 x 64 (8 images of 28x28, 128 to
-# 128 channels). Twice as many are transformed half as often, which pays where the blocks are still
-# enough for all threads: 3.6 ms for 4.3 (8 images of 7x7, 512 to 512 channels).
+# Channels and filters of a block. Their 36 sums take half of a cache of 1 MB. Other blocks are not
+# faster: 4.7 ms for 128 x 64, 4.5 for 64 x 64, 4.9 for 32 x 64 (8 images of 28x28, 128 to 128
+# channels). Twice the size halves the number of transforms, which pays if enough blocks remain for
+# all threads: 3.6 instead of 4.3 ms (8 images of 7x7, 512 to 512 channels).
 _BLOCK = 64
 _BLOCK_BYTES = 1 << 20
-# Tiles that are transformed together. From 16 to 48 the time is the same within 3 %, where few are
-# left over: 8 images of 7x7, of 4 tiles each, take 4.0 ms in chunks of 28, 3.6 in one of 32.
+# Tiles that are transformed together. From 16 to 48 the time is the same within 3 %, if the last
+# chunk is nearly full: 8 images of 7x7, of 4 tiles each, take 4.0 ms in chunks of 28, 3.6 in one of
+# 32.
 _TILES = 28
 _TILES_OF_SMALL = 32
 
 
 def suits_winograd(layer: Layer, target: Target, is_asked_for: bool) -> bool:
-    """3x3 at stride 1 on pictures, summed in f32, with channels that fill vectors.
+    """3x3 at stride 1 on images, summed in f32, with channels that fill vectors.
 
-    Where it ``is_asked_for``, any channels suit it.
+    If it ``is_asked_for``, any number of channels is accepted.
     """
     geometry = layer.geometry
     is_plain = geometry["kernel"] == (1, 3, 3) and layer.groups == 1
@@ -58,32 +59,32 @@ def winograd_weight_spec(layer: Layer, target: Target) -> WinogradByWeightSpec:
 
 
 def _channels_of_block(layer: Layer, target: Target) -> int:
-    """Of the data and of the gradients alike."""
+    """Channels of a block, of the data and of the gradients."""
     most = _BLOCK if target.l2_bytes >= _BLOCK_BYTES else _BLOCK // 2
     units = -(-layer.ic // (2 * most)) * -(-layer.oc // (2 * most))
     return 2 * most if units >= _UNITS else most
 
 
 def _tiles_together(height: int, width: int) -> int:
-    """Whole images where they are small."""
+    """Tiles of a chunk: whole images if they are small."""
     tiles = -(-height // 4) * -(-width // 4)
     small = _TILES_OF_SMALL
     return small - small % tiles if tiles <= small // 4 else _TILES
 
 
 def _even(count: int, most: int) -> int:
-    """The size of blocks of at most ``most`` into which ``count`` goes with little left over."""
+    """The size of blocks of at most ``most`` that divides ``count`` most evenly."""
     return -(-count // -(-count // most))
 
 
 def parts_of_tiles(spec: WinogradByWeightSpec, batch: int, target: Target) -> int:
-    """So many parts of whole images that there are units enough."""
+    """Number of parts of whole images with which there are enough units."""
     units = spec.blocks_of_rows(target.lanes) * spec.blocks_of_columns(target.lanes)
     return min(batch, -(-_UNITS // units))
 
 
 def cost_of_sums(layer: Layer) -> float:
-    """Operations of the definition's sums."""
+    """Operations of the sums by the definition."""
     taps = product(layer.geometry["kernel"]) * layer.ic * layer.oc
     return 2.0 * taps * layer.batch * product(layer.geometry["out"])
 

@@ -1,7 +1,7 @@
-"""The gradient by weight of a convolution of single channels; vectors along channels.
+"""Gradient with respect to the weight of a convolution of single channels; vectors along channels.
 
-A unit of work is a part of the images, for a few vectors of channels. The taps of a line are
-summed in registers over a line of the result, and lines in the part's buffer.
+A unit of work is a part of the images, for a few vectors of channels. The taps of a line are summed
+in registers over a line of the result, and lines in the part's buffer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Sums:
         kh: Index,
         carry: Sequence[Value],
     ) -> list[Value]:
-        """buffer[kd, kh] += the sums of a line of the result, for all taps across."""
+        """buffer[kd, kh] += the sums of a line of the result, for all horizontal taps."""
         b, spec, nv = self.b, self.spec, self.block.nv
         x = b.at(data, input_line(b, spec, place, (kd, kh)))
         tap = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
@@ -84,7 +84,7 @@ class _Sums:
         return []
 
     def _columns(self, x: Value, heads: Value, sums: list[Value]) -> list[Value]:
-        """The sums after all columns: those whose windows reach outside are written out."""
+        """The sums after all columns; columns whose windows exceed the image are unrolled."""
         b, spec = self.b, self.spec
         inside = [c for c in range(spec.out[2]) if len(self._taps(c)) == spec.kernel[2]]
         first, last = (inside[0], inside[-1] + 1) if inside else (spec.out[2], spec.out[2])
@@ -99,7 +99,7 @@ class _Sums:
         return sums
 
     def _taps(self, column: int) -> list[int]:
-        """The taps across under which a column has input."""
+        """The horizontal taps whose input is inside the image for a column."""
         spec = self.spec
         first = column * spec.stride[2] - spec.pad[2]
         return [k for k in range(spec.kernel[2]) if 0 <= first + k * spec.dilate[2] < spec.inp[2]]

@@ -1,7 +1,7 @@
-"""Add up the buffers of all parts, in their order, and write them as a weight.
+"""Add the buffers of all parts, in order, and write them as a weight.
 
-A square of channels x filters is read along the filters, as the buffers have them, and written
-along the channels: the filters of a weight lie far apart.
+A square of channels x filters is read along the filters, as the buffers store them, and written
+along the channels, because the filters of a weight are far apart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .spec import JoinPartsSpec
 
 @dataclass(frozen=True)
 class _Parts:
-    """The buffers: how many, elements of one and rows of a tap; and the strides of the weight."""
+    """The buffers (number, elements of one, rows of a tap) and the weight's strides."""
 
     count: Value
     floats: Index
@@ -33,7 +33,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Place:
-    """A block of filters and a vector of channels: where they are read and written."""
+    """A block of filters and a vector of channels: addresses to read and to write."""
 
     source: Value
     target: Value
@@ -67,9 +67,10 @@ def emit_join_parts(b: LoopBuilder, spec: JoinPartsSpec, args: Arguments) -> Non
 def _kinds_of_blocks(
     b: LoopBuilder, spec: JoinPartsSpec, oc: Index
 ) -> tuple[list[tuple[Block, Callable[[Index], Value]]], Index]:
-    """Blocks that differ, each with what tells where it is; and how many blocks there are.
+    """Different kinds of blocks, each with a condition on the block's number; and the number of
+    blocks.
 
-    Where the number of filters is given, all are whole.
+    If the number of filters is given by the call, all blocks are full.
     """
     if not isinstance(oc, int):
         blocks = b.divmod(oc, spec.nv * b.lanes)[0]
@@ -94,7 +95,7 @@ def _join(
     kind: Block,
     channels: int,
 ) -> None:
-    """All taps of a block of filters, for so many channels."""
+    """All taps of a block of filters, for ``channels`` channels."""
     columns = spec.nv * b.lanes
     with b.loop("tap", 0, product(spec.kernel)) as tap:
         source = b.at(place.source, b.mul(tap.index, b.mul(parts.rows, columns)))
@@ -117,7 +118,7 @@ def _turn(
     vector: Index,
     lanes: int,
 ) -> None:
-    """So many filters of a vector of a block, at a tap: LLVM takes 8 ms for each square."""
+    """``lanes`` filters of a vector of a block, at one tap: LLVM takes 8 ms for each square."""
     first = b.mul(vector, b.lanes)
     rows = _sum_parts(b, columns, b.at(source, first), parts, channels)
     rows += [b.splat(0.0)] * (b.lanes - channels)

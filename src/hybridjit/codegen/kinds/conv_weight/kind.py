@@ -1,4 +1,4 @@
-"""What reaches the weight of a convolution from the gradient of its result."""
+"""Gradient of a convolution with respect to its weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The convolution whose gradient by weight is chosen for."""
+"""A convolution as input of the choosers for its weight gradient."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ...spec import Ints
 
 @dataclass(frozen=True)
 class Layer:
-    """``ic`` and ``oc`` are channels of a group; ``geometry`` are spatial triples by their names.
+    """``ic`` and ``oc`` are channels of a group; ``geometry`` has spatial triples by name.
 
-    xs, ds, ws  strides of the data, of the result's gradient and of the weight
+    xs, ds, ws  strides of the data, of the output gradient and of the weight
     """
 
     geometry: dict[str, Any]

@@ -1,9 +1,10 @@
-"""The gradient by weight of a layer of one channel and few filters; vectors along lines.
+"""Gradient with respect to the weight of a layer of one channel and few filters; vectors along
+lines.
 
-Six filters fill six of sixteen lanes, positions fill them all. The gradients of an image are copied
-filter by filter, its data with their padding; both have lines of one length, so that the products
-of a tap go through the whole image as through one long line. A unit of work is a part of the
-images; at its end the lanes of each sum are added up.
+Six filters fill six of sixteen lanes; positions fill all. The gradients of an image are copied
+filter by filter, its data with their padding; both have lines of equal length, so that the products
+of a tap run over the whole image as over one long line. A unit of work is a part of the images; at
+its end the lanes of each sum are added.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class _Sums:
         self.sums = b.at(self.heads, self._sizes[1])
 
     def clear(self) -> None:
-        """Zeros in sums, and wherever no image writes."""
+        """Clear sums, and memory that no image writes."""
         b = self.b
         with b.loop("i", 0, sum(self._sizes), b.lanes) as i:
             b.store(b.splat(0.0), self.data, i.index)
 
     def copy_data(self, x: Value) -> None:
-        """An image between the zeros of its padding."""
+        """Copy an image between the zeros of its padding."""
         b, spec = self.b, self.spec
         with b.loop("row", 0, spec.inp[1]) as row:
             source = b.at(x, b.mul(row.index, spec.xs[2]))
@@ -68,7 +69,7 @@ class _Sums:
                 b.store_first(value, self.data, b.add(start, first), count)
 
     def copy_heads(self, d: Value) -> None:
-        """The gradients of an image, those of each filter by themselves."""
+        """Copy the gradients of an image, separately for each filter."""
         b, spec = self.b, self.spec
         with b.loop("row", 0, spec.out[1]) as row:
             source = b.at(d, b.mul(row.index, spec.ds[2]))
@@ -119,7 +120,7 @@ class _Sums:
             b.store(b.b.fadd(b.load(self.sums, at), value), self.sums, at)
 
     def write(self, target: Value) -> None:
-        """Each sum's lanes, added up, to the lane of its filter."""
+        """Write the sum of each sum's lanes to the lane of its filter."""
         b, spec = self.b, self.spec
         with b.loop("tap", 0, product(spec.kernel)) as tap:
             first = b.mul(tap.index, spec.oc)
@@ -133,9 +134,9 @@ class _Sums:
 
 
 def _every(b: LoopBuilder, vectors: Sequence[Value], first: int, step: int, count: int) -> Value:
-    """Elements first, first + step, ... of vectors that follow each other, ``count`` of them.
+    """Elements first, first + step, ... of consecutive vectors, ``count`` of them.
 
-    Picked of two vectors at a time, each to its lane; what is picked of others is put between.
+    They are selected from two vectors at a time, each into its lane, and merged.
     """
     places = [first + step * lane for lane in range(count)]
     found: Value | None = None

@@ -1,10 +1,10 @@
-"""The gradient by weight as products of the data with the result's gradient, over all positions.
+"""Gradient with respect to a weight as products of data and output gradient over all positions.
 
-A unit of work is a part of the images, for some blocks of filters. It goes through its images in
-chunks whose data stay in the cache. For each chunk the data are copied with their padding, where
-there is any, and for each block of filters its gradients side by side; then every register tile of
-the weight adds what the chunk's positions give. Sums of a chunk are formed in registers, those of
-chunks in the part's buffer, so that no sum is long enough for f32 to lose digits.
+A unit of work is a part of the images, for some blocks of filters. It processes its images in
+chunks whose data stay in the cache. For each chunk the data are copied with their padding, if any,
+and for each block of filters its gradients are copied contiguously; then every register tile of the
+weight adds the products of the chunk's positions. Sums of a chunk are formed in registers, those of
+chunks in the part's buffer, so that sums are short enough to keep the precision of f32.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class _Chunk:
     """Positions that are multiplied together: ``images`` from ``image`` on, ``lines`` of each.
 
     The slices of a volume count as images.
-    regions  what the next chunk reads
+
+    regions  memory that the next chunk reads
     """
 
     image: Index
@@ -66,7 +67,7 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class _Filters:
-    """A block of filters: its gradients, where its sums go, and elements of a copied column.
+    """A block of filters: its gradients, the address of its sums, and elements of a copied column.
 
     number  of the block among those of its unit
     """
@@ -82,7 +83,7 @@ class _Sums:
     """The sums of several blocks of filters over the images of a part.
 
     pointers  of a group: its data, its gradients and its sums
-    share     the block of taps that is this unit's, or None where all are
+    share     the number of this unit's block of taps, or None if it has all of them
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class _Sums:
         self.blocks = blocks_of(spec.oc, spec.nv, b.lanes)
 
     def emit(self, images: tuple[Value, Value], first: Index) -> None:
-        """Of the blocks from the ``first`` on."""
+        """Compute the sums of the blocks from ``first`` on."""
         b, spec = self.b, self.spec
         self._each_block(first, self._clear)
         with b.loop("image", *images, spec.images) as image:
@@ -117,7 +118,7 @@ class _Sums:
                 self._each_block(first, partial(self._add_chunk, part))
 
     def _each_block(self, first: Index, body: Callable[[_Filters], None]) -> None:
-        """``body`` for the unit's blocks, whose code differs where they do."""
+        """``body`` for the unit's blocks, with separate code for different kinds of blocks."""
         b, spec, total = self.b, self.spec, len(self.blocks)
         count = b.min(b.sub(total, first), spec.blocks)
         with b.loop("block", first, b.add(first, count), most=spec.blocks) as loop:
@@ -133,7 +134,7 @@ class _Sums:
         self._at_taps(partial(self._add_taps, chunk, filters))
 
     def _at_taps(self, body: Callable[[list[Index]], None]) -> None:
-        """``body`` at each block of taps, or at the one that is this unit's."""
+        """``body`` at each block of taps, or at this unit's block."""
         b, places = self.b, self.spec.tiled_places
         if self.share is not None:
             body(b.split(self.share, (0, *places[1:])))
@@ -149,7 +150,7 @@ class _Sums:
         return b.mul(b.dot((at[0], height, at[2]), (down * across, across, 1)), spec.rows)
 
     def _clear(self, filters: _Filters) -> None:
-        """Zeros where sums are added to."""
+        """Clear the buffer of sums."""
         b, spec = self.b, self.spec
 
         def clear(at: list[Index]) -> None:
@@ -174,7 +175,7 @@ class _Sums:
                 body(number, place, line.index)
 
     def _copy_heads(self, chunk: _Chunk, filters: _Filters) -> None:
-        """The gradients of the chunk for a block of filters, zeros behind the last one."""
+        """Copy the gradients of a block of filters, with zeros after the last filter."""
         b, spec, block, columns = self.b, self.spec, filters.block, filters.columns
 
         def copy(number: Index, place: tuple[Index, Index], line: Index) -> None:
@@ -190,7 +191,7 @@ class _Sums:
         self._each_line(chunk, copy)
 
     def _copy_data(self, chunk: _Chunk) -> None:
-        """The input lines under the chunk's windows, with zeros where they lie outside."""
+        """Copy the input lines of the chunk's windows, with zeros outside the image."""
         b, spec = self.b, self.spec
         heights = spec.kernel[1] if spec.is_apart else 1
         with b.loop("n", 0, chunk.images, most=spec.images) as n:
@@ -206,13 +207,13 @@ class _Sums:
                     self._copy_line(source, target, self._is_inside(depth, row))
 
     def _under(self, axis: int, out: Index, tap: Index) -> Index:
-        """The input coordinate under a tap of a window."""
+        """The input coordinate of a tap of a window."""
         b, spec = self.b, self.spec
         first = b.sub(b.mul(out, spec.stride[axis]), spec.pad[axis])
         return b.add(first, b.mul(tap, spec.dilate[axis]))
 
     def _input_line(self, chunk: _Chunk, line: Index, kh: Index) -> Index:
-        """The input line that a line of the copy holds."""
+        """The input line that a line of the copy contains."""
         if self.spec.is_apart:
             return self._under(1, self.b.add(chunk.line, line), kh)
         return self.b.add(self._under(1, chunk.line, 0), line)
@@ -226,7 +227,7 @@ class _Sums:
         return b.b.and_(*inside)
 
     def _copy_line(self, source: Value, target: Value, is_inside: Value) -> None:
-        """A line of the copy: zeros, the input's columns, zeros; or zeros alone."""
+        """A line of the copy: zeros, the input's columns, zeros; or zeros only."""
         b, spec = self.b, self.spec
         before = min(spec.pad[2], spec.width)
         inner = max(0, min(spec.width, spec.pad[2] + spec.inp[2]) - before)
@@ -247,7 +248,7 @@ class _Sums:
                 zeros(0, spec.width)
 
     def _copy_columns(self, source: Value, target: Value, count: int) -> None:
-        """Columns of the input from its first on; a vector may end in what is written next."""
+        """Copy columns of the input from its first on; a vector may overlap the next write."""
         b, spec = self.b, self.spec
 
         def run(source: Value, target: Value, size: int) -> None:
@@ -316,7 +317,7 @@ class _Sums:
     def _ask(
         self, chunk: _Chunk, filters: _Filters, at: list[Index], row: Index, line: Index
     ) -> None:
-        """For what the next chunk reads, a part of it at every line of every tile."""
+        """Prefetch memory of the next chunk, a part of it at every line of every tile."""
         b, spec = self.b, self.spec
         tiles = len(tiles_of_rows(spec.rows, spec.mr))
         tile, _ = b.divmod(b.mul(row, tiles), spec.rows)
@@ -332,7 +333,7 @@ class _Sums:
             region.ask(b, b.add(b.mul(step, lines), line), product(sizes) * lines)
 
     def _data_at(self, chunk: _Chunk, n: Index, line: Index, at: list[Index]) -> Index:
-        """Where the data of a line of windows begin, under a block of taps."""
+        """The offset of the data of a line of windows, for a block of taps."""
         b, spec = self.b, self.spec
         height = b.mul(at[1], spec.taps)
         across = b.mul(at[2], spec.dilate[2] * spec.steps[3])

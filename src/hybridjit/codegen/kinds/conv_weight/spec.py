@@ -1,9 +1,9 @@
-"""KernelSpecs of the gradient of a convolution by its weight. Strides count elements.
+"""KernelSpecs of the gradient of a convolution with respect to its weight. Strides count elements.
 
-Sums over images and positions are cut into parts of whole images, each with a buffer of its own
-that all threads share: [part][group][block of filters][taps][row][filters]. A *row* is a place of
-the weight along its contiguous taps and channels; the buffers are added up in order by a second
-kernel, which writes the weight in any order of axes.
+Sums over images and positions are divided into parts of whole images, each with a separate buffer
+that all threads share: [part][group][block of filters][taps][row][filters]. A *row* is an element
+of the weight along its contiguous taps and channels; a second kernel adds the buffers in order and
+writes the weight in any order of axes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from ...spec import Ints, KernelSpec, Size, Sizes
 
 @dataclass(frozen=True)
 class ByWeightSpec(KernelSpec):
-    """Sums of x[n, o + tap, c] * d[n, o, f] over n and o; arguments: x, d, buffers, scratch,
-    batch, parts.
+    """Sums of x[n, o + tap, c] * d[n, o, f] over n and o; arguments: x, d, buffers, scratch, batch,
+    parts.
 
-    Spatial triples are (depth, height, width), strides (image, d, h, w, channel). ``ic`` and
-    ``oc`` are channels of a group.
-    mr x nv  the register tile: rows x vectors of filters, for each of ``taps`` taps down
+    Spatial triples are (depth, height, width), strides (image, d, h, w, channel). ``ic`` and ``oc``
+    are channels of a group.
+
+    mr x nv  the register tile: rows x vectors of filters, for each of ``taps`` vertical taps
     taps     divides the height of the kernel
     lines    output lines of a chunk: its data and gradients stay in the cache
-    images   so many whole images, or slices of a volume, are a chunk where they are small
+    images   number of whole images, or slices of a volume, in a chunk if they are small
     is_packed  whether the data of a chunk are copied, with their padding, before they are read
-    is_apart  whether the copy has lines of its own for each tap down
-    is_split  whether each block of taps is a unit of work by itself
-    blocks   so many blocks of filters are a unit of work: they read a chunk one after the other
+    is_apart  whether the copy has separate lines for each vertical tap
+    is_split  whether each block of taps is a separate unit of work
+    blocks   blocks of filters of a unit of work, which read a chunk one after the other
     """
 
     inp: Ints
@@ -57,34 +58,34 @@ class ByWeightSpec(KernelSpec):
 
     @property
     def is_joined(self) -> bool:
-        """Whether the taps of a line lie one after the other, as the channels do."""
+        """Whether the taps of a line are contiguous, as the channels are."""
         return self.dilate[2] == 1
 
     @property
     def rows(self) -> int:
-        """Rows that follow each other in the data."""
+        """Number of contiguous rows in the data."""
         return self.ic * (self.kernel[2] if self.is_joined else 1)
 
     @property
     def places(self) -> Ints:
-        """Taps that are no rows: down the depth, the height, the width."""
+        """Numbers of taps that are not rows: along depth, height and width."""
         return (*self.kernel[:2], 1 if self.is_joined else self.kernel[2])
 
     @property
     def width(self) -> int:
-        """Input columns under all windows of a line."""
+        """Input columns of all windows of a line."""
         return (self.out[2] - 1) * self.stride[2] + (self.kernel[2] - 1) * self.dilate[2] + 1
 
     @property
     def copied_lines(self) -> int:
-        """Input lines of a chunk, of one slice and, where they are apart, of one tap."""
+        """Input lines of a chunk, of one slice and, if they are separate, of one tap."""
         if self.is_apart:
             return self.lines
         return (self.lines - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilate[1] + 1
 
     @property
     def copied(self) -> Ints:
-        """Strides in the copy of the data: of images, slices, taps down, and columns."""
+        """Strides in the copy of the data: of images, slices, vertical taps, and columns."""
         line = self.width * self.ic
         whole = line * self.copied_lines
         down, count = (whole, self.kernel[1]) if self.is_apart else (line * self.dilate[1], 1)
@@ -92,14 +93,14 @@ class ByWeightSpec(KernelSpec):
 
     @property
     def steps(self) -> Ints:
-        """The same where the data are read: slices count for nothing where they are no copy."""
+        """Strides of the data as they are read; 0 for slices of data that are not copied."""
         if self.is_packed:
             return self.copied
         return (self.xs[0], 0, self.dilate[1] * self.xs[2], self.xs[3])
 
     @property
     def tiled_places(self) -> Ints:
-        """Blocks of ``taps`` taps down, for all places of the kernel."""
+        """Blocks of ``taps`` vertical taps, for all taps that are not rows."""
         depth, height, width = self.places
         return (depth, height // self.taps, width)
 
@@ -112,17 +113,17 @@ class ByWeightSpec(KernelSpec):
         return self.groups * -(-self.oc // (lanes * self.nv)) * self.block_floats(lanes)
 
     def scratch_floats(self, lanes: int) -> tuple[int, int]:
-        """Elements of a thread's copies of data and gradients; the first with room to discard."""
+        """Elements of a thread's copies of data and gradients; the first with room for overlap."""
         data = self.images * self.copied[0] + lanes if self.is_packed else 0
         return data, self.images * self.lines * self.out[2] * self.nv * lanes
 
 
 @dataclass(frozen=True)
 class WinogradByWeightSpec(KernelSpec):
-    """The same for 3x3 at stride 1 on pictures, by Winograd's F(3x3, 4x4); no groups.
+    """As ByWeightSpec, for 3x3 at stride 1 on images, by Winograd's F(3x3, 4x4); no groups.
 
     rows     vectors of channels of a block
-    columns  register tiles across, of ``nv`` vectors of filters, of a block
+    columns  horizontal register tiles, of ``nv`` vectors of filters, of a block
     tiles    that are transformed together: the sums over them are formed in registers
     """
 
@@ -146,7 +147,7 @@ class WinogradByWeightSpec(KernelSpec):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tiles down and across one image."""
+        """Vertical and horizontal tiles of an image."""
         return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
 
     def blocks_of_rows(self, lanes: int) -> int:
@@ -166,8 +167,8 @@ class WinogradByWeightSpec(KernelSpec):
     def scratch_floats(self, lanes: int) -> Ints:
         """Elements of a thread's transformed data and gradients, of its sums, and of its zeros.
 
-        Points are a cache line more apart than they are long, so that those of one tile do not
-        fall into one set of the cache.
+        The stride of points exceeds their size by a cache line, so that the points of a tile are in
+        different cache sets.
         """
         rows, columns = self.rows * lanes, self.columns * self.nv * lanes
         sizes = (self.tiles * rows, self.tiles * columns, rows * columns)
@@ -176,9 +177,10 @@ class WinogradByWeightSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class DepthwiseByWeightSpec(KernelSpec):
-    """The same where each group is one channel, in and out; vectors along channels.
+    """As ByWeightSpec, for groups of one channel, in and out; vectors along channels.
 
     Arguments: x, d, buffers, batch, parts; the buffers are [part][block][taps][channels].
+
     oc  channels: each has a filter
     nv  vectors of channels that are kept in registers, for each tap of a line
     """
@@ -205,9 +207,10 @@ class DepthwiseByWeightSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class LinesByWeightSpec(KernelSpec):
-    """The same for pictures of one channel at stride 1 and few filters; vectors along lines.
+    """As ByWeightSpec, for images of one channel at stride 1 and few filters; vectors along lines.
 
     Arguments: x, d, buffers, scratch, batch, parts; the buffers are [part][taps][filters].
+
     filters  whose sums are kept in registers, for each tap of a line
     """
 
@@ -227,11 +230,11 @@ class LinesByWeightSpec(KernelSpec):
 
     @property
     def width(self) -> int:
-        """Elements of a line with its padding; lines of the gradients have zeros behind them."""
+        """Elements of a line with its padding; lines of the gradients are padded with zeros."""
         return self.out[2] + (self.kernel[2] - 1) * self.dilate[2]
 
     def run(self, lanes: int) -> int:
-        """Elements of a filter's gradients, in whole vectors."""
+        """Elements of a filter's gradients, rounded up to full vectors."""
         return -(-self.out[1] * self.width // lanes) * lanes
 
     def buffer_floats(self, lanes: int) -> int:
@@ -239,7 +242,7 @@ class LinesByWeightSpec(KernelSpec):
         return product(self.kernel) * lanes
 
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
-        """Elements of a thread's image, which vectors may reach beyond, gradients and sums."""
+        """Elements of a thread's image, with room for reads beyond it, gradients and sums."""
         down, across = ((k - 1) * d for k, d in zip(self.kernel[1:], self.dilate[1:]))
         reach = self.run(lanes) + down * self.width + across
         image = (self.out[1] + down) * self.width

@@ -6,10 +6,10 @@ from ...._core.target import Target
 
 
 def most_rows(target: Target) -> dict[int, int]:
-    """Vectors of filters, and the most rows with which a tile stays in registers.
+    """For each number of vectors of filters, the most rows of a tile in registers.
 
-    With one vector each number of the data is read by the one multiplication that it is for: 16
-    rows take 1.85 ms where 24 take 2.0 (64 images of 32x32, 16 to 16 channels).
+    With one vector, each element of the data is loaded for a single multiplication: 16 rows take
+    1.85 ms, 24 take 2.0 (64 images of 32x32, 16 to 16 channels).
     """
     if target.vector_registers >= 32:
         return {1: 16, 2: 12, 3: 8}

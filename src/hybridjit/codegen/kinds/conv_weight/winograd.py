@@ -1,9 +1,9 @@
-"""The gradient by the weight of a 3x3 convolution by Winograd's F(3x3, 4x4).
+"""Gradient with respect to the weight of a 3x3 convolution by Winograd's F(3x3, 4x4).
 
 Per unit of work, which is a part of the images for a block of channels and one of filters: a chunk
-of tiles is transformed, 6x6 of the data and 4x4 of the result's gradient, to 36 points each; for
-every point the sums over the chunk's tiles are added to what is there for that point (a GEMM over
-tiles). At the end the 36 sums become 9 taps. That is a quarter of the definition's multiplications.
+of tiles is transformed, 6x6 of the data and 4x4 of the output gradient, to 36 points each; for
+every point the sums over the chunk's tiles are accumulated (a GEMM over tiles). At the end the 36
+sums become 9 taps. That is a quarter of the definition's multiplications.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..parts.regions import Region, region_of
 from .products import tiles_of_rows
 from .spec import WinogradByWeightSpec
 
-_TILE = 4  # outputs of a tile, down and across
-_SIDE = 6  # inputs under them
+_TILE = 4  # output rows and columns of a tile
+_SIDE = 6  # input rows and columns of a tile
 
 
 def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Arguments) -> None:
@@ -48,10 +48,10 @@ def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Argum
 
 @dataclass(frozen=True)
 class _Operand:
-    """The data or the gradients of a block of channels, and how they are transformed.
+    """The data or the gradients of a block of channels, and their transform.
 
     pointer   of the block's first channel
-    side      elements of a tile, down and across, the first of them ``pad`` before its place
+    side      rows and columns of a tile, which begins ``pad`` before its position
     channels  of all blocks
     first     the block's first vector, of ``vectors``
     target    its transformed tiles, with ``step`` elements between points
@@ -116,7 +116,7 @@ class _Sums:
                 with b.loop("tile", 0, count, most=spec.tiles) as tile:
                     self._transform(operand, b.add(chunk.index, tile.index), tile.index)
             is_first = b.equal(chunk.index, begin)
-            # Of small images a chunk is all that a unit of work reads.
+            # For small images a chunk is all data of a unit of work.
             operands = (of_data, of_gradients) if product(spec.grid) > spec.tiles else ()
             following = b.add(chunk.index, spec.tiles)
             regions = [self._region(operand, following) for operand in operands]
@@ -145,9 +145,9 @@ class _Sums:
         self._each_vector(operand, target)
 
     def _region(self, operand: _Operand, tile: Index) -> Region:
-        """About what the chunk that begins with a tile reads, where images are one run of pixels.
+        """The approximate memory that the chunk at ``tile`` reads, if images are contiguous pixels.
 
-        It is asked for while products are summed: of 2.8 ms for 8 images of 56x56, 64 to 64
+        It is prefetched while products are summed: of 2.8 ms for 8 images of 56x56, 64 to 64
         channels, 0.9 are transforms, which wait for memory.
         """
         b, spec, strides = self.b, self.spec, operand.strides
@@ -161,7 +161,7 @@ class _Sums:
         return self.b.b.icmp_unsigned("<", self.b.i64(at), self.b.i64(size))
 
     def _each_vector(self, operand: _Operand, target: Value) -> None:
-        """The block's vectors: whole ones, a partial one, and zeros where no channel is left."""
+        """The block's vectors: full ones, a partial one, and zeros after the last channel."""
         b, most = self.b, operand.vectors
         full, last = divmod(operand.channels, b.lanes)
         whole = b.min(b.sub(full, operand.first), most)
@@ -193,7 +193,7 @@ class _Sums:
     def _multiply(
         self, point: Index, count: Index, is_first: Value, regions: Sequence[Region]
     ) -> None:
-        """The sums of a point, of all the block's channels and filters."""
+        """The sums of a point, for all channels and filters of the block."""
         b, spec = self.b, self.spec
         data = b.at(self.data, b.mul(point, self.data_step))
         gradients = b.at(self.gradients, b.mul(point, self.gradient_step))
@@ -212,7 +212,7 @@ class _Sums:
                     self._add(place, found, is_first)
 
     def _ask(self, regions: Sequence[Region], at: tuple[Index, Index, Index]) -> None:
-        """For what the next chunk reads, a part of it at the register tile in that place."""
+        """Prefetch memory of the next chunk, a part of it at each register tile."""
         b, spec, (point, column, row) = self.b, self.spec, at
         rows = spec.rows * b.lanes
         tiles = len(tiles_of_rows(rows, spec.mr))
@@ -239,7 +239,7 @@ class _Sums:
         return list(t.results)
 
     def _add(self, place: Value, found: Sequence[Value], is_first: Value) -> None:
-        """Add to the sums of the chunks before this one, where there are any."""
+        """Add to the sums of earlier chunks, if any."""
         b = self.b
         with b.b.if_else(is_first) as (then, otherwise):
             with then:
@@ -253,7 +253,7 @@ class _Sums:
     # --- At M A ---
 
     def _finish(self, row: Index, column: Index) -> None:
-        """The taps of every channel and filter there is, to the part's buffer."""
+        """Write the taps of every existing channel and filter to the part's buffer."""
         b, spec = self.b, self.spec
         first = b.mul(row, b.lanes)
         rows = b.min(b.sub(spec.ic, first), spec.rows * b.lanes)
@@ -281,7 +281,7 @@ class _Sums:
 
 
 def _gradient_transform(b: LoopBuilder, e: Sequence[Value]) -> list[Value]:
-    """G e for 4 numbers, with what the points p and -p share done once."""
+    """G e for 4 elements, sharing terms of points p and -p."""
     g = filter_matrix(_TILE).tolist()
     rows = [b.b.fmul(e[0], b.splat(g[0][0]))]
     for one, p, square in g[1:-1:2]:

@@ -1,4 +1,4 @@
-"""Choose for dense layers with several rows of data: one kernel for every number of them."""
+"""Choose for dense layers with several rows of data: one kernel for any number of rows."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ from .spec import DenseSpec, MatmulSpec, SizedMatmulSpec
 
 
 def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """A dense layer. One row is a case of its own: it waits for memory alone, so that more vectors
-    of channels at once are worth more than rows."""
+    """The calls of a dense layer.
+
+    A single row is a separate case: it is limited by memory bandwidth, so that more vectors of
+    channels at a time are worth more than rows.
+    """
     anchor = step.group.anchor
     x = views_of(step, anchor.inputs[:1])[0]
     if anchor.op is BATCH_DOT or _prefers_matmul(step, setting):
@@ -89,26 +92,26 @@ def choose_dense(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (*before, Call(spec, (Address(x), *weights, *extra, x.shape[0]), work, reason))
 
 
-# The most rows of a tile whose lines share sets of the first-level cache: two lines of each set are
-# left for weights and results. 128 rows, 3072 to 768: 2.58 ms, with 12 rows 2.63; 1024 rows, 256 to
-# 1024: 2.32 and 2.38; 128 rows, 768 to 3072: 2.65 and 2.69. Few rows are as few tiles as can be.
+# Maximum rows of a tile if lines share sets of the first-level cache: two lines of each set are
+# left for weights and results. 128 rows, 3072 to 768: 2.58 ms, 2.63 with 12 rows; 1024 rows, 256 to
+# 1024: 2.32 and 2.38; 128 rows, 768 to 3072: 2.65 and 2.69. Few rows use as few tiles as possible.
 _MOST_SHARING = 10
 
 
-# Rows from which on a symbolic number of them is computed in tiles of many rows. A tile has 14 rows
-# at most and 7 at least, so that one threshold serves all layers of a network.
+# Minimum of a symbolic number of rows for tiles of many rows. A tile has 7 to 14 rows, so that one
+# threshold serves all layers of a network.
 _MANY_ROWS = 8
 
 
-# Rows below which a tile takes more than two vectors of columns: see ``register_tile``.
+# Rows below which a tile has more than two vectors of columns: see ``register_tile``.
 _FEW_ROWS = 6
 
 
 def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tuple[int, int, int]:
     """The most and the fewest rows of a tile, and its vectors of channels.
 
-    A block of weights is read from the second-level cache for every tile: the more rows, the
-    less. Few rows are one tile of more vectors, whose sums hide the latency of a multiply-add.
+    A block of weights is read from the second-level cache for every tile: more rows mean fewer
+    reads. Few rows are one tile of more vectors, whose sums hide the latency of a multiply-add.
     """
     mr, nv = register_tile(max(most_rows(target).values()), vectors, target)
     mr = min(mr, _MOST_SHARING) if share_sets and hint_of(rows) > 2 * mr else mr
@@ -119,11 +122,11 @@ def _dense_tile(rows: int, vectors: int, share_sets: bool, target: Target) -> tu
 
 
 def least_rows(rows: int, mr: int, least: int, is_training: bool) -> int:
-    """The fewest rows of a tile where there are ``rows`` or more; at least ``least``.
+    """The fewest rows of a tile for ``rows`` rows or more; at least ``least``.
 
-    There is code for each height from these on. More than mr (mr - 1) rows are tiles of mr - 1 at
-    least. Steps of training have the same rows each time, so that those of a single tile are of
-    its height.
+    There is code for each height from this on. More than mr (mr - 1) rows have tiles of at least mr
+    - 1. Training steps have the same number of rows each time, so a single tile has exactly its
+    height.
     """
     if isinstance(rows, Size):
         return least
@@ -133,9 +136,9 @@ def least_rows(rows: int, mr: int, least: int, is_training: bool) -> int:
 
 
 def _other_tiles(spec: DenseSpec, rows: int, target: Target) -> list[DenseSpec]:
-    """The same with each number of vectors, and with near and far rows of :func:`_rows_together`.
+    """Specs for each number of vectors, with near and far rows as in :func:`_rows_together`.
 
-    Those are taken where they were measured.
+    They are used only if measurements prefer them.
     """
     most, found = most_rows(target), []
     for nv in range(1, min(4, -(-spec.oc // target.lanes)) + 1):
@@ -148,43 +151,42 @@ def _other_tiles(spec: DenseSpec, rows: int, target: Target) -> list[DenseSpec]:
 
 
 def _rows_together(inputs: int, nv: int, target: Target) -> int:
-    """Rows that are done for a block of channels before the next.
+    """Rows that are computed for a block of channels before the next block.
 
-    As many as stay in the second-level cache, or four times what it holds: then weights come
-    from memory less often, but the rows from the third level for every block.
+    As many as stay in the second-level cache, or four times as many: then weights are loaded from
+    memory less often, but the rows from the third level for every block.
     """
     nbytes = target.stored_bytes * inputs
     near, far = (max(1, part * target.l2_bytes // (2 * nbytes)) for part in (1, 8))
-    # For each product of a number of x and a weight; both prices are paid for far rows.
+    # Per product of an element of x and a weight; far rows pay both prices.
     family = family_of(target)
     of_near = family.memory_price / near
     of_far = family.memory_price / far + family.third_level_price / (nv * target.lanes)
     return near if of_near <= of_far else far
 
 
-# Operations, for each weight, of what is done besides the product, on ``lanes`` lanes. Measured on
-# 16, 512 to 512: a matrix product of 64 rows takes 17 % longer than a dense layer's, of 256 rows
-# 8 %; it copies columns that lie side by side in 31 operations each, and takes others one number
-# after the other in 80 or more.
+# Operations per weight beside the product, on ``lanes`` lanes. Measured on 16, 512 to 512: a matrix
+# product of 64 rows takes 17 % longer than a dense layer's, of 256 rows 8 %; it copies adjacent
+# columns in 31 operations each, and strided ones element by element in 80 or more.
 _MATMUL_FOR_A_ROW, _DENSE_FOR_A_ROW = 2.3, 2.0
 _TO_COPY, _TO_COLLECT, _TO_PACK = 2, 6, 3
-# Operations in the time of a kernel call more, for which threads wait for each other.
+# Operations in the time of a further kernel call with its barrier.
 _FOR_A_CALL = 100_000
 
 
 def _prefers_matmul(step: Step, setting: Setting) -> bool:
-    """Whether weights that are no parameters are better packed by each thread for itself.
+    """Whether each thread should pack weights that are not parameters separately.
 
-    Every way sums in the same order: the choice may depend on the number of rows, and on the hint
-    of a symbolic one.
+    All ways add in the same order: the choice may depend on the number of rows, and on the hint of
+    a symbolic one.
     """
     x, weight = views_of(step, step.group.anchor.inputs[:2])
     if is_fixed(step.group.anchor.inputs[1], setting):
         return False
     if multiplies_pairs(setting.target):
-        return True  # dense kernels multiply pairs of parameters alone
+        return True  # dense kernels multiply pairs only for parameters
     if is_symbolic(weight.shape):
-        return True  # matrix products alone take the lengths of sums from the call
+        return True  # only matrix products take the lengths of sums from the call
     (outputs, size), lanes = weight.shape, setting.target.lanes
     rows = hint_of(x.shape[0])
     _, _, parts = _blocking(rows, outputs, 1, setting.target)
@@ -195,19 +197,19 @@ def _prefers_matmul(step: Step, setting: Setting) -> bool:
 
 
 def _blocking(rows: int, columns: int, batch: int, target: Target) -> tuple[int, int, int]:
-    """A matrix product's register tile, and into how many parts its rows are cut."""
+    """A matrix product's register tile, and the number of parts of its rows."""
     mr, nv = register_tile(rows, -(-columns // target.lanes), target)
     units = batch * -(-columns // (nv * target.lanes))
     return mr, nv, min(-(-rows // mr), -(-8 // units)) if units < 4 else 1
 
 
-# Threads that a product of activations is shared among without many of them idle.
+# Number of threads among which a product of activations can be divided with few of them idle.
 _THREADS = 16
 
 
 def _even_parts(tiles: int, units: int) -> int:
-    """Into how many parts the tiles of each of so many units are cut: as few as leave a tenth of
-    the threads idle at most, or else those that leave the fewest.
+    """Number of parts into which the tiles of each of ``units`` units are divided: the fewest that
+    leave at most a tenth of the threads idle, else the number that leaves the fewest idle.
     """
 
     def used(parts: int) -> float:
@@ -224,15 +226,15 @@ def _two(strides: Ints) -> Ints:
     return (strides[0], strides[1])
 
 
-# Parameters of a network whose dense layers keep them in more than one form.
+# Maximum parameters of a network whose dense layers may keep them in several forms.
 _MOST_PARAMETERS = 1 << 28
 
 
 def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
-    """The rows of one sample that are computed by Strassen's algorithm; one alone where none are.
+    """The rows of one sample that Strassen's algorithm computes; a single row if it is not used.
 
-    It adds up a row of the first half in another order than one of the second: rows of different
-    samples are not put together, so that a sample's bits do not depend on its place.
+    It adds a row of the first half in another order than one of the second: rows of different
+    samples are not combined, so that a sample's bits do not depend on its position.
     """
     anchor = step.group.anchor
     if setting.is_training or not setting.winograd:
@@ -250,12 +252,11 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
 
 
 def _pays(whole: Layer, layer: Layer, target: Target, setting: Setting) -> bool:
-    """Whether Strassen's algorithm suits the rows of a sample, and a sample costs less by it than
-    its rows do among the rows of many.
+    """Whether Strassen's algorithm can compute the rows of a sample, at less cost than the direct
+    kernel for rows of many samples.
 
-    A sample of few rows may have many others beside it, with which it shares its weights where rows
-    are multiplied directly: 28 samples of 7 rows, 384 to 1536 channels, take 2.4 ms in place of 1.0
-    by Strassen's algorithm.
+    Samples with few rows share weights when rows are multiplied directly: 28 samples of 7 rows, 384
+    to 1536 channels, take 2.4 instead of 1.0 ms by Strassen's algorithm.
     """
     if not suits_strassen(whole, target):
         return False
@@ -307,7 +308,7 @@ def _as_convolution(step: Step, rows: SampleRows) -> Layer:
 
 
 def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
-    """A product of two activations; a dense layer with live weights is one of a batch of 1."""
+    """A product of two activations; a dense layer with live weights has a batch of 1."""
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     left, right, *bias = views_of(step, anchor.inputs)
@@ -352,7 +353,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
 
 
 def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
-    """The spec of a product whose symbolic sizes are given, and the numbers of its call."""
+    """The spec of a product whose symbolic sizes are given, and the integers of its call."""
     numbers = GivenNumbers()
     m, n, k = numbers.symbolic((spec.m, spec.n, spec.k))
     a, b = numbers.symbolic(spec.a), numbers.symbolic(spec.b)
@@ -369,10 +370,10 @@ def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
 def _matmul_tiles(
     shape: tuple[int, int], batch: int, batched: bool, target: Target
 ) -> tuple[int, int, int, int]:
-    """The most rows of a tile, its vectors of columns, the fewest rows, and parts of the rows.
+    """The most rows of a tile, its vectors of columns, the fewest rows, and the parts of the rows.
 
-    None of them changes a sum: where sizes are symbolic, the hint decides. Rows are of two classes
-    then, at least half a tile or fewer.
+    They do not affect sums: for symbolic sizes the hint decides. Then there are two classes of
+    rows: at least half a tile, or fewer.
     """
     rows, columns = shape
     m, n, count = map(hint_of, (rows, columns, batch))
@@ -401,8 +402,8 @@ def _matmul_tiles(
 def _takes_sizes(spec: MatmulSpec, step: Step, target: Target) -> bool:
     """Whether sizes or strides are symbolic, and the kernel can take them from the call.
 
-    Columns of a block that is not full are read and written by masks, so those of operands, results
-    and bias have to follow each other, in the lanes' type.
+    Columns of a partial block are accessed with masks, so those of operands, results and bias have
+    to be contiguous, in the lanes' type.
     """
     outer = (*spec.reads, *spec.writes, *([spec.bias] if spec.bias else []))
     if not any(map(is_symbolic, ((spec.m, spec.n, spec.k), spec.a, spec.b, *outer))):
@@ -415,6 +416,6 @@ def _takes_sizes(spec: MatmulSpec, step: Step, target: Target) -> bool:
 
 
 def _other_type(bias: Sequence[View], target: Target) -> str:
-    """What a bias is stored in; empty for the type that sums are added up in, and without one."""
+    """The stored type of a bias; "" for the type of sums, and without a bias."""
     names = [dtype_name(view.dtype) for view in bias]
     return "" if names in ([], [target.element.accumulated]) else names[0]

@@ -1,4 +1,4 @@
-"""Products of two activations: B is packed as it is needed, a block of columns at a time."""
+"""Products of two activations: B is packed on demand, a block of columns at a time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Matmul:
         self.held = self._nothing_held() if spec.parts > 1 else None
 
     def _nothing_held(self) -> Value:
-        """Room for the number of the block that scratch holds, packed; none at first."""
+        """Stack memory for the number of the packed block in scratch, initially -1."""
         b = self.b
         with b.b.goto_entry_block():
             held = b.b.alloca(I64)
@@ -71,7 +71,7 @@ class _Matmul:
         height, taller = divmod(spec.m, tiles)
         start, stop = (b.divmod(b.mul(p, tiles), spec.parts)[0] for p in (part, b.add(part, 1)))
         most = -(-tiles // spec.parts)
-        # Tiles differ by one row at most; the taller come first.
+        # Tiles differ by at most one row; the taller ones come first.
         if taller:
             with b.loop("row", start, b.min(stop, taller), most=most) as tile:
                 row = b.mul(tile.index, height + 1)
@@ -82,7 +82,7 @@ class _Matmul:
             self._emit_tile(image, row, column, height, nv, last)
 
     def _pack_once(self, image: Index, block: Index, column: Index, nv: int, last: int) -> None:
-        """Pack a block for the first of its parts that this thread does; they follow each other."""
+        """Pack a block for the first of its adjacent parts that this thread computes."""
         b = self.b
         if self.held is None:
             self._pack(image, column, nv, last)
@@ -105,14 +105,14 @@ class _Matmul:
             self._pack_rows(source, nv, last)
 
     def _has_whole_vectors(self, steps: int) -> bool:
-        """Whether the numbers of a column follow each other, and fill vectors; in pairs, all."""
+        """Whether columns are contiguous and fill vectors; for pairs, without a remainder."""
         spec, b = self.spec, self.b
         if is_in_pairs(b) and spec.k % 2:
             return False
         return spec.b[1] == 1 != spec.b[2] and steps >= b.lanes
 
     def _pack_pairs(self, source: Value, nv: int, last: int) -> None:
-        """Words of two rows; the last of an odd number of them is beside zeros."""
+        """Words of two rows; an odd last row is paired with zeros."""
         pairs = self.spec.k // 2
         if pairs:
             with self.b.loop("k", 0, pairs) as k:
@@ -141,7 +141,7 @@ class _Matmul:
                 b.store(vector, self.packed, b.add(b.mul(k.index, nv * b.lanes), j * b.lanes))
 
     def _pack_transposed(self, source: Value, nv: int, last: int) -> None:
-        """The same where the numbers of a column follow each other in memory."""
+        """Pack columns that are contiguous in memory."""
         whole = nv if last == self.b.lanes else nv - 1
         with self.b.loop("vector", 0, whole) as vector:
             self._pack_square(source, vector.index, nv, self.b.lanes)
@@ -193,7 +193,7 @@ class _Matmul:
                 store_epilogue(b, spec.program, value, sources, targets, lanes)
 
     def _begin(self, column: Index, vector: int, lanes: int) -> Value:
-        """What the sums of a vector of columns begin with."""
+        """The initial sums of a vector of columns."""
         b = self.b
         if self.bias is None:
             return b.splat(0.0)

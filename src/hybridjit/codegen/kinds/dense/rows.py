@@ -1,9 +1,9 @@
 """Dense layers on any number of rows of data: the row count is an argument.
 
-A unit of work is a register tile of rows by a block of output channels. Rows are cut into tiles
-that differ by one row at most, of at most ``mr`` rows: there is code for each height from ``least``
-on. Every tile sums in the same order: a row's bits depend neither on its place nor on how many
-there are.
+A unit of work is a register tile of rows by a block of output channels. Rows are divided into tiles
+of at most ``mr`` rows that differ by at most one row: there is code for each height from ``least``
+on. Every tile adds in the same order: a row's bits depend neither on its position nor on the number
+of rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..parts.gemm import (
 from ..parts.program import operand_addresses, store_epilogue
 from .spec import DenseSpec
 
-# Tiles that ask for a part of the next block of weights each, which is all of it then.
+# Number of tiles that together prefetch the next block of weights.
 _ASKING = 8
 
 
@@ -56,7 +56,7 @@ def emit_dense(b: LoopBuilder, spec: DenseSpec, args: Arguments) -> None:
 
 @dataclass(frozen=True)
 class _Pointers:
-    """Where a block of channels reads and writes; rows are counted from the first of all."""
+    """Addresses of a block of channels; rows are counted from the first of all."""
 
     x: Value
     w: Value
@@ -69,7 +69,7 @@ class _Pointers:
 def _locate(
     b: LoopBuilder, spec: DenseSpec, all_: _Pointers, block: Index, within: Index
 ) -> _Pointers:
-    """The addresses of a block of channels, and of a tile's part of the block that follows."""
+    """Addresses of a block of channels, and of the tile's part of the next block."""
     channel = b.mul(block, spec.nv * b.lanes)
     steps = steps_of_sum(b, spec.ic)
     following = b.mul(b.add(channel, spec.nv * b.lanes), steps)
@@ -85,7 +85,7 @@ def _locate(
 
 
 def _lines_ahead(b: LoopBuilder, spec: DenseSpec) -> int:
-    """Lines of the next block of weights that a round asks for; 0 when there is no other block."""
+    """Number of lines of the next block of weights that a round prefetches; 0 without one."""
     width = spec.nv * b.lanes
     if spec.oc <= width:
         return 0
@@ -93,7 +93,7 @@ def _lines_ahead(b: LoopBuilder, spec: DenseSpec) -> int:
 
 
 class _Tiles:
-    """The code of a block's tiles, from row ``first`` on: one for each height."""
+    """The code of a block's tiles, from row ``first`` on, for each height."""
 
     def __init__(
         self, b: LoopBuilder, spec: DenseSpec, block: Block, place: _Pointers, first: Index
@@ -124,7 +124,7 @@ class _Tiles:
         )
 
     def _store(self, sums: Sequence[Value]) -> None:
-        """The program and the stores; or the sums alone, for :meth:`_finish_rows`."""
+        """The program and the stores; or the sums only, for :meth:`_finish_rows`."""
         b, nv = self.b, self.block.nv
         for i, value in enumerate(sums):
             if self.sums is None:
@@ -133,7 +133,7 @@ class _Tiles:
                 b.store(b.widened(value), self.sums, i * b.lanes)
 
     def _finish_rows(self, sums: Value, height: Index) -> None:
-        """The program row by row: once in the code, however long it is."""
+        """The program row by row: a single copy of its code, which may be long."""
         b, nv = self.b, self.block.nv
         with b.loop("row", 0, height, most=self.spec.mr) as row:
             for j in range(nv):

@@ -1,7 +1,7 @@
-"""Products of two activations whose sizes the call gives: the sums and bits of ``matmul``.
+"""Products of two activations with sizes given by the call: the sums and bits of ``matmul``.
 
-Columns are packed a block at a time; a block that is not full has masks. Rows are cut into tiles
-whose heights differ by one at most, and each height that may occur has its code.
+Columns are packed a block at a time; a partial block uses masks. Rows are divided into tiles whose
+heights differ by at most one, with code for each possible height.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def emit_sized_matmul(b: LoopBuilder, spec: SizedMatmulSpec, args: Arguments) ->
 
 
 class _SizedMatmul:
-    """``m``, ``n``, ``k`` and strides are values of the call where the spec has no constants."""
+    """``m``, ``n``, ``k`` and strides are values of the call unless the spec has constants."""
 
     def __init__(self, b: LoopBuilder, spec: SizedMatmulSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
@@ -44,7 +44,7 @@ class _SizedMatmul:
         self.held = self._nothing_held()
 
     def _nothing_held(self) -> Value:
-        """Room for the number of the block that scratch holds, packed; none at first."""
+        """Stack memory for the number of the packed block in scratch, initially -1."""
         b = self.b
         with b.b.goto_entry_block():
             held = b.b.alloca(I64)
@@ -89,14 +89,14 @@ class _SizedMatmul:
                     self._emit_tile(place, known, counts)
 
     def _counts(self, left: Index) -> list[Index]:
-        """Columns of each vector of a block of which ``left`` are there."""
+        """Columns of each vector of a block of which ``left`` columns exist."""
         b = self.b
         return [b.max(b.min(b.sub(left, j * b.lanes), b.lanes), 0) for j in range(self.spec.nv)]
 
     # --- packed[k, column] of a block; lanes beyond the last column are zeros ---
 
     def _pack_once(self, number: Value, image: Index, column: Index, left: Index) -> None:
-        """Pack a block for the first of its parts that this thread does; they follow each other."""
+        """Pack a block for the first of its adjacent parts that this thread computes."""
         b = self.b
         held = b.b.load(self.held, typ=I64, align=8)
         with b.when(b.b.icmp_signed("!=", held, number)):
@@ -108,7 +108,7 @@ class _SizedMatmul:
             b.b.store(number, self.held, align=8)
 
     def _has_columns(self) -> bool:
-        """Whether the numbers of a column follow each other, and fill vectors for sure."""
+        """Whether columns are contiguous and certainly fill vectors."""
         _, down, across = self.of_b
         follows = isinstance(down, int) and down == 1
         apart = not isinstance(across, int) or across != 1
@@ -129,7 +129,7 @@ class _SizedMatmul:
                 b.store(vector, target, j * b.lanes)
 
     def _collect(self, line: Value, j: int, left: Index) -> Value:
-        """A vector of columns that lie apart; those beyond the last read its number again."""
+        """A vector of strided columns; lanes beyond the last column repeat it."""
         b, across = self.b, self.of_b[2]
         last = b.sub(left, 1)
         vector = b.splat(0.0)
@@ -140,7 +140,7 @@ class _SizedMatmul:
         return vector
 
     def _pack_transposed(self, source: Value, left: Index) -> None:
-        """The same where the numbers of a column follow each other in memory."""
+        """Pack columns that are contiguous in memory."""
         b, across = self.b, self.of_b[2]
         assert isinstance(self.k, int)
         vectors = b.min(b.quotient_up(left, b.lanes), self.spec.nv)
@@ -201,7 +201,7 @@ class _SizedMatmul:
         ]
 
     def _begin(self, column: Index, vector: int, count: Index) -> Value:
-        """What the sums of a vector of columns begin with."""
+        """The initial sums of a vector of columns."""
         b = self.b
         if self.bias is None:
             return b.splat(0.0)

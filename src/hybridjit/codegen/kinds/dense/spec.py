@@ -12,12 +12,13 @@ class DenseSpec(KernelSpec):
     """A dense layer on several rows of data; arguments: x, w, bias, operands, results, rows.
 
     Strides are per (row, channel). Weights are packed as for a 1x1 convolution.
-    mr x nv  the register tile: at most so many rows x vectors of output channels
-    least    the fewest rows of a tile that the kernel is called for
-    chunk    tiles that are done for a block of channels before the next block, at most
-    by_row   whether a tile's sums go through memory to a loop over its rows, which holds the
+
+    mr x nv  the register tile: at most ``mr`` rows x vectors of output channels
+    least    the fewest rows of a tile for which the kernel is called
+    chunk    maximal tiles that are computed for a block of channels before the next block
+    by_row   whether a tile's sums pass through memory to a loop over its rows, which contains the
              program once
-    half_last  whether the last vector of channels is half of one
+    half_last  whether the last vector of channels is half a vector
     """
 
     ic: int
@@ -43,12 +44,13 @@ class MatmulSpec(KernelSpec):
     """Products of two activations; arguments: a, b, [bias,] operands, results, scratch, batch.
 
     Strides of ``a`` are per (batch, row, k), of ``b`` per (batch, k, column), of operands and
-    results per (batch, row, column). A block of b's columns is packed into the thread's scratch
-    and used for all rows.
-    parts  the rows are cut into that many units of work
-    bias   stride per column of what sums begin with; none where that is zero
-    bias_type  what it is stored in, where that is another type than the one sums are added up in
-    half_last  whether the last vector of columns is half of one
+    results per (batch, row, column). A block of b's columns is packed into the thread's scratch and
+    used for all rows.
+
+    parts  number of units of work into which the rows are divided
+    bias   stride per column of the initial sums; () for zeros
+    bias_type  its stored type, if it differs from the type of sums
+    half_last  whether the last vector of columns is half a vector
     """
 
     m: int
@@ -77,10 +79,10 @@ class MatmulSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class SizedMatmulSpec(KernelSpec):
-    """:class:`MatmulSpec` where the call gives sizes and strides; they are the last arguments.
+    """:class:`MatmulSpec` with sizes and strides given by the call, as the last arguments.
 
-    mr, least  the most and the fewest rows of a tile that the kernel is called for
-    is_long    whether sums have more products than are summed one after the other
+    mr, least  the most and the fewest rows of a tile for which the kernel is called
+    is_long    whether a sum has so many products that it is a sum of partial sums
     """
 
     m: Size

@@ -1,4 +1,4 @@
-"""Choose for selection by index: what a run is, and how its source follows from an index."""
+"""Choose for selection by index: the runs of elements, and their sources for an index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
 
 
 def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of an operator that copies runs from where indices say."""
+    """A single call, for an operator that copies runs from indexed positions."""
     anchor = step.group.anchor
     table = dict(zip(step.group.inputs, step.reads))
     index, data = (table[use] for use in _operands(anchor))
@@ -36,7 +36,7 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _operands(value: Value) -> tuple[Use, Use]:
-    """Index and data: Embedding has them in this order, the others the other way round."""
+    """Index and data: Embedding has them in this order, the others in the opposite one."""
     first, second = value.inputs
     return (first, second) if value.op is EMBEDDING else (second, first)
 

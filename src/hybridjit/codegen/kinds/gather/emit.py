@@ -1,7 +1,7 @@
-"""Selection by index: runs of elements copied from where an index says, or to there.
+"""Selection by index: runs of elements copied from or to indexed positions.
 
-An index is brought into its range before an address is made of it, so nothing outside the data is
-ever touched. Where the reference raises an error, the kernel raises a flag instead.
+An index is brought into its range before an address is computed, so that memory outside the data is
+never accessed. Where the reference raises an error, the kernel raises a flag instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
 
 
 def emit_gather(b: LoopBuilder, spec: GatherSpec, args: Arguments) -> None:
-    """y[run] = data[source of the run], or what ``mask`` fills with."""
+    """y[run] = data[source of the run], or the fill value of ``mask``."""
     _Gather(b, spec, args).emit()
 
 
@@ -110,8 +110,10 @@ class _Gather:
 
 
 def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
-    """y = base, then y[index[i]] = data[i] in order, or y[index[i]] += data[i]; each thread has a
-    part of y to itself."""
+    """y = base, then y[index[i]] = data[i] in order, or y[index[i]] += data[i].
+
+    Each thread has a separate part of y.
+    """
     data, index = args.pointer("data"), args.pointer("index")
     base = args.pointer("base") if spec.has_base else None
     y, flag, count = args.pointer("y"), args.pointer("flag"), args.integer("count")
@@ -138,7 +140,7 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
 
 
 def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
-    """y[row] = off, but on at index[row] if there is such a place."""
+    """y[row] = off, except on at index[row] if that is in range."""
     index, y, rows = args.pointer("index"), args.pointer("y"), args.integer("rows")
     element = ELEMENTS[spec.dtype].stored
     with b.each_unit(rows, args.share, args.shares) as row:
@@ -150,13 +152,13 @@ def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
 
 
 def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str) -> Value:
-    """Element ``at`` as a 64-bit integer; NaN and what does not fit are the smallest one."""
+    """Element ``at`` as a 64-bit integer; the smallest one for NaN and out of range."""
     raw = held(b, b.load_scalar(pointer, at, ELEMENTS[dtype].stored), dtype)
     return converted(b, raw, dtype, "int64")
 
 
 def bring_within(b: LoopBuilder, index: Value, size: Index, mode: Outside, flag: Value) -> Value:
-    """An index in [0, size): clipped, wrapped around, or 0 and the flag raised."""
+    """An index in [0, size): clipped, wrapped around, or 0 with the flag raised."""
     if mode is Outside.CLIP:
         return b.max(b.min(index, b.sub(size, 1)), 0)
     if mode is Outside.WRAP:
@@ -171,7 +173,7 @@ def bring_within(b: LoopBuilder, index: Value, size: Index, mode: Outside, flag:
 
 
 def copy_run(b: LoopBuilder, source: Value, target: Value, run: Index, element: Type) -> None:
-    """target[0:run] = source[0:run], whole vectors and a partial one."""
+    """target[0:run] = source[0:run], full vectors and a partial one."""
 
     def one(at: Index, lanes: int) -> None:
         if run == 1:
@@ -183,7 +185,7 @@ def copy_run(b: LoopBuilder, source: Value, target: Value, run: Index, element: 
 
 
 def add_run(b: LoopBuilder, source: Value, target: Value, run: Index, element: Type) -> None:
-    """target[0:run] += source[0:run], of numbers that are held as they are stored."""
+    """target[0:run] += source[0:run], for elements whose stored and held types are equal."""
     add = b.b.add if isinstance(element, ir.IntType) else b.b.fadd
 
     def one(at: Index, lanes: int) -> None:

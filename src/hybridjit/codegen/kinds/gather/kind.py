@@ -1,4 +1,4 @@
-"""Selection by index: what is read from places, what is written to places, and one_hot."""
+"""Selection by index: reads from indexed positions, writes to them, and one_hot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""KernelSpecs of selection by index. Sizes count elements; nothing here names a batch size.
+"""KernelSpecs of selection by index. Sizes count elements; no spec contains a batch size.
 
-A *run* is what is moved at once: ``run`` elements that lie next to each other. Elements are moved
-as what ``moved`` names, whatever they are; indices are of type ``index``, truncated towards zero.
+A *run* consists of ``run`` contiguous elements that are moved together. Elements are moved as the
+type ``moved``, whatever their type is; indices are of type ``index``, truncated towards zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...spec import Extent, Extents, KernelSpec, Way
 
 
 class Outside(Way):
-    """What becomes of an index outside.
+    """Treatment of an index out of range.
 
     ``RAISE`` raises the flag; ``NEGATIVE`` too, but -size to -1 count from the end.
     """
@@ -25,12 +25,12 @@ class Outside(Way):
 
 
 class Selection(Way):
-    """Which runs are taken.
+    """Runs that are selected.
 
-    TAKE     along an axis, ``count`` indices for all (0: any number, one outer row)
+    TAKE     along an axis, ``count`` indices for each outer row (0: any number, one outer row)
     PICK     one element of each line of ``size`` elements, ``inner`` apart
     ND       by index vectors over axes of these ``sizes``
-    LAST, REVERSE, MASK  steps of sequences, with lengths for indices
+    LAST, REVERSE, MASK  steps of sequences, with lengths as indices
     """
 
     TAKE = auto()
@@ -45,9 +45,9 @@ class Selection(Way):
 class GatherSpec(KernelSpec):
     """Runs of the data in another order; arguments: data, index, y, flag, runs, samples.
 
-    size    how many there are along the axis
+    size    number of runs along the axis
     batch_first  sequences: whether samples come before steps
-    fill    mask: the bits of what is written behind a sequence's end
+    fill    mask: the bits written after a sequence's end
     """
 
     how: Selection
@@ -67,10 +67,11 @@ class GatherSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class ScatterSpec(KernelSpec):
-    """Runs put at index vectors over ``sizes``; arguments: data, index, [base,] y, flag, count.
+    """Runs written at index vectors over ``sizes``; arguments: data, index, [base,] y, flag, count.
 
-    Elsewhere are those of ``base``, or zeros. Of equal index vectors the last one counts.
-    adds  all of them count instead, one after the other in numbers of type ``moved``
+    Other positions have the runs of ``base``, or zeros. The last of equal index vectors prevails.
+
+    adds  the runs of equal index vectors are added instead, in order, in type ``moved``
     """
 
     run: Extent

@@ -1,7 +1,7 @@
 """Pooling of regions of an image with channels last: ROIAlign and ROIPooling.
 
-A unit of work is a row of bins of a region. Where a bin lies, and which of its samples are taken,
-is computed in the arithmetic of the reference (``ops.roi_align``), whatever its numbers are.
+A unit of work is a row of bins of a region. Bins and their samples are computed with the arithmetic
+of the reference (``ops.roi_align``), for any coordinates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Bin(Way):
 class RegionSpec(KernelSpec):
     """Pooling of regions of interest; arguments: x, rois, y, images, regions.
 
-    columns, row  numbers of a region, 5 with the image's number first, 4 without; from row to row
+    columns, row  number of elements of a region, 5 with the image's number first, 4 without; row
+    stride
     ratio   samples of a bin along each axis; 0 or less: as many as it has cells
     """
 
@@ -59,7 +60,7 @@ class RegionSpec(KernelSpec):
 
 
 def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of ``_roi_align_last`` or ``_roi_pooling_last``."""
+    """A single call of ``_roi_align_last`` or ``_roi_pooling_last``."""
     anchor = step.group.anchor
     x, rois = views_of(step, anchor.inputs)
     y, attrs = step.writes[0], anchor.attrs
@@ -83,15 +84,15 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 class Axis(NamedTuple):
-    """A region along one axis: where it begins, the size of a bin, samples in a bin."""
+    """A region along one axis: its start, the size of a bin, samples in a bin."""
 
     start: Value
     step: Value
-    samples: Value | None  # None where it has no samples but cells
+    samples: Value | None  # None for bins of cells without samples
     cells: int
 
 
-# Instructions for one sample of a vector of channels, about.
+# Approximate instructions for one sample of a vector of channels.
 _SAMPLE = 32
 
 
@@ -143,7 +144,7 @@ def _emit_bin(
 def _store_channels(
     b: LoopBuilder, spec: RegionSpec, y: Value, value: Callable[[Index, int], Value]
 ) -> None:
-    """y[c] = value(c, how many of them), a vector at a time."""
+    """y[c] = value(c, lanes), a vector at a time."""
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
     with b.loop("block", 0, blocks) as block:
@@ -178,7 +179,7 @@ def _aligned_axes(
 
 
 def _bounded(b: LoopBuilder, value: Value, low: float, high: Value) -> Value:
-    """Between low and high; NaN becomes low."""
+    """The value bounded to [low, high]; NaN becomes low."""
     least = b.number(float(low))
     value = b.b.select(b.b.fcmp_ordered(">", value, least), value, least)
     return b.b.select(b.b.fcmp_ordered("<", value, high), value, high)
@@ -189,12 +190,12 @@ def _bounded_integer(b: LoopBuilder, value: Value, low: float, high: Value) -> V
 
 
 def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Value:
-    """Where a bin begins."""
+    """The start of a bin."""
     return b.b.fadd(axis.start, b.b.fmul(b.b.sitofp(b.i64(bin_), b.element), axis.step))
 
 
 def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
-    """First and last-plus-one of a bin's samples that may be inside: ``roi_align.samples_near``."""
+    """The range of a bin's samples that may be inside the image: ``roi_align.samples_near``."""
     assert axis.samples is not None
     if axis.cells == 0 or spec.ratio > 0:
         return 0, axis.samples if axis.cells else 0
@@ -212,14 +213,14 @@ def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[In
 
 
 def _most_near(axis: Axis) -> int:
-    """Samples of a bin along an axis that may be inside, at most, where data say how many."""
+    """Maximum samples of a bin along an axis inside, if the data decide their number."""
     return 2 * (axis.cells + 1) + 6
 
 
 def _between(
     b: LoopBuilder, axis: Axis, bin_: Index, number: Index
 ) -> tuple[list[Value], list[Value]]:
-    """The two cells under a sample and their weights, both 0 for a sample outside."""
+    """The two cells around a sample and their weights, both 0 for a sample outside."""
     assert axis.samples is not None
     f = b.b
     half, one, zero = (b.number(v) for v in (0.5, 1.0, 0.0))
@@ -288,7 +289,7 @@ def _whole_axes(
 
 
 def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
-    """First and last-plus-one cell of a bin, clipped to the image."""
+    """The range of cells of a bin, clipped to the image."""
     edges = []
     for whole_of, number in ((b.floor, bin_), (b.ceil, b.add(bin_, 1))):
         edge = b.b.fmul(b.b.sitofp(b.i64(number), b.element), axis.step)

@@ -1,7 +1,7 @@
-"""Changes of resolution on channels last: nearest, bilinear, and averages of bins.
+"""Resizing with channels last: nearest, bilinear, and averages of bins.
 
-Where an output cell reads is computed from its row and column in the arithmetic of the reference;
-the vectors lie along channels.
+The source positions of an output cell are computed from its row and column with the arithmetic of
+the reference; vectors are along channels.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from ..record import register
 class ResizeSpec(KernelSpec):
     """Another resolution; arguments: x, operands, results, batch.
 
-    how    ``nearest``: whole repetitions; ``bilinear``, the corners aligned or not; ``average``:
+    how    ``nearest``: integer repetitions; ``bilinear``, with corners aligned or not; ``average``:
            of the bins [floor(i h / H), ceil((i + 1) h / H))
-    usual  sizes of the result that are usual, about, where some are given
-    times  where sizes are given, the repetitions along each axis
+    usual  approximate typical sizes of the result, if some sizes are given
+    times  if sizes are given, the repetitions along each axis
     """
 
     how: str
@@ -64,7 +64,7 @@ class ResizeSpec(KernelSpec):
 
 
 def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of ``_resize_last``."""
+    """A single call of ``_resize_last``."""
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x, others = views_of(step, anchor.inputs[:1])[0], views_of(step, operands)
@@ -87,7 +87,7 @@ def choose_resize(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _open(spec: ResizeSpec) -> ResizeSpec:
-    """The spec with what a kernel has to know besides where sizes are symbolic."""
+    """The spec with the further fields that a kernel needs if sizes are symbolic."""
     times: Ints = ()
     if spec.how == "nearest":
         times = tuple(int(full // size) for size, full in zip(spec.inp, spec.out))
@@ -96,7 +96,7 @@ def _open(spec: ResizeSpec) -> ResizeSpec:
 
 
 class Between(NamedTuple):
-    """Two neighbouring cells of an axis, and the weights of the lower and the upper one."""
+    """Two adjacent cells of an axis, and the weights of the lower and the upper one."""
 
     low: Index
     high: Index
@@ -109,7 +109,7 @@ Cells = Value | Between | tuple[Index, Index]
 
 
 def emit_resize(b: LoopBuilder, spec: ResizeSpec, args: Arguments) -> None:
-    """y[n,h,w,c] = program(the cells of x[n,:,:,c] that (h, w) stands for)."""
+    """y[n,h,w,c] = program(the source cells of (h, w) in x[n,:,:,c])."""
     x = args.pointer("x")
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
@@ -176,7 +176,7 @@ def _quotient(b: LoopBuilder, size: Index, other: Index) -> Value:
 
 
 def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: Index, out: Index) -> Between:
-    """Places and weights are those of float32 whatever the elements are, as in the reference."""
+    """Positions and weights are computed in float32 for any element type, as in the reference."""
     at = b.b.sitofp(b.i64(cell), F32)
     is_single = isinstance(out, int) and out <= 1
     if not is_single and spec.align:
@@ -192,7 +192,7 @@ def _between(b: LoopBuilder, spec: ResizeSpec, cell: Index, size: Index, out: In
     return Between(low, high, b.splat(b.b.fsub(b.number(1.0), above)), b.splat(above))
 
 
-# --- both axes: what gives the vector of some channels ---
+# --- both axes: functions that return the vector of some channels ---
 
 Sampler = Callable[[Index, int], Value]
 

@@ -23,15 +23,15 @@ from ..record import register
 
 @dataclass(frozen=True)
 class SampleSpec(KernelSpec):
-    """Bilinear samples at places of an image; arguments: x, grid, mask if any, y, batch.
+    """Bilinear samples at positions in an image; arguments: x, grid, mask if any, y, batch.
 
     inp, out  sizes of the image and of the grid
     grid      strides per (image, coordinate, row, column)
     places    ``grid``: x and y, from -1 at the first cell to 1 at the last one; ``cells``: y and x,
-              counted in cells
-    edge      ``zeros``: the image goes on as zeros; ``held``: up to one cell beyond the last one it
-              goes on as that, and is 0 elsewhere; a cell that is no number is outside
-    mask      strides per (image, row, column) of factors; empty for none
+              in cells
+    edge      ``zeros``: the image is surrounded by zeros; ``held``: up to one cell beyond the last
+              one it repeats that one, and is 0 elsewhere; NaN is outside
+    mask      strides per (image, row, column) of factors; () without a mask
     """
 
     inp: Ints
@@ -48,7 +48,7 @@ class SampleSpec(KernelSpec):
 
 
 def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The one call of ``_sample_last`` or ``_sample_cells_last``."""
+    """A single call of ``_sample_last`` or ``_sample_cells_last``."""
     anchor = step.group.anchor
     x, grid, *mask = views_of(step, anchor.inputs)
     y = step.writes[0]
@@ -70,7 +70,7 @@ def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
-    """y[n,h,w,c] = x[n,:,:,c] at the place that grid[n,:,h,w] names, times mask[n,h,w]."""
+    """y[n,h,w,c] = x[n,:,:,c] at position grid[n,:,h,w], times mask[n,h,w]."""
     x, grid = args.pointer("x"), args.pointer("grid")
     mask = args.pointer("mask") if spec.mask else None
     y = args.pointer("y")
@@ -98,7 +98,7 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
 def _corners(
     b: LoopBuilder, spec: SampleSpec, line: Value, place: Index, factor: Value | None
 ) -> tuple[_Corner, _Corner]:
-    """The cells below and beside a place; its factor is part of the weights of the rows."""
+    """The cells below and beside a position; its factor is part of the weights of the rows."""
     points = [read_scalar(b, line, p) for p in (place, b.add(place, spec.grid[1]))]
     if spec.places == "grid":
         half = [b.number((size - 1) / 2) for size in spec.inp]
@@ -109,10 +109,10 @@ def _corners(
 
 
 class _Corner:
-    """Two neighbouring cells of an axis, whether they count, and the weights of both.
+    """Two adjacent cells of an axis, whether they are inside, and the weights of both.
 
-    Where there is a ``lowest`` place, all that is below it, beyond the image or no number counts
-    as nothing; from 0 on the last cell is held up to the image's end.
+    With a ``lowest`` position, positions below it, beyond the image or NaN have weight 0; if it is
+    0, the last cell is repeated up to the image's end.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ def _store(
     down, across = corners
 
     def cell(i: int, j: int) -> Value:
-        if 0 in spec.inp:  # an image without cells has none to be read
+        if 0 in spec.inp:  # an image without cells
             return b.splat(0.0)
         at = b.add(b.dot((down.cells[i], across.cells[j]), spec.xs[1:3]), channel)
         value = read_vector(b, x, at, 1, lanes)

@@ -1,6 +1,6 @@
-"""Addresses of a tile's places, kept in a table: places outside point to where it does no harm.
+"""Tables of the addresses of a tile's positions; positions outside have the address of safe memory.
 
-So a tile that reaches over an edge goes the same way as all others.
+So a tile that exceeds an edge uses the same code as all others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ...llvm.types import PTR, Pointer, Value
 
 
 class Places(ABC):
-    """The addresses of a tile's places, by slots."""
+    """The addresses of a tile's positions, by slots."""
 
     @abstractmethod
     def noted(self, slot: int, like: Value) -> Value:
-        """The address that was noted, of elements as ``like`` has them."""
+        """The stored address, of elements with the type of ``like``."""
 
     @abstractmethod
     def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
-        """One place's address, or that of where it does no harm."""
+        """Store one position's address, or that of safe memory."""
 
     def note(
         self,
@@ -30,7 +30,7 @@ class Places(ABC):
         at: Callable[[int, int], tuple[Value, Value]],
         outside: Value,
     ) -> None:
-        """Addresses of rows x columns; ``at`` gives whether a place is inside, and its address."""
+        """Store addresses of rows x columns; ``at`` returns (is inside, address)."""
         rows, columns = sides
         for r in range(rows):
             for q in range(columns):
@@ -38,7 +38,7 @@ class Places(ABC):
 
 
 class Inside(Places):
-    """Those of a tile that reaches over no edge: each is a constant away from the first."""
+    """Positions of a tile that exceeds no edge: each is at a constant offset from the first."""
 
     def __init__(self) -> None:
         self._noted: dict[int, Value] = {}

@@ -1,8 +1,8 @@
-"""A kernel's arguments: ``args``, a row of 64-bit slots, and which part of the work is meant:
-number ``share`` of ``shares``, for the thread whose working memory is number ``tid``.
+"""A kernel's arguments: ``args``, a row of 64-bit slots, and its part of the work: number ``share``
+of ``shares``, for the thread whose scratch memory has number ``tid``.
 
-Emitters take pointers and integers in the order in which the chooser lists them, and behind them
-the numbers that their spec says are given.
+Emitters take pointers and integers in the order in which the chooser lists them, and after them the
+integers that their spec declares as given.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class Arguments:
         self.shares = shares
 
     def pointer(self, name: str, dtype: str = "") -> Value:
-        """An address of elements of this type; by default what operands are stored in."""
+        """An address of elements of this type; by default the stored type of operands."""
         dtype = dtype or self._builder.target.element.stored
         return Pointer(self._load(PTR, name).ref, dtype, ELEMENTS[dtype].stored)
 
     def working(self, name: str) -> Value:
-        """An address of packed weights or of scratch memory, which hold what lanes do."""
+        """An address of packed weights or of scratch memory, which have the type of lanes."""
         return self.pointer(name, self._builder.dtype)
 
     def summed(self, name: str) -> Value:
-        """An address of what sums begin with, in the type that carries them."""
+        """An address of initial values of sums, in the type of sums."""
         return self.pointer(name, self._builder.target.element.accumulated)
 
     def of_program(self, program: Program) -> tuple[list[Value], list[Value]]:
-        """The operands and the results of a kernel's program, each as it is stored."""
+        """The operands and the results of a kernel's program, each with its stored type."""
         operands = enumerate(program.value_types[1 : program.inputs])
         results = enumerate(program.output_types)
         return (
@@ -60,7 +60,7 @@ class Arguments:
         return self._load(I64, name)
 
     def number(self, name: str, dtype: str) -> Value:
-        """The address of a number of this type, which stands in the slot itself."""
+        """The address of a number of this type, which is stored in the slot itself."""
         assert self._first_given is None, "given numbers are behind all other arguments"
         b = self._builder.b
         slot = b.gep(self._slots, [self._builder.i64(self._next)], True, source_etype=I64)
@@ -68,15 +68,15 @@ class Arguments:
         return Pointer(slot.ref, dtype, ELEMENTS[dtype].stored)
 
     def given(self, sizes: Sequence[Size]) -> list[Index]:
-        """Numbers of a spec. All other arguments have to be taken before."""
+        """Integers of a spec. All other arguments have to be taken before."""
         if self._first_given is None:
             self._first_given = self._next
         first = self._first_given
         return [s if isinstance(s, int) else self._load_at(first + s.place) for s in sizes]
 
     def sized(self, spec: Spec) -> Spec:
-        """The spec with what the call gives in the fields ``extents``: integers and values. All
-        other arguments have to be taken before.
+        """The spec with the integers and values of the call in the fields ``extents``. All other
+        arguments have to be taken before.
         """
         if not spec.given:
             return spec

@@ -1,4 +1,4 @@
-"""What a program costs: beside the product whose results it takes, and to compile."""
+"""Costs of a program: of its instructions beside the product, and of compiling it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import lru_cache
 from ....ops.registry import lookup
 from ...spec import Instr, Program
 
-# What a formula may ask of its numbers and still be a few instructions.
+# Operations that a formula may use and still be a few instructions.
 _SHORT = frozenset(
     ("const", "scalar", "add", "sub", "mul", "neg", "abs", "max", "min", "eq", "ne", "lt", "le")
     + ("gt", "ge", "below", "above", "is_nan", "select", "mask_and", "mask_or", "mask_not")
 )
 
 
-# What a formula may ask for so that LLVM's passes make nothing better of it: longer ones gain up
-# to 7 %, these nothing, and the passes are half of the time to compile them.
+# Operations that a formula may use without a gain from LLVM's passes: longer formulas gain up to 7
+# %, these nothing, and the passes take half of the compile time.
 _PLAIN = _SHORT | {"div", "exp", "sqrt", "tanh"}
 
 
@@ -32,7 +32,7 @@ def is_long(program: Program) -> bool:
 
 
 def _asks(instr: Instr) -> set[str]:
-    """What the formula of an operation asks of its numbers."""
+    """The operations that the formula of an instruction uses."""
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     asked = _Asked()
@@ -45,7 +45,7 @@ def _asks(instr: Instr) -> set[str]:
 
 
 class _Asked:
-    """Numbers of which only the questions are kept."""
+    """A stand-in for numbers that records the operations applied to it."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sorting by digits: places in the order of whole numbers, equal ones in theirs."""
+"""Radix sort: indices in the order of integer keys, stable."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...llvm.indices import Index
 from ...llvm.types import I32, I64, Value, constant_of
 from ...math.numbers import float_numbers_of
 
-DIGITS = 256  # of eight bits, 2**3
+DIGITS = 256  # values of a digit of eight bits; 8 is 2**3
 
 
 def key_of(b: LoopBuilder, x: Value, dtype: str, ascending: bool) -> Value:
-    """A whole number for a float; zeros of either sign are equal, NaN is the largest."""
+    """An integer key of a float; zeros of either sign are equal, NaN is the largest."""
     is_double = dtype == "float64"
     kind, bits = (I64, 64) if is_double else (I32, 32)
     numbers = float_numbers_of(b, b.number(0), dtype)
@@ -29,10 +29,11 @@ def key_of(b: LoopBuilder, x: Value, dtype: str, ascending: bool) -> Value:
 def digit_sort(
     b: LoopBuilder, orders: tuple[Value, Value], count: Index, key: Callable[[Value], Value]
 ) -> Value:
-    """The order of ``count`` places by their keys, numbers of 64 bits without a sign.
+    """The order of ``count`` indices by their keys, unsigned 64-bit integers.
 
-    orders  room for ``count`` places each; behind the second one there is room for two rows of
-            keys and for ``DIGITS`` counts, 8 bytes each
+    orders  memory for ``count`` indices each; the second is followed by memory for two rows of keys
+            and for ``DIGITS`` counts, 8 bytes each
+
     The result is one of the orders.
     """
     keys = b.at(orders[1], count, I64), b.at(orders[1], b.mul(2, count), I64)
@@ -50,7 +51,7 @@ def digit_sort(
 
 
 def _pass(b: LoopBuilder, places: list[Value], counts: Value, count: Index, shift: Value) -> None:
-    """Move places and keys behind all those of a lower digit, in their order."""
+    """Move indices and keys after all those with a lower digit, in their order."""
     order, keys, order_out, keys_out = places
 
     def digit_of(key: Value) -> Value:

@@ -1,7 +1,7 @@
-"""Numbers that a program multiplies by, as operands of its calls.
+"""Constant factors of a program as operands of its calls.
 
-Statistics of a training step are divided by the size of what they are taken of, which differs from
-layer to layer: without these numbers their programs are the same, and so is the code.
+Statistics of a training step are divided by the number of their elements, which differs from layer
+to layer: without these constants their programs are equal, and so is the code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TYPES = ("float32", "float64")
 
 
 def without_factors(program: Program) -> tuple[Program, list[int]]:
-    """The program with its factors as its last operands, and their bits as whole numbers."""
+    """The program with its factors as its last operands, and their bits as integers."""
     scaled = [instr for instr in program.instrs if _has_factor(instr)]
     first, more = program.inputs, len(scaled)
     operands = iter(range(first, first + more))
@@ -46,7 +46,7 @@ def _has_factor(instr: Instr) -> bool:
     return is_scaled and "scalar" in dict(instr.attrs)
 
 
-@quiet(over="ignore")  # beyond float32 is infinity, as the operator has it
+@quiet(over="ignore")  # values beyond float32 are infinite, as in the operator
 def _bits_of_factor(instr: Instr) -> int:
     """The factor in the element type, in the lower bytes of 64 bits."""
     attrs: dict[str, Any] = dict(instr.attrs)

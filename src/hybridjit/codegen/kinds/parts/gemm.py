@@ -19,7 +19,7 @@ from .partial import read_pair, read_scalar
 
 @dataclass(frozen=True)
 class Rows:
-    """How A is laid out: elements from row to row, and from k to k."""
+    """The layout of A: strides of rows and of k, in elements."""
 
     row_step: Index
     k_step: Index
@@ -30,14 +30,14 @@ LINE_BYTES = 64
 
 @dataclass(frozen=True)
 class Operand:
-    """What a tile's program reads: its first row, elements from row to row, and those of a row."""
+    """An operand of a tile's program: its first row, its row stride, and the elements of a row."""
 
     pointer: Value
     row_step: int
     columns: int
 
     def ask(self, b: LoopBuilder, row: Index) -> None:
-        """For the lines of a row."""
+        """Prefetch the lines of a row."""
         line = LINE_BYTES // byte_count(b.element_at(self.pointer))
         for column in range(0, self.columns, line):
             b.prefetch(self.pointer, b.add(b.mul(row, self.row_step), column))
@@ -45,11 +45,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class NextTile:
-    """The operands of what comes next, of ``rows`` rows: ``steps`` of k ask for them row by row.
+    """The operands of the following code, of ``rows`` rows, prefetched row by row in ``steps`` of
+    k.
 
-    It is the next tile's program, or what follows this tile's sums. Operands come from memory
-    while products are summed. Asked for all at once they find no room to wait in: 8 images of
-    56x56, 64 to 256 channels, the sum of two operands, take 7.6 ms, 7.1 so, and 5.0 row by row.
+    They belong to the next tile's program, or to code after this tile's sums. They are loaded from
+    memory while products are summed. Prefetched all at once they exceed the fill buffers: 8 images
+    of 56x56, 64 to 256 channels, the sum of two operands, take 7.6 ms without prefetch, 7.1 all at
+    once, and 5.0 row by row.
     """
 
     operands: tuple[Operand, ...]
@@ -58,7 +60,7 @@ class NextTile:
     first: Index = 0
 
     def ask(self, b: LoopBuilder, k: Index, unroll: int) -> None:
-        """For the rows of a round that begins at ``k``."""
+        """Prefetch the rows for a round that begins at ``k``."""
         rounds = self.steps // unroll
         row, _ = b.divmod(b.mul(b.add(k, self.first), self.rows), rounds * unroll)
         for number in range(-(-self.rows // rounds)):
@@ -68,11 +70,11 @@ class NextTile:
 
 @dataclass(frozen=True)
 class Ahead:
-    """The weights that come next: where a tile's part of them begins, and lines asked for a round.
+    """The next weights: the address of a tile's part of them, and lines to prefetch per round.
 
-    A block of weights serves several tiles. Each tile asks for a part of the next block while it
-    computes, so that the first tile on that block does not wait for memory. ``level`` is that of
-    the cache that they come into.
+    A block of weights serves several tiles. Each tile prefetches a part of the next block while it
+    computes, so that the first tile on that block does not wait for memory. ``level`` is the cache
+    level of the prefetch.
     """
 
     pointer: Value
@@ -82,20 +84,20 @@ class Ahead:
 
     @staticmethod
     def lines_for(nbytes: int, unroll: int, tiles: int, least: int = 2) -> int:
-        """Lines a round so that ``tiles`` tiles ask for a whole block of rows of ``nbytes``.
+        """Lines per round with which ``tiles`` tiles prefetch a whole block of rows of ``nbytes``.
 
-        0 where they are fewer than ``least``.
+        0 for fewer than ``least`` tiles.
         """
         return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= least else 0
 
     def after(self, b: LoopBuilder, k: Index, unroll: int) -> Ahead:
-        """What is left of it behind ``k`` steps."""
+        """The rest of it after ``k`` steps."""
         tile = self.tile and replace(self.tile, first=b.add(self.tile.first, k))
         pointer = b.at(self.pointer, b.mul(k, self.per_step(b, unroll)))
         return replace(self, pointer=pointer, tile=tile)
 
     def ask(self, b: LoopBuilder, k: Index, unroll: int) -> None:
-        """In the round that begins at ``k``."""
+        """Prefetch in the round that begins at ``k``."""
         line = b.mul(k, self.per_step(b, unroll))
         for n in range(self.lines):
             b.prefetch(self.pointer, b.add(line, n * line_elements(b)), self.level)
@@ -103,15 +105,15 @@ class Ahead:
             self.tile.ask(b, k, unroll)
 
     def per_step(self, b: LoopBuilder, unroll: int) -> int:
-        """Elements that are asked for in one step of k."""
+        """Elements prefetched in one step of k."""
         return self.lines * line_elements(b) // unroll
 
 
-# Products that are summed one after the other where a sum has more than four times as many: a
-# dense layer of 16,384 positive numbers is off by 3e-6 then, as NumPy's is by 2e-6; with 8,192 in a
-# row it is off by 1.3e-5. A multiple of every unrolling.
+# Steps of a partial sum, for sums with more than four times as many: a dense layer of 16,384
+# positive numbers then has an error of 3e-6, NumPy's has 2e-6; with partial sums of 8,192 it is
+# 1.3e-5. A multiple of every unrolling.
 LONGEST = 512
-# Products of a sum from which on it is a sum of sums.
+# Maximum products of a plain sum; longer ones are sums of partial sums.
 MOST_GIVEN = 4 * LONGEST
 # Sums of a sum whose length the call gives, about.
 _MOST_PARTS = 64
@@ -123,10 +125,10 @@ def line_elements(b: LoopBuilder) -> int:
 
 
 def steps_of_round(b: LoopBuilder, sums: int, nv: int, unroll: int) -> int:
-    """Steps of k in a round of a tile with so many sums: at most ``unroll``.
+    """Steps of k in a round of a tile with ``sums`` sums: at most ``unroll``.
 
-    A tile that leaves registers free tempts LLVM to load all the weights of a round at once; where
-    registers are few it spills these (measured: 4 per 40 FMAs, AVX2).
+    If a tile leaves registers free, LLVM loads all weights of a round at once; with few registers
+    it then spills them (measured: 4 per 40 FMAs, AVX2).
     """
     target = b.target
     if target.vector_registers >= 32 or sums >= (12 if target.has_fma else 8):
@@ -136,22 +138,23 @@ def steps_of_round(b: LoopBuilder, sums: int, nv: int, unroll: int) -> int:
 
 
 def is_in_pairs(b: LoopBuilder) -> bool:
-    """Whether lanes hold pairs of numbers that follow each other in a sum."""
+    """Whether lanes hold pairs of adjacent elements of a sum."""
     return b.dtype == PAIRS.computed
 
 
 def steps_of_sum(b: LoopBuilder, size: int) -> int:
-    """Steps of k in a sum of so many products; in pairs, the last may be half empty."""
+    """Steps of k in a sum of ``size`` products; for pairs, the last may be half empty."""
     return -(-size // 2) if is_in_pairs(b) else size
 
 
 def tiles_of(
     b: LoopBuilder, rows: Index, most: int
 ) -> tuple[Value, Callable[[Index], tuple[Index, Index]]]:
-    """How many tiles of at most so many rows, and what tells a tile's first row and its height.
+    """The number of tiles of at most ``most`` rows, and a function for a tile's first row and
+    height.
 
-    Heights differ by one at most: a tile of few rows has few sums, each of which waits for the one
-    before it.
+    Heights differ by at most one: a tile of few rows has few sums, each of which would wait for its
+    previous addition.
     """
     tiles = b.max(b.quotient_up(rows, most), 1)
     height, taller = b.divmod(rows, tiles)
@@ -168,8 +171,8 @@ def tiles_of(
 def ending_in_half(
     b: LoopBuilder, vectors: Sequence[Value], last: int, half_last: bool
 ) -> list[Value]:
-    """What a row's sums begin with: the last vector is half of one where that holds its ``last``
-    lanes, and ``half_last`` asks for it.
+    """The initial sums of a row: the last vector is half a vector if that holds its ``last`` lanes
+    and ``half_last`` is set.
     """
     if not half_last or 2 * last > b.lanes:
         return list(vectors)
@@ -177,10 +180,10 @@ def ending_in_half(
 
 
 def _in_half(b: LoopBuilder, x: Value, at: Index, value: Value) -> Value:
-    """x[at], which is in all lanes of ``value``, in half as many.
+    """x[at] in half as many lanes; ``value`` has it in all lanes.
 
-    It is read once more, as a word: of both, LLVM makes a single broadcast from memory, but two
-    from a register where the second is the first one's half.
+    It is loaded again, as a word: for loads of both, LLVM emits a single broadcast from memory, but
+    two from a register if the second is the first one's half.
     """
     lanes = b.lanes // 2
     if b.element_at(x) != F32:
@@ -201,8 +204,8 @@ def rank_one(
 ) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
-    In pairs, also the next of x by the second halves of w. Where a last vector that is half of one
-    comes after the others, LLVM keeps its sums in the value's register, and spills.
+    For pairs, also the next element of x times the second halves of w. If a half vector came last,
+    LLVM would keep its sums in the value's register, and spill.
     """
     if reach[0] == reach[1]:
         return list(accs)
@@ -235,7 +238,7 @@ def _add_single(
     accs: Sequence[Value],
     reach: tuple[int, int],
 ) -> list[Value]:
-    """The last of an odd number of products: what would be the next of x is not touched."""
+    """The last of an odd number of products, without access to the missing element of x."""
     vectors = [b.load(w, (pairs * nv + j) * b.lanes) for j in range(nv)]
     result = list(accs)
     for m in range(*reach):
@@ -260,9 +263,9 @@ def multiply(
     ahead: Ahead | None = None,
     is_long: bool = False,
 ) -> list[Value]:
-    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k a round.
+    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k per round.
 
-    A size that the call gives is not in pairs; ``is_long`` says whether it is more than
+    A size that the call gives excludes pairs; ``is_long`` says whether it is more than
     :data:`MOST_GIVEN`.
     """
     if not isinstance(size, int):
@@ -288,8 +291,8 @@ def _sum_of_sums(
     reach: tuple[int, int],
     ahead: Ahead | None,
 ) -> list[Value]:
-    """A long sum is one of sums of ``LONGEST`` steps: the error of a sum in f32 grows with the
-    number of additions that follow each other.
+    """A long sum as a sum of partial sums of ``LONGEST`` steps: the error of a sum in f32 grows
+    with the number of consecutive additions.
     """
     if size <= MOST_GIVEN:
         return _sum(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
@@ -328,7 +331,7 @@ def _sum(
     done = list(accs)
     first, last = reach[0] * nv, reach[1] * nv
     if whole > unroll:
-        # Only the sums that change are carried: others would go round the loop in registers.
+        # Only changing sums are carried: others would be copied in registers in each round.
         with b.loop("k", 0, whole, unroll, carry=done[first:last]) as loop:
             xk = b.at(x, b.mul(loop.index, rows.k_step))
             wk = b.at(w, b.mul(loop.index, nv * b.lanes))
@@ -357,7 +360,7 @@ def _sum_given(
     accs: Sequence[Value],
     reach: tuple[int, int],
 ) -> list[Value]:
-    """The same sum, in the same order, of a number of products that the call gives."""
+    """The same sum, in the same order, for a number of products that the call gives."""
     whole = b.mul(b.b.udiv(size, b.i64(unroll)), unroll)
     first, last = reach[0] * nv, reach[1] * nv
     carry = list(accs[first:last])

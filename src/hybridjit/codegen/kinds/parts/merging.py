@@ -1,4 +1,4 @@
-"""Sorting by merging: places in the order of their keys, equal keys in theirs."""
+"""Merge sort: indices in the order of their keys, stable."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I1, I64, Value
 
-# Levels of merging, at most, where the call gives how many places there are.
+# Maximum levels of merging if the call gives the number of indices.
 _MOST_LEVELS = 32
-Key = Callable[[Value], Value]  # what stands at a place of those that are sorted
+Key = Callable[[Value], Value]  # the key of an index
 Precedes = Callable[[Value, Value], Value]  # whether one key comes before another
 
 
 def load_place(b: LoopBuilder, order: Value, index: Value) -> Value:
-    """A place of an order."""
+    """An index in an order."""
     return b.b.load(b.at(order, index, I64), typ=I64, align=8)
 
 
@@ -27,9 +27,9 @@ def merge_sort(
     key: Key,
     precedes: Precedes,
 ) -> Value:
-    """The order of the first ``found`` places of ``orders[0]``, merged in runs of 1, 2, 4, ...
+    """The order of the first ``found`` indices of ``orders[0]``, merged in runs of 1, 2, 4, ...
 
-    orders  room for ``most`` places each; the result is one of them
+    orders  memory for ``most`` indices each; the result is one of them
     """
     if isinstance(most, int):
         levels: Index = max(0, (most - 1).bit_length())
@@ -44,7 +44,7 @@ def merge_sort(
 
 
 def _leading_zeros(b: LoopBuilder, value: Value) -> Value:
-    """How many of the 64 bits are 0 before the first that is not."""
+    """The number of leading zero bits, of 64."""
     count = b.declare("llvm.ctlz.i64", I64, [I64, I1])
     return b.b.call(count, [value, b.bit(False)])
 
@@ -58,9 +58,10 @@ def _merge(
     key: Key,
     precedes: Precedes,
 ) -> None:
-    """Pairs of sorted runs become one each, number by number.
+    """Merge pairs of sorted runs, index by index.
 
-    ``left`` and ``right`` are the next of a pair, which begins where ``place`` is a multiple.
+    ``left`` and ``right`` are the next positions in a pair, which begins where ``place`` is a
+    multiple.
     """
     source, target = orders
     last = b.sub(found, 1)

@@ -1,7 +1,7 @@
-"""Vectors of channels at an offset, whole or partial: how kernels read operands and write results.
+"""Vectors of channels at an offset, full or partial: how kernels read operands and write results.
 
-A ``count`` of lanes below the vector width means the last, partial vector of a row; lanes beyond
-it are never touched in memory.
+A ``count`` of lanes below the vector width means the last, partial vector of a row; memory beyond
+it is never accessed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def read_vector(
 ) -> Value:
     """``count`` elements from ``index`` on, ``stride`` apart; stride 0 repeats one element.
 
-    Where no ``dtype`` is named, they are what the pointer says. A count that is known at run time
-    alone is 1 or more, unless the stride is 1 and they are what lanes hold.
+    The default ``dtype`` is that of the pointer. A count that is known only at run time requires
+    strides of 0 or 1.
     """
     dtype = dtype or dtype_at(b, pointer)
     element = ELEMENTS[dtype].stored
@@ -40,17 +40,17 @@ def read_vector(
 
 
 def dtype_at(b: LoopBuilder, pointer: Value) -> str:
-    """The element type there: the lanes', where the pointer does not say."""
+    """The element type at a pointer; that of lanes if the pointer has none."""
     return pointer.dtype if isinstance(pointer, Pointer) else b.dtype
 
 
 def read_scalar(b: LoopBuilder, pointer: Value, index: Index) -> Value:
-    """One element, as a lane holds it."""
+    """One element, converted to the type of a lane."""
     return held(b, b.load_scalar(pointer, index), dtype_at(b, pointer))
 
 
 def read_pair(b: LoopBuilder, pointer: Value, index: Index) -> Value:
-    """Two elements of 16 bits that follow each other, as a word."""
+    """Two adjacent elements of 16 bits, as a word."""
     return b.b.load(b.at(pointer, index), typ=I32, align=2)
 
 
@@ -60,7 +60,7 @@ def as_pairs(pointer: Value) -> Value:
 
 
 def low_halves(b: LoopBuilder, value: Value) -> Value:
-    """Words whose low halves are the bits of ``value``, which bfloat16 has; the others are 0."""
+    """Words with the bits of ``value``, a bfloat16 value, in their low halves; the others are 0."""
     bits = b.b.bitcast(value, with_element(value.type, I32))
     return b.b.lshr(bits, constant_of(bits.type, 16))
 
@@ -94,7 +94,7 @@ def write_vector(
     count: Index,
     dtype: str = "",
 ) -> None:
-    """The first ``count`` lanes of ``value`` to elements ``stride`` apart."""
+    """Write the first ``count`` lanes of ``value`` to elements ``stride`` apart."""
     raw = stored(b, value, dtype or dtype_at(b, pointer))
     if stride == 1 and (isinstance(count, int) or raw.type.element == b.element):
         b.store_first(raw, pointer, index, count)
@@ -109,8 +109,8 @@ def write_vector(
 def each_vector(
     b: LoopBuilder, count: Index, body: Callable[[Index, int], None], most: int | None = None
 ) -> None:
-    """``body(first, lanes)`` for vectors of so many elements, of which ``lanes`` are a constant:
-    whole ones, and what is left in pieces of a half, a quarter and so on.
+    """``body(first, lanes)`` for vectors of ``count`` elements, with constant ``lanes``: full ones,
+    and the rest in chunks of a half, a quarter and so on.
     """
     whole = b.b.and_(b.i64(count), b.i64(-b.lanes))
     with b.loop("i", 0, whole, b.lanes, most=most) as i:

@@ -19,7 +19,7 @@ from ...math.single import VectorMath
 from ...spec import Instr, Program
 from .partial import read_vector, write_vector
 
-# A tensor's address, the element of it, and the stride from channel to channel.
+# A tensor's address, the index of an element, and the stride of channels.
 Address = tuple[Value, Index, Index]
 
 
@@ -33,7 +33,7 @@ def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[
 
 
 def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
-    """One operation on operands of its element type: in that, or in f64 as its reference does."""
+    """One operation on operands of its element type: in that type, or in f64 as its reference."""
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
@@ -52,7 +52,7 @@ def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
 def _in_own_type(
     b: LoopBuilder, op: OpDef, dtype: np.dtype, args: Sequence[Value], attrs: dict[str, Value]
 ) -> Value:
-    """The formula in the operands' type, float16 in single precision and rounded."""
+    """The formula in the operands' type; float16 in single precision and rounded."""
     assert op.scalar is not None
     math: type[VectorMath | DoubleMath | IntegerMath] = IntegerMath
     if dtype.kind == "f":
@@ -69,7 +69,7 @@ def store_epilogue(
     writes: Sequence[Address],
     lanes: Index,
 ) -> None:
-    """Store what the program makes of the anchor's ``value`` and its operands, ``lanes`` wide."""
+    """Apply the program to the anchor's ``value`` and its operands, and store, ``lanes`` wide."""
     operands = [read_vector(b, *place, lanes) for place in reads]
     for result, place in zip(evaluate(b, program, [value, *operands]), writes):
         write_vector(b, result, *place, lanes)
@@ -81,8 +81,8 @@ def at_column(
     strides: Sequence[Sequence[Index]],
     column: Index,
 ) -> list[Value]:
-    """The tensors from a column on, so that places of a tile are constants: LLVM takes a tenth less
-    time for a convolution than with a sum and a product for each.
+    """The tensors from a column on, so that positions in a tile are constants: LLVM takes a tenth
+    less time for a convolution than with an addition and a product for each.
     """
     return [b.at(p, b.mul(column, s[-2])) for p, s in zip(pointers, strides)]
 
@@ -94,7 +94,7 @@ def operand_addresses(
     at: Index,
     channel: int,
 ) -> list[Address]:
-    """Where column ``at`` and ``channel`` lie; strides end in the column's and the channel's."""
+    """Addresses of column ``at`` and ``channel``; the last two strides are theirs."""
     return [
         (p, b.add(b.mul(at, s[-2]), b.mul(channel, s[-1])), s[-1])
         for p, s in zip(pointers, strides)

@@ -1,4 +1,4 @@
-"""Rows of memory that are asked for before they are read, some at every step of a loop."""
+"""Rows of memory that are prefetched, some lines at every step of a loop."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ...llvm.indices import Index
 from ...llvm.types import Value
 from .gemm import LINE_BYTES
 
-# Lines that are asked for without a loop: 225 are half of a kernel's code.
+# Maximum lines that are prefetched without a loop: 225 are half of a kernel's code.
 _FEW = 4
 
 
 @dataclass(frozen=True)
 class Region:
-    """Rows of memory: ``count`` cache lines, of which a row has ``row_lines``.
+    """Rows of memory: ``count`` cache lines, ``row_lines`` for each row.
 
-    row_step  elements from row to row
+    row_step  stride of rows in elements
     """
 
     pointer: Value
@@ -25,7 +25,7 @@ class Region:
     row_step: int
 
     def ask(self, b: LoopBuilder, step: Index, steps: int) -> None:
-        """For the lines of one of so many steps, which are all lines in the end."""
+        """Prefetch the lines of one of ``steps`` steps, which together cover all lines."""
         share = -(-self.count // steps)
         first = b.min(b.mul(step, share), self.count - share)
         if share <= _FEW:
@@ -37,7 +37,7 @@ class Region:
 
     def _ask_for(self, b: LoopBuilder, number: Index) -> None:
         column = LINE_BYTES // b.target.stored_bytes
-        if self.row_step == self.row_lines * column:  # rows follow each other
+        if self.row_step == self.row_lines * column:  # contiguous rows
             b.prefetch(self.pointer, b.mul(number, column))
             return
         row, line = b.divmod(number, self.row_lines)
@@ -45,6 +45,6 @@ class Region:
 
 
 def region_of(b: LoopBuilder, pointer: Value, rows: int, columns: int, step: int) -> Region:
-    """``rows`` of so many elements, ``step`` apart."""
+    """``rows`` rows of ``columns`` elements, ``step`` apart."""
     row_lines = -(-columns * b.target.stored_bytes // LINE_BYTES)
     return Region(pointer, rows * row_lines, row_lines, step)

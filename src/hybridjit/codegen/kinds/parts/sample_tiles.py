@@ -1,9 +1,9 @@
-"""Tiles of samples in the steps of recurrent layers, and how threads share them.
+"""Tiles of samples in the steps of recurrent layers, and their division among threads.
 
-A state of a sample comes from that sample's state before alone. Threads that keep their samples
-from step to step need not wait for each other, and read nothing that another one wrote. But each
-reads all of the weights then: that is for those which its cache keeps. Otherwise threads share the
-hidden units too.
+A sample's state depends only on the sample's previous state. Threads that keep their samples from
+step to step need no barrier, and read nothing that another thread wrote. But then each reads all of
+the weights: this suits weights that stay in its cache. Otherwise threads share the hidden units
+too.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ...llvm.types import Value
 from .arguments import Arguments
 from .partial import whole_and_last
 
-# What a barrier costs, in cycles, with the wait for what other threads wrote: 0.3 us on two cores
-# that have nothing else to do, and 2 us where the two threads share one.
+# Cost of a barrier in cycles, including the wait for data that other threads wrote: 0.3 us on two
+# otherwise idle cores, and 2 us if two threads share a core.
 _BARRIER = 2000
-# Cycles of a cell of a vector of hidden units, about.
+# Approximate cycles of a cell for a vector of hidden units.
 _CELL = 50
 
 
 class Tiles(NamedTuple):
-    """The most and the fewest samples of a tile that a kernel is written for; of the call, how many
-    tiles there are, and the most threads that share it by samples.
+    """The most and the fewest samples of a tile for which a kernel has code; for the call, the
+    number of tiles, and the maximal number of threads that divide it by samples.
     """
 
     most: int
@@ -40,7 +40,7 @@ class Tiles(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Samples, hidden units, and the numbers of a product: what is summed, for how many gates."""
+    """Samples, hidden units, elements of a sum, and number of gates."""
 
     batch: int
     hidden: int
@@ -49,10 +49,10 @@ class Layer(NamedTuple):
 
 
 def tiles_for(layer: Layer, most: int, setting: Setting) -> Tiles:
-    """Tiles of up to ``most`` samples: those of this batch in training, else of all batches of at
-    least half a tile, or of all that are smaller.
+    """Tiles of up to ``most`` samples: in training for this batch only, else for all batches of at
+    least half a tile, or all smaller batches.
 
-    An even number where threads share them by samples: two threads have alike then.
+    An even number if threads divide them by samples, so that two threads have equal work.
     """
     batch, target = layer.batch, setting.target
     if isinstance(batch, Size):
@@ -72,9 +72,9 @@ def tiles_for(layer: Layer, most: int, setting: Setting) -> Tiles:
 
 
 def _symbolic_tiles(layer: Layer, most: int, setting: Setting) -> Tiles:
-    """Tiles of a symbolic number of samples, of two classes: half a tile and more, or fewer.
+    """Tiles of a symbolic number of samples, of two classes: at least half a tile, or fewer.
 
-    How many there are is a number of the call; threads share them as they would at the hint.
+    Their number is an argument of the call; threads divide them as they would at the hint.
     """
     least = (most + 1) // 2
     at_hint = tiles_for(layer._replace(batch=hint_of(layer.batch)), most, setting)
@@ -84,8 +84,8 @@ def _symbolic_tiles(layer: Layer, most: int, setting: Setting) -> Tiles:
 
 
 def _threads_by_samples(layer: Layer, count: int, most: int, lanes: int) -> int:
-    """How many threads share so many tiles by samples: all numbers up to it for which the one with
-    most of them needs no longer than with an equal part and a barrier.
+    """Maximal number of threads that divide ``count`` tiles by samples: for all numbers up to it,
+    the thread with most tiles needs no longer than with an equal share and a barrier.
     """
     blocks = -(-layer.hidden // lanes)
     cycles = most * (layer.size * layer.gates // 2 + _CELL)
@@ -102,9 +102,10 @@ def by_samples(
     writes: Sequence[View],
     common: Sequence[Argument],
 ) -> ByRows | None:
-    """What steps touch of views (T, N, elements) or (N, elements), where threads share by samples.
+    """The accesses of steps to views (T, N, elements) or (N, elements), if threads divide by
+    samples.
 
-    None of one tile, which no two threads share.
+    None for a single tile, which is not divided.
     """
     if tiles.threads < 2:
         return None
@@ -122,7 +123,7 @@ class TileShape(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Samples, tiles, and the most threads that share by samples; which share is meant of all."""
+    """Samples, tiles, most threads that divide by samples; this share and all."""
 
     batch: Value
     tiles: Value
@@ -132,7 +133,7 @@ class Shares(NamedTuple):
 
 
 def shares_of(args: Arguments) -> Shares:
-    """Takes the arguments batch, tiles and threads."""
+    """Take the arguments batch, tiles and threads."""
     batch, tiles, threads = (args.integer(name) for name in ("batch", "tiles", "threads"))
     return Shares(batch, tiles, threads, args.share, args.shares)
 
@@ -146,8 +147,8 @@ def emit_tiles(
 ) -> None:
     """A unit of work is a vector of hidden units of a tile of samples.
 
-    ``products(first, block, tile, height)`` is written once for each height that a tile may have;
-    ``cells(first, block, height, lanes)`` follows, for a whole vector and for the last.
+    ``products(first, block, tile, height)`` is emitted once for each possible height of a tile;
+    ``cells(first, block, height, lanes)`` follows, for full vectors and for the last one.
     """
     hidden, most, least = shape
     blocks = -(-hidden // b.lanes)
@@ -164,8 +165,8 @@ def emit_tiles(
 
 
 def _place(b: LoopBuilder, shares: Shares, tile: Index) -> tuple[Index, Index]:
-    """A tile's first sample and its height. Higher tiles lie between lower ones, so that threads
-    with equal numbers of tiles have equal numbers of samples, but for one.
+    """A tile's first sample and its height. Higher tiles are between lower ones, so that threads
+    with equal numbers of tiles have numbers of samples that differ by at most one.
     """
     ends = (b.divmod(b.mul(at, shares.batch), shares.tiles)[0] for at in (tile, b.add(tile, 1)))
     first, end = ends
@@ -173,8 +174,8 @@ def _place(b: LoopBuilder, shares: Shares, tile: Index) -> tuple[Index, Index]:
 
 
 def _units_of(b: LoopBuilder, shares: Shares, blocks: int) -> tuple[Value, ...]:
-    """Units [begin, end) of so many tiles from a first one on, block by block: all of a thread's
-    own tiles, or a part of those of all tiles where threads are too many.
+    """Units [begin, end) of a number of tiles from a first one on, block by block: all units of a
+    thread's tiles, or a part of those of all tiles if there are too many threads.
     """
     tiles, which = shares.tiles, (shares.share, shares.shares)
     own, after = b.share(tiles, *which)

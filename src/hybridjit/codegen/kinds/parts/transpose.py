@@ -1,7 +1,7 @@
-"""Transposing: filters that are rows in memory, written next to each other, a square at a time.
+"""Transposition of filters, which are rows in memory, a square at a time.
 
-A square is as many numbers of as many filters as a vector has lanes. It is read along the filters
-and written across them, with no load or store of a single number.
+A square has as many elements of as many filters as a vector has lanes. It is read along the filters
+and written across them, without loads or stores of single elements.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .partial import read_vector
 
 @dataclass(frozen=True)
 class Digits:
-    """Where number q of a filter goes: k(q) = q % minor * k_minor + q // minor * k_major.
+    """The index of element q of a filter: k(q) = q % minor * k_minor + q // minor * k_major.
 
-    k(q) = q * k_minor where ``minor`` is None.
+    k(q) = q * k_minor if ``minor`` is None.
     """
 
     k_minor: Index
@@ -37,12 +37,12 @@ def transpose_rows(
     store: Callable[[Value, Index], None],
     most: int | None = None,
 ) -> None:
-    """``store(vector, k)`` for ``size`` numbers, at least a vector, of the filters at ``rows``.
+    """``store(vector, k)`` for ``size`` elements, at least a vector, of the filters at ``rows``.
 
-    Filters that are not ``known`` are zeros. There are at ``most`` so many squares.
+    Filters that are not ``known`` are zeros. There are at most ``most`` squares.
     """
     with b.loop("q", 0, size, b.lanes, most=most) as q:
-        # The last vector begins where it is whole: some is written twice.
+        # The last vector begins where it is full: some elements are written twice.
         at = b.min(q.index, b.sub(size, b.lanes))
         read = [read_vector(b, row, at, 1, b.lanes) for row in rows]
         zeros = b.constant(0, read[0])
@@ -57,7 +57,7 @@ def transpose_square(
     digits: Digits,
     store: Callable[[Value, Index], None],
 ) -> None:
-    """``store(vector, k)`` for the numbers from ``at`` on; ``square`` has a vector per filter."""
+    """``store(vector, k)`` for the elements from ``at`` on; ``square`` has a vector per filter."""
     minor, k_minor, k_major = digits.minor, digits.k_minor, digits.k_major
     vectors = transposed(b, square)
     if minor is None:
@@ -76,7 +76,7 @@ def transpose_square(
 
 
 def transposed(b: LoopBuilder, rows: Sequence[Value]) -> list[Value]:
-    """result[i] lane j = rows[j] lane i: squares off the diagonal change places, 1 x 1 first."""
+    """result[i] lane j = rows[j] lane i: squares off the diagonal are swapped, 1 x 1 first."""
     square = list(rows)
     lanes = range(len(square))
     side = 1

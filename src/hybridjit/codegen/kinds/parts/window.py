@@ -1,6 +1,6 @@
-"""Windows over padded spatial axes: which taps fall inside the input, and rows cut into tiles.
+"""Windows over padded spatial axes: taps inside the input, and rows divided into tiles.
 
-A spec here is anything with the spatial triples ``inp out kernel stride dilate pad``.
+A spec here is any object with the spatial triples ``inp out kernel stride dilate pad``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = tuple[int, ...]
 
 
 def inside_of(spec: Windowed) -> tuple[bool, ...]:
-    """For symbolic sizes, the axes along which no window reaches beyond the input for sure."""
+    """For symbolic sizes, the axes along which windows are certainly inside the input."""
     return tuple(
         spec.pad[axis] <= 0
         and is_surely_less(
@@ -36,10 +36,10 @@ def inside_of(spec: Windowed) -> tuple[bool, ...]:
 
 
 class Windowed(Protocol):
-    """What a spec must have to be walked window by window.
+    """A spec whose windows can be enumerated.
 
-    Sizes may be values that the call gives; then ``inside`` tells of each axis whether no window
-    reaches beyond the input.
+    Sizes may be values that the call gives; then ``inside`` states for each axis whether all
+    windows are inside the input.
     """
 
     @property
@@ -57,16 +57,16 @@ class Windowed(Protocol):
 
 
 class Strided(Windowed, Protocol):
-    """The same, with the strides of its input."""
+    """A windowed spec with the strides of its input."""
 
     @property
     def xs(self) -> Extents: ...
 
 
 def overhangs_of(spec: Windowed) -> Ints:
-    """For a symbolic width, the columns by which the last window of a row may overhang the input.
+    """For a symbolic width, the columns by which the last window of a row may exceed the input.
 
-    As many as the stride, since a window more would not have fitted; others are pinned.
+    Fewer than the stride, since otherwise the window would not exist; guards pin other values.
     """
     last = (spec.out[2] - 1) * spec.stride[2] + (spec.kernel[2] - 1) * spec.dilate[2]
     over = last - spec.pad[2] - (spec.inp[2] - 1)
@@ -78,7 +78,7 @@ def overhangs_of(spec: Windowed) -> Ints:
 
 @dataclass(frozen=True)
 class Tile:
-    """Output columns [start, start + width) and, per width tap, the columns that it reaches."""
+    """Output columns [start, start + width), and those that each horizontal tap serves."""
 
     start: int
     width: int
@@ -86,12 +86,12 @@ class Tile:
 
     @property
     def shape(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """What the tile's code depends on."""
+        """The properties on which the tile's code depends."""
         return self.width, self.reach
 
 
 def tiles_of_row(spec: Windowed, most: int) -> list[Tile]:
-    """The output columns cut into nearly equal tiles of at most ``most``; the wide ones first."""
+    """The output columns in nearly equal tiles of at most ``most``; the wide ones first."""
     columns = spec.out[2]
     count = -(-columns // most)
     small, wide = divmod(columns, count)
@@ -104,7 +104,7 @@ def tiles_of_row(spec: Windowed, most: int) -> list[Tile]:
 
 
 def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...]:
-    """Per width tap, the range of the tile's columns whose input lies inside the row."""
+    """For each horizontal tap, the range of the tile's columns whose input is inside the row."""
     ranges = []
     for tap in range(spec.kernel[2]):
         inside = [
@@ -117,17 +117,17 @@ def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...
 
 
 def left_tile(spec: Windowed, width: int) -> Tile:
-    """The first tile of a row whose other columns reach over no edge."""
+    """The first tile of a row, of which only the left columns exceed the edge."""
     return Tile(0, width, tuple((_first_inside(spec, tap, width), width) for tap in _taps(spec)))
 
 
 def middle_tile(spec: Windowed, width: int) -> Tile:
-    """A tile that reaches over no edge."""
+    """A tile that exceeds no edge."""
     return Tile(0, width, ((0, width),) * len(_taps(spec)))
 
 
 def right_tile(spec: Windowed, width: int, over: int) -> Tile:
-    """The last tile of a row, whose last window overhangs the input by so many columns."""
+    """The last tile of a row, whose last window exceeds the input by ``over`` columns."""
     ends = []
     for tap in _taps(spec):
         behind = over - (len(_taps(spec)) - 1 - tap) * spec.dilate[2]
@@ -147,9 +147,8 @@ def _first_inside(spec: Windowed, tap: int, width: int) -> int:
 class GivenRow:
     """The tiles of a row whose width the call gives: all of ``width`` columns.
 
-    The last one ends where the row does, and what it has in common with the one before is stored by
-    that alone. A row that is not wide enough for a tile at either edge is computed column by
-    column, see :attr:`COLUMN`.
+    The last one ends at the end of the row, and stores only columns that the one before did not. A
+    row that is too narrow for a tile at each edge is computed column by column, see :attr:`COLUMN`.
     """
 
     COLUMN = Tile(0, 1, ())
@@ -166,7 +165,7 @@ class GivenRow:
             b.less(b.sub(first, 1), self.start_of_last),
             b.less(b.sub(self.start_of_last, 1), self.end),
         ]
-        # Windows of more columns than the last may overhang, and be of the tile before it.
+        # More windows than the last may exceed the input, and belong to the tile before it.
         self.are_many = -(-max(over) // spec.stride[2]) > 1
         if self.are_many:
             tests.append(b.less(b.sub(b.add(first, width), 1), self.end))
@@ -198,7 +197,7 @@ class GivenRow:
                     emit(self.COLUMN, column.index, 0)
 
     def _emit_middle(self, start: Index, emit: Callable[[Tile, Index, Index], None]) -> None:
-        """A tile whose windows are whole; one that would reach further begins before its column."""
+        """A tile with all windows inside; it begins before its column if necessary."""
         b, tile = self.b, middle_tile(self.spec, self.width)
         if not self.are_many:
             emit(tile, start, 0)
@@ -225,8 +224,8 @@ class GivenRow:
 
 @dataclass(frozen=True)
 class Position:
-    """An input of a line, counted from under the tile's first tap, and the pairs (column, tap) that
-    it belongs to. ``inside`` tells whether it is there, where the code does not say.
+    """An input of a line, relative to the tile's first tap, and the pairs (column, tap) that use
+    it. ``inside`` is whether it exists, unless this is known at compile time.
     """
 
     offset: int
@@ -235,19 +234,19 @@ class Position:
     inside: Value | None = None
 
     def at(self, b: LoopBuilder, step: Index) -> Index:
-        """How far it is away, where inputs are ``step`` apart; if it is not there, the first."""
+        """Its offset, for inputs ``step`` apart; that of the first input if it does not exist."""
         if self.inside is None:
             return b.mul(self.offset, step)
         place = b.b.select(self.inside, b.i64(self.offset), b.i64(b.sub(0, self.left)))
         return b.mul(place, step)
 
     def kept(self, b: LoopBuilder, value: Value, other: Value) -> Value:
-        """``value`` where it is there."""
+        """``value`` if the input exists."""
         return value if self.inside is None else b.b.select(self.inside, value, other)
 
 
 class Positions:
-    """The inputs of a line under a tile, from the left: each is loaded once for all its taps."""
+    """The inputs of a line for a tile, from the left: each is loaded once for all its taps."""
 
     def __init__(self, b: LoopBuilder, spec: Windowed, tile: Tile, left: Index) -> None:
         self.all: list[Position] = []
@@ -268,7 +267,7 @@ class Positions:
 
 @contextmanager
 def stored_from(b: LoopBuilder, first: Index, m: int) -> Iterator[None]:
-    """What is done for column ``m`` of a tile, if it is not before ``first``."""
+    """Code for column ``m`` of a tile, if it is not before ``first``."""
     if isinstance(first, int):
         assert first == 0
         yield
@@ -278,7 +277,7 @@ def stored_from(b: LoopBuilder, first: Index, m: int) -> Iterator[None]:
 
 
 def runs_of_taps(tile: Tile) -> list[tuple[tuple[int, int], list[int]]]:
-    """Neighbouring width taps that reach the same columns, as (columns, taps)."""
+    """Runs of adjacent horizontal taps that serve the same columns, as (columns, taps)."""
     runs = []
     for reach, members in groupby(enumerate(tile.reach), key=lambda tap: tap[1]):
         if reach[0] < reach[1]:
@@ -287,12 +286,12 @@ def runs_of_taps(tile: Tile) -> list[tuple[tuple[int, int], list[int]]]:
 
 
 def first_input(b: LoopBuilder, out: Index, stride: int, pad: int) -> Index:
-    """The input coordinate under tap 0 of output ``out``; negative inside the padding."""
+    """The input coordinate of tap 0 of output ``out``; negative inside the padding."""
     return b.sub(b.mul(out, stride), pad)
 
 
 def is_always_inside(spec: Windowed, axis: int) -> bool:
-    """Whether no window of this axis reaches into the padding or beyond the input."""
+    """Whether all windows along this axis are inside the input."""
     known: tuple[bool, ...] = getattr(spec, "inside", ())
     if known:
         return known[axis]
@@ -302,7 +301,7 @@ def is_always_inside(spec: Windowed, axis: int) -> bool:
 
 
 def valid_taps(b: LoopBuilder, spec: Windowed, axis: int, out: Index) -> tuple[Index, Index]:
-    """The range of taps of output ``out`` whose input lies inside, along one axis."""
+    """The range of taps of output ``out`` whose input is inside, along one axis."""
     if is_always_inside(spec, axis):
         return 0, spec.kernel[axis]
     start = first_input(b, out, spec.stride[axis], spec.pad[axis])
@@ -313,20 +312,20 @@ def valid_taps(b: LoopBuilder, spec: Windowed, axis: int, out: Index) -> tuple[I
 
 
 def whole_windows(b: LoopBuilder, spec: Windowed) -> tuple[Index, Index]:
-    """The range of output columns whose windows lie inside the row."""
+    """The range of output columns whose windows are inside the row."""
     if is_always_inside(spec, 2):
         return 0, spec.out[2]
     stride, reach = spec.stride[2], b.mul(b.sub(spec.kernel[2], 1), spec.dilate[2])
     first = -(-spec.pad[2] // stride)
     last = b.add(b.sub(b.sub(spec.inp[2], 1), reach), spec.pad[2])
-    # Towards zero, from below it too: no window is whole then, and ``first`` is above it.
+    # Truncation rounds negative values up, but then ``first`` exceeds the result anyway.
     end = last // stride if isinstance(last, int) else b.b.sdiv(last, b.i64(stride))
     first_whole = b.min(first, spec.out[2]) if first > 0 else 0
     return first_whole, b.max(first_whole, b.min(b.add(end, 1), spec.out[2]))
 
 
 def _divided(b: LoopBuilder, value: Index, divisor: int) -> Index:
-    """Division towards zero: below zero it only has to stay at or below zero."""
+    """Division towards zero: a negative value only has to stay at or below zero."""
     return value if divisor == 1 else b.b.sdiv(b.i64(value), b.i64(divisor))
 
 
@@ -363,7 +362,7 @@ def _most_taps(spec: Windowed, axis: int) -> int | None:
 def input_line(
     b: LoopBuilder, spec: Strided, place: tuple[Index, Index], taps: tuple[Index, Index]
 ) -> Index:
-    """The offset in x of the input line (depth, row) under taps (kd, kh)."""
+    """The offset in x of the input line (depth, row) for taps (kd, kh)."""
     at = [
         b.add(
             first_input(b, place[axis], spec.stride[axis], spec.pad[axis]),

@@ -1,8 +1,8 @@
-"""Choose how a reduction runs: which axes, in which order, with vectors along them or across.
+"""Choose the loops of a reduction: axes and their order, with vectors along them or across.
 
-In: a reduction over any axes of a tensor in any layout. Out: one call. Axes that lie one after the
-other in memory become one; the order of the reduced axes is that of the memory, so a transposed
-tensor is read as it lies.
+In: a reduction over any axes of a tensor in any layout. Out: one call. Axes that are contiguous in
+memory are merged; the reduced axes are in the order of memory, so that a transposed tensor is read
+sequentially.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ...call import (
 from ...spec import CHAINS, Ints
 from .spec import EXTREMES, MULTIPLIED, NORMS, PAIRS, PLACES, PairSpec, ReduceSpec, Statistic
 
-# Additions to one sum in a row, beyond which it is formed in f64: the error of f32 grows with
-# their number. At 4096 rows gradients of LayerNorm are ten times as far off as MXNet's, in f64
-# nearer than those, for no more than a quarter of the sum's time.
+# Consecutive additions beyond which a sum is computed in f64: the error of f32 grows with their
+# number. With 4096 rows, gradients of LayerNorm have ten times the error of MXNet's in f32, and
+# less error in f64, for at most a quarter more of the sum's time.
 _LONG = 512
 
 _STATISTICS: dict[OpDef | None, Statistic] = {
@@ -68,7 +68,7 @@ class _Axis:
         return self.x, self.y, self.about, self.other, self.second
 
 
-_Side: TypeAlias = tuple[View, int]  # an operand or a result, and its stride from row to row
+_Side: TypeAlias = tuple[View, int]  # an operand or a result, and its stride of rows
 
 
 def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -124,10 +124,10 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _from_last(rows: _Axis, sides: list[_Side]) -> tuple[_Axis, list[_Side]]:
-    """The last sample first: of what the step before has written, caches have the end.
+    """Reverse the order of samples: caches contain the end of the previous step's results.
 
-    And what comes next begins where this one has ended: MobileNet's batch statistics 5 % faster,
-    what reads the data behind their gradients' sums 13 %.
+    And the next step begins where this one ended: MobileNet's batch statistics are 5 % faster, the
+    step that reads the data after the sums of their gradients 13 %.
     """
     last = rows.size - 1
     turned = [(replace(v, offset=v.offset + stride * last), -stride) for v, stride in sides]
@@ -135,14 +135,14 @@ def _from_last(rows: _Axis, sides: list[_Side]) -> tuple[_Axis, list[_Side]]:
 
 
 def _as_pair(spec: ReduceSpec, second: Ints) -> PairSpec:
-    """The same with a second result."""
+    """The spec with a second result."""
     return PairSpec(**{f.name: getattr(spec, f.name) for f in fields(spec)}, second=second)
 
 
 def _with_given(
     spec: ReduceSpec, kept: Ints, count: int, lanes: int
 ) -> tuple[ReduceSpec, list[int]]:
-    """The spec, without its numbers where vectors lie across and all units of work are alike."""
+    """Move integers to the call if vectors are across and all units are equal."""
     is_float = spec.dtype.startswith("float") and spec.how not in PLACES
     if spec.along or not is_float or len(spec.reduced) > 1 or is_symbolic(kept[-1]):
         return spec, []
@@ -155,7 +155,7 @@ def _with_given(
 
 
 def axes_of(anchor: Value) -> Ints:
-    """The axes that a reduction runs over."""
+    """The axes over which a reduction runs."""
     rank, attrs = anchor.inputs[0].type.ndim, anchor.attrs
     if anchor.op is ARGMAX_CHANNEL:
         return (1,)
@@ -163,7 +163,7 @@ def axes_of(anchor: Value) -> Ints:
 
 
 def _merged(axes: list[_Axis]) -> list[_Axis]:
-    """Axes of more than one element, those that lie one after the other as one."""
+    """Axes of more than one element, with contiguous ones merged."""
     done: list[_Axis] = []
     for axis in axes:
         if axis.size == 1:
@@ -175,7 +175,7 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
 
 
 def _runs_along(kept: list[_Axis], reduced: list[_Axis]) -> bool:
-    """Whether the vectors lie along a reduced axis: the one that is contiguous decides."""
+    """Whether vectors are along a reduced axis: the contiguous axis decides."""
     if not kept or abs(reduced[-1].x) == 1:
         return True
     return not any(abs(a.x) == 1 for a in kept) and reduced[-1].size >= kept[-1].size
@@ -190,14 +190,14 @@ def _how(anchor: Value) -> Statistic:
 
 
 def _of_bool(how: Statistic) -> Statistic:
-    """Whether all of them are, for products and the smallest, or any."""
+    """Whether all elements are true, for products and the smallest, or any."""
     return Statistic.MIN if how in MULTIPLIED or how is Statistic.MIN else Statistic.MAX
 
 
 def _sum_type(how: Statistic, dtype: str, count: int, along: bool, setting: Setting) -> str:
-    """The element type that partial results have, "" for that of the data.
+    """The element type of partial results, "" for that of the data.
 
-    Products and squares may leave f32's range where the result does not.
+    Products and squares may exceed f32's range even if the result does not.
     """
     if dtype == "bool":
         return "uint8"

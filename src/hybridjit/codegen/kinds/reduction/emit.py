@@ -1,8 +1,7 @@
 """Reductions over any axes of strided data.
 
-Along a reduced axis, four vectors of partial results are combined at the end, always in one
-order; across, each lane has a result of its own, and a unit of work has up to four vectors of
-them.
+Along a reduced axis, four vectors of partial results are combined at the end, always in the same
+order; across, each lane has a separate result, and a unit of work has up to four vectors of them.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from ..parts.partial import read_vector, write_vector
 from .partial import Carried, Partial, partial_of
 from .spec import ReduceSpec
 
-# Values of a line that a lane combines one after the other: the error of a sum in f32 grows with
-# the number of additions in a row. A LayerNorm of a million elements around 100 is 5.6e-5 off
-# without, 3e-6 with it.
+# Consecutive combinations per lane of a line: the error of a sum in f32 grows with the number of
+# additions. A LayerNorm of a million elements around 100 has an error of 5.6e-5 without this limit,
+# 3e-6 with it.
 _ROUNDS = 64
 
-# ``joined(partial result, index, lanes)``: what a partial result is with a further vector.
+# ``joined(partial result, index, lanes)``: the partial result with a further vector.
 Joined = Callable[[Carried, Index, Index], Carried]
 
 
@@ -38,7 +37,7 @@ def emit_reduce(b: LoopBuilder, spec: ReduceSpec, args: Arguments) -> None:
 
 
 class _Reduction:
-    """What both ways share: where things lie, and the loops over the reduced axes."""
+    """The shared part of both ways: addresses, and the loops over the reduced axes."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class _Reduction:
         about: Value | None,
         args: Arguments,
     ) -> None:
-        """``x`` are the data, and of pairs what they are multiplied with."""
+        """``x`` are the data and, for pairs, the operand that they are multiplied with."""
         self.b, self.spec, self.x, self.y, self.about = b, spec, x, y, about
         self.middle: Value | None = None
         self.kept, self.reduced = args.given(spec.kept), args.given(spec.reduced)
@@ -66,13 +65,13 @@ class _Reduction:
         lanes: Index,
         about: Value | None = None,
     ) -> Value:
-        """What joins, from the index and the stride of the one operand."""
+        """The next elements, from the index and the stride of the single operand."""
         (base,), ((index, stride),) = bases, places
         value = read_vector(self.b, base, index, stride, lanes, self.spec.dtype)
         return self.partial.taken(value, about)
 
     def centre(self, place: list[Index], lanes: Index) -> Value | None:
-        """What distances are taken from at a place: one for each lane, in the type of the sums."""
+        """The references of distances at a position, one for each lane."""
         if self.about is None:
             return None
         b, dtype, strides = self.b, self.spec.dtype, self.about_strides
@@ -83,7 +82,7 @@ class _Reduction:
     def over_outer(
         self, carried: Carried, body: Callable[[Sequence[Index], Carried], Carried]
     ) -> Carried:
-        """``carried = body(offsets, carried)`` for every place of the outer reduced axes."""
+        """``carried = body(offsets, carried)`` for every position of the outer reduced axes."""
         b, sizes = self.b, self.reduced[:-1]
         count = b.product(sizes)
         if isinstance(count, int) and count == 1:
@@ -95,7 +94,7 @@ class _Reduction:
         return list(outer.results)
 
     def addresses(self, place: list[Index], element: str) -> tuple[list[Value], Value]:
-        """Where the data of a result lie, and the result."""
+        """The addresses of the data of a result, and of the result."""
         b, spec = self.b, self.spec
         result, stored_as = spec.result or spec.dtype, ELEMENTS[element].stored
         bases = zip(self.x, self.kept_strides)
@@ -117,7 +116,7 @@ class Along(_Reduction):
             self.result(sources, target, place)
 
     def result(self, sources: list[Value], target: Value, place: list[Index]) -> None:
-        """What comes of the data at ``sources``."""
+        """Compute and store the result of the data at ``sources``."""
         b, spec = self.b, self.spec
         self.middle = self.centre(place, b.lanes)
         parts = self._parts(sources)
@@ -128,7 +127,7 @@ class Along(_Reduction):
         b.store(stored(b, result, spec.result or spec.dtype), target)
 
     def _parts(self, sources: list[Value]) -> list[Carried]:
-        """Partial results: one for each chain, a lane for each place in a vector."""
+        """Partial results: one for each chain, with a lane for each position in a vector."""
         width = len(self.partial.start())
         chains = 1 if self.partial.has_places else CHAINS
         flat = [value for _ in range(chains) for value in self.partial.start()]
@@ -245,12 +244,12 @@ class Across(_Reduction):
         self.columns(sources, target, lanes, place)
 
     def _vectors(self, count: int) -> list[Index]:
-        """The lanes of the vectors of so many columns."""
+        """The lanes of the vectors of ``count`` columns."""
         lanes = self.b.lanes
         return [min(lanes, count - at) for at in range(0, count, lanes)]
 
     def _blocks(self, columns: Index) -> tuple[Index, int, int]:
-        """How many, the results of one, and those of the last. A given number has whole ones."""
+        """The number of blocks, and the results of one and of the last; full if given."""
         lanes = self.b.lanes
         if not isinstance(columns, int):
             width = CHAINS * lanes
@@ -262,7 +261,7 @@ class Across(_Reduction):
     def columns(
         self, sources: list[Value], target: Value, lanes: Sequence[Index], place: list[Index]
     ) -> None:
-        """Vectors of results side by side, of so many lanes each."""
+        """Adjacent vectors of results with these numbers of lanes."""
         b = self.b
         *outer, first = place
         middles = [self.centre([*outer, b.add(first, j * b.lanes)], n) for j, n in enumerate(lanes)]

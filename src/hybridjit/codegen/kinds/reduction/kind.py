@@ -1,4 +1,4 @@
-"""Reductions over any axes: sums, products, extremes, norms, and places of extremes."""
+"""Reductions over any axes: sums, products, extremes, norms, and indices of extremes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Two statistics in one pass over memory: a mean and a spread, or two sums.
 
-Sums are formed in the data's type over chunks of a few dozen additions in a row, and carried in f64
-over these. The spread of a chunk is summed about the chunk's own mean, by a second look at it while
-it is in the cache; two chunks are joined as Chan, Golub and LeVeque do (Am. Stat. 37(3), 1983).
+Sums are computed in the data's type over chunks of a few dozen consecutive additions, and carried
+in f64 over chunks. The spread of a chunk is summed about the chunk's mean, in a second pass while
+the chunk is in the cache; two chunks are joined by the method of Chan, Golub and LeVeque (Am. Stat.
+37(3), 1983).
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from .partial import Carried
 from .spec import PairSpec, Statistic
 
 # Additions to one sum before it is carried on in f64: the error of a sum in f32 grows with their
-# number. 64 rows of four vectors are 16 KB, which are still in the first cache for the second look.
+# number. 64 rows of four vectors are 16 KB, which stay in the first cache for the second pass.
 _CHUNK = 64
 
-# Of a sum's carried values, what joins it from memory and what that is about, the next ones.
+# (a sum's carried values, the loaded operands, the reference of distances) -> the next values.
 _Step = Callable[[Carried, Sequence[Value], Value | None], Carried]
 # ``run(step, abouts, width)``: ``width`` sums over a chunk, for each vector of results.
 _Run = Callable[[_Step, Sequence[Value | None], int], list[Carried]]
@@ -62,14 +63,14 @@ class _Pair:
         return converted(self.b, value, self.spec.dtype, self.single)
 
     def zeros(self, count: int) -> Carried:
-        """What sums over a chunk begin with."""
+        """Initial values of sums over a chunk."""
         kind = self.b.vector_type(element=ELEMENTS[self.single].held)
         return [constant_of(kind, 0.0)] * count
 
     def joined(
         self, carried: Carried, before: Value, size: Value, run: _Run, abouts: list[Value | None]
     ) -> Carried:
-        """The carried pairs, of ``before`` numbers, joined by a chunk of ``size``, both f64."""
+        """The carried pairs of ``before`` elements, joined by a chunk of ``size``, both f64."""
         pairs = [carried[i : i + 2] for i in range(0, len(carried), 2)]
         if not self.has_moments:
             found = run(self._add_products, abouts, 2)
@@ -79,7 +80,7 @@ class _Pair:
         return [v for each in zip(pairs, found, means) for v in self._moved(*each, weights)]
 
     def _weights(self, before: Value, size: Value) -> Carried:
-        """n, 1 / n, 1 / m and m n / (m + n), for n numbers behind m; 1 for 1 / 0."""
+        """n, 1 / n, 1 / m and m n / (m + n), for n elements after m; 1 for 1 / 0."""
         m = float_numbers_of(self.b, size, "float64")
         one, product = m.const(1.0), m.mul(size, before)
         some = m.max(before, one)
@@ -97,13 +98,13 @@ class _Pair:
         return [m.add(sums[0], distance), self.b.fma(distance, distance, sums[1])]
 
     def _means(self, size: Value, run: _Run, abouts: list[Value | None]) -> list[Value | None]:
-        """The chunk's means, to a rounding or two: what they are off is summed with distances."""
+        """The chunk's means, to a rounding or two: distances include the remaining error."""
         sums = run(lambda s, x, _: [self.math(x[0]).add(s[0], x[0])], abouts, 1)
         count = self._like(size, sums[0][0], self.single)
         return [self.math(s).div(s, count) for (s,) in sums]
 
     def _like(self, number: Value, like: Value, dtype: str) -> Value:
-        """A scalar in f64 as ``like`` is: of its element type, in all lanes of a vector."""
+        """An f64 scalar in the type of ``like``: of its element type, in all lanes of a vector."""
         number = converted(self.b, number, "float64", dtype)
         return number if like.type.count == 1 else self.b.splat(number)
 
@@ -114,12 +115,12 @@ class _Pair:
         return [self.math(p).add(p, self._wide(s)) for p, s in zip(pair, sums)]
 
     def _moved(self, pair: Carried, sums: Carried, mean: Value | None, weights: Carried) -> Carried:
-        """The sum of all, and their squared distances from its mean."""
+        """The sum of all elements, and their squared distances from its mean."""
         assert mean is not None
         m, b = self.math(pair[0]), self.b
         rest, squares = map(self._wide, sums)
         n, part, ahead, weight = (self._like(w, rest, "float64") for w in weights)
-        # Of an infinite mean the distances are NaN, and the mean is what it is.
+        # The distances from an infinite mean are NaN; the mean stays infinite.
         off = m.select(m.is_nan(rest), m.const(0.0), m.mul(rest, part))
         own = m.add(self._wide(mean), off)
         inner = m.sub(squares, m.mul(rest, off))
@@ -128,7 +129,7 @@ class _Pair:
         return [b.fma(own, n, pair[0]), m.add(pair[1], m.add(inner, between))]
 
     def results(self, pair: Carried, count: Value) -> Carried:
-        """Both statistics of ``count`` numbers, in the type of the results."""
+        """Both statistics of ``count`` elements, in the type of the results."""
         if self.has_moments:
             m = self.math(pair[0])
             n = self._like(count, pair[0], "float64")
@@ -144,7 +145,7 @@ def _double(b: LoopBuilder, number: Index) -> Value:
 
 
 class _AlongPair(Along):
-    """Vectors along the last reduced axis; what is carried over chunks are scalars."""
+    """Vectors along the last reduced axis; the values carried over chunks are scalars."""
 
     pair: _Pair
     second: Value
@@ -164,7 +165,7 @@ class _AlongPair(Along):
     def _chunks(
         self, sources: list[Value], offsets: Sequence[Index], flat: Carried, about: Value | None
     ) -> Carried:
-        """What is carried after one run of the last reduced axis."""
+        """The carried values after one run of the last reduced axis."""
         b, size = self.b, self.reduced[-1]
         most = _CHUNK * CHAINS * b.lanes
         rest = b.divmod(size, most)[1]
@@ -223,7 +224,7 @@ class _AlongPair(Along):
 
 
 class _AcrossPair(Across):
-    """Vectors across the last kept axis; a lane carries a result of its own over chunks."""
+    """Vectors across the last kept axis; a lane carries a separate result over chunks."""
 
     pair: _Pair
     second: Value
@@ -255,7 +256,7 @@ class _AcrossPair(Across):
         abouts: list[Value | None],
         lanes: Sequence[Index],
     ) -> Carried:
-        """What is carried after one run of the last reduced axis."""
+        """The carried values after one run of the last reduced axis."""
         b, size = self.b, self.reduced[-1]
 
         def joined(flat: Carried, start: Index, stop: Index) -> Carried:
@@ -299,7 +300,7 @@ class _AcrossPair(Across):
 
 
 def _about(reduction: _AlongPair | _AcrossPair, place: list[Index], lanes: Index) -> Value | None:
-    """What distances are taken from at a place, one for each lane."""
+    """The reference values of distances at a position, one for each lane."""
     if reduction.about is None:
         return None
     b, spec, strides = reduction.b, reduction.spec, reduction.about_strides
@@ -308,6 +309,6 @@ def _about(reduction: _AlongPair | _AcrossPair, place: list[Index], lanes: Index
 
 
 def _second(reduction: _AlongPair | _AcrossPair, place: list[Index]) -> Value:
-    """Where the second result of a place is."""
+    """The address of the second result at a position."""
     b, element = reduction.b, ELEMENTS[reduction.spec.dtype].stored
     return b.at(reduction.second, b.dot(place, reduction.second_strides), element)

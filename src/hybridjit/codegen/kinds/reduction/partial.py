@@ -1,7 +1,7 @@
-"""Partial results of reductions: how a value joins them, how two are joined, what comes of them.
+"""Partial results of reductions: adding a value, joining two of them, and their final result.
 
-A partial result is a list of vectors: a sum, a product or an extreme is one of them, the place of
-an extreme comes with it as a second.
+A partial result is a list of vectors: a sum, a product or an extreme is a single one; the index of
+an extreme is a second one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Partial:
 
     @property
     def floats(self) -> FloatMath:
-        """The arithmetic of floats, where the operator has no other."""
+        """The arithmetic of floats, for operators that have no other."""
         assert not isinstance(self.math, IntegerMath)
         return self.math
 
@@ -69,7 +69,7 @@ class Partial:
         return [self.neutral]
 
     def taken(self, value: Value, about: Value | None = None) -> Value:
-        """A value as it joins: in the type of the sums, squared or without its NaN."""
+        """The contribution of a value: in the type of sums, squared or without NaN."""
         math_, how = self.math, self.spec.how
         value = converted(self.b, value, self.spec.dtype, self.type)
         if about is not None:
@@ -92,7 +92,7 @@ class Partial:
     def step(
         self, carried: Carried, value: Value, index: Index, lanes: Index, is_across: bool = False
     ) -> Carried:
-        """The partial result with ``value`` in its first lanes, which begins at ``index``."""
+        """The partial result with ``value`` in its first ``lanes`` lanes."""
         if lanes != self.b.lanes:
             value = self.b.b.select(self.b.mask_first(lanes), value, self.neutral)
         return [self.combined(carried[0], value)]
@@ -101,7 +101,7 @@ class Partial:
         return [self.combined(left[0], right[0])]
 
     def lanes_joined(self, carried: Carried) -> Carried:
-        """All lanes as one, by halves, always in the same order; scalars."""
+        """Combine all lanes by halves, always in the same order; scalars."""
         b, width = self.b, self.b.lanes
         while width > 1:
             width //= 2
@@ -112,7 +112,7 @@ class Partial:
         return [b.b.extract_element(v, ir.Constant(I32, 0)) for v in carried]
 
     def result(self, carried: Carried) -> Value:
-        """What comes of a partial result, in the result's type."""
+        """The final result of a partial result, in the result's type."""
         total, how = carried[0], self.spec.how
         numbers: Numbers = numbers_of(self.b, total, self.type)
         if how in AVERAGED:
@@ -123,7 +123,7 @@ class Partial:
         return converted(self.b, total, self.type, self.spec.result or self.spec.dtype)
 
     def _divided(self, numbers: Numbers, total: Value) -> Value:
-        """The total over the count: of integers both wrap in their type."""
+        """The total over the count; integers of both wrap around in their type."""
         count, b = self.count, self.b
         if not isinstance(count, int):
             number = converted(b, count, "int64", self.type)
@@ -137,7 +137,7 @@ class Partial:
 
 
 class _Place(Partial):
-    """The place of the first largest or smallest; NaN is both."""
+    """The index of the first largest or smallest element; NaN counts as both."""
 
     has_places = True
 
@@ -147,7 +147,7 @@ class _Place(Partial):
 
     @property
     def floats(self) -> FloatMath:
-        """The arithmetic of floats, where the operator has no other."""
+        """The arithmetic of floats, for operators that have no other."""
         assert not isinstance(self.math, IntegerMath)
         return self.math
 
@@ -170,7 +170,7 @@ class _Place(Partial):
         return self.joined(carried, [value, place])
 
     def joined(self, left: Carried, right: Carried) -> Carried:
-        """The better of two; of equals the one that comes first."""
+        """The better of two; the earlier one of equal ones."""
         b, math_ = self.b.b, self.math
         (x, i), (y, j) = left, right
         better = math_.gt(y, x) if self.spec.how is Statistic.ARGMAX else math_.lt(y, x)

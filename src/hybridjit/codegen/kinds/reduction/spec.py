@@ -10,10 +10,10 @@ from ...spec import Extents, KernelSpec, Way
 
 
 class Statistic(Way):
-    """What comes of many numbers.
+    """The statistic of a reduction.
 
-    ``SPREAD`` is the mean of squares of the distance from ``about``. Pairs of them are ``MOMENTS``,
-    the mean and the mean of squares of the distance from it, and ``SUMS`` of x and of x times the
+    ``SPREAD`` is the mean of squared distances from ``about``. Pairs of statistics are ``MOMENTS``,
+    the mean and the mean of squared distances from it, and ``SUMS`` of x and of x times the
     distance of ``other`` from ``about``.
     """
 
@@ -44,16 +44,16 @@ AVERAGED = frozenset((Statistic.MEAN, Statistic.SPREAD))
 
 @dataclass(frozen=True)
 class ReduceSpec(KernelSpec):
-    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, [other,] y,
-    [second,] [about,] rows.
+    """A reduction of [row, *kept, *reduced] to [row, *kept]; arguments: x, [other,] y, [second,]
+    [about,] rows.
 
-    along   whether vectors lie along the last reduced axis, or across, on the last kept one
+    along   whether vectors are along the last reduced axis, or across, along the last kept one
     x, y    strides of x per (row, *kept, *reduced), of y per (row, *kept)
-    dtype   the element type of x; ``result`` that of y and ``sums`` that of what is carried,
-            where they are not the same
+    dtype   the element type of x; ``result`` is that of y and ``sums`` that of carried values, if
+            they differ
     about   strides of the operand ``about`` per (row, *kept)
     other   strides of the operand ``other``, as those of x
-    most    so many elements make one result, about, where their number is given
+    most    approximate number of elements per result, if their number is given
     """
 
     how: Statistic
@@ -75,7 +75,7 @@ class ReduceSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class PairSpec(ReduceSpec):
-    """A reduction to two results; ``second`` are strides of the second one, as those of y."""
+    """A reduction to two results; ``second`` has strides of the second one, as those of y."""
 
     second: Extents = ()
     kind = "reduce_pair"

@@ -1,5 +1,5 @@
-"""Choose where a layer's weights come from: parameters are packed when they are bound, all others
-by a kernel before the layer's own, into memory that the threads share.
+"""Choose the source of a layer's weights: parameters are packed at bind time, all others by a
+kernel before the layer's kernel, into memory that the threads share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...packing import (
 from ...spec import Ints, Sizes
 from .spec import FiltersSpec, PackSpec, PiecesSpec
 
-# Floats from which packing is worth sharing out, and into how many units of work.
+# Floats from which on packing is divided among threads, and the number of units of work.
 _MANY_FLOATS = 1 << 14
 _UNITS = 8
 _TAPS = 9
@@ -47,14 +47,14 @@ Wanted = tuple[Use, Packing]
 
 
 def is_fixed(use: Use, setting: Setting) -> bool:
-    """Whether this is a parameter, which is packed when it is bound."""
+    """Whether this is a parameter, which is packed at bind time."""
     return use.value in setting.params
 
 
 def pack_weights(
     step: Step, wanted: Sequence[Wanted], setting: Setting
 ) -> tuple[tuple[Call, ...], tuple[Argument, ...]]:
-    """The calls that pack those that are no parameters, and where each one lies, packed."""
+    """The calls that pack live weights, and the addresses of all packed weights."""
     live = [use for use, _ in wanted if not is_fixed(use, setting)]
     filters = {use: _read_by(views_of(step, (use,))[0], p) for use, p in wanted if use in live}
     element = setting.target.element
@@ -82,38 +82,39 @@ def pack_weights(
 
 
 def as_filters(step: Step, use: Use, packing: Packing) -> tuple[Address, Ints]:
-    """Where filters of one group lie that a kernel packs itself, and their strides."""
+    """The address and the strides of filters of one group that a kernel packs itself."""
     found = _read_by(views_of(step, (use,))[0], packing)
     return Address(found.view), found.strides[1:]
 
 
 def _computing(view: View, target: Target) -> Target:
-    """The target, for what this view stores."""
+    """The target for the stored type of this view."""
     return target.of(TYPES_OF[dtype_name(view.dtype)])
 
 
 def packing_for(
     target: Target, groups: int, nv: int, taps: bool = False
 ) -> ConvPacking | PairPacking:
-    """How the kernels of products want their weights."""
+    """The packing of weights for the kernels of products."""
     packing = ConvPacking(groups, target.lanes, nv, taps)
     return PairPacking(packing) if target.element == PAIRS else packing
 
 
 def packed_as(packing: Packing, element: ElementTypes) -> str:
-    """NumPy's name of what packed weights or biases are held as."""
+    """NumPy's name of the type of packed weights or biases."""
     return "uint32" if isinstance(packing, PairPacking) else element.accumulated
 
 
 def multiplies_pairs(target: Target) -> bool:
-    """Whether an instruction multiplies pairs of what is stored."""
+    """Whether an instruction multiplies pairs of stored elements."""
     return target.element == TYPES_OF["bfloat16"] and target.has_bfloat16
 
 
 def in_pairs(setting: Setting, step_of_k: int, step: Step) -> Setting:
-    """For products that are stored in bfloat16: two at a time, where the CPU multiplies pairs.
+    """Use pairs for products stored in bfloat16, if the CPU multiplies pairs.
 
-    Weights that are no parameters have to lie in pairs already, for kernels pack them as words.
+    Weights that are not parameters must be stored as pairs already, because kernels pack them as
+    words.
     """
     target, anchor = setting.target, step.group.anchor
     if not multiplies_pairs(target) or step_of_k != 1:
@@ -127,21 +128,21 @@ def in_pairs(setting: Setting, step_of_k: int, step: Step) -> Setting:
 
 
 def _is_in_words(view: View, axis: int) -> bool:
-    """Whether numbers of bfloat16 that follow each other along an axis are whole words."""
+    """Whether adjacent bfloat16 elements along an axis form complete words."""
     others = [s for i, s in enumerate(view.strides) if i != axis % len(view.shape)]
     is_short = view.dtype == BFLOAT16 and view.strides[axis] == 1
     return is_short and not any(n % 2 for n in (view.offset, view.shape[axis], *others))
 
 
 def _in_words(view: View, axis: int) -> View:
-    """The same bits as words of two numbers, which are moved as single precision is."""
+    """The same bits as words of two elements, which are moved like single precision."""
     shape, strides = list(view.shape), [s // 2 for s in view.strides]
     shape[axis], strides[axis] = shape[axis] // 2, 1
     return View(view.buffer, view.offset // 2, tuple(shape), tuple(strides), FLOAT32)
 
 
 def _read_by(view: View, packing: Packing) -> _Filters:
-    """Weights that are no parameters as a kernel reads them to pack them."""
+    """Weights that are not parameters, as a packing kernel reads them."""
     if isinstance(packing, PairPacking):
         return _filters_of(_in_words(view, -1), packing.inner)
     if isinstance(packing, PhasePacking) and isinstance(packing.inner, PairPacking):
@@ -153,7 +154,7 @@ def _read_by(view: View, packing: Packing) -> _Filters:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel that packs, the numbers that it is given, and how many ``floats`` it writes."""
+    """A packing kernel, the integers of its call, and the number of ``floats`` it writes."""
 
     spec: PackSpec | PiecesSpec | FiltersSpec
     given: Sequence[int]
@@ -194,7 +195,7 @@ def _filters_of(view: View, packing: Packing) -> _Filters:
 
 
 def _filters_of_phase(view: View, packing: PhasePacking) -> _Filters:
-    """Some of the taps of weights [C, taps..., F / groups], backwards; filters come first."""
+    """Some of the taps of weights [C, taps..., F / groups] in reverse order; filters come first."""
     channels, filters = view.shape[0] // packing.groups, view.shape[-1]
     channel, *taps, filter_ = view.strides
     strides = (channels * channel, filter_, *(-s * n for s, n in zip(taps, packing.step)), channel)
@@ -208,7 +209,7 @@ def _filters_of_phase(view: View, packing: PhasePacking) -> _Filters:
 
 
 def _kernel(weights: _Filters, packing: Packing, target: Target) -> _Kernel:
-    """The kernel that does what ``packing`` does."""
+    """The kernel with the same result as ``packing``."""
     if isinstance(packing, PhasePacking):
         packing = packing.inner
     if isinstance(packing, PairPacking):
@@ -237,7 +238,7 @@ def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _K
         filters=numbers.one(weights.filters),
         channels=numbers.one(channels) if channels >= lanes else channels,
         nv=packing.nv,
-        # Code follows from strides of taps, and of what lies behind taps.
+        # Code depends on strides of taps, and on those of axes after taps.
         strides=tuple(s if abs(s) <= _TAPS else numbers.one(s) for s in (filter_, *rest[-3:])),
         lanes=lanes,
         element=target.element,
@@ -247,10 +248,10 @@ def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _K
 
 
 def _abreast(weights: _Filters, packing: AbreastPacking, target: Target) -> _Kernel:
-    """The filters of each column side by side, in the rows of a wider window."""
+    """The filters of each column adjacently, in the rows of a wider window."""
     _, filter_, *steps = weights.strides
     sizes, axis = weights.sizes, max(0, len(weights.sizes) - 2)
-    step = packing.step if len(sizes) > 1 else 0  # a number for each filter is repeated
+    step = packing.step if len(sizes) > 1 else 0  # a vector with one element per filter is repeated
     wide = [*sizes]
     wide[axis] += (packing.columns - 1) * step
     order = [*range(len(sizes))]
@@ -271,7 +272,7 @@ def _abreast(weights: _Filters, packing: AbreastPacking, target: Target) -> _Ker
 
 
 def _by_channel(weights: _Filters) -> _Filters:
-    """All filters side by side: those of one group, or the only one of each group."""
+    """All filters in a row: those of one group, or the only one of each group."""
     (group, filter_, *steps), groups, filters = weights.strides, weights.groups, weights.filters
     assert groups == 1 or filters == 1, "filters of groups are not a row"
     count, step = (filters, filter_) if groups == 1 else (groups, group)
@@ -279,7 +280,7 @@ def _by_channel(weights: _Filters) -> _Filters:
 
 
 def _as_few_axes(weights: _Filters) -> _Filters:
-    """Axes of a filter without those of one element, and those as one that follow each other."""
+    """A filter's axes without those of size 1, and with contiguous axes merged."""
     sizes: list[int] = []
     strides: list[int] = []
     for size, stride in zip(weights.sizes, weights.strides[2:]):
@@ -294,7 +295,7 @@ def _as_few_axes(weights: _Filters) -> _Filters:
 
 
 def _packed(weights: _Filters, nv: int, target: Target, is_interleaved: bool = False) -> _Kernel:
-    """With as many units of work as several threads need, where there is enough to do."""
+    """With enough units of work for several threads, if there is enough work."""
     vectors, lanes = -(-weights.filters // target.lanes), target.lanes
     floats = weights.groups * vectors * lanes * product(weights.sizes)
     blocks = vectors if is_interleaved else weights.groups * -(-vectors // nv)
@@ -318,9 +319,9 @@ def _packed(weights: _Filters, nv: int, target: Target, is_interleaved: bool = F
 
 
 def _can_be_given(weights: _Filters, lanes: int) -> bool:
-    """Whether the last size may be given: it fills vectors, or is not what vectors run along.
+    """Whether the last size may be given: it fills vectors, or vectors run along another axis.
 
-    Axes before it are taps, few as they are: each is divided by where a row is found.
+    Axes before it are taps, of which there are few: finding a row divides by each of them.
     """
     _, filter_, *steps = weights.strides
     *taps, last = weights.sizes or (1,)
@@ -333,7 +334,7 @@ def _can_be_given(weights: _Filters, lanes: int) -> bool:
 
 
 def _given_strides(weights: _Filters, numbers: GivenNumbers) -> Sizes:
-    """Code follows from how far filters behind taps are apart, and from steps that make runs."""
+    """Given strides; code depends on the stride of filters after taps, and on strides of runs."""
     _, *strides = weights.strides
     named = 1 if _is_scattered(strides[1:]) else len(strides)
     few = [at < named and abs(stride) <= _TAPS for at, stride in enumerate(strides)]
@@ -341,5 +342,5 @@ def _given_strides(weights: _Filters, numbers: GivenNumbers) -> Sizes:
 
 
 def _is_scattered(steps: Sequence[int]) -> bool:
-    """Whether no two of a filter's numbers follow each other in memory."""
+    """Whether no two elements of a filter are adjacent in memory."""
     return 1 not in steps

@@ -1,9 +1,9 @@
-"""Filters transformed for Winograd at every call, laid out as ``packing.WinogradPacking`` does it.
+"""Filters transformed for Winograd at every call, in the layout of ``packing.WinogradPacking``.
 
-A unit of work is a run of channels of a block of filters: their numbers are transposed into
-scratch, where filters lie next to each other, and from there each vector of filters is transformed.
-In single precision: rounding each step adds less than the transforms of the data do, and takes a
-third of the instructions that double precision does.
+A unit of work is a run of channels of a block of filters: their elements are transposed into
+scratch, where filters are adjacent, and from there each vector of filters is transformed. In single
+precision: rounding each step adds less error than the transforms of the data, and takes a third of
+the instructions of double precision.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     w, result, scratch = args.pointer("w"), args.working("result"), args.working("scratch")
     filters, channels = args.given((spec.filters, spec.channels))
     layout = Layout(filters, spec.width, _is_whole(spec), args.given(spec.strides))
-    # Runs of channels that are transformed together: a vector's, the last up to two.
+    # Runs of channels that are transformed together: a vector, the last up to two vectors.
     chunks = b.divmod(channels, b.lanes)[0] if layout.is_whole else 1
     blocks = b.divmod(b.add(filters, spec.width - 1), spec.width)[0]
     transposed = b.at(scratch, b.mul(args.tid, spec.scratch_floats))
@@ -51,15 +51,15 @@ def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
 
 
 def _is_whole(spec: FiltersSpec) -> bool:
-    """Whether there is a vector of channels, as there is where their number is given."""
+    """Whether there is at least a vector of channels, as for any given number."""
     return not isinstance(spec.channels, int) or spec.channels >= spec.lanes
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where filters are read, and how wide a block of them is.
+    """The layout of filters that are read, and the width of a block of them.
 
-    is_whole  whether there are at least a vector of channels
+    is_whole  whether there is at least a vector of channels
     strides   per (filter, row, column, channel)
     """
 
@@ -90,7 +90,7 @@ def turn_filters(
 class _Turn:
     """A vector of filters, from number ``place`` on: transposed[c][tap][lane] = w[filter, tap, c].
 
-    Filters that are not there are zeros: one that is there is read in their place.
+    Absent filters are zeros: an existing one is read instead.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class _Turn:
         self.mask = b.mask_first(b.max(b.min(b.sub(layout.filters, place), b.lanes), 0))
 
     def emit(self, count: Index) -> None:
-        """By the way in which the filters lie: side by side, or with channels or taps in a row."""
+        """Transpose according to the layout of the filters: adjacent filters, channels or taps."""
         b, (filters, down, across, channels) = self.b, self.layout.strides
         whole = self.layout.is_whole
         if filters != 1 and whole and (down, across, channels) == (3, 1, _TAPS):
@@ -126,7 +126,7 @@ class _Turn:
                 self._store(self._across(at), b.mul(c.index, _TAPS), tap.index)
 
     def _turn_taps(self, c: Index, at: Index, is_backwards: bool) -> None:
-        """The taps of a channel, which lie side by side, forwards or backwards."""
+        """The taps of a channel, which are adjacent, in forward or reverse order."""
         b, last = self.b, _TAPS - 1
         rows = [b.at(row, b.sub(at, last) if is_backwards else at) for row in self.rows]
 
@@ -153,7 +153,7 @@ class _Turn:
         b.store(value, self.target, b.mul(b.add(row, first), self.layout.width))
 
     def _across(self, at: Index) -> Value:
-        """One number of each filter."""
+        """One element of each filter."""
         b = self.b
         if self.layout.strides[0] == 1 and dtype_at(b, self.start) == b.dtype:
             return b.load_masked(self.start, at, self.mask)
@@ -177,9 +177,9 @@ def transform_filters(
 ) -> None:
     """result[point][c][f] = (g w gT)[point] for w = source[c][tap][f], ``count`` channels.
 
-    The result has planes of ``channels``; ``tile`` has room for ``tile_floats(m)``. ``transform``
+    The result has planes of ``channels``; ``tile`` is memory for ``tile_floats(m)``. ``transform``
     writes all points of a vector of filters at one channel; by default in double precision, rounded
-    once, where every operation is one of ``packing``'s.
+    once, with the operations of ``packing``.
     """
     transform = transform or partial(_transform_exactly, b, m)
     points, plane = (m + 2) ** 2, b.mul(channels, width)
@@ -214,7 +214,7 @@ def transform_vector(
 
 
 def _fused(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
-    """g w by multiply-adds, with what p and -p share done once: see ``interpolated``."""
+    """g w by multiply-adds, sharing terms of points p and -p: see ``interpolated``."""
     zero = 1 - len(g) % 2
     result = [b.b.fmul(w[0], b.splat(g[0][0]))] if zero else []
     for row in g[zero:-1:2]:
@@ -226,7 +226,7 @@ def _fused(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> 
 
 
 def _transform_exactly(b: LoopBuilder, m: int, taps: Value, width: Index, target: Value) -> None:
-    """The same in double precision, ``PLANE`` apart."""
+    """All points in double precision, ``PLANE`` apart."""
     g = filter_matrix(m).tolist()
     wide, narrow = (with_element(b.vector_type(), kind) for kind in (F64, F32))
     w = [b.b.fpext(b.load(taps, b.mul(tap, width)), wide) for tap in range(_TAPS)]
@@ -237,10 +237,10 @@ def _transform_exactly(b: LoopBuilder, m: int, taps: Value, width: Index, target
 
 
 def interpolated(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
-    """g w, with what p and -p share done once.
+    """g w, sharing terms of points p and -p.
 
-    Without 0 among them an odd number of points is left beside one, so that -p has what is even in
-    it with the other sign.
+    Without the point 0, the product of the other points' distances is odd, so that -p has the even
+    part with the opposite sign.
     """
 
     def times(value: Value, factor: float) -> Value:

@@ -1,7 +1,7 @@
-"""Packing of weights that are no parameters, as ``packing`` packs those that are, bit for bit.
+"""Packing of weights that are not parameters, with the bits of ``packing``.
 
-Filters that lie next to each other are read as vectors; filters whose numbers do are transposed, a
-square at a time; all others are read one number after the other.
+Filters that are adjacent in memory are read as vectors; filters with contiguous elements are
+transposed, a square at a time; all others are read element by element.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..parts.partial import read_vector, whole_and_last
 from ..parts.transpose import Digits, transpose_square
 from .spec import PackSpec
 
-# Rounds of a unit of work, and vectors of a block, where their number is given: about.
+# Approximate rounds of a unit of work, and vectors of a block, if their numbers are given.
 _ROUNDS = 64
 _COLUMNS = 4
 
@@ -47,10 +47,10 @@ def emit_pack(b: LoopBuilder, spec: PackSpec, args: Arguments) -> None:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Filters in memory, and how many vectors a group's fill.
+    """The layout of filters in memory, and the number of vectors per group.
 
-    nv    vectors of a block, all of which are whole where their number is given
-    last  filters in the last vector: as many as lanes where their number is given
+    nv    vectors of a block, all of which are full if their number is given
+    last  filters in the last vector: as many as lanes if their number is given
     """
 
     spec: PackSpec
@@ -71,14 +71,14 @@ def _layout_of(b: LoopBuilder, spec: PackSpec, args: Arguments) -> _Layout:
     return _Layout(spec, args.given(spec.sizes), strides, vectors, nv, last)
 
 
-# --- runs of numbers that follow each other ---
+# --- runs of contiguous elements ---
 
 
 @dataclass(frozen=True)
 class Run:
-    """A filter's numbers as runs: ``size`` that follow each other in memory, of at most two axes.
+    """A filter's elements as runs: ``size`` contiguous elements, along at most two axes.
 
-    outer  (size, stride in w, stride in k) of the axes that are left, the last the fastest
+    outer  (size, stride in w, stride in k) of the remaining axes, the last the fastest
     """
 
     size: Index
@@ -86,16 +86,16 @@ class Run:
     outer: tuple[Ints, ...]
 
     def whole(self, b: LoopBuilder) -> Index:
-        """Squares of a run that are full; the numbers that are left go with the last of them."""
+        """Full squares of a run; the remaining elements are processed with the last of them."""
         return b.divmod(self.size, b.lanes)[0]
 
     def squares(self, b: LoopBuilder) -> Index:
-        """Of all runs of a filter."""
+        """Squares of all runs of a filter."""
         return b.mul(self.whole(b), product(tuple(size for size, _, _ in self.outer)))
 
 
 def run_of(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Run | None:
-    """The runs of a filter; None where filters lie next to each other, or runs fill no vector."""
+    """The runs of a filter; None if filters are adjacent, or runs fill no vector."""
     if spec.strides[1] == 1 or spec.filters == 1:
         return None
     sizes, strides = (
@@ -120,7 +120,7 @@ def run_of(b: LoopBuilder, spec: PackSpec, layout: _Layout) -> Run | None:
 
 
 def _given_run(b: LoopBuilder, layout: _Layout) -> Run | None:
-    """The one run of a filter whose channels are given, and taps behind them, if any."""
+    """The only run of a filter whose channels are given, with taps after them, if any."""
     if 1 not in layout.strides[2:]:
         return None
     *taps, channels = layout.sizes
@@ -130,7 +130,7 @@ def _given_run(b: LoopBuilder, layout: _Layout) -> Run | None:
 
 
 def _joined(axis: Ints, inner: list[Ints]) -> list[Ints]:
-    """The axis before those of a run; one with the next where they follow each other in k too."""
+    """Add an axis to the axes of a run; merged with the next if they are contiguous in k too."""
     if inner and axis[2] == inner[0][0] * inner[0][2]:
         size, _, k_step = inner[0]
         return [(axis[0] * size, inner[0][1], k_step), *inner[1:]]
@@ -142,7 +142,7 @@ def _joined(axis: Ints, inner: list[Ints]) -> list[Ints]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A block: its group, its first vector, how many there are, and where its rows go."""
+    """A block: its group, its first vector, its number of vectors, and the address of its rows."""
 
     w: Value
     result: Value
@@ -179,7 +179,7 @@ def _place(
     nv = layout.nv
     vector = b.mul(block, nv)
     start = b.at(result, b.mul(b.add(b.mul(group, vectors), vector), size))
-    # The last block has only the vectors that it needs.
+    # The last block has only the necessary vectors.
     if isinstance(vectors, int) and isinstance(nv, int) and vectors % nv:
         return _Place(w, start, group, vector, b.min(b.sub(vectors, vector), nv))
     return _Place(w, start, group, vector, nv)
@@ -188,7 +188,7 @@ def _place(
 def _column(
     b: LoopBuilder, layout: _Layout, place: _Place, column: Index, offset: Index
 ) -> tuple[Index, Value]:
-    """The number of a block's vector in its group, and where its first filter begins."""
+    """The number of a block's vector in its group, and the address of its first filter."""
     group, vector = place.group, b.add(place.vector, column)
     if layout.spec.is_interleaved:
         group, vector = column, place.vector
@@ -211,9 +211,9 @@ def _emit_row(b: LoopBuilder, layout: _Layout, place: _Place, k: Index) -> None:
 
 
 def _emit_squares(b: LoopBuilder, layout: _Layout, place: _Place, run: Run, number: Index) -> None:
-    """The squares of a block's vectors for as many numbers as a vector has lanes.
+    """The squares of a block's vectors for as many elements as a vector has lanes.
 
-    The last ones of a run take with them what is left of it: they end where it ends.
+    The last ones of a run process its remainder as well: they end where it ends.
     """
     whole = run.whole(b)
     outer, square = b.divmod(number, whole)

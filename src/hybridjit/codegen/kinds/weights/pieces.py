@@ -1,4 +1,4 @@
-"""Packing in pieces that are narrower than a vector: filters of several columns, taps of a line."""
+"""Packing of pieces narrower than a vector: filters of several columns, taps of a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .spec import PiecesSpec
 
 
 def emit_pieces(b: LoopBuilder, spec: PiecesSpec, args: Arguments) -> None:
-    """result[row][piece, i] = w[row + piece * apart + i * stride], zeros where there is none."""
+    """result[row][piece, i] = w[row + piece * apart + i * stride], zeros for missing elements."""
     w, result = args.pointer("w"), args.working("result")
     with b.each_unit(product(spec.sizes), args.share, args.shares) as unit:
         digits = b.split(unit.index, (0, *spec.sizes[1:]))
@@ -27,7 +27,7 @@ def emit_pieces(b: LoopBuilder, spec: PiecesSpec, args: Arguments) -> None:
 
 
 def _copy(b: LoopBuilder, spec: PiecesSpec, source: Value, target: Value, piece: Index) -> None:
-    """The numbers of a piece."""
+    """Copy the elements of a piece."""
     stride = spec.strides[-1]
     for first in range(0, spec.width, b.lanes):
         count = min(b.lanes, spec.width - first)

@@ -1,4 +1,4 @@
-"""KernelSpecs that pack weights which are no parameters, at every call. Strides count elements."""
+"""KernelSpecs that pack weights that are not parameters, at every call. Strides count elements."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ...._core.frozen import dataclass
 from ...._core.target import SINGLE, ElementTypes
 from ...spec import Ints, KernelSpec, Size, Sizes
 
-# Floats of a point of transformed filters that are written one after the other, and how far apart
-# points lie until then. Written vector by vector, planes whose distance is a multiple of a page
-# fall into one set of the cache: 670 to 810 cycles for a vector of filters, against 240.
+# Floats of a point of transformed filters that are written consecutively, and the distance of
+# points until then. Written vector by vector, planes whose distance is a multiple of a page would
+# be in one cache set: 670 to 810 cycles for a vector of filters, against 240.
 RUN = 128
 PLANE = RUN + 16
 
@@ -20,15 +20,16 @@ def tile_floats(m: int) -> int:
 
 @dataclass(frozen=True)
 class PackSpec(KernelSpec):
-    """Filters next to each other, bit for bit as ``packing`` does it; arguments: w, result.
+    """Packed filters, bit for bit as ``packing`` writes them; arguments: w, result.
 
     The result is [group][block][k][column], where k runs over ``sizes``, and is zero beyond the
     last filter.
+
     filters  of each of the ``groups``, in blocks of ``nv`` vectors
-    sizes    what the products run over, the last the fastest
+    sizes    the axes over which products are summed, the last the fastest
     strides  of w per (group, filter, *sizes)
-    is_interleaved  whether the groups' vectors lie side by side: [vector][k][group][lane]
-    parts    a block's work is cut into that many units
+    is_interleaved  whether the groups' vectors are interleaved: [vector][k][group][lane]
+    parts    number of units of work per block
     """
 
     groups: int
@@ -46,13 +47,14 @@ class PackSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class PiecesSpec(KernelSpec):
-    """Rows of pieces that lie side by side, zeros behind them; arguments: w, result.
+    """Rows of adjacent pieces, padded with zeros; arguments: w, result.
 
-    The result is [row][lane], in whole vectors; a row's number runs over ``sizes``. Piece p of a
-    row is ``width`` numbers from the row's first on, ``apart`` * p further.
-    strides  of w per axis of the rows, and between the numbers of a piece
+    The result is [row][lane], in full vectors; a row's number runs over ``sizes``. Piece p of a row
+    has ``width`` elements from the row's first on, offset by ``apart`` * p.
+
+    strides  of w per axis of the rows, and between the elements of a piece
     axis, step, taps  a piece is zeros unless the row's index of that axis, less ``step`` * p, is
-                      below ``taps``
+    below ``taps``
     """
 
     sizes: Ints
@@ -76,10 +78,11 @@ class PiecesSpec(KernelSpec):
 class FiltersSpec(KernelSpec):
     """3x3 filters transformed by Winograd's F(m x m, 3x3); arguments: w, result, scratch.
 
-    The result is laid out as ``packing.WinogradPacking``'s, [block][point][channel][column], and
-    equals it but for rounding: it is computed in single precision.
+    The result has the layout of ``packing.WinogradPacking``, [block][point][channel][column], and
+    equals its result except for rounding: it is computed in single precision.
+
     strides  of w per (filter, row, column, channel)
-    nv       vectors of filters in a block; the last one is filled up with zeros
+    nv       vectors of filters in a block; the last one is padded with zeros
     """
 
     m: int
@@ -109,5 +112,5 @@ class FiltersSpec(KernelSpec):
 
     @property
     def scratch_floats(self) -> int:
-        """Floats of one thread's filters, transposed, and of what is written of them together."""
+        """Floats of one thread's transposed filters, and of points written together."""
         return self.transposed_floats + tile_floats(self.m)
