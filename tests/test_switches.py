@@ -35,7 +35,7 @@ def test_numbers_of_threads_that_are_none(text, monkeypatch):
     with pytest.raises(ValueError) as refused:
         Config({f"{PREFIX}NUM_THREADS": text})
     assert f"{PREFIX}NUM_THREADS='{text[:5]}" in str(refused.value)
-    assert f"a whole number from 1 to {MAX_THREADS}" in str(refused.value)
+    assert f"an integer from 1 to {MAX_THREADS}" in str(refused.value)
     assert len(str(refused.value)) < 200
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     usual = explained_default()

@@ -1,7 +1,7 @@
 """The compiler on one page: Symbol in, executable out.
 
-``PIPELINE`` is the order of the passes; ``compile_graph`` shows where one noun becomes the next;
-``run_pass`` alone knows about skipping, timing, verifying and dumping.
+``PIPELINE`` is the order of the passes; ``compile_graph`` shows where one representation becomes
+the next; only ``run_pass`` knows about skipping, timing, verifying and dumping.
 """
 
 from __future__ import annotations
@@ -149,12 +149,12 @@ PIPELINE = (
     ),
     Pass("fuse", fuse, "group values that become one kernel", "hoisted", "grouped", False),
 )
-# What comes first: it settles the mode, so that no pass behind it has to know one.
+# The first pass: it settles the mode, so that later passes do not need to know it.
 TRAINING = Pass("training", as_purposed, "use the training variants of operators", can_skip=False)
 DIFFERENTIATED = replace(TRAINING, run=as_differentiated)
-# What a graph that is trained goes through before it is cut in two, for what forward and backward
-# have in common, and so that what is saved lies as its reader wants it: each part then goes through
-# all of PIPELINE.
+# Passes on a training graph before it is partitioned, for values that forward and backward share,
+# and for layouts of saved values that suit their readers. Each part then goes through all of
+# PIPELINE.
 _SHARED = {row.name: row for row in PIPELINE}
 JOINT = (
     _SHARED["expand"],
@@ -175,13 +175,13 @@ JOINT_STAGES = (
     "partition",
 )
 STAGE_NAMES = tuple(dict.fromkeys((*JOINT_STAGES, *STAGES, "all")))
-# What HYBRIDJIT_SKIP can leave out, each by itself, without another result.
-SPLIT_BATCH = "by-sample"  # batch splitting; it is no pass, so it stands beside them
+# Names for HYBRIDJIT_SKIP; leaving out any of them does not change results.
+SPLIT_BATCH = "by-sample"  # batch splitting; listed apart because it is not a pass
 CHOICES = (*(row.name for row in PIPELINE if row.can_skip), "fuse", "winograd", "plan")
 
 
 def require_names() -> None:
-    """Raises ValueError for a stage or a choice that the switches name and that does not exist."""
+    """Raises ValueError for an unknown stage or choice in the switches."""
     known = {"dump": STAGE_NAMES, "skip": (*CHOICES, SPLIT_BATCH)}
     for switch, names in known.items():
         for name in getattr(config, switch):
@@ -197,7 +197,7 @@ def new_log(
 ) -> CompileLog:
     """A log for one compilation; ``wanted`` names stages to dump, or is ``("all",)``.
 
-    ``stages`` are :data:`JOINT_STAGES` for what forward and backward go through together.
+    ``stages`` are :data:`JOINT_STAGES` for the passes on the joint graph of forward and backward.
     """
     warn_of_unknown("no stage is called", wanted, STAGE_NAMES)
     warn_of_unknown("HYBRIDJIT_SKIP cannot leave out", config.skip, (*CHOICES, SPLIT_BATCH))
@@ -205,9 +205,9 @@ def new_log(
 
 
 class Checked:
-    """What is known of a graph on its way: facts, and values that were found right.
+    """The state of checks during a compilation: facts of the graph, and verified values.
 
-    ``verified`` are those of a graph that this one was made of.
+    ``verified`` holds the values of an earlier graph that were verified.
     """
 
     def __init__(self, verified: Verified | None = None) -> None:
@@ -216,9 +216,9 @@ class Checked:
 
 
 _LOCK = held_at_fork(Rank.COMPILING)
-# Values of a step's forward graph whose kernels take LLVM longer than a worker takes to start.
+# Number of values of a forward graph whose kernels take LLVM longer than a worker needs to start.
 _MANY_VALUES = 32
-# Bytes of a step from which on those count that compiling it has left unused.
+# Bytes of saved values and arena above which memory that compiling freed is returned to the system.
 _LARGE = 1 << 25
 
 
@@ -236,9 +236,11 @@ def compile_graph(
     """Symbol in, executable out. This is the whole compiler.
 
     input_types  the inputs, in call order, with their types
-    param_types  what is known of every other variable
-    purpose      what it is for: which outputs update inputs, which are saved, in which mode
-    Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for our own bugs.
+    param_types  the known types of all other variables
+    purpose      which outputs update inputs, which are saved, in which mode
+
+    Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for bugs of
+    hybridjit.
     """
     log = log or new_log(config.dump)
     outputs = tuple(outputs)
@@ -280,7 +282,7 @@ def compile_variant(
 
 @dataclass(frozen=True)
 class TrainingLogs:
-    """The logs of one compilation for training: of what both parts share, and of each."""
+    """The logs of one compilation for training: for the joint graph, and for each part."""
 
     joint: CompileLog
     forward: CompileLog
@@ -306,9 +308,10 @@ def compile_training(
     """Symbol in, forward and backward executables out.
 
     types     every variable, in call order, with its type
-    wanted    the variables whose gradients are asked for
+    wanted    the variables whose gradients are requested
     training  whether operators behave as in training mode
-    logs      what the three compilations report to
+    logs      the logs of the three compilations
+
     Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
     """
     logs = logs or TrainingLogs.new(config.dump)
@@ -374,7 +377,7 @@ def training_parts(
 ) -> tuple[Joint, Parts]:
     """The graphs of forward and backward: arguments and errors as :func:`compile_training`.
 
-    What is found right is added to ``seen``.
+    Verified values are added to ``seen``.
     """
     outputs = tuple(outputs)
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
@@ -400,15 +403,16 @@ def differentiate_graph(
     precision: str = "float32",
     seen: Verified | None = None,
 ) -> Joint:
-    """Forward and backward as one graph, in the mode that the graph's purpose says.
+    """Forward and backward as one graph, in the mode of the graph's purpose.
 
-    What is rounded to bfloat16 is so here, once for all of its readers: an operator's rule may ask
-    whether what it read is what it gave, as that of a maximum does.
+    Values are rounded to bfloat16 here, once for all of their readers: a gradient rule may compare
+    an
+    operand with the result, as that of a maximum does.
     """
     state = Checked(seen)
     graph = run_pass(DIFFERENTIATED, graph, state, log)
     joint = log.timed(
-        "differentiate", "what reaches each variable", lambda: differentiate(graph, wanted)
+        "differentiate", "gradient of each variable", lambda: differentiate(graph, wanted)
     )
     log.made("differentiate", joint, lambda: graph_text(joint.graph))
     purpose = replace(joint.graph.purpose, precision=precision)
@@ -419,7 +423,7 @@ def differentiate_graph(
 
 
 def purpose_with(options: Options, purpose: Purpose = INFERENCE) -> Purpose:
-    """The purpose, with what passes have to know of the options."""
+    """The purpose, extended by the options that passes use."""
     winograd = bool(options.winograd) and "winograd" not in config.skip
     return replace(purpose, precision=options.precision, winograd=winograd)
 
@@ -433,7 +437,7 @@ def plan_one_sample(
 ) -> Plan | None:
     """The plan for a batch of 1, where running sample by sample gives the same and is faster.
 
-    Never for a part of training: samples meet in its results.
+    Not for a part of training: its results combine samples.
     """
     purpose = plan.graph.purpose
     if replace(purpose, precision=INFERENCE.precision, winograd=True) != INFERENCE:
@@ -463,9 +467,9 @@ def plan_graph(
     name: str = "graph",
     purpose: Purpose = INFERENCE,
 ) -> Plan:
-    """The part of the compiler that knows no LLVM: from Symbol to Plan.
+    """The part of the compiler without LLVM: from Symbol to Plan.
 
-    Products are of the purpose's precision, or of the one that the graph asks for.
+    Products have the purpose's precision, or the one that the graph requests.
     """
     outputs = tuple(outputs)
     if asked := precision_of(outputs):
@@ -499,7 +503,7 @@ def typed_graph(
 
 @uncollected
 def plan_typed(graph: Graph, log: CompileLog, seen: Verified | None = None) -> Plan:
-    """All of PIPELINE, and the memory plan. What of the graph was ``seen`` right needs no look."""
+    """Run all of PIPELINE and plan memory. Values in ``seen`` are not verified again."""
     state = Checked(seen)
     _check(graph, state, "infer")
     for row in (TRAINING, *PIPELINE):
@@ -513,7 +517,7 @@ def plan_typed(graph: Graph, log: CompileLog, seen: Verified | None = None) -> P
 
 
 def run_pass(row: Pass, graph: Graph, state: Checked, log: CompileLog) -> Graph:
-    """One pass, with everything around it: skipping, timing, verifying, dumping."""
+    """Run one pass, with skipping, timing, verifying and dumping."""
     if row.can_skip and row.name in config.skip:
         return graph
     fired: list[str] = []
@@ -540,7 +544,7 @@ def generate(
 ) -> Executable:
     """From Plan to machine code. Imports the code generator on first use, and with it llvmlite.
 
-    ``decide`` chooses between candidates for a kernel, as ``codegen.call.Decide`` says.
+    ``decide`` chooses between candidates for a kernel: see ``codegen.call.Decide``.
     """
     return generate_all([(plan, log)], options, decide)[0]
 
@@ -551,9 +555,9 @@ def generate_all(
     decide: Callable[..., Any] | None = None,
     is_large: bool = False,
 ) -> list[Executable]:
-    """:func:`generate` for each plan: one is being compiled while the next is made.
+    """:func:`generate` for each plan: one is compiled while the next is made.
 
-    ``is_large`` tells before the first is made that there will be many kernels.
+    ``is_large`` announces, before the first is made, that there will be many kernels.
     """
     with limits.loading_compiler():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
@@ -573,7 +577,7 @@ def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scop
 
 @dataclass(frozen=True)
 class UpdateCode:
-    """An update rule's kernel, which lives as long as this does, and the driver that calls it."""
+    """An update rule's kernel, which lives as long as this object, and the driver that calls it."""
 
     kernel: Any
     driver: Any
@@ -595,7 +599,7 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 
 @holding(_LOCK)
 def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
-    """A routine that references call, for arrays of any size: see ``codegen/routines``."""
+    """A routine for eager operators, for arrays of any size: see ``codegen/routines``."""
     with limits.loading_compiler():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
             load_kernel,
@@ -608,7 +612,7 @@ def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
 
 
 def prepare() -> None:
-    """Import what the first compilation would import: for who has time for that already."""
+    """Import the modules of the first compilation ahead of time."""
     with limits.loading_compiler():
         from .codegen.emit import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
 

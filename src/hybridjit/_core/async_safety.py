@@ -1,9 +1,9 @@
-"""What an exception that comes between any two bytecodes leaves behind: nothing.
+"""Functions that leave no trace when an exception arrives between any two bytecodes.
 
 A signal handler raises in the main thread at almost any place (Ctrl-C does), and other programs
-raise in other threads. ``with`` and ``finally`` do not hold against that: they leave their blocks
-by bytecodes of their own, and a context manager that is written in Python can be interrupted before
-its first one. What holds is a handler around all of it:
+raise in other threads. ``with`` and ``finally`` do not protect against that: leaving their blocks
+takes several bytecodes, and a context manager written in Python can be interrupted before its first
+one. A handler around the whole sequence does:
 
     try:
         acquire, work, release
@@ -11,8 +11,8 @@ its first one. What holds is a handler around all of it:
         release what is still held
         raise
 
-The functions here have that form. Each takes care of one such exception; what a second one finds,
-one that comes while the first is handled, is as right as ``with`` would leave it.
+The functions here have that form. Each handles one such exception. A second one, raised while the
+first is handled, finds the same state as ``with`` would leave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 def holding(lock: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The function runs while its thread holds ``lock``, a re-entrant one that C implements."""
+    """Decorate a function to run while its thread holds ``lock``, a re-entrant one written in C."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -50,9 +50,10 @@ def holding(lock: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def uncollected(function: Callable[P, R]) -> Callable[P, R]:
-    """The function makes many objects, all of which it needs: nobody looks for garbage meanwhile.
+    """Decorate a function that makes many objects, all in use: garbage collection pauses meanwhile.
 
-    A fifth of the time of passes went into that. For one thread at a time, and well below a second.
+    Collections took a fifth of the time of the passes. Only for functions that take well below a
+    second, in one thread at a time.
     """
 
     @wraps(function)
@@ -72,9 +73,9 @@ def uncollected(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restoring(*scopes: object) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """When the function raises, the attributes of these objects are as they were before.
+    """Decorate a function to restore the attributes of these objects when it raises.
 
-    Of a ``threading.local`` those of the calling thread.
+    For a ``threading.local``, only those of the calling thread.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -96,9 +97,11 @@ def restoring(*scopes: object) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def finished(step: Callable[P, None]) -> Callable[P, None]:
-    """``step`` stores a few things, cannot fail, and may run twice: it is done even if interrupted.
+    """Decorate a ``step`` that finishes even if it is interrupted: it is then run again.
 
-    So that others see all that it stores or nothing.
+    The step stores a few things, cannot fail, and may run twice. Other threads see all of its
+    stores or
+    none.
     """
 
     @wraps(step)
@@ -113,16 +116,19 @@ def finished(step: Callable[P, None]) -> Callable[P, None]:
 
 
 def noted(done: list[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Call ``function``; ``done`` has what it returns if, and only if, it was called to its end.
+    """Call ``function`` and append the result to ``done``, which is extended only after it
+    returned.
 
-    One call of C's: no exception from outside comes between the function and the note.
+    This is a single call of a C function: no exception from outside comes between the function and
+    the
+    append.
     """
     done.extend(map(function, *((arg,) for arg in args)))
 
 
 def outside(entered: tuple[R, ...], scope: R) -> tuple[R, ...]:
-    """What had been entered before ``scope`` was, innermost last.
+    """The scopes that were entered before ``scope``, innermost last.
 
-    Scopes inside it that an exception kept from being left go with it.
+    Scopes inside it that an exception kept from being left are dropped with it.
     """
     return entered[: max(i for i, one in enumerate(entered) if one is scope)]

@@ -1,11 +1,11 @@
-"""Work in a thread of its own, begun and awaited in single steps of C.
+"""Work in a separate thread, started and awaited in single calls of C functions.
 
-``threading.Thread.start`` waits until the thread runs, in Python code that an exception can leave
-with a lock of the standard library half released. In threads that are begun here nothing is raised
-from outside: handlers of signals run in the main thread, and nobody else knows of them.
+``threading.Thread.start`` waits in Python code until the thread runs; an exception there can leave
+a lock of the standard library half released. The threads started here receive no exceptions from
+outside: signal handlers run in the main thread, and other code holds no reference to them.
 
-A thread that finds no memory for its first frame ends without having run any of it. Whoever waits
-for one sees that by what the thread holds, which is gone with it.
+A thread that finds no memory for its first frame ends without running anything. Waiters notice that
+by the objects that the thread holds, which are freed with it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-_LOOK = 0.5  # seconds between looks whether a thread is there, which cost nothing
+_LOOK = 0.5  # seconds between cheap checks whether the thread exists
 _LONGEST = 1e9
 
 
 class Task:
     """Runs ``work`` in a thread that does not keep the process from exiting.
 
-    ``work`` sees to its own exceptions. Raises RuntimeError where no thread can be started.
+    ``work`` handles its exceptions. Raises RuntimeError where no thread can be started.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -37,7 +37,7 @@ class Task:
         start_new_thread(run, ())
 
     def wait(self, seconds: float = _LONGEST) -> bool:
-        """Wait for the end, for so long at most; whether it came."""
+        """Wait for the end, for at most ``seconds``; returns whether it came."""
         until = monotonic() + seconds
         while self._thread() is not None:
             left = until - monotonic()
@@ -47,7 +47,7 @@ class Task:
                 if left <= 0:
                     return False
             else:
-                self._end.put(None)  # for whoever asks again
+                self._end.put(None)  # for the next waiter
                 return True
         return True
 
@@ -61,10 +61,11 @@ def begin(work: Callable[[], None]) -> Task | None:
 
 
 def undisturbed(work: Callable[[], R]) -> R:
-    """What ``work`` returns or raises, done by a thread in which nothing else is raised.
+    """Run ``work`` in a thread that receives no exceptions from outside; returns its result.
 
-    An exception that comes to the caller meanwhile leaves the work to its end. Where no thread can
-    be started the caller does it. Raises MemoryError where one is started and cannot run.
+    An exception raised by ``work`` is raised here. An exception that comes to the caller meanwhile
+    waits until the work ends. Where no thread can be started, the caller does the work. Raises
+    MemoryError where a thread is started and cannot run.
     """
     answers: list[tuple[Any, BaseException | None]] = []
 

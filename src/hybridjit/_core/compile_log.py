@@ -1,7 +1,7 @@
-"""What a compilation says of itself: dumped stages, times, reasons.
+"""The output of a compilation about itself: dumped stages, times, reasons.
 
-:class:`CompileLog` is what the compiler and the code generator report to; the switches DUMP, TIMING
-and EXPLAIN decide what is shown.
+The compiler and the code generator report to a :class:`CompileLog`; the switches DUMP, TIMING and
+EXPLAIN select the output.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class CompileLog:
     """Dumped stages, times, and reasons of one compilation.
 
     stages   names of all stages in their order; ``wanted`` are those to dump, or ``all``
-    sink     ``sink(number, stage, text)`` receives each stage that is wanted; by default it is
-             printed, or written to numbered files where HYBRIDJIT_DUMP_DIR says
-    watch    ``watch(stage, made, fired)`` receives what each stage made, as it is, and the titles
-             of the rules that fired: for those who show it otherwise than as text
+    sink     ``sink(number, stage, text)`` receives each wanted stage; by default it is printed, or
+             written to numbered files in HYBRIDJIT_DUMP_DIR
+    watch    ``watch(stage, made, fired)`` receives the object that each stage made, and the titles
+             of the rules that fired: for viewers that show more than text
     times    name, description and seconds of each stage
-    details  name, description and seconds within a stage, such as each kernel's; processes may
-             share them out
-    notes    what EXPLAIN prints: a choice and its reason in a line
-    name     what is being compiled
+    details  name, description and seconds within a stage, such as each kernel's; several processes
+             may have worked at once
+    notes    lines that EXPLAIN prints: a choice and its reason
+    name     name of the graph that is compiled
     """
 
     stages: tuple[str, ...]
@@ -54,7 +54,7 @@ class CompileLog:
 
     @cached_property
     def folder(self) -> str:
-        """Below HYBRIDJIT_DUMP_DIR, numbered: no compilation of a process replaces another's."""
+        """A numbered folder of this compilation below HYBRIDJIT_DUMP_DIR."""
         safe = re.sub(r"[^\w.-]+", "_", self.name)
         return os.path.join(config.dump_dir, f"{next(_COMPILATIONS):02}-{safe}")
 
@@ -65,13 +65,13 @@ class CompileLog:
     def made(
         self, stage: str, made: object, text: Callable[[], str], fired: Sequence[str] = ()
     ) -> None:
-        """A stage has ``made`` this: tell who watches, and dump its text."""
+        """Report the result of a stage: call ``watch``, and dump the text."""
         if self.watch is not None:
             self.watch(stage, made, fired)
         self.dump(stage, text)
 
     def dump(self, stage: str, text: Callable[[], str]) -> None:
-        """Hand the stage's text to the sink, if it is wanted; else no text is made."""
+        """Pass the stage's text to the sink if the stage is wanted; otherwise no text is made."""
         if self.wants(stage):
             (self.sink or self.show)(self.stages.index(stage), stage, text())
 
@@ -83,14 +83,14 @@ class CompileLog:
             print(f"==== {stage}\n{text}", file=sys.stderr)
 
     def timed(self, name: str, description: str, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns; the seconds that it takes are added to :attr:`times`."""
+        """Call ``work`` and return its result; its duration is added to :attr:`times`."""
         start = time.perf_counter()
         result = work()
         self.times.append((name, description, time.perf_counter() - start))
         return result
 
     def report(self) -> None:
-        """Print what the switches ask for."""
+        """Print the output that the switches select."""
         if config.timing:
             print(self.timing_table(), file=sys.stderr)
         if config.explain:
@@ -98,7 +98,7 @@ class CompileLog:
                 print(note, file=sys.stderr)
 
     def timing_table(self) -> str:
-        """The times in milliseconds: a line a stage, the total, the details from the longest."""
+        """The times in milliseconds: a line per stage, the total, details, longest first."""
         rows = [_time_row(*row) for row in self.times]
         total = sum(t for _, _, t in self.times)
         details = [_time_row(*row) for row in sorted(self.details, key=lambda row: -row[2])]
@@ -108,7 +108,7 @@ class CompileLog:
 
 
 def warn_of_unknown(what: str, names: Iterable[str], known: tuple[str, ...]) -> None:
-    """Warn, once for all, of the ``names`` that are not among the ``known``."""
+    """Issue one warning for all ``names`` that are not among the ``known``."""
     unknown = [name for name in names if name not in known]
     if unknown:
         warnings.warn(f"{what} {', '.join(unknown)}; known are {', '.join(known)}")
@@ -119,9 +119,9 @@ def _time_row(name: str, text: str, seconds: float) -> str:
 
 
 def write_stage(folder: str | os.PathLike[str], number: int, stage: str, text: str) -> str:
-    """Write ``NN-stage.txt`` in ``folder``, which is made; returns the file.
+    """Write ``NN-stage.txt`` in ``folder``, which is created; returns the path.
 
-    Raises MXNetError where that cannot be done.
+    Raises MXNetError where the file cannot be written.
     """
     path = os.path.join(folder, f"{number:02}-{stage}.txt")
     try:

@@ -1,7 +1,7 @@
-"""Every switch as one record: name, default, parser, meaning, and whether it changes code.
+"""The environment switches as records: name, default, parser, meaning, whether code changes.
 
 Switches are read from ``HYBRIDJIT_<NAME>`` once, at import. :func:`override` sets them for a
-``with`` block (tests, the command line). Nothing on the hot path reads the environment.
+``with`` block (tests, the command line). The hot path does not read the environment.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .lazy import Late
 if TYPE_CHECKING:
     import difflib
 else:
-    difflib = Late("difflib")  # for an error alone
+    difflib = Late("difflib")  # only for an error
 
 PREFIX = "HYBRIDJIT_"
-MAX_THREADS = 1024  # beyond it systems refuse to start threads, after seconds of starting some
+MAX_THREADS = 1024  # systems refuse to start more, after seconds spent on the first ones
 
 _FLAGS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -62,7 +62,7 @@ def _flag(text: str) -> bool:
 
 
 def one_of(*values: str) -> Callable[[str], str]:
-    """A parser that takes these texts alone."""
+    """A parser that accepts these values only."""
 
     def parse(text: str) -> str:
         found = text.strip().lower()
@@ -73,7 +73,7 @@ def one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
-# CPUs that HYBRIDJIT_TARGET names; the code generator knows what each is.
+# CPUs that HYBRIDJIT_TARGET names; the code generator knows the features of each.
 TARGETS = (
     *("native", "avx512bf16", "avx512", "avx2", "sse2", "neon", "generic"),
     *("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
@@ -88,20 +88,20 @@ def _target(text: str) -> str:
 
 
 def thread_count(text: str) -> int | None:
-    """The number that ``text`` spells; None for blanks. Raises ValueError for other texts."""
+    """The number that ``text`` spells; None for blanks. Raises ValueError for anything else."""
     digits = text.strip()
     if not digits:
         return None
     is_short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_THREADS))
     if not is_short or not 1 <= int(digits) <= MAX_THREADS:
-        raise ValueError(f"the number of threads is a whole number from 1 to {MAX_THREADS}")
+        raise ValueError(f"the number of threads is an integer from 1 to {MAX_THREADS}")
     return int(digits)
 
 
 def home_expanded(text: str) -> str:
-    """The folder, with the user's home for a leading ``~`` (or another's for ``~name``).
+    """The folder, with ``~`` (or ``~name``) at its beginning replaced by the home directory.
 
-    Raises ValueError where no home is known.
+    Raises ValueError where the home directory is unknown.
     """
     path = os.path.expanduser(text)
     if path.startswith("~"):
@@ -113,13 +113,13 @@ def home_expanded(text: str) -> str:
 
 
 def shown_value(text: str) -> str:
-    """A value from outside for a message: its beginning is enough."""
+    """A user's value for a message, cut after a few characters."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 @dataclass(frozen=True)
 class Switch:
-    """One switch: what it is called, what it does, and whether it belongs in a cache key."""
+    """One switch: name, default, parser, meaning, and whether it belongs in a cache key."""
 
     name: str
     default: str
@@ -128,9 +128,9 @@ class Switch:
     changes_code: bool = False
 
     def value(self, given: object) -> Any:
-        """What ``given`` sets: text as the environment has it, or the value itself.
+        """The parsed value of ``given``: a string as the environment has it, or the value itself.
 
-        Raises ValueError, naming the switch, for text that it cannot have.
+        Raises ValueError, naming the switch, for a string that is not a value of it.
         """
         if not isinstance(given, str):
             return given
@@ -208,7 +208,7 @@ class Config:
                 _warn_unknown(name)
 
     def fingerprint(self) -> object:
-        """The switches that change generated code, for keys: every call asks for it."""
+        """The values of the switches that change generated code, for cache keys."""
         return _CHANGING_CODE(self)
 
 

@@ -1,7 +1,7 @@
-"""NumPy without its reports of overflow and the like, which are values here and no events.
+"""Functions that run without NumPy's reports of overflow and the like, whose results are values.
 
-In: a function. Out: the same function, run so; the calling thread's own setting is as it was
-afterwards, however the function ends.
+Input: a function. Output: the same function, run under other error modes; the calling thread's
+modes are restored afterwards, however the function ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def quiet(**modes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The function runs under ``numpy.errstate(**modes)``."""
+    """Decorate a function to run under ``numpy.errstate(**modes)``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

@@ -1,8 +1,8 @@
-"""Locks that a fork waits for, so that no child inherits one that nobody will release.
+"""Locks that a fork waits for, so that a child does not inherit a lock that stays held.
 
-A lock has a rank. Before a fork all are taken, the lowest rank first, and after it given back, in
-the parent and in the child: no other thread is then in the middle of what they protect. Code that
-holds a lock may only take locks of higher rank.
+A lock has a rank. Before a fork all locks are acquired, lowest rank first, and afterwards released,
+in the parent and in the child: so other threads are not inside the protected code then. Code that
+holds a lock may only acquire locks of higher rank.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Rank(IntEnum):
-    """What the locks protect, in the order in which nested calls take them.
+    """The protected operations, in the order in which nested calls lock them.
 
     BINDING is held while a network packs its parameters, and while several are written together.
     """
@@ -35,12 +35,12 @@ _locks: dict[Rank, Any] = {rank: threading.RLock() for rank in Rank}
 
 
 def held_at_fork(rank: Rank) -> Any:
-    """The lock of this rank, a re-entrant one: see :func:`.unwinding.holding`."""
+    """The re-entrant lock of this rank: see :func:`.async_safety.holding`."""
     return _locks[rank]
 
 
-# The lock's own methods, not functions that call them: nothing can come in between. The hooks
-# before a fork run in the reverse of this order, so the lowest rank is taken first.
+# The lock's methods are registered directly: a Python function in between could be interrupted. The
+# hooks before a fork run in the reverse of this order, so the lowest rank is acquired first.
 if hasattr(os, "register_at_fork"):
     for _rank in reversed(Rank):
         os.register_at_fork(

@@ -1,7 +1,7 @@
-"""Frames of the program: the line that an error names, tracebacks without hybridjit's own frames.
+"""Stack frames: the user's line that an error names, tracebacks without hybridjit's frames.
 
 A public call that fails raises its exception with :func:`shortened`: the user's frames stay, and of
-hybridjit's the public calls alone. ``HYBRIDJIT_TRACEBACK=full`` keeps all.
+hybridjit's only the public calls. ``HYBRIDJIT_TRACEBACK=full`` keeps all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .config import PREFIX, config
 E = TypeVar("E", bound=BaseException)
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
-_CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # what older notebooks call a cell
+_CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older notebooks
 _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
 
 
 def user_line() -> str:
-    """The innermost line of the calling stack that is not hybridjit's own."""
+    """The innermost line of the calling stack that is outside of hybridjit."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back
@@ -42,9 +42,9 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def _cell_of(name: str) -> str:
-    """``Cell In[3]`` for the file of a notebook's cell, which does not exist; else "".
+    """``Cell In[3]`` for the pseudo file of a notebook's cell; "" for other files.
 
-    The name is the one that the notebook's own tracebacks have.
+    Tracebacks of notebooks use the same name.
     """
     if match := _CELL.fullmatch(name):
         return f"Cell In[{match[1]}]"
@@ -55,10 +55,10 @@ def _cell_of(name: str) -> str:
 
 
 def shortened(error: E) -> E:
-    """The exception for ``raise`` in a public function that caught it, with fewer frames."""
+    """The exception with fewer frames, for ``raise`` in the public function that caught it."""
     if config.traceback == "full" or isinstance(error, InternalError):
         return error
-    own = error.__traceback__  # begins with the public function, which `raise` adds again
+    own = error.__traceback__  # begins with the public function's frame; `raise` adds it again
     kept, left_out = _shortened(own.tb_next if own is not None else None, own is not None)
     _shorten_causes(error)
     if left_out and hasattr(error, "add_note") and _NOTE not in getattr(error, "__notes__", ()):
@@ -76,7 +76,7 @@ def _shorten_causes(error: BaseException) -> None:
 
 
 def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackType | None, bool]:
-    """The frames of programs, and those of hybridjit that they called; whether others were there.
+    """The user's frames and hybridjit's that they called; and whether others were left out.
 
     after_own  whether hybridjit called the first
     """

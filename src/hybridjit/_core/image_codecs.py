@@ -1,7 +1,7 @@
-"""Encoded pictures and their pixels, by OpenCV or Pillow, whichever is installed.
+"""Encoding and decoding of images with OpenCV or Pillow, whichever is installed.
 
-In: the bytes of a JPEG, PNG or other file, or pixels. Out: the other. Colours are in the order red,
-green, blue. Neither library is needed for anything else, and both are asked for only here.
+Input: the bytes of a JPEG, PNG or other file; or pixels. Output: the other of the two. Channels are
+in the order red, green, blue. Only this module imports either library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["decoded", "encoded"]
 
 
 def decoded(data: bytes, colour: bool) -> np.ndarray:
-    """Pixels (H, W, 3) in colour, (H, W, 1) in grey. Raises MXNetError for what is no picture."""
+    """Pixels (H, W, 3) in colour, (H, W, 1) in grey. Raises MXNetError for invalid image data."""
     cv2 = _library("cv2")
     if cv2 is not None:
         return _by_opencv(cv2, data, colour)
@@ -53,7 +53,7 @@ def encoded(pixels: np.ndarray, extension: str, quality: int) -> bytes:
 
 def _nobody(doing: str) -> MXNetError:
     return MXNetError(
-        f"{doing} pictures takes OpenCV or Pillow, and neither is installed: "
+        f"{doing} images takes OpenCV or Pillow, and neither is installed: "
         "pip install pillow (or opencv-python-headless)"
     )
 
@@ -67,7 +67,7 @@ def _library(name: str) -> ModuleType | None:
 
 def _by_opencv(cv2: ModuleType, data: bytes, colour: bool) -> np.ndarray:
     mode = cv2.IMREAD_COLOR if colour else cv2.IMREAD_GRAYSCALE
-    mode |= cv2.IMREAD_IGNORE_ORIENTATION  # MXNet does not turn pictures as their EXIF data says
+    mode |= cv2.IMREAD_IGNORE_ORIENTATION  # MXNet does not rotate images by their EXIF data
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), mode)
     if pixels is None:
         raise MXNetError("Decoding failed. Invalid image file.")
@@ -78,8 +78,8 @@ def _by_pillow(pil: ModuleType, data: bytes, colour: bool) -> np.ndarray:
     mode = "RGB" if colour else "L"
     try:
         picture = pil.open(io.BytesIO(data))
-        picture.draft(mode, picture.size)  # a JPEG's own grey, where that is asked for
-        if picture.mode.startswith("I"):  # 16 bits: the upper ones
+        picture.draft(mode, picture.size)  # lets a JPEG decode its grey channel alone
+        if picture.mode.startswith("I"):  # 16 bits: keep the upper 8
             picture = pil.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
         pixels = np.asarray(picture.convert(mode))
     except (OSError, ValueError, SyntaxError) as error:

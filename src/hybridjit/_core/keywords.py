@@ -1,6 +1,6 @@
-"""Arguments of a call by keyword, as functions without Python parameters take them.
+"""Keyword arguments for functions that have no Python parameters.
 
-In: the parameters' names, and arguments by position and by keyword. Out: arguments by position.
+Input: the parameters' names; positional and keyword arguments. Output: positional arguments.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 def by_position(
     parameters: Mapping[str, Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
-    """All arguments in the order of the parameters, up to the last that is given.
+    """All arguments in the order of the parameters, up to the last given one.
 
     parameters  names with defaults, ``Parameter.empty`` for none
-    Raises TypeError for a name that is not among them, one that is given twice, and one that is
-    missing.
+
+    Raises TypeError for an unknown name, a name given twice, and a missing argument.
     """
     names, given = [*parameters], dict(zip(parameters, args))
     for name in named:
@@ -36,6 +36,6 @@ def by_position(
 
 
 def of_function(function: Callable[..., Any], skipped: int = 0) -> dict[str, Any]:
-    """The names of a function's positional parameters after the first ones, with defaults."""
+    """The function's positional parameters with defaults, without the first ``skipped`` ones."""
     parameters = [*signature(function).parameters.values()][skipped:]
     return {p.name: p.default for p in parameters if p.kind in _POSITIONAL}

@@ -1,9 +1,9 @@
-"""Parts of the package that are loaded when a program asks for them.
+"""Parts of the package that are imported on first use.
 
-In: a package, and where each of its late names is. Out: its ``__getattr__``. A part says at its
-end that it is there, and whoever asked for that does what is left to do to it: ``compat`` puts
-names into it that MXNet has in that place. :class:`Late` is for a module that others import.
-Each module costs every start 0.1 to 0.5 ms.
+Input: a package and the modules of its late names. Output: the package's ``__getattr__``. A part
+reports at its end that it is loaded, and registered completions then run on it: ``compat`` adds
+MXNet's names to it that way. :class:`Late` is for a module that other modules import. Each module
+costs 0.1 to 0.5 ms of every start.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_parts: dict[str, None] = {}  # those that are there, in order
+_parts: dict[str, None] = {}  # loaded parts, in order
 _completions: list[Callable[[str], None]] = []
 
 
 def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for ``package``. Of each name ``places`` says the module, a relative path.
+    """A ``__getattr__`` for ``package``; ``places`` maps each name to a relative module path.
 
-    The name is that module, or what stands behind a colon in it: ``".trainer:Trainer"``.
+    The name stands for that module, or for the object behind a colon: ``".trainer:Trainer"``.
     """
 
     def __getattr__(name: str) -> Any:
@@ -36,9 +36,9 @@ def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 class Late:
-    """A module that is imported when something in it is first looked up.
+    """A module that is imported at the first attribute access.
 
-    Its user says what it is to type checkers: ``if TYPE_CHECKING: import difflib``, and else
+    Its user declares it for type checkers: ``if TYPE_CHECKING: import difflib``, and otherwise
     ``difflib = Late("difflib")``.
     """
 
@@ -50,19 +50,19 @@ class Late:
 
 
 def modules(names: str) -> dict[str, str]:
-    """Blank-separated modules of a package, as :func:`names_of` takes them."""
+    """The map that :func:`names_of` takes, for blank-separated modules of a package."""
     return {name: f".{name}" for name in names.split()}
 
 
 def complete(completion: Callable[[str], None]) -> None:
-    """Call this with the path of every late part that is there, and of each as it comes."""
+    """Call ``completion`` with the path of every late part: loaded ones now, others once loaded."""
     _completions.append(completion)
     for part in list(_parts):
         completion(part)
 
 
 def arrived(module: str) -> None:
-    """A late part calls this at its end, with its ``__name__``."""
+    """Report a late part as loaded. The part calls this at its end, with its ``__name__``."""
     part = module.partition(".")[2]
     _parts[part] = None
     for completion in _completions:
@@ -70,7 +70,7 @@ def arrived(module: str) -> None:
 
 
 def same_module(name: str, module: ModuleType) -> None:
-    """Let ``name`` mean ``module`` in imports, and so below it: no second copies are made."""
+    """Make ``name`` an alias of ``module`` and its submodules in imports, without second copies."""
     for path in [path for path in sys.modules if path.startswith(f"{module.__name__}.")]:
         sys.modules[name + path.removeprefix(module.__name__)] = sys.modules[path]
     sys.modules[name] = module

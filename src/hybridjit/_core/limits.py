@@ -1,7 +1,7 @@
 """Messages for limits of memory and files, and the import that needs most memory: LLVM's.
 
-The system's reason is lost on the way ("could not find/load shared object file"); here it is found
-again, and said.
+Libraries lose the system's reason ("could not find/load shared object file"); the functions here
+determine it and put it into the message.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _OPTIONS = {"AS": "-v", "NOFILE": "-n", "FSIZE": "-f"}
 _COMPILER = "hybridjit.codegen.llvm.jit"
 _NEEDED = 200 << 20  # bytes: a first compilation with 190 MB ends in an abort of LLVM
 _SIZES = "/proc/self/statm"
-# What dynamic loaders say when `mmap` gives them nothing, on Linux and on the BSDs.
+# Messages of dynamic loaders whose `mmap` fails, on Linux and on the BSDs.
 _TEXTS = ("failed to map segment", "annot allocate memory", "cannot map", "no more memory")
 
 
 @contextmanager
 def loading_compiler() -> Iterator[None]:
-    """Import the code generator. Raises OutOfMemoryError where it finds no room."""
+    """Import the code generator. Raises OutOfMemoryError for lack of memory."""
     if _COMPILER not in sys.modules and _free_addresses() < _NEEDED:
         raise _too_little()  # LLVM itself would end the process
     with explained_shortage():
@@ -39,7 +39,7 @@ def loading_compiler() -> Iterator[None]:
 
 @contextmanager
 def explained_shortage() -> Iterator[None]:
-    """Imports, maybe of the code generator. Raises OutOfMemoryError where they find no room."""
+    """Import modules, maybe the code generator. Raises OutOfMemoryError for lack of memory."""
     try:
         yield
     except (ImportError, OSError, MemoryError) as error:
@@ -57,7 +57,7 @@ def _too_little() -> OutOfMemoryError:
 
 
 def _free_addresses() -> float:
-    """Bytes that RLIMIT_AS leaves, where this system says how many the process has."""
+    """Bytes that RLIMIT_AS leaves to the process; infinity where the system does not say."""
     if resource is None:
         return math.inf
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -68,7 +68,7 @@ def _free_addresses() -> float:
 
 
 def _is_shortage(error: BaseException | None) -> bool:
-    """Whether an exception, or one that it hides, comes from a system without memory."""
+    """Whether an exception, or its cause or context, comes from a lack of memory."""
     while error is not None:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
@@ -79,7 +79,7 @@ def _is_shortage(error: BaseException | None) -> bool:
 
 
 def limit_text(name: str) -> str:
-    """The process's limit ``AS``, ``NOFILE`` or ``FSIZE`` for a message; "" where it has none."""
+    """The process's limit ``AS``, ``NOFILE`` or ``FSIZE`` for a message; "" without a limit."""
     if resource is None:
         return ""
     soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))

@@ -1,4 +1,4 @@
-"""What a caller may choose for one network: the flags of ``hybridize`` that the compiler knows."""
+"""Options of one network: the flags of ``hybridize`` that the compiler knows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any, TypeAlias
 from ..ir.mode import PRECISIONS
 from .frozen import dataclass
 
-Flag: TypeAlias = Any  # of ``hybridize``: its name decides what it may be
+Flag: TypeAlias = Any  # a flag of ``hybridize``: its type depends on its name
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose for one network.
+    """Options of one network.
 
-    winograd   True where it pays, False never, "always" wherever it is possible; so is Strassen's
-               algorithm, for 1x1 layers
-    precision  the element type of what products multiply: ``float32`` or ``bfloat16``
-    memory     ``small`` saves less for the way back and computes more again; ``default`` what is
-               cheap alone
+    winograd   Winograd convolution: True where it is faster, False never, "always" wherever
+               possible;
+               the same for Strassen's algorithm in 1x1 layers
+    precision  the element type of the operands of products: ``float32`` or ``bfloat16``
+    memory     ``small`` saves fewer values for the backward part and recomputes more; ``default``
+               recomputes only cheap values
     dynamic    the sizes of inputs for which one compilation serves all values: None those that
                vary from call to call, True all, False none, or axes by the name of an input
     """
@@ -32,7 +33,7 @@ class Options:
 
     @staticmethod
     def of(flags: Mapping[str, Flag]) -> Options:
-        """What ``hybridize`` was given; names that are no options are left alone."""
+        """The options among the flags of ``hybridize``; other names are ignored."""
         return Options(**{f.name: flags[f.name] for f in fields(Options) if f.name in flags})
 
     def __post_init__(self) -> None:
@@ -51,7 +52,7 @@ class Options:
 
 
 def _is_dynamic(value: Any) -> bool:
-    """Whether a value is one of the option ``dynamic``."""
+    """Whether ``value`` is valid for the option ``dynamic``."""
     if not isinstance(value, Mapping):
         return value is None or isinstance(value, bool)
     return all(

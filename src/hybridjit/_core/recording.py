@@ -1,7 +1,7 @@
-"""Whether this thread records operators for gradients, and whether it trains.
+"""Flags of the thread: whether operators are recorded for gradients, and whether it trains.
 
-A new thread does neither. Training selects what Dropout and BatchNorm do; recording makes eager
-calls leave what :mod:`.nd.tape` needs to go back over them.
+Both are off in a new thread. Training selects the behaviour of Dropout and BatchNorm; recording
+makes eager calls leave the nodes that :mod:`.nd.tape` differentiates.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def is_training() -> bool:
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Set the recording flag; returns what it was."""
+    """Set the recording flag; returns its previous value."""
     before, FLAGS.recording = FLAGS.recording, bool(is_recording)
     return before
 
 
 def set_training(train_mode: bool) -> bool:
-    """Set the training flag; returns what it was."""
+    """Set the training flag; returns its previous value."""
     before, FLAGS.training = FLAGS.training, bool(train_mode)
     return before
 
 
 class _Scope:
-    """Sets the flags for the length of a ``with`` block; None leaves a flag alone."""
+    """Sets the flags for the length of a ``with`` block; None leaves a flag unchanged."""
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
         self._wanted = (recording, training)
@@ -66,7 +66,7 @@ def recording_as(is_recording: bool, is_training: bool) -> _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """``with record():`` records the calls inside, in training mode unless told otherwise."""
+    """``with record():`` records the calls inside, by default in training mode."""
     return _Scope(True, train_mode)
 
 

@@ -1,8 +1,8 @@
-"""Opening files to read: what is no file neither hangs a program nor fills its memory.
+"""Opening of files to read that neither hangs the program nor fills its memory.
 
-In: a name, which may be anything that the system has under it. Out: an open binary file whose kind
-is known. The system is never asked in a way that waits: a pipe that no process writes
-to is empty. Devices, directories and sockets are refused by name.
+Input: a name of anything in the file system. Output: an open binary file of a known kind. The calls
+do not wait: a pipe without a writing process is read as empty. Devices, directories and sockets are
+refused with a message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 _FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
 )
-_PIECE = 1 << 20  # bytes that a pipe is asked for at once
+_PIECE = 1 << 20  # bytes requested from a pipe at once
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -30,13 +30,15 @@ def open_file(
 ) -> io.BufferedReader:
     """Open a regular file to read.
 
-    pipe_bytes  how much may come out of a pipe, which is taken as well when this is not 0; a pipe
-                is waited for only while a process holds it open to write
+    pipe_bytes  the most bytes that may come out of a pipe; 0 refuses pipes. A pipe is waited for
+                only
+                while a process holds it open to write
     follow      whether the name may be a link
-    Raises OSError as ``open`` does, and for what is neither; reading more from a pipe raises it.
+
+    Raises OSError as ``open`` does, for other kinds of files, and when a pipe holds more.
     """
     flags = _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0)
-    # An object has the descriptor from the beginning: whatever is raised, it is closed once.
+    # The descriptor belongs to an object from the beginning: whatever is raised, it is closed once.
     raw = io.FileIO(os.fspath(name), opener=lambda path, _: os.open(path, flags))
     try:
         kind = stat.S_IFMT(os.fstat(raw.fileno()).st_mode)
@@ -52,7 +54,7 @@ def open_file(
 
 
 class _Pipe(io.RawIOBase):
-    """A pipe of which at most ``most`` bytes are read."""
+    """A pipe from which at most ``most`` bytes are read."""
 
     def __init__(self, raw: io.FileIO, most: int) -> None:
         self._raw = raw

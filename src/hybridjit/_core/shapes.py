@@ -1,13 +1,12 @@
-"""What 0, -1 and () mean in the shapes that users give and get: MXNet's two shape semantics.
+"""MXNet's two shape semantics: the meaning of 0, -1 and () in users' shapes.
 
-The switch for arrays of NumPy mode is a second one of the same thread.
+In the classic semantics 0 and -1 are unknown sizes, and () is an unknown shape. In NumPy's, which
+``np_shape`` switches on for a thread, -1 is an unknown size and None an unknown shape; 0 is the
+size of an axis without elements, and () the shape of a scalar. A second switch of the thread
+selects arrays of NumPy mode.
 
-In the classic one 0 and -1 are sizes that are not known yet, and () is a shape of which nothing is
-known. In NumPy's, which ``np_shape`` switches on for a thread, -1 is the size and None the shape
-that is not known; 0 is the size of an axis without elements, and () the shape of a number.
-
-In: shapes as users write them, or with None for what is unknown, as they are everywhere inside.
-Out: the other form, by the semantics of the thread that asks.
+Input: shapes in the user's form, or in the internal one with None for unknowns. Output: the other
+form, by the semantics of the calling thread.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _OFF, _IN_THREAD, _EVERYWHERE = 0, 1, 2
 
 
 class _Semantics(threading.local):
-    """Whether this thread's shapes are NumPy's, and whether its arrays are."""
+    """Whether this thread uses NumPy's semantics of shapes, and NumPy's arrays."""
 
     is_numpy = False
     has_numpy_arrays = False
 
 
 class _Shared:
-    """Whether every thread's are."""
+    """Whether all threads use NumPy's semantics of shapes."""
 
     is_numpy = False
 
@@ -43,11 +42,13 @@ def is_np_shape() -> bool:
 
 
 def set_np_shape(active: int) -> bool:
-    """Switch NumPy's semantics on (True) or off (False); returns what this thread had before.
+    """Switch NumPy's semantics on (True) or off (False); returns the thread's previous state.
 
-    On is on for this thread; 2 is on for all. Off takes both away, but not what other threads
-    have switched on for themselves. Raises TypeError for a value that is not an integer, ValueError
-    for off while this thread has arrays of NumPy mode.
+    True switches it on for this thread, 2 for all threads. Off undoes both, except where other
+    threads
+    switched it on for themselves. Raises TypeError for a value that is not an integer, ValueError
+    for
+    off while this thread has arrays of NumPy mode.
     """
     wanted, before = operator.index(active), is_np_shape()
     if not wanted and is_np_array():
@@ -75,7 +76,7 @@ def set_np_array(active: bool) -> bool:
 
 
 def partial_shape(given: Sequence[int] | None) -> Partial | None:
-    """A user's shape with None for what it leaves open. Sizes below -1 stay as they are."""
+    """The internal form of a user's shape, with None for unknowns. Sizes below -1 stay."""
     if given is None:
         return None
     if is_np_shape():
@@ -84,7 +85,7 @@ def partial_shape(given: Sequence[int] | None) -> Partial | None:
 
 
 def shown_shape(partial: Partial | None) -> tuple[int, ...] | None:
-    """A shape as users read it."""
+    """The user's form of an internal shape."""
     if is_np_shape():
         return None if partial is None else tuple(-1 if s is None else s for s in partial)
     return () if partial is None else tuple(0 if s is None else s for s in partial)

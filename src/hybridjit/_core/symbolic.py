@@ -1,14 +1,14 @@
 """Symbolic integers: sizes that may vary from call to call, and the guards of a compilation.
 
-A :class:`Size` is a polynomial over atoms, which are symbols (the size of an input's axis) and
-quotients, remainders and maxima of other sizes. Each has a *hint*: its value for the call that is
-being compiled. Arithmetic makes expressions. A comparison is answered by the hint and recorded as a
-*guard*, unless the bounds of the atoms decide it. What needs a Python integer (``range``, an index
-of an array) gets the hint, and the guard says that the size is equal to it.
+A :class:`Size` is a polynomial over atoms: symbols (the size of an input's axis) and quotients,
+remainders and maxima of other sizes. Each has a *hint*: its value in the call that is being
+compiled. Arithmetic makes expressions. A comparison is answered with the hints and recorded as a
+*guard*, unless the bounds of the atoms decide it. Code that needs a Python integer (``range``, an
+index of an array) gets the hint, and a guard that the size equals it.
 
-The compiler is deterministic. So what it makes with symbols is, for all sizes that satisfy the
-guards, what it would make for these sizes alone: the same kernels, in the same order, with the
-numbers that the expressions give. PyTorch calls this backed symbolic shapes with guards.
+The compiler is deterministic. Its result with symbols is therefore, for all sizes that satisfy the
+guards, the result for these sizes alone: the same kernels, in the same order, with the values of
+the expressions as numbers. PyTorch calls this backed symbolic shapes with guards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class Guard(NamedTuple):
-    """A condition on sizes: ``left test right``; ``line`` is the line that asked for it."""
+    """A condition on sizes: ``left test right``; ``line`` is the source line that compared."""
 
     left: Size
     test: str
@@ -57,9 +57,10 @@ class Guard(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """That a function of sizes, which takes them as integers, goes on to have the same result.
+    """The condition that a function of sizes, called with integers, returns the same result.
 
-    For choices that compare many numbers on their way: a guard for each would be far too narrow.
+    For choices that compare many numbers internally: a guard for each comparison would be too
+    narrow.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Decision(NamedTuple):
     result: object
 
     def holds(self, values: Sequence[int]) -> bool:
-        """Whether the function has that result for these values of ``sizes``."""
+        """Whether the function returns that result for these values of ``sizes``."""
         return bool(self.function(values) == self.result)
 
     def is_satisfied(self, values: Mapping[str, int]) -> bool:
@@ -80,10 +81,10 @@ class Decision(NamedTuple):
 
 
 class Atom:
-    """A symbol, or an operation that no polynomial expresses: a factor of monomials.
+    """A symbol, or an operation that is not a polynomial: a factor of monomials.
 
-    kind       ``symbol``, ``step`` (counts the rounds of a repeated call), ``//``, ``ceildiv``,
-               ``%``, ``/`` or ``max``
+    kind       ``symbol``, ``step`` (counter of a repeated call), ``//``, ``ceildiv``, ``%``, ``/``
+               or ``max``
     low, high  bounds that hold wherever the guards do
     """
 
@@ -111,10 +112,7 @@ def _bracketed(value: Size | Number) -> str:
 
 
 class Scope:
-    """The symbols, atoms and guards of one compilation.
-
-    ``notes`` are lines at which a size was replaced by its hint, for those who look for the reason.
-    """
+    """The symbols, atoms and guards of one compilation."""
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
@@ -122,25 +120,25 @@ class Scope:
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.decisions: dict[tuple[object, ...], Decision] = {}
         self.is_closed = False
-        self.epoch = 0  # of the values of the atoms: hints are computed again when it changes
+        self.epoch = 0  # number of the branch whose hints the atoms have; 0 outside of branches
         self._known: dict[tuple[object, ...], Size] = {}
         self._trunk: _Trunk | None = None
         self._branches = 0
 
     def symbol(self, name: str, hint: int, low: int = 1) -> Size:
-        """A size that may vary, of ``low`` and more."""
+        """A size that may vary; it is at least ``low``."""
         made = self._atom("symbol", name, (), hint, (low, INFINITE))
         self.symbols[name] = made
         return made
 
     def step(self, name: str, low: int, high: Number) -> Size:
-        """A number that counts from ``low`` to below ``high`` within every call."""
+        """A counter within each call, from ``low`` to below ``high``."""
         return self._atom("step", name, (), low, (low, high))
 
     def operation(
         self, kind: str, args: tuple[Size | Number, ...], hint: Number, low: Number, high: Number
     ) -> Size:
-        """The atom of an operation; the same one for the same operands."""
+        """The atom of an operation; equal operands give the same atom."""
         key = (kind, *(_key(arg) for arg in args))
         found = self._known.get(key)
         if found is None:
@@ -157,13 +155,14 @@ class Scope:
         return Size(self, {(atom.number,): 1}, hint)
 
     def close(self) -> None:
-        """End the recording. Sizes of a closed scope are equal to themselves alone."""
+        """End the recording. Sizes of a closed scope are equal only to themselves."""
         self.is_closed = True
 
     @contextmanager
     def branch(self, sizes: Sequence[int]) -> Iterator[Branch]:
-        """Within the block, hints are those of other ``sizes`` that satisfy the guards, and what is
-        recorded is for the branch only.
+        """Within the block, hints are those of other ``sizes`` that satisfy the guards.
+
+        Guards and decisions recorded in the block belong to the branch only.
         """
         if not self.is_closed or self._trunk is None:
             self._trunk = _Trunk.of(self)
@@ -185,13 +184,13 @@ class Scope:
             self.is_closed = was_closed
 
     def _set_hints(self, values: Mapping[str, int]) -> None:
-        """Give the atoms of all branches the hints of these sizes."""
+        """Set the hints of the atoms that all branches share to their values for these sizes."""
         assert self._trunk is not None
         for atom in self.atoms[: len(self._trunk.atoms)]:
             atom.hint = values[atom.name] if atom.kind == "symbol" else _operated(atom)
 
     def hint_before(self, size: Size) -> Number:
-        """The hint that a size has outside of branches."""
+        """The hint of a size outside of branches."""
         if self.epoch == 0 or self._trunk is None:
             return size.hint
         try:
@@ -217,7 +216,7 @@ class Scope:
         return _OPERATIONS[atom.kind](*args)
 
     def decide(self, difference: Size | Number, test: str) -> bool:
-        """Whether ``difference test 0`` holds for the hints; a guard where bounds do not tell."""
+        """Whether ``difference test 0`` holds for the hints; adds a guard if bounds do not tell."""
         if not isinstance(difference, Size):
             return _TESTS[test](difference, 0)
         known = _decided(difference.bounds(), test)
@@ -232,7 +231,7 @@ class Scope:
         return answer
 
     def _decide_rounded(self, difference: Size, test: str) -> bool:
-        """The same where sums are rounded: they are added up as the guard's function will."""
+        """The same for rounded sums: terms are added in the order of the guard's function."""
         atoms = {atom.name: int(atom.hint) for atom in self.atoms if atom.name}
         answer = _TESTS[test](value_of(difference, atoms), 0)
         test = test if answer else _OPPOSITE[test]
@@ -240,7 +239,7 @@ class Scope:
         return answer
 
     def pin(self, size: Size) -> None:
-        """Hold every symbol of an expression at its hint."""
+        """Record guards that every symbol of an expression equals its hint."""
         for number in {number for monomial in size.terms for number in monomial}:
             atom = self.atoms[number]
             if atom.name:
@@ -288,7 +287,7 @@ class Scope:
 
 
 class Branch:
-    """What was recorded for some of the sizes that satisfy the guards of a scope."""
+    """Guards and decisions that divide the sizes satisfying the guards of a scope."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -304,7 +303,7 @@ class Branch:
 
 
 class _Trunk(NamedTuple):
-    """The state of a scope where branches begin; of each atom its bounds and its hint."""
+    """The state of a scope where branches begin, with the bounds and the hint of each atom."""
 
     guards: dict[tuple[object, ...], Guard]
     decisions: dict[tuple[object, ...], Decision]
@@ -317,7 +316,7 @@ class _Trunk(NamedTuple):
         return _Trunk(dict(scope.guards), dict(scope.decisions), dict(scope._known), atoms)
 
     def restore(self, scope: Scope) -> None:
-        """Forget what a branch has recorded; atoms stay, for sizes that have them."""
+        """Drop the records of a branch; atoms stay, because sizes refer to them."""
         scope.guards, scope.decisions = dict(self.guards), dict(self.decisions)
         scope._known = dict(self.known)
         for atom, state in zip(scope.atoms, self.atoms):
@@ -326,7 +325,7 @@ class _Trunk(NamedTuple):
 
 
 def _line() -> str:
-    """The line of the compiler that compares: the innermost one outside of this module."""
+    """The source line that compares: the innermost one outside of this module."""
     for frame in reversed(traceback.extract_stack(limit=12)):
         if not frame.filename.endswith(("symbolic.py", "types.py", "frozen.py")):
             return f"{frame.filename.rpartition('hybridjit/')[2]}:{frame.lineno}"
@@ -334,7 +333,7 @@ def _line() -> str:
 
 
 def _decided(bounds: tuple[Number, Number], test: str) -> bool | None:
-    """Whether ``x test 0`` follows from the bounds of x; None where it does not."""
+    """Whether ``x test 0`` follows from the bounds of x; None if they do not decide."""
     low, high = bounds
     if test in ("==", "!="):
         if low > 0 or high < 0:
@@ -352,12 +351,12 @@ def _decided(bounds: tuple[Number, Number], test: str) -> bool | None:
 class Size:
     """A polynomial over atoms with integer coefficients; in cost models with floating ones.
 
-    It behaves as ``int`` in arithmetic and comparisons, and is not one: code that needs an integer
-    calls ``__index__``, which leaves a guard.
+    Arithmetic and comparisons work as for ``int``. It is not an ``int``: code that needs one calls
+    ``__index__``, which records a guard.
     """
 
     __slots__ = ("scope", "terms", "_hint", "_epoch", "_key")
-    __array_ufunc__ = None  # NumPy's integers leave operations to this class
+    __array_ufunc__ = None  # NumPy's scalars leave operations to this class
 
     def __init__(self, scope: Scope, terms: Mapping[Monomial, Number], hint: Number) -> None:
         self.scope, self.terms = scope, terms
@@ -366,7 +365,7 @@ class Size:
 
     @property
     def hint(self) -> Number:
-        """The value for the sizes for which is compiled."""
+        """The value for the sizes that are being compiled for."""
         if self._epoch != self.scope.epoch:
             terms = self.terms.items()
             self._hint = sum(_value(self.scope, m) * factor for m, factor in terms)
@@ -375,13 +374,13 @@ class Size:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for polynomials that are the same."""
+        """A key that is equal for equal polynomials."""
         if self._key is None:
             self._key = tuple(sorted(self.terms.items()))
         return self._key
 
     def bounds(self) -> tuple[Number, Number]:
-        """What the value is not below, and not above."""
+        """A lower and an upper bound of the value."""
         low: Number = 0
         high: Number = 0
         for monomial, factor in self.terms.items():
@@ -500,7 +499,7 @@ class Size:
         return self.scope.operation(kind, (self,), function(self.hint), *ends)
 
     def along(self, step: Size, start: int) -> tuple[Any, Any]:
-        """The value where ``step`` is ``start``, and how much each further step adds.
+        """The value at ``step`` equal to ``start``, and the increment per further step.
 
         Raises RuntimeError for an expression that is not linear in the step.
         """
@@ -551,16 +550,16 @@ class Size:
         return self._compared(other, ">=")
 
     def __hash__(self) -> int:
-        """That of the hint: tables with sizes as keys find what they would find for the hint."""
+        """The hash of the hint: dicts with sizes as keys find the entry of the hint."""
         return hash(self.hint)
 
     def __bool__(self) -> bool:
         return bool(self != 0)
 
-    # ---- as a number: a guard that it is its hint ---------------------------------------------
+    # ---- as a number: a guard that it equals its hint ------------------------------------------
 
     def as_number(self) -> Number:
-        """The hint, with a guard that it is the value."""
+        """The hint, with a guard that the value equals it."""
         if self.scope.is_closed:
             return self.hint
         if _is_whole(self):
@@ -581,7 +580,7 @@ class Size:
         return round(self.as_number(), ndigits)
 
     def bit_length(self) -> int:
-        """That of the hint, with a guard."""
+        """The bit length of the hint, with a guard."""
         return int(self).bit_length()
 
     def __str__(self) -> str:
@@ -601,7 +600,7 @@ class Size:
 
 
 def _number(value: object) -> Number | None:
-    """A plain number, NumPy's too; None for all else."""
+    """A plain number, also for NumPy's scalars; None for other values."""
     if isinstance(value, (int, float)):
         return value
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else None
@@ -645,7 +644,7 @@ def _floor_ends(low: Number, high: Number, divisor: int) -> tuple[Number, Number
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """``a // b`` of which one is a Size."""
+    """``a // b`` where at least one operand is a Size."""
     divisor = _divisor(a, b)
     if not isinstance(divisor, Size):
         return NotImplemented if divisor is None else _divided_by_number(a, divisor)
@@ -663,7 +662,7 @@ def _quotient(a: Any, b: Any) -> Any:
 def _divisor(a: Any, b: Any) -> Size | Number | None:
     """The divisor of ``a // b`` and ``a % b``: a positive Size, or a number; None for others.
 
-    A size that may be 0 or negative, or is no integer, becomes its hint.
+    A size that may be 0 or negative, or is not an integer, becomes its hint.
     """
     if not isinstance(b, Size):
         return _number(b)
@@ -674,7 +673,7 @@ def _divisor(a: Any, b: Any) -> Size | Number | None:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a number or a Size is an integer by its form."""
+    """Whether the form of a number or a Size makes it an integer."""
     if not isinstance(value, Size):
         return isinstance(_number(value), int)
     atoms = value.scope.atoms
@@ -695,7 +694,7 @@ def _hint(value: Size | Number) -> Number:
 
 
 def _quotient_by(a: Size, divisor: int) -> Any:
-    """``a // divisor``: terms that are multiples of the divisor are divided one by one."""
+    """``a // divisor``: terms that are multiples of the divisor are divided individually."""
     if not _is_whole(a):
         return a.as_number() // divisor
     nested = _of_quotient(a)
@@ -712,7 +711,7 @@ def _quotient_by(a: Size, divisor: int) -> Any:
 
 
 def _of_quotient(a: Size) -> tuple[Size, int] | None:
-    """The x and d of ``x // d``, which is a quotient and a constant; None for others."""
+    """The x and d of ``x // d + c``, with the constant c moved into x; None for other forms."""
     others = [monomial for monomial in a.terms if monomial]
     if len(others) != 1 or len(others[0]) != 1 or a.terms[others[0]] != 1:
         return None
@@ -744,7 +743,7 @@ def _rest_by(scope: Scope, left: Size | Number, divisor: int) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """``a % b`` of which one is a Size."""
+    """``a % b`` where at least one operand is a Size."""
     divisor = _divisor(a, b)
     if not isinstance(divisor, Size):
         return NotImplemented if divisor is None else _remainder_by_number(a, divisor)
@@ -777,7 +776,7 @@ def _remainder_by(a: Size, divisor: int) -> Any:
 
 
 def _exact(a: Any, b: Any) -> Any:
-    """The quotient of a division by a positive polynomial that leaves nothing; None for others."""
+    """The quotient of a division by a positive polynomial without a remainder; None for others."""
     if not isinstance(b, Size) or not isinstance(a, Size):
         return None
     under, divisor = max(b.terms.items(), key=_rank)
@@ -807,7 +806,7 @@ def _rank(term: tuple[Monomial, Number]) -> tuple[int, Monomial]:
 
 
 def _divided(a: Any, b: Size) -> Any:
-    """``a / b`` as a number that is not whole."""
+    """``a / b``, a number that may be fractional."""
     low, high = _bounds(a)
     least, most = b.bounds()
     ends = (-INFINITE, INFINITE)
@@ -820,8 +819,10 @@ def _divided(a: Any, b: Size) -> Any:
 
 
 def _tight_bounds(size: Size) -> tuple[Number, Number]:
-    """Bounds of a polynomial in which multiples of rounded quotients are what was divided, but for
-    a remainder: ``2 * (x // 2)`` is not above ``x``, and ``2 * (x // 4)`` not above ``x // 2``.
+    """Bounds of a polynomial, sharper where terms are multiples of rounded quotients.
+
+    Such a term is the dividend less a remainder: ``2 * (x // 2) <= x``, and
+    ``2 * (x // 4) <= x // 2``.
     """
     low: Number = 0
     high: Number = 0
@@ -845,8 +846,9 @@ def _tight_bounds(size: Size) -> tuple[Number, Number]:
 def _multiple(
     scope: Scope, monomial: Monomial, factor: Number
 ) -> tuple[Any, tuple[Number, Number]] | None:
-    """A multiple of a rounded quotient, as what is in it without the last rounding, and the bounds
-    of the difference; None for other terms.
+    """The term without its last rounding, and the bounds of the difference.
+
+    The term is a multiple of a rounded quotient; None for others.
     """
     atom = scope.atoms[monomial[0]] if len(monomial) == 1 else None
     if atom is None or atom.kind not in ("//", "ceildiv"):
@@ -868,7 +870,7 @@ def _multiple(
 
 
 def range_of(value: Any) -> tuple[Number, Number]:
-    """What a value is not below and not above for all sizes; no guard is recorded."""
+    """A lower and an upper bound for all sizes; no guard is recorded."""
     return _tight_bounds(value) if isinstance(value, Size) else (value, value)
 
 
@@ -878,14 +880,14 @@ def is_surely_less(one: Any, other: Any) -> bool:
 
 
 def are_same(one: Any, other: Any) -> bool:
-    """Whether two sizes are equal by their form, for all values of the symbols; no guard."""
+    """Whether two sizes are equal as polynomials, for all values of the symbols; no guard."""
     if isinstance(one, Size) and isinstance(other, Size):
         return one.key == other.key
     return not isinstance(one, Size) and not isinstance(other, Size) and bool(one == other)
 
 
 def largest(values: Iterable[Any]) -> Any:
-    """The largest of numbers and sizes, 0 for none, without a comparison: no guard."""
+    """The largest of numbers and sizes, 0 for none, without a comparison and so without a guard."""
     numbers: list[Number] = []
     sizes: dict[tuple[object, ...], Size] = {}
     for value in values:
@@ -909,12 +911,12 @@ def largest(values: Iterable[Any]) -> Any:
 
 
 def _is_above(one: Size, other: Size) -> bool:
-    """Whether one is never below the other."""
+    """Whether ``one >= other`` for all sizes."""
     return _bounds(one - other)[0] >= 0
 
 
 def indices(part: slice, size: Any) -> tuple[Any, Any, Any]:
-    """``part.indices(size)``, for symbolic sizes and marks too."""
+    """``part.indices(size)``, also for symbolic sizes and bounds."""
     if not any(isinstance(n, Size) for n in (size, part.start, part.stop, part.step)):
         return part.indices(size)
     step = 1 if part.step is None else part.step
@@ -931,7 +933,7 @@ def indices(part: slice, size: Any) -> tuple[Any, Any, Any]:
 
 
 def count_of(start: Any, stop: Any, step: Any) -> Any:
-    """``len(range(start, stop, step))``, for symbolic sizes too."""
+    """``len(range(start, stop, step))``, also for symbolic sizes."""
     if step < 0:
         start, stop, step = stop, start, -step
     return -((start - stop) // step) if stop > start else 0
@@ -960,9 +962,9 @@ Rebuild = Callable[[Sequence[int]], Any]
 
 
 def rebuilder(item: Any, places: Mapping[tuple[object, ...], int]) -> Rebuild | None:
-    """What makes the item of the values of its sizes, which are at ``places`` by their keys.
+    """A function that rebuilds the item from the values of its sizes, indexed by ``places``.
 
-    None for an item without a symbolic size, which stays the same object.
+    None for an item without a symbolic size: it stays the same object.
     """
     if isinstance(item, Size):
         return operator.itemgetter(places[item.key])
@@ -995,9 +997,9 @@ def _tuple_rebuilder(
 
 
 def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
-    """``function(item)`` for the hints, and one guard that it stays the same: a :class:`Decision`.
+    """``function(item)`` for the hints, with one guard that it stays equal: a :class:`Decision`.
 
-    The function sees plain integers, and its result is compared by ``==``.
+    The function gets plain integers, and its result is compared by ``==``.
     """
     sizes = {size.key: size for size in sizes_in(item)}
     if not sizes:
@@ -1017,8 +1019,7 @@ def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
 
 
 def hint_of(value: Any) -> Any:
-    """The value for the call that is compiled, without a guard: for messages and for orders that
-    change no result."""
+    """The hint outside of branches, without a guard: for messages and result-neutral choices."""
     return value.scope.hint_before(value) if isinstance(value, Size) else value
 
 
@@ -1035,9 +1036,7 @@ class Program:
         self._names: dict[int, str] = {}
 
     def text(self, value: Any) -> str:
-        """The source of an expression, or of a tuple of them; the atoms that it needs are assigned
-        before it.
-        """
+        """The source of an expression or a tuple of them; assigns its atoms first."""
         if isinstance(value, tuple):
             return f"({''.join(f'{self.text(each)}, ' for each in value)})"
         if not isinstance(value, Size):
@@ -1060,7 +1059,7 @@ class Program:
         return self._names[number]
 
     def assignments(self) -> list[str]:
-        """A line for every atom that is no symbol, operands first."""
+        """A line for every atom that is not a symbol, operands first."""
         return [
             f"    a{number} = {self._operation(self._scope.atoms[number])}"
             for number in sorted(self._needed)
@@ -1084,7 +1083,7 @@ class Program:
 
 
 def guard_function(scope: Scope) -> Callable[..., bool]:
-    """Whether sizes, in the order of the scope's symbols, satisfy all guards."""
+    """A function that tests all guards for sizes in the order of the scope's symbols."""
     return _condition(scope, tuple(scope.guards.values()), tuple(scope.decisions.values()))
 
 
@@ -1112,7 +1111,7 @@ def _condition(
 def values_function(
     scope: Scope, parameters: Sequence[str], columns: Sequence[Sequence[Any]]
 ) -> Callable[..., tuple[list[Any], ...]]:
-    """The values of several lists of expressions for given sizes."""
+    """A function of sizes that returns the values of several lists of expressions."""
     program = Program(scope, parameters)
     lists = [f"[{', '.join(map(program.text, column))}]" for column in columns]
     return program.compile([f"    return ({''.join(f'{each}, ' for each in lists)})"])
@@ -1134,7 +1133,7 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> Number:
 
 
 def _operated(atom: Atom) -> Number:
-    """The value of an operation on operands with hints."""
+    """The value of an operation for the hints of its operands."""
     args = [arg.hint if isinstance(arg, Size) else arg for arg in atom.args]
     return _OPERATIONS[atom.kind](*args) if args else atom.hint
 

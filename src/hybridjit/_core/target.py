@@ -1,4 +1,4 @@
-"""The CPU that code is made for, as plain data. ``codegen/llvm/jit.py`` finds the host's."""
+"""The CPU that code is generated for, as plain data. ``codegen/llvm/jit.py`` detects the host's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .frozen import dataclass
 class ElementTypes:
     """The element types of a kernel, by NumPy's names.
 
-    stored       what its operands and results are in memory
-    computed     what a lane of its vectors holds; weights that are packed and scratch memory, too
-    accumulated  what its sums are carried in
+    stored       the type of operands and results in memory
+    computed     the type of the lanes of its vectors, of packed weights and of scratch memory
+    accumulated  the type of its sums
     """
 
     stored: str = "float32"
@@ -26,28 +26,28 @@ class ElementTypes:
 
 
 SINGLE = ElementTypes()
-# What kernels compute in, for what memory holds: the one place that says so.
+# The types that kernels compute in, by the type stored in memory.
 TYPES_OF = {
     "float32": SINGLE,
     "float64": ElementTypes("float64", "float64", "float64"),
     "float16": ElementTypes("float16", "float32", "float32"),
     "bfloat16": ElementTypes("bfloat16", "float32", "float32"),
 }
-# A lane holds two numbers that follow each other in a sum: one instruction multiplies both.
+# A lane holds two numbers that are adjacent in a sum: one instruction multiplies both.
 PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
 _BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bfloat16_pair": 4}
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the choosers and the emitters may know about a CPU.
+    """Facts about a CPU for the choosers and the emitters.
 
     vector_bytes      width of one vector register
-    vector_registers  how many of them code can use
+    vector_registers  number of registers that code can use
     has_fma           whether a fused multiply-add is one instruction
     l1_bytes, l2_bytes  data caches of one core
     element           the element types of the kernel that is chosen or written
-    model             the CPU whose costs decide between kernels, by LLVM's name; ``cpu`` if empty
+    model             LLVM's name of the CPU whose costs decide between kernels; empty: ``cpu``
     """
 
     name: str
@@ -68,7 +68,7 @@ class Target:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of what a lane holds, of packed weights and of scratch memory."""
+        """Bytes of a lane's content, and of an element of packed weights and of scratch memory."""
         return _BYTES[self.element.computed]
 
     @property
@@ -83,17 +83,17 @@ class Target:
 
     @property
     def has_half(self) -> bool:
-        """Whether float16 is converted by an instruction, as where there is multiply-add."""
+        """Whether an instruction converts float16; CPUs with multiply-add have it."""
         return self.has_fma
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether float32 is rounded to bfloat16, and pairs of it multiplied, by an instruction."""
+        """Whether instructions round float32 to bfloat16 and multiply pairs of bfloat16."""
         return self.vector_bytes == 64 and "+avx512bf16" in self.features.split(",")
 
     @property
     def has_rounding(self) -> bool:
-        """Whether floats become whole numbers by an instruction, which plain x86-64 lacks."""
+        """Whether an instruction rounds floats to integral values, which plain x86-64 lacks."""
         return self.has_fma
 
     @property
@@ -103,7 +103,7 @@ class Target:
 
     @property
     def has_tables(self) -> bool:
-        """Whether each of 16 lanes takes one of 16 numbers by one instruction."""
+        """Whether one instruction looks up 16 lanes in a table of 16 numbers."""
         return self.has_scaling
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables of text: columns as wide as their widest cell, and how times are written in them."""
+"""Tables of text: columns as wide as their widest cell; formatting of times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 def table(
     rows: Sequence[Sequence[str]], heading: Sequence[str] = (), right: Collection[int] = ()
 ) -> str:
-    """Lines of aligned cells; ``right`` are the columns whose numbers end at one place."""
+    """Lines of aligned cells; ``right`` are the columns of right-aligned numbers."""
     lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
     if not lines:
         return ""

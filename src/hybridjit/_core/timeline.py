@@ -1,9 +1,8 @@
-"""What ran when, while ``mx.profiler`` asks for it: spans, values of counters and marks.
+"""Events of ``mx.profiler``: spans, counter values and marks, with their times.
 
-In: names and times from whoever runs something. Out: events in the order in which they ended, and
-sums of them by category and name. Files and tables are :mod:`.profiler`'s.
-
-The clock is the system's monotonic one, in nanoseconds: that of native code, too.
+Input: names and times from the code that runs something. Output: events in the order in which they
+ended, and sums of them by category and name. :mod:`.profiler` writes files and tables.
+The clock is the system's monotonic one, in nanoseconds; native code uses the same.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from .fork_locks import Rank, held_at_fork
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_EVENTS = 500_000  # that are kept for a file, some 100 MB; sums go on
+MOST_EVENTS = 500_000  # limit of kept events, some 100 MB; sums continue
 
 _lock = held_at_fork(Rank.NOTING)
 now = time.monotonic_ns
 
 
 class Event(NamedTuple):
-    """Something with a time.
+    """An event with a time.
 
     kind      "span", "counter" or "mark"
-    number    of a span its nanoseconds, of a counter its value
+    number    a span's nanoseconds, a counter's value
     thread    the thread's identity
-    details   more to say, by name
+    details   further values, by name
     """
 
     kind: str
@@ -44,13 +43,13 @@ class Event(NamedTuple):
 
 
 class Sum:
-    """How many numbers there were, and what came of them."""
+    """Count, total and extremes of numbers."""
 
     def __init__(self) -> None:
         self.count, self.total, self.least, self.most = 0, 0, 0, 0
 
     def add(self, number: int) -> None:
-        """One more."""
+        """Add one number."""
         self.least = min(self.least, number) if self.count else number
         self.most = max(self.most, number) if self.count else number
         self.count += 1
@@ -58,11 +57,11 @@ class Sum:
 
 
 class _Place(threading.local):
-    """Where this thread is.
+    """The position of this thread.
 
-    is_inside  in a span that stands for all that it calls
+    is_inside  within a span that stands for all operators that it calls
     custom     the operator written in Python whose code runs, or ""
-    operators  nanoseconds of what that code called
+    operators  nanoseconds of the operators that this code called
     """
 
     is_inside = False
@@ -76,11 +75,11 @@ PLACE = _Place()
 class Timeline:
     """The events of this process.
 
-    eager   whether operators that are called one by one are noted
-    graphs  whether the steps of compiled graphs are
-    marks   whether what programs note themselves is
-    sums    by kind and category, then by name, but of marks; None where nobody wants any
-    lost    events that were too many
+    eager   whether eager operators are noted
+    graphs  whether the steps of compiled graphs are noted
+    marks   whether events that programs note are kept
+    sums    by kind and category, then by name, without marks; None where they are not wanted
+    lost    number of events beyond the limit
     """
 
     def __init__(self) -> None:
@@ -109,12 +108,12 @@ class Timeline:
 
     @holding(_lock)
     def clear(self) -> None:
-        """Forget the events, not their sums."""
+        """Drop the events, not their sums."""
         self.events, self.lost = [], 0
 
     @restoring(PLACE)
     def operator(self, name: str, run: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What ``run`` gives: a use of the operator ``name``, with all that it calls."""
+        """Call ``run`` and return its result: a call of operator ``name`` with its inner calls."""
         before, PLACE.is_inside = PLACE.is_inside, True
         start = now()
         result = run(*args, **kwargs)
@@ -129,7 +128,7 @@ class Timeline:
 
     @restoring(PLACE)
     def custom(self, name: str, run: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
-        """What ``run`` gives: Python code of the operator ``name``, less the operators it calls."""
+        """Call ``run``, Python code of operator ``name``; the span excludes operators inside."""
         before = (PLACE.is_inside, PLACE.custom, PLACE.operators)
         PLACE.is_inside, PLACE.custom, PLACE.operators = False, name, 0
         start = now()

@@ -1,4 +1,4 @@
-"""Element types and tensor types: what is known of a value before it exists.
+"""Element types and tensor types: facts about a value before it exists.
 
 A :class:`TensorType` may be partial: ``shape`` None (rank unknown), a dimension None (size
 unknown) or ``dtype`` None. MXNet's files write 0 for an unknown dimension; that 0 becomes None
@@ -25,7 +25,7 @@ else:
 Shape = tuple[int, ...]
 PartialShape = tuple["int | None", ...]
 
-# What users give: a shape or several axes, what names an element type, a number.
+# Types of users' arguments: a shape or several axes, the name of an element type, a number.
 Sizes: TypeAlias = int | Sequence[int]
 DType: TypeAlias = str | type | np.dtype
 Number: TypeAlias = float | np.generic
@@ -57,20 +57,21 @@ _SHORT = {
 }
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
-FLOATS = (FLOAT32, FLOAT64)  # what is computed in: other floats are widened
+FLOATS = (FLOAT32, FLOAT64)  # element types of computations: other floats are widened
 INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
-# NumPy has no bfloat16: arrays hold its bits. No other values in a graph are of this type, for
-# uint16 is no element type of MXNet's.
+# NumPy has no bfloat16: arrays hold its bits. Other values in a graph do not have this type,
+# because
+# MXNet has no uint16.
 BFLOAT16 = np.dtype("uint16")
 
-_LARGEST = 1 << 47  # bytes: what a program can address
-MAX_DIMS = 32  # of an array: what every supported NumPy can hold
+_LARGEST = 1 << 47  # bytes of the address space of a program
+MAX_DIMS = 32  # of an array: the limit of the oldest supported NumPy
 
 
 @dataclass(frozen=True, eq=False)
 class TensorType:
-    """Shape and dtype of a tensor, either of which may be unknown in part."""
+    """Shape and dtype of a tensor, either of which may be partly or wholly unknown."""
 
     shape: PartialShape | None
     dtype: np.dtype | None
@@ -138,7 +139,7 @@ def type_of(array: np.ndarray) -> TensorType:
 
 
 def product(sizes: tuple[int, ...]) -> int:
-    """The product of the sizes; 1 for none."""
+    """The product of the sizes; 1 for an empty tuple."""
     result = 1
     for size in sizes:
         result *= size
@@ -154,8 +155,9 @@ def require_dims(count: int) -> None:
 def require_possible(types: Iterable[TensorType]) -> None:
     """Raises ShapeError for a type that no memory or array holds, or with a negative size.
 
-    In Python's integers, which do not wrap. Sizes beside a zero count too: NumPy multiplies them
-    without it. Symbolic sizes are checked once their values are known.
+    Computed in Python's integers, which do not wrap. Sizes beside a zero count too: NumPy
+    multiplies
+    the other sizes as well. Symbolic sizes are checked once their values are known.
     """
     for t in types:
         if t.shape is None or len(t.shape) == 0:
@@ -177,7 +179,7 @@ def is_known_shape(shape: PartialShape | None) -> bool:
 
 
 def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape | None:
-    """What two partial descriptions of one shape say together.
+    """The shape that satisfies both partial shapes.
 
     Raises ShapeError when they contradict each other.
     """
@@ -191,14 +193,14 @@ def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape
 
 
 def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
-    """The one that is known; DTypeError when both are and differ."""
+    """The known one of two dtypes. Raises DTypeError when both are known and differ."""
     if a is not None and b is not None and a != b:
         raise DTypeError(f"expected {a.name}, got {b.name}")
     return b if a is None else a
 
 
 def merge(a: TensorType, b: TensorType) -> TensorType:
-    """What two partial types say together; ShapeError or DTypeError when they contradict."""
+    """The type that satisfies both. Raises ShapeError or DTypeError when they contradict."""
     if a is UNKNOWN:
         return b
     if a is b or a == b:
@@ -207,7 +209,7 @@ def merge(a: TensorType, b: TensorType) -> TensorType:
 
 
 def shape_text(shape: PartialShape | None) -> str:
-    """A shape as messages print it: ``(2,?,3)``."""
+    """A shape in the form of messages: ``(2,?,3)``."""
     if shape is None:
         return "(...)"
     return "(" + ",".join("?" if d is None else str(d) for d in shape) + ")"

@@ -23,7 +23,7 @@ def compile_stats() -> dict[str, float]:
     dict of str to float
         - ``compilations``: graphs compiled, for inference and for training
         - ``variants``: those of them that serve all sizes which satisfy their guards
-        - ``classes``: sizes for which a variant compiled kernels of its own, such as for few rows
+        - ``classes``: ranges of sizes for which a variant compiled other kernels, such as few rows
         - ``new_sizes``: signatures that a variant served without a compilation
         - ``evictions``: signatures that were released because too many were kept
         - ``seconds``: time of all compilations

@@ -138,8 +138,10 @@ class Variant:
         return sizes if self.holds(*sizes) and self.serves(sizes) else None
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether there are kernels for sizes that satisfy the guards. They are compiled now if
-        these sizes are the first of their class; errors leave the sizes to a compilation alone.
+        """Whether there are kernels for sizes that satisfy the guards.
+
+        They are compiled now if these sizes are the first of their class. After an error the sizes
+        need a separate compilation.
         """
         start, made = time.perf_counter(), self._templates.made
         try:

@@ -146,7 +146,7 @@ class _Class:
         self._keys = [note.key for note in notes]
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
-        """Equal for sizes that have the same template."""
+        """A key that is equal for sizes with the same template."""
         (numbers,) = self._numbers(*sizes)
         return tuple(key(each) for key, each in zip(self._keys, numbers))
 
@@ -168,15 +168,15 @@ class Templates:
         self._target = find_target(config.target)
         self._memory: dict[Hashable, Any] = {}
         self.made = 0
-        self._classes: list[_Class] = []  # the one that was used last comes first
+        self._classes: list[_Class] = []  # most recently used first
         self._entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
 
     def conditions(self) -> list[str]:
-        """The comparisons that each class of sizes satisfies; of the class used last first."""
+        """The comparisons that each class of sizes satisfies, most recently used class first."""
         return [str(each.branch) for each in self._classes]
 
     def prepare(self, sizes: tuple[int, ...]) -> None:
-        """Compile kernels for sizes that satisfy the guards, unless there are kernels."""
+        """Compile kernels for sizes that satisfy the guards, unless they exist."""
         self._entry(sizes)
 
     def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
@@ -214,7 +214,7 @@ class Templates:
         return entry
 
     def _release(self) -> None:
-        """Release the template that was asked for the longest time ago, where there are many."""
+        """Release the least recently used template if there are too many."""
         if sum(len(each.templates) for each in self._classes) > _MOST_TEMPLATES:
             last = self._classes[-1]
             del last.templates[next(iter(last.templates))]

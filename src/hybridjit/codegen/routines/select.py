@@ -1,4 +1,4 @@
-"""The first few numbers of each of many long rows, and their places."""
+"""The first few elements of each of many long rows, and their indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..spec import KernelSpec
 
 @dataclass(frozen=True)
 class SelectSpec(KernelSpec):
-    """The first ``most`` numbers of rows; arguments: x, y, places; then rows, count."""
+    """The first ``most`` elements of rows; arguments: x, y, places; then rows, count."""
 
     most: int
     ascending: bool
@@ -22,7 +22,7 @@ class SelectSpec(KernelSpec):
 
 
 def emit_select(b: LoopBuilder, spec: SelectSpec, args: Arguments) -> None:
-    """y, places = the first numbers of each row of x."""
+    """y, places = the first elements of each row of x and their indices."""
     x, y, places = (args.pointer(name) for name in ("x", "y", "places"))
     rows, count = args.integer("rows"), args.integer("count")
     with b.each_unit(rows, args.share, args.shares) as unit:

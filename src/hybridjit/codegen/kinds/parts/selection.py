@@ -1,8 +1,8 @@
-"""The first few numbers of a long row in order, without sorting it.
+"""The first few elements of a long row in order, without sorting it.
 
-In: a row of floats. Out: the first ones and their places; equals in their order, NaN last. The row
-is read once, a vector at a time: what does not precede the last of the numbers found so far is
-passed over. Of 30,000 random numbers 45 enter a list of five.
+Input: a row of floats. Output: the first elements and their indices; stable, NaN last. The row is
+read once, vector by vector: elements that do not precede the last selected one are skipped. Of
+30,000 random numbers 45 enter a list of five.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ...llvm.indices import Index
 from ...llvm.types import I64, Value
 from ...math.numbers import float_numbers_of
 
-# Numbers that are selected at most.
+# Largest number of selected elements.
 FEW = 32
 
 
 def precedes(b: LoopBuilder, one: Value, other: Value, ascending: bool) -> Value:
-    """Whether a number stands before another one; scalars or vectors."""
+    """Whether ``one`` comes before ``other`` in the order; scalars or vectors."""
     numbers = float_numbers_of(b, one, b.dtype)
     is_before = numbers.lt(one, other) if ascending else numbers.gt(one, other)
     is_number = b.b.and_(numbers.ne(other, other), numbers.eq(one, one))
@@ -26,7 +26,7 @@ def precedes(b: LoopBuilder, one: Value, other: Value, ascending: bool) -> Value
 
 
 class Selection:
-    """The first ``most`` numbers of a row, in order in y, and their places."""
+    """The first ``most`` elements of a row, in order in y, and their indices in ``places``."""
 
     def __init__(
         self, b: LoopBuilder, x: Value, y: Value, places: Value, most: Index, ascending: bool
@@ -36,7 +36,7 @@ class Selection:
         self.last = b.sub(most, 1)
 
     def emit(self, count: Index) -> None:
-        """``count`` is at least ``most``."""
+        """Select from a row of ``count`` elements, at least ``most``."""
         b = self.b
         with b.loop("first", 0, self.most) as first:
             b.store(b.load_scalar(self.x, first.index), self.y, first.index)
@@ -57,7 +57,7 @@ class Selection:
         return self.b.b.icmp_signed("!=", self.b.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
     def _consider(self, place: Value) -> None:
-        """Put a number in place of the last one if it precedes that."""
+        """Replace the last selected element by the one at ``place`` if that precedes it."""
         b = self.b
         x = b.load_scalar(self.x, place)
         enters = precedes(b, x, b.load_scalar(self.y, self.last), self.ascending)
@@ -67,7 +67,7 @@ class Selection:
             self._sift(b.i64(self.last))
 
     def _sift(self, start: Value) -> None:
-        """Move the number at ``start`` before all that it precedes."""
+        """Move the element at ``start`` before all elements that it precedes."""
         b = self.b
         x = b.load_scalar(self.y, start)
         place = b.b.load(b.at(self.places, start, I64), typ=I64, align=8)
