@@ -392,7 +392,7 @@ _on_pairs("lcm", _lcm, equal_integer, "Least common multiple.")
 
 
 def _ldexp(g: Builder[X], lhs: X, rhs: X) -> X:
-    """ldexp(x, y)  =>  x * 2^y, of whole numbers in float64 and truncated"""
+    """ldexp(x, y)  =>  x * 2^y, of integers in float64 and truncated"""
     own = g.type(lhs).dtype
     assert own is not None
     wide = own if own.kind == "f" else FLOAT64
