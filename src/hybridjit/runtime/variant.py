@@ -54,7 +54,7 @@ BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, L
 
 
 class NotServedError(Exception):
-    """A graph with symbolic sizes of its own is not for these sizes."""
+    """A graph that declares symbolic sizes does not admit these sizes."""
 
 
 class Signature:

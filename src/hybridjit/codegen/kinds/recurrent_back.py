@@ -95,9 +95,9 @@ def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 class _Turn(NamedTuple):
-    """A step of the backward pass, by its number: 0 is the last step in time.
+    """A step of the backward pass, by number: 0 is the last step in time.
 
-    ``repeat``: the rounds of a number that stands for several steps.
+    ``repeat`` is the repetition of a call for several steps, whose number is symbolic.
     """
 
     number: Any
@@ -106,7 +106,7 @@ class _Turn(NamedTuple):
 
 
 def _turns(length: int | Size) -> Iterator[_Turn]:
-    """All steps; of a symbolic number the first, one for those in between, and the last."""
+    """All steps. For a symbolic length: the first, one repeated for those between, the last."""
     if not isinstance(length, Size) or length < 2:
         yield from (_Turn(turn, turn == length - 1) for turn in range(length))
         return

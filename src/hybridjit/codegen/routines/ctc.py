@@ -1,8 +1,9 @@
-"""CTC: the log probabilities of all ways through a lattice of steps and places, and gradients.
+"""CTC: log probabilities of all paths through a lattice of steps and positions, and gradients.
 
-The meaning is that of ``ops/sequence/ctc.py``. A unit of work is a sequence; vectors lie along the
-places of its path. All numbers are float64. Where there is no way, a sum is that of numbers far
-below the logarithms of all others: exp(-inf) is then 0, and no difference of infinities is NaN.
+``ops/sequence/ctc.py`` has the definitions. A unit of work is a sequence; vectors run along the
+positions of its extended label. All numbers are float64. Where no path exists, the maximum in a
+log-sum-exp is replaced by a number far below all other logarithms: exp(-inf) is then 0, and inf -
+inf does not occur.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class CtcSpec(KernelSpec):
     """Arguments: x (T, N, C), classes and skips (N, W), ends (N), places (N), heads (N), losses
     (N), gradients (T, N, C) of zeros, scratch filled with -inf; then T, N, C, W, margin.
 
-    W, a multiple of the lanes, is the places of the longest path, rounded up. In scratch are W
-    numbers with a margin on both sides for each step, for two rows of the way back, and one for
-    shares; W and two for each step; C.
+    W, a multiple of the lanes, is the largest number of positions, rounded up. Scratch holds rows
+    of W numbers with a margin on both sides (one for each step, two for betas, one for shares),
+    then W numbers and two more for each step, then C numbers.
     """
 
     has_gradient: bool
@@ -97,7 +98,7 @@ class _Ctc:
     def _summed(
         self, x: Value, start: float, term: Callable[[Value], Value], plus: str
     ) -> tuple[Value, Value]:
-        """The terms of a row's numbers combined, lane by lane and then the lanes; and spread."""
+        """The reduction of ``term`` over a row, as a scalar and as a vector of equal lanes."""
         b = self.b
         with b.loop("class", 0, self.count, b.lanes, carry=[b.splat(start)]) as vector:
             mask = self._mask(vector.index)
@@ -107,13 +108,14 @@ class _Ctc:
         return total, b.splat(total)
 
     def _mask(self, first: Value) -> Value:
-        """The lanes from a class on that are classes."""
+        """A mask of the lanes from class ``first`` on that are classes."""
         b = self.b
         return b.mask_first(b.min(b.sub(self.count, first), b.lanes))
 
     def _note_row(self, step: Value) -> None:
-        """The log probability of each place's class at this step, and what all logarithms have in
-        common.
+        """Store the log probability of each position's class at this step and the row's statistics.
+
+        These are the maximum and the log of the sum, which :meth:`_write_gradients` reuses.
         """
         b, x = self.b, self._x_at(step)
         top, tops = self._summed(x, -math.inf, lambda v: v, "max")
@@ -127,7 +129,7 @@ class _Ctc:
             number = b.b.fsub(b.b.fsub(b.load_scalar(x, name), top), log)
             b.store(number, row, place.index)
 
-    # --- from the first step to the last ---
+    # --- forward: alphas ---
 
     def _row_of(self, base: Value, step: Index) -> Value:
         return self.b.at(base, self.b.mul(step, self.pitch))
@@ -151,7 +153,7 @@ class _Ctc:
             b.store(total, b.at(target, place.index))
 
     def _sum(self, terms: tuple[Value, ...], math_of: DoubleMath | None = None) -> Value:
-        """log of the sum of the numbers whose logarithms are given."""
+        """Log-sum-exp of the terms."""
         numbers = math_of or self.math
         most = numbers.const(_FLOOR)
         for term in terms:
@@ -167,11 +169,14 @@ class _Ctc:
         ends = (b.load_scalar(row, b.sub(places, 1)), b.load_scalar(row, b.sub(places, 2)))
         return self._sum(ends, self.one)
 
-    # --- from the last step to the first ---
+    # --- backward: betas and gradients ---
 
     def _back(self, end: Value, places: Value, total: Value) -> None:
-        """``betas`` hold, of a step and the one behind it, the ways from each place to the end;
-        without the step's own probability, so that a class of none has no share.
+        """Compute betas and gradients from the last step to the first.
+
+        ``betas`` holds two rows, of a step and the following one: the log probabilities of paths
+        from each position to the end. While a step's shares are computed, its row excludes the
+        probability at the step itself, so that a class of probability 0 has no share.
         """
         b = self.b
         with b.loop("back", 0, end) as back:
@@ -192,7 +197,7 @@ class _Ctc:
         b = self.b
         with b.loop("place", 0, self.width, b.lanes) as place:
             b.store(b.splat(-math.inf), b.at(here, place.index))
-        for back in (1, 2):  # of a path of one place the second lies in the margin
+        for back in (1, 2):  # with one position, the second lies in the margin
             with b.when(b.less(back - 1, places)):
                 b.store(b.number(0), here, b.sub(places, back))
 
@@ -204,7 +209,7 @@ class _Ctc:
             b.store(self._sum((stay, one, two)), b.at(here, place.index))
 
     def _share(self, step: Value, here: Value, total: Value) -> None:
-        """The share of the ways that are at each place at this step."""
+        """Store the posterior probability of each position at this step."""
         b = self.b
         alpha, totals = self._row_of(self.alphas, step), b.splat(total)
         with b.loop("place", 0, self.width, b.lanes) as place:
@@ -213,7 +218,7 @@ class _Ctc:
             b.store(share, b.at(self.shares, place.index))
 
     def _write_gradients(self, step: Value, places: Value) -> None:
-        """The probability of each class less the share of the ways that have it at this step."""
+        """Store the gradient: each class's probability minus the posteriors of its positions."""
         b, x = self.b, self._x_at(step)
         top, log = (b.splat(b.load_scalar(self.stats, b.add(b.mul(step, 2), i))) for i in range(2))
         with b.loop("class", 0, self.count, b.lanes) as first:
@@ -235,7 +240,7 @@ class _Ctc:
             b.store_masked(b.b.fmul(chance, head), target, first.index, mask)
 
     def _with_row(self, here: Value, step: Value) -> None:
-        """Let the ways of this step have its own probabilities too."""
+        """Add the log probabilities at this step to its row of betas."""
         b = self.b
         row = b.at(self.rows, b.mul(step, self.width))
         with b.loop("place", 0, self.width, b.lanes) as place:

@@ -82,7 +82,7 @@ class SizedMatmulSpec(KernelSpec):
     """:class:`MatmulSpec` with sizes and strides given by the call, as the last arguments.
 
     mr, least  the most and the fewest rows of a tile for which the kernel is called
-    is_long    whether a sum has so many products that it is a sum of partial sums
+    is_long    whether sums are so long that they are sums of partial sums
     """
 
     m: Size

@@ -115,7 +115,7 @@ class Ahead:
 LONGEST = 512
 # Maximum products of a plain sum; longer ones are sums of partial sums.
 MOST_GIVEN = 4 * LONGEST
-# Sums of a sum whose length the call gives, about.
+# Approximate number of partial sums if the call gives the length.
 _MOST_PARTS = 64
 
 
@@ -387,7 +387,7 @@ def _sum_of_given(
     accs: Sequence[Value],
     reach: tuple[int, int],
 ) -> list[Value]:
-    """As :func:`_sum_of_sums`, of a number of products that the call gives."""
+    """As :func:`_sum_of_sums`, for a number of products given by the call."""
     whole = b.mul(b.b.udiv(size, b.i64(LONGEST)), LONGEST)
     first, last = reach[0] * nv, reach[1] * nv
     zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
