@@ -10,20 +10,13 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import prose  # noqa: E402
 
-COMPILER = (  # _core, codegen, passes, ir, runtime, the package's root
+COMPILER = (  # _core, codegen, passes, ir, runtime, compiler.py
     "src/hybridjit/_core",
-    "src/hybridjit/batch.py",
     "src/hybridjit/codegen",
     "src/hybridjit/compiler.py",
-    "src/hybridjit/errors.py",
     "src/hybridjit/ir",
-    "src/hybridjit/loading.py",
-    "src/hybridjit/numpy_op_signature.py",
     "src/hybridjit/passes",
-    "src/hybridjit/registry.py",
-    "src/hybridjit/run.py",
     "src/hybridjit/runtime",
-    "src/hybridjit/trained.py",
 )
 OPERATORS = (  # ops, nd, sym, np, onnx, formats, image, io, metric
     "src/hybridjit/image",
