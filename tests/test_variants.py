@@ -425,3 +425,14 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
     (variants,) = net._cached.graph._variants.values()
     (variant,) = variants.variants
     assert [len(each.templates) for each in variant._templates._classes] == [1]
+
+
+def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():
+    """Hundreds of sizes are kept: a decoder's cache of keys and values has a new one each token."""
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    for n in (9, 12, 30):
+        net(arrays((n, 20), 0))
+    alone, *others = net._cached.graph.cache._entries.values()
+    assert all(4 * other.nbytes < alone.nbytes for other in others)
