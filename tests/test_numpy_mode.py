@@ -291,6 +291,46 @@ def test_empty_operands_leave_the_gradients_of_others():
     assert x.grad.tolist() == [-1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "name", ["triu", "exp2", "median", "cumprod", "sinc", "nansum", "nanmean", "conj"]
+)
+def test_later_functions_of_one_array(name):
+    x = onp.random.RandomState(3).normal(size=(4, 5)).astype("float32")
+    found = getattr(np, name)(np.array(x))
+    onp.testing.assert_allclose(onp.array(found), getattr(onp, name)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["fmax", "fmin", "logical_and", "logical_or", "logical_xor", "floor_divide", "fmod"]
+)
+def test_later_functions_of_two_arrays(name):
+    x, y = onp.float32([1.5, onp.nan, 0, -3]), onp.float32([0.5, 2, onp.nan, 0.75])
+    found, wanted = getattr(np, name)(np.array(x), np.array(y)), getattr(onp, name)(x, y)
+    onp.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-6)
+    assert found.dtype == wanted.dtype
+
+
+def test_masked_softmax_gives_the_same_in_both_ways():
+    data, mask = np.array([[1.0, 2.0, 3.0]]), np.array([[1, 0, 1]], dtype="bool")
+    net = gluon.nn.HybridLambda(
+        lambda F, x, m: (F.npx.masked_softmax(x, m), F.npx.masked_log_softmax(x, m))
+    )
+    wanted = onp.exp([1.0, 3.0]) / onp.exp([1.0, 3.0]).sum()
+    for active in (False, True):
+        net.hybridize(active)
+        soft, log = net(data, mask)
+        onp.testing.assert_allclose(soft.asnumpy()[0, [0, 2]], wanted, rtol=1e-5)
+        onp.testing.assert_allclose(log.asnumpy()[0, [0, 2]], onp.log(wanted), rtol=1e-5)
+        assert soft.asnumpy()[0, 1] == 0 and log.asnumpy()[0, 1] == -onp.inf
+
+
+def test_asarray_keeps_an_array_and_random_permutation_its_elements():
+    x = np.arange(6)
+    assert np.asarray(x) is x and np.asarray([1, 2]).dtype == onp.float32
+    assert np.asarray(x, dtype="int32").dtype == onp.int32
+    assert sorted(np.random.permutation(6).tolist()) == [0, 1, 2, 3, 4, 5]
+
+
 def test_pad_writes_its_constant():
     padded = np.pad(np.zeros((1, 1)), ((1, 0), (0, 1)), constant_values=9)
     assert padded.tolist() == [[9, 9], [0, 9]]

@@ -9,10 +9,14 @@ and those of the sub-modules that hold nothing else. A test compares the files w
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import keyword
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import hybridjit
 from hybridjit.nd.ndarray import FUNCTIONS as ND_FUNCTIONS
@@ -80,7 +84,96 @@ def stubs() -> dict[Path, str]:
                 lines += ["", "_Sizes = int | Sequence[Any]", ""]
                 defined += [""] if names else []
             texts[folder / f"{room}.pyi"] = "\n".join([*lines, *defined, *names, ""])
+    return texts | numpy_stubs()
+
+
+# ---- NumPy mode ----------------------------------------------------------------------------------
+
+# Functions of mx.np that give several arrays, or something else.
+_SEVERAL = """array_split atleast_1d atleast_2d atleast_3d average broadcast_arrays dsplit
+genfromtxt histogram hsplit meshgrid nonzero shape split unique vsplit where asnumpy
+may_share_memory shares_memory"""
+
+
+def numpy_stubs() -> dict[Path, str]:
+    """The text of the stubs of ``np``, ``npx`` and of their forms on symbols."""
+    texts = {}
+    for folder, tensor, module in (("np", "ndarray", "arrays"), ("sym/np", "_Symbol", "symbols")):
+        package = import_module(f"hybridjit.{folder.replace('/', '.')}")
+        for room in ("", "linalg", "random"):
+            inside = getattr(package, room) if room else package
+            lines = [_TITLE.format(f"Functions of ``{package.__name__[10:]}``."), ""]
+            lines += ["from typing import Any", ""]
+            constants = [] if room else _numpy_constants(package)
+            lines += ["import numpy as _onp", ""] if constants else []
+            lines += [] if room else [f"from . import {x} as {x}" for x in ("linalg", "random")]
+            lines += [f"from .{module} import {tensor}{'' if room else f' as {tensor}'}", ""]
+            lines += [*constants, *_signatures(inside, tensor), ""]
+            path = PACKAGE / folder / f"{room or '__init__'}.pyi"
+            texts[path] = "\n".join(lines)
+        extension = import_module(f"hybridjit.{folder.replace('np', 'npx').replace('/', '.')}")
+        texts[PACKAGE / f"{folder}x.pyi"] = "\n".join(_extension(extension, tensor, module))
     return texts
+
+
+def _numpy_constants(package: ModuleType) -> list[str]:
+    """Element types and numbers that ``mx.np`` has; ``sym.np`` has none."""
+    found = {name: getattr(package, name) for name in sorted(vars(package)) if name[0] != "_"}
+    types = [n for n, x in found.items() if isinstance(x, type) and x.__module__ == "numpy"]
+    lines = [f"{n} = _onp.{'bool_' if n == 'bool_' else found[n].__name__}" for n in types]
+    lines += [f"{n}: float" for n, x in found.items() if isinstance(x, float)]
+    return [*lines, ""] if lines else []
+
+
+def _signatures(module: ModuleType, tensor: str) -> Iterator[str]:
+    """A definition for each function of a module, from its own signature."""
+    shown = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
+    for name, function in sorted(vars(module).items()):
+        if name not in shown or not inspect.isroutine(function):
+            continue
+        if _is_official(function):  # its signature depends on the version of NumPy
+            yield _laid_out(name, ["*args: Any", "**kwargs: Any"], "Any")
+            continue
+        parameters = [_typed(p) for p in inspect.signature(function).parameters.values()]
+        yield _laid_out(name, parameters, "Any" if name in _SEVERAL.split() else tensor)
+
+
+def _is_official(function: object) -> bool:
+    return getattr(function, "__module__", "") in ("numpy", "hybridjit.np.fallback")
+
+
+def _typed(p: inspect.Parameter) -> str:
+    star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    known = p.annotation if isinstance(p.annotation, str) else "Any"
+    kind = known if re.fullmatch(r"(Any|int|float|bool|str)( \| None)?", known) else "Any"
+    if p.default is p.empty:
+        return f"{star}{p.name}: {kind}"
+    plain = isinstance(p.default, (bool, int, float, str)) or p.default in (None, ())
+    return f"{p.name}: {kind} = {_literal(p.default) if plain else '...'}"
+
+
+def _literal(value: object) -> str:
+    return repr(value).replace("'", '"')
+
+
+def _extension(module: ModuleType, tensor: str, kind: str) -> list[str]:
+    """The stub of ``npx``: its own functions, and one for each operator that it names."""
+    functions = vars(module)["EXTENSIONS"]
+    of_operators = {n for n in functions if not n.startswith("_")}
+    own = {n: f for n, f in vars(module).items() if n not in of_operators or n == "reshape"}
+    plain = ModuleType("own")
+    vars(plain).update({n: f for n, f in own.items() if n not in _IMPORTED})
+    lines = _header(f"Functions of ``{module.__name__[10:]}``.", tensor, f"np.{kind}")
+    lines += ["", "_Sizes = int | Sequence[Any]", "", "image: Any", "random: Any", ""]
+    lines += _signatures(plain, "Any")
+    for name in sorted(of_operators - {"reshape"}):
+        op = lookup(f"_npx_{name}")
+        parameters = [p for p in _parameters(op, tensor) if not p.startswith("**")]
+        lines.append(_laid_out(name, parameters, _result(op, tensor)))
+    return [*lines, ""]
+
+
+_IMPORTED = ("arrived", "attach", "bound", "import_module", "partial")
 
 
 _TITLE = '"""{} Made from the registry by tools/gen_stubs.py."""'
@@ -178,7 +271,7 @@ def _parameters(op: OpDef, tensor: str) -> Iterator[str]:
     for attr in op.attrs:
         kind = "str" if attr.choices else ATTRIBUTE_TYPES[attr.base]
         yield f"{attr.name}: {kind}{_optional(attr)} = {_default(attr)}"
-    if tensor == "NDArray":
+    if tensor in ("NDArray", "ndarray"):
         yield "out: Any = ..."
     yield "name: str | None = ..."
     yield "**kwargs: Any"
@@ -195,7 +288,7 @@ def _default(attr: Attr) -> str:
 
 
 def _result(op: OpDef, tensor: str) -> str:
-    return tensor if tensor == "Symbol" or op.outputs == ("output",) else "Any"
+    return tensor if tensor in ("Symbol", "_Symbol") or op.outputs == ("output",) else "Any"
 
 
 def main() -> None:

@@ -16,6 +16,8 @@ from .np.files import load, save
 from .np.front import EXTENSIONS, FRONT
 from .ops.namespace import attach
 from .ops.numpy_api.draws import Batches
+from .ops.numpy_api.functions import bound
+from .ops.numpy_api.later import LaterLayers
 from .random import seed as _seed
 from .util import (
     get_cuda_compute_capability,
@@ -23,6 +25,7 @@ from .util import (
     is_np_shape,
     reset_np,
     set_np,
+    use_np,
 )
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "save",
     "seed",
     "set_np",
+    "use_np",
     "waitall",
     "while_loop",
 ]
@@ -65,6 +69,7 @@ def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
     return FRONT.op("_npx_constraint_check", x, msg=msg)
 
 
+globals().update(bound(LaterLayers(FRONT)))
 random = ModuleType(f"{__name__}.random", "``npx.random``: more distributions.")
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):

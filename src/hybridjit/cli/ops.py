@@ -31,18 +31,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-# Operators of NumPy mode whose expansion, for some attributes or types, has no kernel.
-_PARTS_ON_HOST = frozenset(
-    (
-        *("_npi_argmax", "_npi_argmin", "_npi_norm", "_npi_diff", "_npi_cholesky"),
-        *("_npi_tensorinv", "_npi_tensorsolve", "_npi_pinv", "_npi_pinv_scalar_rcond"),
-        *("_npi_eigh", "_npi_eigvalsh", "_npi_copysign_scalar", "_npi_rcopysign_scalar"),
-        *("_npi_bitwise_and_scalar", "_npi_bitwise_or_scalar", "_npi_bitwise_xor_scalar"),
-        *("_npi_lcm_scalar", "_np_diagonal", "_np_diag", "_np_diagflat"),
-    )
-)
-
-
 def kernel(op: OpDef) -> str:
     """The kernel kind; ``parts`` for an expansion with several kernels; ``host`` without
     kernels."""
@@ -55,7 +43,7 @@ def kernel(op: OpDef) -> str:
 def kernel_types(op: OpDef) -> tuple[str, ...]:
     """Element types of the kernels: ``all`` types of the operator, or their names."""
     kind = kernel(op)
-    if kind in ("host", "constant") or op.name in _PARTS_ON_HOST:
+    if kind in ("host", "constant") or op.traits.parts_on_host:
         return ()
     found = KIND_NAMED.get(kind)
     in_floats = found.in_floats or found.of_floats if found else op.traits.parts_in_floats

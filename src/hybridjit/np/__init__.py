@@ -17,6 +17,8 @@ from .arrays import ndarray as ndarray
 from .front import FRONT as _FRONT
 from .making import (
     array,
+    asarray,
+    asnumpy,
     genfromtxt,
     may_share_memory,
     meshgrid,
@@ -27,6 +29,9 @@ from .making import set_printoptions as set_printoptions
 
 _OWN: dict[str, Any] = {
     "array": array,
+    "asarray": asarray,
+    "ascontiguousarray": asarray,
+    "asnumpy": asnumpy,
     "genfromtxt": genfromtxt,
     "may_share_memory": may_share_memory,
     "meshgrid": meshgrid,
@@ -44,6 +49,7 @@ from . import random as random  # noqa: E402
 float16, float32, float64 = _onp.float16, _onp.float32, _onp.float64
 int8, int32, int64, uint8 = _onp.int8, _onp.int32, _onp.int64, _onp.uint8
 bool_, bool, finfo = _onp.bool_, bool, _onp.finfo
+dtype, iinfo, int_ = _onp.dtype, _onp.iinfo, _onp.int64  # of MXNet 2.0
 pi, e, inf, nan, newaxis = _onp.pi, _onp.e, _onp.inf, _onp.nan, None
 NAN = NaN = nan
 NINF, PINF, NZERO, PZERO = -inf, inf, -0.0, 0.0

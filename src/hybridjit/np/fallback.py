@@ -25,6 +25,8 @@ polyint polymul polysub positive promote_types ptp real result_type rollaxis roo
 searchsorted select setdiff1d setxor1d signbit size spacing take_along_axis
 tril_indices_from trim_zeros triu_indices_from union1d unpackbits unwrap vander"""
 NAMES = _NAMES.split()
+_LATER = """angle conj convolve cross cumprod floor_divide fmod fromfunction gcd imag isscalar kron
+logaddexp nanmean nansum nextafter ravel_multi_index sinc tri tril_indices"""  # MXNet 2.0
 LINALG_NAMES = ("cond", "lstsq", "matrix_power", "matrix_rank", "multi_dot", "qr")
 
 
@@ -114,7 +116,7 @@ def fallback(name: str, official: Callable[..., Any]) -> Callable[..., Any]:
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Functions of ``mx.np`` that run official NumPy."""
-    made = {name: getattr(onp, name, None) for name in NAMES}
+    made = {name: getattr(onp, name, None) for name in (*NAMES, *_LATER.split())}
     found = {name: function for name, function in made.items() if function is not None}
     found.update(count_nonzero=_count_nonzero, trim_zeros=_trim_zeros)
     return {name: fallback(name, f) for name, f in {**found, **_DROPPED}.items()}

@@ -35,6 +35,18 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     return ndarray(converted(source, wanted), place)
 
 
+def asarray(obj: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
+    """``obj`` itself if it is an array of this element type, else :func:`array` of it."""
+    if isinstance(obj, ndarray) and (dtype is None or obj.dtype == as_dtype(dtype)):
+        return obj
+    return array(obj, dtype, ctx)
+
+
+def asnumpy(a: ndarray) -> onp.ndarray:
+    """A copy as an array of official NumPy."""
+    return a.asnumpy()
+
+
 def _numbers(values: Any) -> onp.ndarray:
     values = _plain(values)
     try:

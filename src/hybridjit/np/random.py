@@ -4,9 +4,10 @@ from typing import Any
 
 from ..ops.numpy_api.draws import Draws
 from ..ops.numpy_api.functions import bound
+from ..ops.numpy_api.later import LaterDraws
 from .front import FRONT
 
-table: dict[str, Any] = bound(Draws(FRONT))
+table: dict[str, Any] = {**bound(Draws(FRONT)), **bound(LaterDraws(FRONT))}
 globals().update(table)
 __all__ = sorted(table)
 

@@ -102,6 +102,7 @@ class Traits:
     unread          the results whose gradients no gradient depends on, as in MXNet
     reads_shape     the result follows from the shape and type of the operand alone
     in_single       float16 is computed in single precision and rounded once
+    parts_on_host   ``expand`` gives, for some attributes or types, an operator without a kernel
     parts_in_floats  ``expand`` stands for the operator in float32 and float64 alone: in float16
                     the parts would round at every step, the operator rounds once
     samples         what a sample of the result depends on
@@ -147,6 +148,7 @@ class Traits:
     reads_shape: bool = False
     in_single: bool = False
     parts_in_floats: bool = False
+    parts_on_host: bool = False
     flat_in_integers: bool = False
     samples: Samples = Samples.MIXED
     on_stored: OnStored = OnStored.NOT

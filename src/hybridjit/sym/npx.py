@@ -6,6 +6,8 @@ from typing import Any
 
 from ..ops.namespace import attach
 from ..ops.numpy_api.draws import Batches
+from ..ops.numpy_api.functions import bound
+from ..ops.numpy_api.later import LaterLayers
 from .control import cond as cond
 from .control import foreach as foreach
 from .control import while_loop as while_loop
@@ -18,6 +20,7 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
     return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
 
 
+globals().update(bound(LaterLayers(FRONT)))
 random = ModuleType(f"{__name__}.random", "``sym.npx.random``: further draws.")
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):

@@ -6,12 +6,13 @@ from typing import Any
 
 from .creation import Creation
 from .elementwise import Elementwise
+from .later import LaterArrays
 from .products import Products
 from .reductions import Reductions
 from .shapes import Shapes
 
 
-class Functions(Elementwise, Reductions, Shapes, Products, Creation):
+class Functions(Elementwise, Reductions, Shapes, Products, Creation, LaterArrays):
     """The functions of ``mx.np`` that arrays and symbols have in common."""
 
 

@@ -13,7 +13,11 @@ class Reductions(Group):
 
     def _reduce(self, op: str, a: Any, axis: Any, dtype: Any, keepdims: bool, out: Any) -> Any:
         given: dict[str, Any] = {} if dtype is None else {"dtype": dtype_name(dtype)}
-        return self._op(op, a, axis=axes_of(axis), keepdims=keepdims, out=out, **given)
+        if axis is not None or self._front.is_symbolic:  # files name these; calls read fewer
+            given["axis"] = axes_of(axis)
+        if keepdims or self._front.is_symbolic:
+            given["keepdims"] = keepdims
+        return self._op(op, a, out=out, **given)
 
     def sum(
         self,

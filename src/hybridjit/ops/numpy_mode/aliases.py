@@ -77,7 +77,21 @@ random_flip_top_bottom random_brightness random_contrast random_saturation rando
 random_color_jitter adjust_lighting random_lighting
 """
 
-for _name, _classic in _ALIASES.items():
+# Names of MXNet 2.0, which 1.9.1 does not have.
+LATER = {
+    "_npx_box_nms": "_contrib_box_nms",
+    "_npx_broadcast_like": "broadcast_like",
+    "_npx_group_norm": "GroupNorm",
+    "_npx_instance_norm": "InstanceNorm",
+    "_npx_norm": "norm",
+    "_npx_stop_gradient": "BlockGrad",
+    **{
+        f"_npx_interleaved_matmul_{kind}": f"_contrib_interleaved_matmul_{kind}"
+        for kind in ("selfatt_qk", "selfatt_valatt", "encdec_qk", "encdec_valatt")
+    },
+}
+
+for _name, _classic in {**_ALIASES, **LATER}.items():
     alias(_name, _classic)
 for _name in _IMAGES.split():
     alias(f"_npx__image_{_name}", f"_image_{_name}")

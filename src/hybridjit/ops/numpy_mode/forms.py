@@ -13,11 +13,12 @@ from ...errors import DTypeError
 from ..attrs import Declared
 from ..building import Builder, X
 from ..elementwise.element_type import cast
-from ..record import PLAIN, OpDef
+from ..record import PLAIN, OpDef, Traits
 from ..registry import add, lookup
 from ..rules import Types, broadcast_shapes, merged
 
 BOOL = np.dtype("bool")
+ON_HOST = Traits(parts_on_host=True)
 UINT8 = np.dtype("uint8")
 # From the widest to the narrowest: promotion selects the earlier one.
 _INTEGERS = [np.dtype(name) for name in ("int64", "int32", "uint8", "int8", "bool")]

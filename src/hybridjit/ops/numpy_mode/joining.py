@@ -17,7 +17,7 @@ from ..registry import lookup, register
 from ..rules import Types, forward, normalized_axis
 from ..tensor.joining import concat_types, grad_concat, joined
 from ..tensor.primitives import narrow, reshape
-from .forms import twin
+from .forms import ON_HOST, twin
 
 twin("_npi_stack", "stack")
 
@@ -212,6 +212,7 @@ register(
     infer=forward(_diff_rule),
     ref=lambda a, n, axis: np.array(np.diff(a, n, axis)),
     expand=_diffs,
+    traits=ON_HOST,
     doc="n-th differences of adjacent elements along an axis.",
 )
 

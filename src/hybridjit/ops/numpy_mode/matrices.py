@@ -18,6 +18,7 @@ from ..registry import lookup, register
 from ..rules import forward, same_dtype
 from ..signatures import Arrays
 from ..tensor.primitives import broadcast, reshape, transpose
+from .forms import ON_HOST
 
 
 def _cholesky(g: Builder[X], A: X) -> X:  # noqa: N803 (MXNet's names)
@@ -29,6 +30,7 @@ register(
     "_npi_cholesky",
     "A",
     expand=_cholesky,
+    traits=ON_HOST,
     doc="Lower triangular L with L L^T = A.",
 )
 
@@ -128,6 +130,7 @@ register(
     "ind:int=2",
     infer=forward(_tensorinv_rule),
     expand=_tensorinv,
+    traits=ON_HOST,
     doc="Inverse of a tensor as a matrix: first ind axes by the remaining ones.",
 )
 
@@ -174,6 +177,7 @@ register(
     "a_axes:shape~=()",
     infer=forward(_tensorsolve_rule),
     expand=_tensorsolve,
+    traits=ON_HOST,
     doc="Solution x of tensordot(a, x) = b.",
 )
 
@@ -292,6 +296,7 @@ register(
     "hermitian:bool=False",
     infer=forward(_pinv_rule),
     expand=_pinv,
+    traits=ON_HOST,
     doc="Pseudo-inverse; singular values up to rcond times the largest count as 0.",
 )
 register(
@@ -300,6 +305,7 @@ register(
     "rcond:double=1e-15 hermitian:bool=False",
     infer=forward(_pinv_rule),
     expand=_pinv_scalar,
+    traits=ON_HOST,
     doc="Pseudo-inverse; singular values up to rcond times the largest count as 0.",
 )
 
@@ -346,6 +352,7 @@ register(
     infer=forward(_eigen_rule),
     expand=_eigh,
     outputs=("output0", "output1"),
+    traits=ON_HOST,
     doc="Ascending eigenvalues and eigenvectors as columns; reads one triangle.",
 )
 register(
@@ -354,6 +361,7 @@ register(
     "UPLO:L|U=L",
     infer=forward(_values_rule),
     expand=_eigvalsh,
+    traits=ON_HOST,
     doc="Ascending eigenvalues; reads one triangle.",
 )
 

@@ -20,6 +20,7 @@ from ..casting import convert, in_floating, scalar_of
 from ..elementwise.element_type import cast
 from ..elementwise.unary import same_number
 from ..gradient import none_at_all
+from ..record import PLAIN
 from ..registry import lookup, register
 from ..rules import Types
 from ..signatures import ScalarBuilder, V
@@ -27,6 +28,7 @@ from ..tensor.new_arrays import FULL
 from ..tensor.primitives import broadcast, reshape
 from .forms import (
     BOOL,
+    ON_HOST,
     UINT8,
     PairRule,
     as_number,
@@ -503,6 +505,7 @@ def _with_number(
     """Register a form whose other operand is a scalar, converted to the operand's dtype."""
     op = lookup(pair)
     is_floating = pair == "_npi_arctan2"
+    traits = ON_HOST if op.kernel == "host" and op.expand is None else PLAIN
 
     def ref(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
         number = scalar_of(scalar, data.dtype) if data.dtype != BOOL else np.array(bool(scalar))
@@ -525,6 +528,7 @@ def _with_number(
         ref=ref,
         expand=expand,
         domain=op.domain,
+        traits=traits,
         doc=doc,
     )
 

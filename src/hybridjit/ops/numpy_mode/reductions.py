@@ -19,7 +19,7 @@ from ..registry import lookup, register
 from ..rules import forward, normalized_axis, reduced_axes, same_dtype
 from ..tensor.primitives import broadcast, transpose
 from ..tensor.reductions import MEAN_SQUARE_ABOUT, accumulator
-from .forms import BOOL, UINT8, as_number, equal_type, near, total_type, truth
+from .forms import BOOL, ON_HOST, UINT8, as_number, equal_type, near, total_type, truth
 
 _AXES = "axis:shape?=None keepdims:bool=False"
 
@@ -262,12 +262,13 @@ def _variance(
 ) -> np.ndarray:
     """Variance in double precision; NaN for no elements."""
     axes = axes_of(a.ndim, axis)
-    wide = a.astype(FLOAT64)
     shape = kept_shape(a.shape, axes, keepdims)
     count = product(tuple(a.shape[i] for i in axes))
     if not count:
         return np.full(shape, np.nan)
-    squares = np.square(wide - wide.mean(axis=axes, keepdims=True)).sum(axis=axes)
+    distance = a.astype(FLOAT64)
+    distance -= np.add.reduce(distance, axis=axes, keepdims=True) / np.float64(count)
+    squares = np.add.reduce(np.square(distance, out=distance), axis=axes)
     return np.asarray(squares / np.float64(count - ddof)).reshape(shape)
 
 
@@ -380,6 +381,7 @@ def _place(name: str, classic: str, find: Callable[..., Any], doc: str) -> None:
         ref=ref,
         expand=expand,
         grad=none_at_all,
+        traits=ON_HOST,
         doc=doc,
     )
 
@@ -542,6 +544,7 @@ register(
     infer=forward(_norm_rule),
     ref=_norm_ref,
     expand=_norm_parts,
+    traits=ON_HOST,
     doc="A norm of vectors or matrices.",
 )
 

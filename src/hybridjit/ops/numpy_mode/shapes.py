@@ -25,7 +25,7 @@ from ..tensor.primitives import (
     reshape,
     transpose,
 )
-from .forms import near, twin
+from .forms import ON_HOST, near, twin
 
 twin("_np_copy", "_copy", "a")
 
@@ -417,6 +417,7 @@ moving(
     lambda data, offset, axis1, axis2: np.diagonal(data, near(offset, data), axis1, axis2),
     "Diagonal of two axes, as the last axis.",
     expand=_diagonal,
+    traits=ON_HOST,
 )
 
 
@@ -442,6 +443,7 @@ moving(
     lambda data, k: np.diag(data, near(k, data) if data.ndim > 1 else k),
     "Diagonal of a matrix, or a matrix with a given diagonal.",
     expand=_diag,
+    traits=ON_HOST,
 )
 
 
@@ -458,6 +460,7 @@ moving(
     lambda data, k: np.diagflat(data, k),
     "Matrix with the elements on a diagonal.",
     expand=_diagflat,
+    traits=ON_HOST,
 )
 
 
