@@ -1,13 +1,14 @@
-"""``hybridjit.load``: a block from the two files of a model.
+"""``hybridjit.load``: a block from the files of a model.
 
-Input: a prefix, or a graph with the roles of its variables and its parameters. Output: a hybridized
+Input: a path, or a graph with the roles of its variables and its parameters. Output: a hybridized
 block.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ._core.background import Task, begin
 from ._core.lazy import Late
 from .context import Context
 from .errors import ModelFormatError, MXNetError
+from .formats.model_files import model_files
 from .formats.mxnet import params as params_file
 from .formats.mxnet import symbol_json
 from .gluon.parameter.single import Fresh
@@ -29,27 +31,34 @@ if TYPE_CHECKING:
     from . import compiler
 else:
     compiler = Late(".compiler", __package__)  # imported with the first network
+onnx: Any = Late(".onnx", __package__)  # with the first ONNX file; a layer above
 
 
-def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock:
-    """A network from the files ``prefix-symbol.json`` and ``prefix-NNNN.params``.
+def load(
+    path: str | os.PathLike[str], epoch: int | None = None, ctx: Context | None = None
+) -> SymbolBlock:
+    """A network from its files, compiled from the first call on.
 
-    Its inputs are the graph's variables without a parameter, in the order of the graph. Labels
-    of training graphs need not be given; arrays that the graph does not use are ignored.
+    Its inputs are the graph's variables without a parameter, in the order of the graph; an ONNX
+    file's are its inputs. Labels of training graphs need not be given; arrays that the graph does
+    not use are ignored.
 
     Parameters
     ----------
-    prefix : str
-        Prefix of the two file names.
-    epoch : int
-        Number in the name of the parameters' file.
+    path : str or os.PathLike
+        A prefix of ``PREFIX-symbol.json`` and ``PREFIX-NNNN.params``, one of these two files, an
+        ``.onnx`` file, a folder with one such model, or an archive with one: ``.tar.gz``, ``.tgz``,
+        ``.tar``, ``.zip``, or ``.mar`` and ``.model`` of MXNet's model server. Code in an archive
+        is not run.
+    epoch : int, optional
+        Number in the name of the parameters' file; by default 0, or the only one that exists.
     ctx : Context, optional
         Context of the parameters; by default the current one.
 
     Raises
     ------
     MXNetError
-        For files that are missing, malformed, or do not match.
+        For files that are missing, malformed, or do not match, and for several models or epochs.
 
     Examples
     --------
@@ -57,9 +66,15 @@ def load(prefix: str, epoch: int = 0, ctx: Context | None = None) -> SymbolBlock
     >>> net(nd.zeros((1, 1, 28, 28))).shape
     (1, 10)
     """
-    path = f"{prefix}-{epoch:04d}.params"
+    with model_files(path, epoch) as files:
+        if files.params is None:
+            return onnx.load(files.graph, ctx=ctx)  # type: ignore[no-any-return]
+        return _load(files.graph, files.params, ctx)
+
+
+def _load(graph: str, path: str, ctx: Context | None) -> SymbolBlock:
     with _Reading(path) as reading:  # read by another thread during the graph's parsing
-        outputs = symbol_json.load(f"{prefix}-symbol.json")
+        outputs = symbol_json.load(graph)
         compiler.prepare()
     params = reading.result()
     roles = sort_variables(outputs, params)

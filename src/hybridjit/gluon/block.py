@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from .. import initializer
 from .._core.frames import shortened
 from .._core.keywords import by_position, of_function
+from .._core.recording import recording_as
 from .._core.types import DType
 from ..context import Context
 from ..errors import require_no_more
@@ -22,7 +23,7 @@ from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block
 from .parameter import Parameter, ParameterDict
-from .structure import Nested
+from .structure import Nested, as_arrays, as_numpy
 from .summary import print_summary
 from .types import Init
 
@@ -331,6 +332,35 @@ class Block:
             return output
         except Exception as error:
             raise shortened(error)  # noqa: B904 - re-raised
+
+    def predict(self, *args: Nested, **named: Nested) -> Nested:
+        """Call the block outside of training, with NumPy arrays in and out.
+
+        Parameters
+        ----------
+        *args, **named : numpy.ndarray, NDArray, None, or nested lists of them
+            Arguments of a call. Arrays keep their element types; ``x.astype("float32")`` fits most
+            networks.
+
+        Returns
+        -------
+        numpy.ndarray or nested list of numpy.ndarray
+            The outputs, which belong to the caller.
+
+        Raises
+        ------
+        MXNetError
+            As a call does, for shapes and element types that do not fit.
+
+        Examples
+        --------
+        >>> net = mx.load("examples/digits/digits")
+        >>> net.predict(np.zeros((1, 1, 28, 28), "float32")).shape
+        (1, 10)
+        """
+        given = {name: as_arrays(x) for name, x in named.items()}
+        with recording_as(False, False):
+            return as_numpy(self(*as_arrays(args), **given))
 
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
         """Arguments by position. Raises TypeError for unknown names."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ..nd import NDArray
+import numpy as np
+
+from .._core.shapes import is_np_array
+from ..nd import NDArray, array
 from ..sym import Symbol
 
 Format: TypeAlias = "int | list[Format]"
@@ -78,3 +81,25 @@ def tensors_in(value: object) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item)
+
+
+def as_arrays(value: Nested) -> Nested:
+    """The value with an array for each NumPy array in it, of the same element type.
+
+    In NumPy mode the arrays are those of ``mx.np``.
+    """
+    if isinstance(value, np.ndarray):
+        made = array(value, dtype=value.dtype)
+        return made.as_np_ndarray() if is_np_array() else made
+    if isinstance(value, (list, tuple)):
+        return [as_arrays(item) for item in value]
+    return value
+
+
+def as_numpy(value: Nested) -> Nested:
+    """The value with a NumPy array for each NDArray in it."""
+    if isinstance(value, NDArray):
+        return value.asnumpy()
+    if isinstance(value, (list, tuple)):
+        return [as_numpy(item) for item in value]
+    return value

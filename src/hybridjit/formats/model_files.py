@@ -1,0 +1,96 @@
+"""The files of a model that a path names: a prefix, one of its files, a folder or an archive.
+
+In: a path. Out: the paths of the graph and of its parameters. Archives are those of services that
+ran MXNet models (``model.tar.gz`` of SageMaker, ``.mar`` and ``.model`` of MXNet Model Server).
+Only graphs and parameters leave an archive; code in it is never run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from .._core.lazy import Late
+from ..errors import MXNetError
+
+if TYPE_CHECKING:
+    from . import archives
+else:
+    archives = Late(".archives", __package__)  # with the first archive: tarfile takes 10 ms
+
+SYMBOL, PARAMS, ONNX = ENDINGS = ("-symbol.json", ".params", ".onnx")
+ZIPS = (".zip", ".mar", ".model")
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_EPOCH = re.compile(r"-(\d{4,})\.params$")
+
+
+class ModelFiles(NamedTuple):
+    """The graph's file and that of its parameters, which is None beside an ONNX file."""
+
+    graph: str
+    params: str | None
+
+
+@contextmanager
+def model_files(path: str | os.PathLike[str], epoch: int | None = None) -> Iterator[ModelFiles]:
+    """The files of the model at ``path``, which exist inside the ``with`` block.
+
+    epoch  the number in the name of the parameters' file; None: 0, or the only one that is there
+
+    Raises MXNetError for a path without a model or with several, and ModelFormatError for a
+    malformed archive.
+    """
+    name = os.fspath(path)
+    if not name.endswith((*ZIPS, *TARS)) or os.path.exists(name + SYMBOL):
+        yield find_model(name, epoch)
+        return
+    with archives.unpacked(name) as folder:
+        yield _in_folder(folder, epoch, name)
+
+
+def find_model(name: str, epoch: int | None = None) -> ModelFiles:
+    """The files of the model at a path that is not an archive. Raises MXNetError for several."""
+    if name.endswith(ONNX):
+        return ModelFiles(name, None)
+    if name.endswith(SYMBOL):
+        return _of_prefix(name.removesuffix(SYMBOL), epoch)
+    found = _EPOCH.search(name)
+    if found:
+        return ModelFiles(name[: found.start()] + SYMBOL, name)
+    if os.path.isdir(name) and not os.path.exists(name + SYMBOL):
+        return _in_folder(name, epoch, name)
+    return _of_prefix(name, epoch)
+
+
+def _of_prefix(prefix: str, epoch: int | None) -> ModelFiles:
+    number = _only_epoch(prefix) if epoch is None else epoch
+    return ModelFiles(prefix + SYMBOL, f"{prefix}-{number:04d}{PARAMS}")
+
+
+def _only_epoch(prefix: str) -> int:
+    """Epoch 0 if it has a file or none has, else the only one. Raises MXNetError for several."""
+    if os.path.exists(f"{prefix}-0000{PARAMS}"):
+        return 0
+    folder, start = os.path.split(prefix)
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    numbers = {
+        int(found[1])
+        for found in map(_EPOCH.search, names)
+        if found and found.string[: found.start()] == start
+    }
+    if len(numbers) > 1:
+        listed = ", ".join(map(str, sorted(numbers)))
+        raise MXNetError(f"{prefix}: there are parameters of the epochs {listed}: give epoch=")
+    return min(numbers, default=0)
+
+
+def _in_folder(folder: str, epoch: int | None, shown: str) -> ModelFiles:
+    """The only model of a folder, which errors call ``shown``."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith((SYMBOL, ONNX)))
+    if len(names) != 1:
+        found = f"it has {len(names)}: {', '.join(names)}" if names else "it has none"
+        raise MXNetError(f"{shown}: one file *{SYMBOL} or *{ONNX} is expected, {found}")
+    return find_model(os.path.join(folder, names[0]), epoch)
