@@ -17,7 +17,6 @@ from ._core.background import Task, begin
 from ._core.lazy import Late
 from .context import Context
 from .errors import ModelFormatError, MXNetError
-from .formats.model_files import model_files
 from .formats.mxnet import params as params_file
 from .formats.mxnet import symbol_json
 from .gluon.parameter.single import Fresh
@@ -29,8 +28,10 @@ from .sym import Symbol
 
 if TYPE_CHECKING:
     from . import compiler
+    from .formats import model_files
 else:
     compiler = Late(".compiler", __package__)  # imported with the first network
+    model_files = Late(".formats.model_files", __package__)
 onnx: Any = Late(".onnx", __package__)  # with the first ONNX file; a layer above
 
 
@@ -66,7 +67,7 @@ def load(
     >>> net(nd.zeros((1, 1, 28, 28))).shape
     (1, 10)
     """
-    with model_files(path, epoch) as files:
+    with model_files.model_files(path, epoch) as files:
         if files.params is None:
             return onnx.load(files.graph, ctx=ctx)  # type: ignore[no-any-return]
         return _load(files.graph, files.params, ctx)
