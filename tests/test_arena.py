@@ -20,7 +20,7 @@ def test_bytes_begin_on_a_boundary(nbytes):
     assert found.nbytes == nbytes and (nbytes == 0 or found.ctypes.data % boundary == 0)
 
 
-def test_arrays_side_by_side_do_not_overlap():
+def test_adjacent_arrays_do_not_overlap():
     sizes = [100, 3 << 20, 0, 7, 64 << 20, 70 << 20, 1]
     rooms = aligned_together(sizes)
     assert [room.nbytes for room in rooms] == sizes
@@ -29,13 +29,13 @@ def test_arrays_side_by_side_do_not_overlap():
     assert all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:]))
 
 
-def test_small_arrays_share_what_is_asked_for():
+def test_small_arrays_share_one_aligned_block():
     first, second = aligned_together([3 << 20, 3 << 20])
     assert second.ctypes.data - first.ctypes.data == 3 << 20
     assert first.ctypes.data % HUGE_PAGE == 0
 
 
-def test_arrays_side_by_side_are_at_most_64_megabytes():
+def test_a_block_of_adjacent_arrays_has_at_most_64_megabytes():
     """What is freed with the last of it is bounded."""
     rooms = aligned_together([40 << 20, 24 << 20, 1, 80 << 20])
     blocks = [room if room.base is None else room.base for room in rooms]

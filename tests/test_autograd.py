@@ -57,7 +57,7 @@ class TestVariables:
         z.backward()
         assert (x.grad.asscalar(), y.grad.asscalar()) == (0, 12)
 
-    def test_fresh(self):
+    def test_fresh_grad_is_set_by_backward_only_for_reached_variables(self):
         x, unused = variable(1.0), variable(1.0)
         assert not x._fresh_grad
         recorded(lambda: x * 2).backward()
@@ -71,7 +71,7 @@ class TestVariables:
         recorded(lambda: x * x).backward()
         assert g.asscalar() == 11
 
-    def test_integers(self):
+    def test_integer_variables_have_integer_gradients(self):
         x = nd.array([3, 4], dtype="int32")
         x.attach_grad()
         recorded(lambda: x * x).backward()
@@ -86,7 +86,7 @@ class TestBackward:
         with pytest.raises(mx.MXNetError, match="retain_graph=True"):
             y.backward()
 
-    def test_retained(self):
+    def test_backward_of_a_retained_graph_can_be_repeated(self):
         x = variable(2.0, req="add")
         y = recorded(lambda: x * x)
         y.backward(retain_graph=True)
@@ -175,7 +175,7 @@ class TestBackward:
 
 
 class TestViewsAndWrites:
-    def test_parts(self):
+    def test_gradients_of_slices_and_indices_add_up(self):
         x = variable(1.0, 2.0, 3.0, 4.0)
         y = recorded(lambda: x[1:3] * x[0] + x[nd.array([1, 1], dtype="int32")])
         y.backward()
@@ -195,7 +195,7 @@ class TestViewsAndWrites:
             first.sum().backward()
         assert x.grad.asnumpy().tolist() == [12, 0]
 
-    def test_writes_to_what_stands_on_the_tape(self):
+    def test_writes_to_recorded_arrays_raise(self):
         x = variable(1.0, 2.0)
         with autograd.record():
             y = x * 2
@@ -228,7 +228,7 @@ class TestViewsAndWrites:
         z.backward()
         assert x.grad.asscalar() == 12
 
-    def test_detached(self):
+    def test_detached_arrays_count_as_constants(self):
         x = variable(2.0)
         recorded(lambda: x.detach() * x).backward()
         assert x.grad.asscalar() == 2
@@ -250,7 +250,7 @@ class TestGrad:
         sine, cosine = np.sin(0.5), np.cos(0.5)
         np.testing.assert_allclose(x.grad.asscalar(), -3 * sine - 0.5 * cosine, rtol=1e-5)
 
-    def test_what_has_none(self):
+    def test_grad_raises_for_variables_without_a_gradient(self):
         x, y = variable(1.0), nd.ones(1)
         z = recorded(lambda: x * 2)
         with pytest.raises(mx.MXNetError, match="1-th variable because it does not require"):
@@ -312,7 +312,7 @@ def test_dropout_uses_the_mask_of_the_forward():
     assert (x.grad.asnumpy() == 2).all()
 
 
-def test_batchnorm_moves_its_statistics_on_the_way_back():
+def test_batchnorm_updates_its_statistics_in_backward():
     data = nd.array(np.random.default_rng(0).normal(1, 2, (4, 3)))
     gamma, beta, mean, var = nd.ones(3), nd.zeros(3), nd.zeros(3), nd.ones(3)
     gamma.attach_grad()
@@ -419,7 +419,7 @@ class TestSymbols:
             (found,) = symbol.bind(args={symbol.list_arguments()[0]: x}, ctx=mx.cpu()).forward()
             np.testing.assert_array_equal(found.asnumpy(), y.asnumpy())
 
-    def test_what_has_none(self):
+    def test_get_symbol_raises_for_arrays_without_a_history(self):
         x = variable(1.0, 2.0)
         y = recorded(lambda: x * x)
         y.backward()

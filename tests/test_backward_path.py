@@ -90,7 +90,7 @@ def looked(index: Callable, how: str) -> Looked:
 
 @pytest.mark.parametrize("how", ["eager", "hybridized", "sparse"])
 @pytest.mark.parametrize("name", INDICES)
-def test_an_index_made_of_what_is_learned_trains_the_table(name: str, how: str):
+def test_an_index_computed_from_parameters_trains_the_table(name: str, how: str):
     net = looked(INDICES[name], how)
     with autograd.record():
         y = net(nd.array(X))

@@ -199,7 +199,7 @@ def choose_by_value(x):
     ],
     ids=["shape", "dtype", "asnumpy", "asscalar", "+=", "if", "numpy", "nd"],
 )
-def test_what_a_symbol_cannot_answer(function, error, says):
+def test_operations_without_values_raise_while_tracing(function, error, says):
     net = on_symbol(function)
     x = nd.array(GOOD)
     eager = net(x).asnumpy()

@@ -83,7 +83,7 @@ class TestResults:
         for count in (0, 1, 3, 20):
             assert np.array_equal(predictor(images[:count]), expected[:count])
 
-    def test_columns(self, images, expected):
+    def test_a_dict_of_columns_gives_result_columns(self, images, expected):
         found = Predictor(MODEL, outputs=["logits"])({"data": images, "id": np.arange(21)})
         assert list(found) == ["id", "logits"]
         assert np.array_equal(found["logits"], expected)
@@ -101,18 +101,18 @@ class TestResults:
         found = Predictor(MODEL, shapes={"data": SHAPE})({"data": forms[form]})
         assert np.array_equal(found["output"], expected)
 
-    def test_frames(self, images, expected):
+    def test_data_frames_get_a_result_column(self, images, expected):
         frame = Frame({"data": images.reshape(21, -1).tolist(), "id": np.arange(21)})
         (found,) = Predictor(MODEL, shapes={"data": SHAPE}).frames([frame])
         assert found.columns == ["id", "output"]
         assert np.array_equal(np.stack(found.held["output"]), expected)
 
-    def test_functions(self, images, expected):
+    def test_here_is_a_function_of_the_networks_inputs(self, images, expected):
         function = Predictor(MODEL).here()
         assert len(inspect.signature(function).parameters) == 1
         assert np.array_equal(function(images), expected)
 
-    def test_onnx(self, images, expected):
+    def test_an_onnx_file_gives_the_same_results(self, images, expected):
         found = Predictor(FOLDER / "digits.onnx", shapes={"data": SHAPE})(images)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 

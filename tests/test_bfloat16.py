@@ -45,7 +45,7 @@ def test_rounding_is_to_the_nearest_and_halves_to_even():
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
-def test_special_numbers_stay_what_they_are():
+def test_rounding_keeps_special_numbers():
     largest = np.finfo(np.float32).max
     found = rounded(floats(np.inf, -np.inf, np.nan, largest, 1e-40))
     assert found[0] == np.inf and found[1] == -np.inf and np.isnan(found[2])
@@ -159,7 +159,7 @@ def arrays_of(shape: tuple[int, ...] = (4, 8), **weights: tuple[int, ...]) -> di
     return {n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()}
 
 
-def test_what_is_returned_is_not_rounded():
+def test_outputs_are_not_rounded():
     first = call("relu", dense(var("x"), "a"), name="first")
     arrays = arrays_of(wa=(8, 8), wb=(8, 8))
     executable = compiled([first, dense(first, "b")], arrays, ["wa", "wb"], options=SHORT)
@@ -167,7 +167,7 @@ def test_what_is_returned_is_not_rounded():
     assert (rounded(returned) != returned).any()
 
 
-def test_what_products_read_is_stored_once_for_all_readers():
+def test_operands_of_several_products_are_stored_once():
     middle = call("tanh", dense(var("x"), "a"), name="middle")
     total = call("elemwise_add", middle, dense(middle, "b"), name="total")
     arrays = arrays_of(wa=(8, 8), wb=(8, 8))
@@ -289,7 +289,7 @@ def test_a_network_is_near_its_float32_self():
     assert np.abs(net(x).asnumpy() - eager).max() <= 1e-5 * eager.std()
 
 
-def test_verify_allows_what_rounding_does():
+def test_verify_permits_rounding_errors():
     net, x = small_network(), nd.random.normal(shape=(4, 3, 30, 30))
     net(x)
     net.hybridize(precision="bfloat16")
@@ -430,7 +430,7 @@ class TestAmp:
         net.hybridize(precision="float32")
         assert (net(x).asnumpy() != wanted).any()
 
-    def test_a_converted_network_stays_what_it_is(self):
+    def test_converting_does_not_change_the_original_network(self):
         net, x = small_network(), nd.random.normal(shape=(2, 3, 30, 30))
         with pytest.raises(RuntimeError, match="first call block.hybridize"):
             amp.convert_hybrid_block(net, "bfloat16")
@@ -488,7 +488,7 @@ class TestAmp:
         assert block.verify(data).agrees
         assert not block.verify(data, tolerance=1e-5).agrees
 
-    def test_what_is_not_there_is_refused(self, default):
+    def test_unsupported_arguments_raise(self, default):
         for refused in (
             lambda: amp.init(),
             lambda: amp.init("bfloat16", fp32_ops=["relu"]),

@@ -147,7 +147,7 @@ def test_weights_keep_changes_that_bfloat16_would_lose():
     assert (rounded(net.weight.data().asnumpy()) == 1).all()
 
 
-def test_what_products_read_is_saved_in_16_bits():
+def test_operands_of_products_are_saved_in_16_bits():
     net, x = made("attention")
     traced = net._traced((x,))
     arrays = {"data": x, **{n: p.data() for n, p in net.collect_params().items()}}

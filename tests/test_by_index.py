@@ -77,7 +77,7 @@ def test_one_hot(dtype: str):
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("length", ["float32", "int32"])
-def test_sequences(length: str, axis: int):
+def test_sequence_operators_equal_their_references(length: str, axis: int):
     lengths = np.array([0, 1, 3, 5, 9], length)
     data = table(5, 5, 18)
     check("SequenceMask", data, lengths, use_sequence_length=True, axis=axis, value=0.5)

@@ -70,7 +70,7 @@ class Calls:
 
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("pieces", [2, 8])
-def test_what_a_thread_has_left_is_done_by_another(kind, pieces):
+def test_remaining_chunks_of_a_thread_are_done_by_another(kind, pieces):
     """The second thread has claimed all but so many of its eight pieces; the bits are the same."""
     calls = Calls(network(*LAYERS[kind]))
     wanted = calls.alone()

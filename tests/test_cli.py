@@ -178,7 +178,7 @@ class TestDump:
     }
 
     @pytest.mark.parametrize("stage", WITHOUT_LLVM)
-    def test_stage(self, stage, printed):
+    def test_dump_after_a_stage_prints_that_stage(self, stage, printed):
         out = printed.of("dump", SYMBOL, *SHAPE, "--after", stage)
         assert self.MARKS[stage] in out
         assert "====" not in out  # one stage has no heading
@@ -227,12 +227,12 @@ class TestDump:
         words = ("dump", SYMBOL, *SHAPE, "--after", "plan", "--kernel", "conv")
         assert "--kernel needs --after" in printed.error(*words, code=2)
 
-    def test_target(self, printed):
+    def test_dump_for_a_target_compiles_for_it(self, printed):
         words = ("dump", SYMBOL, *SHAPE, "--after", "spec", "--target")
         assert "for sse2 " in printed.of(*words, "sse2")
         assert "HYBRIDJIT_TARGET='z80': it is native" in printed.error(*words, "z80", code=2)
 
-    def test_dtype(self, printed):
+    def test_dtype_overrides_the_element_type_of_an_input(self, printed):
         words = ("dump", files_of("unary_exp")[0], "--shape", "data=2,3", "--after", "infer")
         assert "data: f32[2,3]" in printed.of(*words)
         out = printed.of(*words, "--dtype", "data=float64")
@@ -426,7 +426,7 @@ class TestInspect:
 
 
 class TestTables:
-    def test_ops(self, printed):
+    def test_ops_lists_all_public_operators(self, printed):
         lines = printed.of("ops").splitlines()
         names = {op.name for op in all_ops() if not op.internal}
         assert {line.split()[0] for line in lines[1:-1]} == names
@@ -437,19 +437,19 @@ class TestTables:
         assert kinds["sort"] == kinds["topk"] == "parts"
         assert kinds["moments"] == "parts" and kinds["shape_array"] == kinds["_zeros"] == "constant"
 
-    def test_switches(self, printed):
+    def test_switches_lists_all_switches(self, printed):
         out = printed.of("switches")
         assert out == switch_table() + "\n"
         assert all(f"| `{switch.name}` |" in out for switch in SWITCHES)
 
-    def test_table(self):
+    def test_table_aligns_columns(self):
         text = table([("a", "1"), ("bcd", "22")], ("n", "size"), right={1})
         assert text == "n    size\na       1\nbcd    22"
         assert table([]) == ""
 
 
 class TestDoctor:
-    def test_what_it_finds(self, printed):
+    def test_doctor_reports_versions_and_peaks(self, printed):
         out = printed.of("doctor")
         rows = dict(re.findall(r"^(\S.*?)  +(.*)$", out, re.M))
         assert {"Python", "NumPy", "llvmlite", "LLVM", "host CPU", "target", "threads"} <= set(rows)
@@ -481,7 +481,7 @@ class TestDoctor:
 
 class TestRun:
     @pytest.mark.parametrize("eager", [[], ["--eager"]], ids=["compiled", "eager"])
-    def test_outputs(self, eager, printed, tmp_path):
+    def test_run_writes_outputs_to_files(self, eager, printed, tmp_path):
         name = "net_two_inputs"
         inputs, wanted = arrays_of(name)
         options = []
@@ -613,13 +613,13 @@ class TestNameOfAModel:
         (tmp_path / "m").mkdir()
         assert "m-symbol.json: 22 nodes" in printed.of("inspect", prefix)
 
-    def test_neither(self, printed, tmp_path):
+    def test_a_prefix_without_files_is_an_error(self, printed, tmp_path):
         err = printed.error("inspect", str(tmp_path / "n"), code=1)
         assert "n-symbol.json: No such file" in err
 
 
 class TestCompile:
-    def test_what_it_fills_is_what_a_process_needs(self, tmp_path):
+    def test_a_filled_cache_has_all_objects_of_a_process(self, tmp_path):
         """The next process compiles nothing, and its numbers are those of any other."""
         cache = str(tmp_path / "objects")
         first, again = (in_a_process("compile", SYMBOL, *SHAPE, "--cache", cache) for _ in "ab")
@@ -653,7 +653,7 @@ class TestBench:
         assert "median ms" in head and "peak MB" in head
         return [line.split() for line in lines]
 
-    def test_rows(self, printed):
+    def test_bench_prints_a_row_per_batch_and_thread_count(self, printed):
         words = ("--batch", "1,3", "--threads", "1,2", "--seconds", "0.02")
         rows = self.rows(printed.of("bench", SYMBOL, *SHAPE, *words))
         assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["3", "1"], ["3", "2"]]
@@ -671,7 +671,7 @@ class TestBench:
         assert "random" not in out.splitlines()[0]
         assert len(self.rows(out)) == 1
 
-    def test_usage(self, printed):
+    def test_bench_reports_wrong_usage(self, printed):
         assert "at least 1" in printed.error("bench", SYMBOL, *SHAPE, "--threads", "0", code=2)
         assert "give --shape" in printed.error("bench", SYMBOL, "--batch", "2", code=2)
 
@@ -738,7 +738,7 @@ class TestProfile:
 
 
 class TestPeak:
-    def test_measured(self):
+    def test_measured_peaks_are_plausible(self):
         target = find_target()
         assert measure_flops(target) > 1e8
         assert measure_read_bandwidth(target) > 1e8
@@ -768,7 +768,7 @@ class TestLoad:
         net.hybridize(active=False)
         np.testing.assert_allclose(net(x)[0].asnumpy(), wanted[0], rtol=1e-5)
 
-    def test_digits(self):
+    def test_load_makes_a_block_from_a_prefix(self):
         net = hybridjit.load(str(DIGITS / "digits"))
         assert net(nd.ones((2, 1, 28, 28))).shape == (2, 10)
 
@@ -855,7 +855,7 @@ class TestTools:
         assert bench.main(["--peers", str(tmp_path), "--", "--nets", "lenet"]) == 0
         assert f"['{tmp_path}', '--nets', 'lenet']" in capfd.readouterr().out
 
-    def test_bfloat16_has_a_ratio_of_its_own(self, monkeypatch):
+    def test_bfloat16_has_a_separate_ratio(self, monkeypatch):
         monkeypatch.syspath_prepend(ROOT / "tools" / "peers")
         compare = tool("peers/compare")
         times = {"hybridjit": 4, "hybridjit-bf16": 1, "openvino-f32": 8, "openvino-bf16": 2}
@@ -884,7 +884,7 @@ class TestTools:
         left_out = capsys.readouterr().err
         assert "left out: missing" in left_out and "No module named 'nowhere'" in left_out
 
-    def test_sizes(self, capsys, tmp_path):
+    def test_sizes_counts_lines_and_branches(self, capsys, tmp_path):
         (tmp_path / "one.py").write_text(
             "class A:\n    def f(self):\n        if 1:\n            for i in 2:\n"
             "                pass\n        elif 3:\n            pass\n\ndef g(): pass\n"

@@ -196,7 +196,7 @@ def test_numpys_names_are_left_alone_without_the_program(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere.py"], ["--what"]])
-def test_run_says_what_it_takes(arguments):
+def test_run_prints_its_usage_for_wrong_arguments(arguments):
     done = run("-m", "hybridjit.run", *arguments)
     assert done.returncode == 2 and "hybridjit.run" in done.stderr and not done.stdout
 
@@ -321,7 +321,7 @@ def test_placeholders_can_be_derived_from_and_say_why_not(path):
 
 
 class TestData:
-    def test_datasets(self):
+    def test_datasets_index_filter_and_transform(self):
         pairs = data.ArrayDataset(np.arange(10), list(range(10, 20)))
         assert pairs[3] == (3, 13) and len(pairs) == 10
         assert data.ArrayDataset(nd.arange(4))[1] == 1.0
@@ -344,12 +344,12 @@ class TestData:
             ("rollover", [[[0, 1, 2], [3, 4, 5]], [[6, 0, 1], [2, 3, 4]]]),
         ],
     )
-    def test_batches(self, last_batch, rounds):
+    def test_batch_sampler_treats_the_last_batch_as_requested(self, last_batch, rounds):
         sampler = data.BatchSampler(data.SequentialSampler(7), 3, last_batch)
         for batches in rounds:
             assert len(sampler) == len(batches) and list(sampler) == batches
 
-    def test_loader(self):
+    def test_loader_stacks_pairs_with_workers(self):
         pairs = data.ArrayDataset(np.arange(10.0), [nd.full((2,), i) for i in range(10)])
         loader = data.DataLoader(pairs, 4, num_workers=2, pin_memory=True)
         batches = list(loader)
@@ -369,7 +369,7 @@ class TestData:
 class TestPictures:
     """Files as the data sets' authors made them, with a few pictures."""
 
-    def test_mnist(self, tmp_path):
+    def test_mnist_reads_compressed_and_plain_files(self, tmp_path):
         pixels = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)
         packed = gzip.compress(struct.pack(">4I", 0x803, 3, 28, 28) + pixels.tobytes())
         (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(packed)
@@ -399,7 +399,7 @@ class TestPictures:
         with pytest.raises(mx.MXNetError, match=f"in {tmp_path}/home/.mxnet/datasets/{folder}, "):
             getattr(data.vision, name)()
 
-    def test_cifar(self, tmp_path):
+    def test_cifar100_reads_fine_and_coarse_labels(self, tmp_path):
         rows = np.arange(4 * 3074, dtype=np.int64).astype(np.uint8).reshape(4, 3074)
         rows.tofile(tmp_path / "test.bin")
         for fine in (False, True):
@@ -432,7 +432,7 @@ def picture(height: int = 5, width: int = 7, dtype: str = "uint8") -> nd.NDArray
 
 
 class TestTransforms:
-    def test_what_imagenet_networks_take(self):
+    def test_transforms_prepare_images_for_imagenet_networks(self):
         steps = [transforms.Resize(6, keep_ratio=True), transforms.CenterCrop(4)]
         steps += [transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), (1, 2, 4))]
         x = picture(9, 12)
@@ -509,7 +509,7 @@ class TestImage:
         resized = image.imresize(picture(), *size, method)
         assert resized[:, :, 1].asnumpy().tolist() == expected
 
-    def test_crops(self):
+    def test_crops_equal_slices(self):
         x = picture()
         cropped, place = image.center_crop(x, (3, 2))
         assert place == (2, 1, 3, 2)
@@ -533,7 +533,7 @@ class TestImage:
             (4, [9, 6, 9, 6]),
         ],
     )
-    def test_borders(self, kind, row):
+    def test_borders_follow_their_kind(self, kind, row):
         x = nd.arange(12).reshape((2, 2, 3))
         bordered = image.copyMakeBorder(x, 1, 1, 1, 1, kind, 9)
         assert bordered.shape == (4, 4, 3) and bordered[0, :, 0].asnumpy().tolist() == row
@@ -543,7 +543,7 @@ class TestImage:
         assert image.color_normalize(x, nd.array([1, 2, 3]), nd.array([1, 2, 4])) is x
         assert x[0, 0].asnumpy().tolist() == [0, -0.5, -0.5]
 
-    def test_what_is_no_picture(self, tmp_path):
+    def test_decoding_raises_for_other_data(self, tmp_path):
         with pytest.raises(ValueError, match="bytes, bytearray or numpy.ndarray"):
             image.imdecode("text")
         with pytest.raises(mx.MXNetError, match="empty"):

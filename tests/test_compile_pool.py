@@ -229,14 +229,14 @@ def test_no_more_processes_or_threads(monkeypatch):
         assert all(objects(2, jobs()))
 
 
-def test_what_llvm_refuses_is_raised_here(started):
+def test_errors_of_llvm_in_workers_are_raised(started):
     work = [*jobs(), Job("bad", "define i64 @f(i64 %x) { ret i32 0 }" * 20, False)]
     with pytest.raises((InternalError, RuntimeError)):
         objects(2, work)
     assert all(process.returncode is not None for process in started)
 
 
-def test_interrupted(started, monkeypatch):
+def test_interrupt_ends_workers_and_the_next_compilation_works(started, monkeypatch):
     """Ctrl-C ends the workers with the compilation, and the next one is as any other."""
 
     def interrupted(*args: object) -> bytes:

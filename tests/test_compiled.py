@@ -83,7 +83,7 @@ SEVERAL = [case for case in FIXED if len(case.values[1].arrays) > 1]  # type: ig
 
 
 @pytest.mark.parametrize("op, sample", FIXED)
-def test_op(op: OpDef, sample: Sample, kernels):
+def test_compiled_operators_equal_their_references(op: OpDef, sample: Sample, kernels):
     check(op, sample, False, kernels)
 
 
@@ -163,7 +163,7 @@ PAIRS = [(n, t) for n in LAYERS for t in TAILS if t in USUAL_TAILS or n in OF_EA
 
 
 @pytest.mark.parametrize("name, tail", PAIRS)
-def test_neighbours(name: str, tail: str, kernels):
+def test_compiled_layers_with_epilogues_equal_numpy(name: str, tail: str, kernels):
     check_network(network(*LAYERS[name], tail), kernels)
 
 
@@ -342,7 +342,7 @@ def test_windows_at_random(seed: int, kernels):
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 0])
 @pytest.mark.parametrize("name", ["conv3x3", "conv-winograd", "depthwise", "maxpool", "dense"])
-def test_batch(name: str, batch: int, kernels):
+def test_compiled_layers_equal_numpy_for_each_batch_size(name: str, batch: int, kernels):
     make, (_, *rest) = LAYERS[name]
     check_network(network(make, (batch, *rest)), kernels)
 

@@ -216,20 +216,20 @@ def scanned():
 
 
 class TestElsewhere:
-    def test_verified(self, scanned):
+    def test_verify_accepts_networks_with_loops(self, scanned):
         net, arrays, _ = scanned
         assert "compiled agrees with eager" in str(net.verify(*arrays, train=True))
 
-    def test_pickled(self, scanned):
+    def test_networks_with_loops_can_be_pickled(self, scanned):
         net, arrays, expected = scanned
         require_close(pickle.loads(pickle.dumps(net))(*arrays), expected)
 
-    def test_onnx(self, scanned, tmp_path):
+    def test_networks_with_loops_are_exported_to_onnx(self, scanned, tmp_path):
         net, arrays, expected = scanned
         net.export_onnx(str(tmp_path / "net.onnx"), *arrays)
         require_close(mx.onnx.load(str(tmp_path / "net.onnx"))(*arrays), expected)
 
-    def test_library(self, scanned, tmp_path):
+    def test_libraries_support_loops_but_not_branches(self, scanned, tmp_path):
         """All of its steps have kernels, those of a branch do not."""
         net, arrays, expected = scanned
         net.export(str(tmp_path / "net"))
@@ -257,7 +257,7 @@ class TestEager:
             ([nd.ones(1)], 3, "should be consistent"),
         ],
     )
-    def test_what_is_refused(self, variables, most, words):
+    def test_while_loop_raises_for_wrong_arguments(self, variables, most, words):
         with pytest.raises(ValueError, match=words):
             nd.contrib.while_loop(lambda i: i < 3, lambda i: (i, [i, i]), variables, most)
 
@@ -285,7 +285,7 @@ a, b = sym.var("a"), sym.var("b")
         (lambda c: c.cond(3, lambda: b, lambda: b), AssertionError, "got 3 of type"),
     ],
 )
-def test_what_symbols_refuse(call, kind, words):
+def test_symbolic_loops_raise_for_wrong_arguments(call, kind, words):
     with pytest.raises(kind, match=words):
         call(sym.contrib)
 
@@ -364,7 +364,7 @@ class TestFiles:
             ('"subgraphs": [', '"subgraphs": {}, "x": [', "Unknown field"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, old, new, words):
+    def test_files_with_inconsistent_loops_raise(self, old, new, words):
         assert old in TEXT
         with pytest.raises(mx.MXNetError, match=words):
             symbol_json.loads(TEXT.replace(old, new))

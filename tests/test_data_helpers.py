@@ -30,7 +30,7 @@ def mnist(tmp_path, monkeypatch):
     return folder
 
 
-def test_mnist(mnist):
+def test_get_mnist_reads_local_files(mnist):
     found = test_utils.get_mnist()
     assert found["train_data"].shape == (6, 1, 28, 28) and found["test_data"].shape[0] == 4
     assert found["train_data"].dtype == np.float32 and found["train_data"].max() == np.float32(0.2)

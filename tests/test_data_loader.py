@@ -76,7 +76,7 @@ def test_batches_keep_types_and_structure(way):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_what_batchify_makes_arrives(way):
+def test_batches_of_any_structure_arrive_unchanged(way):
     def batchify(data):
         return {"array": np.array(data), "text": "x" * 300_000, "pair": (nd.array(data), None)}
 
@@ -151,7 +151,7 @@ def _ones(loader):
 
 @pytest.mark.parametrize("way", WORKERS, ids=str)
 @pytest.mark.parametrize("prefetch", [0, 1, 100])
-def test_prefetch(way, prefetch):
+def test_any_prefetch_gives_all_batches(way, prefetch):
     loader = DataLoader(SimpleDataset(list(range(7))), 2, prefetch=prefetch, **way)
     assert [len(batch) for batch in loader] == [2, 2, 2, 1]
 
@@ -192,7 +192,7 @@ def test_no_process_and_no_file_is_left():
         assert set(os.listdir("/dev/shm")) <= before
 
 
-def test_arguments():
+def test_contradicting_arguments_raise():
     with pytest.raises(ValueError, match="timeout"):
         DataLoader([1], 1, timeout=0)
 
@@ -382,7 +382,7 @@ def test_a_loader_ends_at_once_beside_a_younger_one(monkeypatch):
 
 
 @pytest.mark.parametrize("way", WORKERS, ids=str)
-def test_a_fork_of_the_program_is_told_that_the_workers_are_not_its_own(way):
+def test_a_fork_of_the_program_cannot_use_the_workers(way):
     loader = DataLoader(np.zeros(8), 2, **way)
     ours, theirs = os.pipe()
     child = os.fork()

@@ -193,7 +193,7 @@ def test_batches_are_mxnets(name, tmp_path):
 
 
 class TestAugmenters:
-    def test_what_is_given_stays(self):
+    def test_augmenters_do_not_change_their_operands(self):
         label = boxes(3, 1)
         before = label.copy()
         for augmenter in (DetHorizontalFlipAug(1), DetRandomCropAug(), DetRandomPadAug()):
@@ -229,7 +229,7 @@ class TestAugmenters:
         picture, label = nd.array(PICTURE, dtype="uint8"), boxes(2, 1)
         assert augmenter(picture, label) == (picture, label)
 
-    def test_errors(self):
+    def test_augmenters_raise_for_wrong_arguments(self):
         with pytest.raises(TypeError, match="Borrowing from invalid Augmenter"):
             DetBorrowAug(DetHorizontalFlipAug(1))
         with pytest.raises(ValueError, match="Allow DetAugmenter in list only"):
@@ -245,13 +245,13 @@ class TestAugmenters:
 
 
 class TestIterator:
-    def test_shapes(self, tmp_path):
+    def test_iterator_infers_label_shapes(self, tmp_path):
         it = RawIter(4, (3, 16, 12), **record_file(tmp_path, width=6, header=4))
         assert it.label_shape == (3, 6)
         assert it.provide_label == [("label", (4, 3, 6))]
         assert it.provide_data == [("data", (4, 3, 16, 12))]
 
-    def test_what_is_left_begins_the_next_epoch(self, tmp_path):
+    def test_roll_over_starts_the_next_epoch_with_the_remainder(self, tmp_path):
         paths = record_file(tmp_path)
         it = RawIter(3, (3, 16, 12), last_batch_handle="roll_over", **paths)
         first = [batch.label[0].asnumpy()[:, 0, 1] for batch in it]
@@ -265,7 +265,7 @@ class TestIterator:
         it.hard_reset()
         assert it.next().label[0].asnumpy()[0, 0, 1] == pytest.approx(starts[0])
 
-    def test_reshape(self, tmp_path):
+    def test_reshape_changes_data_and_label_shapes(self, tmp_path):
         it = RawIter(2, (3, 16, 12), aug_list=[], **record_file(tmp_path, count=2))
         it.reshape((3, 8, 8), (5, 5))
         it.auglist = CreateDetAugmenter((3, 8, 8))
@@ -335,7 +335,7 @@ class TestIterator:
         ):
             it.next()
 
-    def test_drawing(self, tmp_path):
+    def test_draw_next_draws_boxes(self, tmp_path):
         given = record_file(tmp_path, count=2)
         it = RawIter(1, (3, 16, 12), mean=True, std=True, inter_method=1, **given)
         first, second = it.draw_next((255, 0, 7), 1, mean=True, std=True)

@@ -114,7 +114,7 @@ def test_a_crop_keeps_who_is_in_it():
     assert never.drawn(objects, 1.0, np.random.default_rng(0)) is None
 
 
-def test_colours():
+def test_recoloured_changes_hue_saturation_and_value():
     pixels = np.random.default_rng(0).integers(0, 256, (9, 9, 3), dtype=np.uint8)
     assert np.abs(box_augment.recoloured(pixels, 0, 0, 0).astype(int) - pixels).max() <= 1
     red = np.array([[[200, 20, 20]]], np.uint8)
@@ -133,7 +133,7 @@ def test_colours_change_where_they_may(tmp_path):
         assert (found[:, :, 4, 4] < still[:, :, 4, 4]).any()
 
 
-def test_refusals(tmp_path):
+def test_iterator_raises_for_wrong_options(tmp_path):
     path = records(tmp_path)
     for options, words in (
         ({"unheard": 1}, "no argument unheard"),

@@ -58,7 +58,7 @@ def test_encoded_boxes():
     assert_numbers(masks, [1, 1, 1, 1, 0, 0, 0, 0])
 
 
-def test_regions_that_are_turned():
+def test_rroialign_pools_rotated_regions():
     data = nd.arange(72).reshape((1, 2, 6, 6))
     found = nd.contrib.RROIAlign(
         data, nd.array([[0, 3, 3, 4, 2, 30]]), pooled_size=(2, 2), spatial_scale=1

@@ -188,7 +188,7 @@ class TestJobs:
 
         assert np.array_equal(together(3, begun), np.ones((3, 2, 3)))
 
-    def test_updates_are_alike(self, together):
+    def test_updates_are_equal_in_all_processes(self, together):
         def updated(j: job.Job) -> np.ndarray:
             store, out = DistKVStore("dist_sync", j), nd.zeros((5,))
             store.init(0, nd.ones((5,)))
@@ -404,7 +404,7 @@ class TestAhead:
             assert begun == [False, False, True, True, False]  # from then on in step
             assert np.array_equal(weights, want)
 
-    def test_what_only_one_does_before_its_step(self, together):
+    def test_a_repeated_backward_in_one_process_is_summed_again(self, together):
         def work(j: job.Job) -> np.ndarray:
             steps = Steps(j)
             for number in range(5):
@@ -445,7 +445,7 @@ class TestAhead:
 
         assert "rank 1 ended while rank 0 waits for it" in together(2, work)[0]
 
-    def test_what_fails_in_the_thread_is_raised_in_step(self, together, monkeypatch):
+    def test_exceptions_of_the_thread_are_raised_in_step(self, together, monkeypatch):
         def work(j: job.Job) -> None:
             steps = Steps(j)
             for number in range(5):

@@ -25,7 +25,7 @@ def of_manifest(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return {name.replace("\\", "/") for name in found.files}
 
 
-def test_a_source_distribution_has_what_its_tests_need(monkeypatch):
+def test_a_source_distribution_has_all_files_of_its_tests(monkeypatch):
     held = of_manifest(monkeypatch)
     for folder in ("src", "tests", "tools", "examples", "docs"):
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file())

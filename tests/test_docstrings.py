@@ -70,7 +70,7 @@ def modules_of(part):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_part(part):
+def test_public_functions_of_each_part_have_docstrings(part):
     missing = [name for module in modules_of(part) for name in undocumented(module)]
     assert not missing, f"without a docstring: {', '.join(missing)}"
 
@@ -80,7 +80,7 @@ def test_names_of_the_package():
     assert not [name for name, value in values.items() if callable(value) and not value.__doc__]
 
 
-def test_what_has_none_is_named():
+def test_undocumented_names_are_reported():
     class Bare:
         def method(self):
             pass

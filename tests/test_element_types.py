@@ -79,7 +79,7 @@ def check(outputs: Sequence[Output], arrays: Arrays, exactly: bool = True) -> No
         assert_near(found, wanted)
 
 
-def test_casts(dtype: str):
+def test_casts_between_all_types_follow_the_reference(dtype: str):
     """To every type, from every number: truncated, wrapped, rounded once, or its truth."""
     outputs = [call("Cast", var("x"), name=t, dtype=t) for t in TYPES if t != dtype]
     check(outputs, {"x": values_of(dtype)})
@@ -88,7 +88,7 @@ def test_casts(dtype: str):
 EXACT = ("add", "sub", "mul", "maximum", "minimum", "equal", "lesser_equal", "greater", "mod")
 
 
-def test_arithmetic(dtype: str):
+def test_arithmetic_of_special_values_follows_the_reference(dtype: str):
     """Every pair of special values: integers wrap, comparisons give numbers of the type."""
     if dtype == "bool":
         dtype = "int32"  # MXNet adds no bools
@@ -105,7 +105,7 @@ def test_arithmetic(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "uint8"])
-def test_functions(dtype: str):
+def test_functions_of_integers_follow_the_reference(dtype: str):
     """Formulas of numbers with fractions, on integers as well: truncated in the end."""
     x = np.linspace(0.1, 3.9, 97).astype(dtype)
     names = ("sigmoid", "tanh", "exp", "log", "sqrt", "sin", "arctan", "cbrt", "softsign", "erf")
@@ -145,7 +145,7 @@ MOVES = {
 }
 
 
-def test_movement(dtype: str):
+def test_movement_preserves_bytes(dtype: str):
     """The same bytes in another place, in kernels alone."""
     x = np.resize(values_of(dtype), (1, 5, 19))
     outputs = [call(n, var("x"), name=n, **attrs) for n, attrs in MOVES.items()]
@@ -185,7 +185,7 @@ def summable(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return random.integers(low, 6, shape).astype(kind)
 
 
-def test_reductions(dtype: str):
+def test_reductions_over_all_axes_follow_the_reference(dtype: str):
     """Over every choice of axes, of data that may lie turned in memory."""
     x = summable(dtype, (4, 5, 37))
     orders = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]

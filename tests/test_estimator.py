@@ -189,7 +189,7 @@ def test_a_stopping_handler_starts_anew():
         assert (handler.current_batch, handler.current_epoch) == (4, 2)
 
 
-def test_metrics():
+def test_default_metrics_follow_from_the_loss():
     net, loss = nn.Dense(1), gluon.loss.L2Loss(prefix="l2loss7_")
     made = Estimator(net, loss)
     assert [m.name for m in made.train_metrics] == ["training l2loss"]
@@ -267,13 +267,13 @@ class TestEarlyStopping:
         assert handler.stopped_epoch == stopped
         assert ("early stopping" in capsys.readouterr().out) == bool(stopped)
 
-    def test_baseline(self):
+    def test_early_stopping_compares_with_the_baseline(self):
         trained = estimator()
         handler = EarlyStoppingHandler(trained.train_metrics[1], mode="min", baseline=0.1)
         trained.fit(loader(), epochs=4, event_handlers=handler)
         assert (handler.best, handler.current_epoch) == (0.1, 1)
 
-    def test_what_is_no_metric(self):
+    def test_early_stopping_raises_for_other_monitors(self):
         with pytest.raises(ValueError, match="as monitor"):
             EarlyStoppingHandler("accuracy")
         with pytest.raises(ValueError, match="CompositeEvalMetric is not supported"):

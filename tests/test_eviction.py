@@ -115,7 +115,7 @@ def test_sums_of_quarters_take_the_place_of_weights():
     assert weight.asnumpy().tobytes() == before.tobytes()
 
 
-def test_reading_gives_what_was_there(evicted):
+def test_reading_an_evicted_parameter_restores_its_bytes(evicted):
     net, weight, before = evicted
     assert weight is net[1].weight.data()
     assert weight.asnumpy().tobytes() == before.tobytes()

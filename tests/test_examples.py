@@ -42,7 +42,7 @@ def test_every_example_is_listed():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_example(name, tmp_path):
+def test_each_example_runs_and_prints_its_line(name, tmp_path):
     arguments, line = RUNS[name]
     done = run(name, *(str(tmp_path) if a == OUT else a for a in arguments))
     assert done.returncode == 0, done.stderr

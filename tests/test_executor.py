@@ -102,7 +102,7 @@ def gradients(args, aux):
     }
 
 
-def test_gradients(net):
+def test_gradients_follow_grad_req(net):
     args, aux = arrays(net)
     args["label"] = nd.array(np.random.default_rng(2).normal(size=(2, 3)))
     grads = {n: nd.ones(args[n].shape) for n in ("bn_gamma", "fc_weight", "data", "bn_beta")}
@@ -119,7 +119,7 @@ def test_gradients(net):
     assert executor.grad_dict["fc_bias"] is None and args["data"].grad is None
 
 
-def test_monitors_see_the_way_back(net):
+def test_monitors_see_backward_operators(net):
     """By MXNet's names, in its order; its numbers reach the variables."""
     args, aux = arrays(net)
     args["label"] = nd.array(np.random.default_rng(2).normal(size=(2, 3)))
@@ -151,7 +151,7 @@ def test_backward_repeated_and_before_any_forward():
     assert executor.grad_arrays[0].asscalar() == 126
 
 
-def test_what_backward_refuses(net):
+def test_backward_raises_for_wrong_output_gradients(net):
     executor = net.simple_bind(mx.cpu(), data=(4, 4))
     assert executor.grad_dict["fc_weight"].shape == (3, 4)
     executor.forward(is_train=True)
@@ -168,7 +168,7 @@ def test_what_backward_refuses(net):
     net.simple_bind(mx.cpu(), grad_req="null", data=(4, 4)).backward()
 
 
-def test_what_leads_nowhere_needs_no_head():
+def test_outputs_without_gradient_need_no_output_gradient():
     x, y = sym.var("x"), sym.var("y")
     for dead in (x == y, sym.shape_array(x), sym.BlockGrad(x * y), sym.exp(sym.floor(x))):
         args = {name: nd.array([3.0, 4]) for name in dead.list_arguments()}
@@ -257,7 +257,7 @@ class TestCachedOp:
         found = nd.CachedOp(sym.Group([x * 2, x + 1]))(nd.ones((2,)))
         assert [array.asnumpy().tolist() for array in found] == [[2, 2], [2, 2]]
 
-    def test_mistakes(self, op):
+    def test_cached_op_raises_for_wrong_arguments(self, op):
         x, weight = nd.ones((1, 3)), nd.ones((2, 4))
         with pytest.raises(mx.MXNetError, match="takes 2 arrays, got 1"):
             op(x)
@@ -314,7 +314,7 @@ def test_other_draws_and_statistics_are_those_of_the_latest_forward():
 
 
 @pytest.mark.parametrize("name", ["shape_array", "size_array", "index_array"])
-def test_nothing_reads_the_gradient_of_what_follows_from_a_shape(name):
+def test_outputs_that_depend_on_shapes_only_have_no_gradient(name):
     module = sym.contrib if name == "index_array" else sym
     made = getattr(module, name)(sym.var("x"))
     executor = made.simple_bind(mx.cpu(), x=(2, 3))
@@ -324,7 +324,7 @@ def test_nothing_reads_the_gradient_of_what_follows_from_a_shape(name):
     assert executor.grad_dict["x"].asnumpy().tolist() == [[0] * 3] * 2
 
 
-def test_what_has_no_gradient_is_refused_when_it_is_bound():
+def test_bind_raises_for_operators_without_gradient():
     x, index = sym.var("x"), sym.var("i")
     taken = sym.batch_take(x, index)
     shapes = {"x": (2, 3), "i": (2,)}
@@ -377,7 +377,7 @@ def dense_symbol() -> sym.Symbol:
     return sym.FullyConnected(sym.var("x"), sym.var("w"), sym.var("b"), num_hidden=3)
 
 
-def test_reshaped_executors_share_what_is_compiled(compilations):
+def test_reshaped_executors_share_compiled_code(compilations):
     executor = dense_symbol().bind(mx.cpu(), dense_arrays(8))
     for turn in range(3):
         for count in (8, 3):
@@ -392,7 +392,7 @@ def test_reshaped_executors_share_what_is_compiled(compilations):
     assert (executor.forward()[0].asnumpy() == 8 * (turn + 3)).all()
 
 
-def test_executors_over_the_same_parameters_share_what_is_compiled(compilations):
+def test_executors_with_the_same_parameters_share_compiled_code(compilations):
     symbol, arrays = dense_symbol(), dense_arrays(1)
     for turn in range(3):
         for count in (8, 3):
@@ -417,7 +417,7 @@ def test_a_monitor_watches_its_own_executor():
 
 
 @pytest.mark.parametrize("is_training", [False, True])
-def test_a_module_whose_batch_size_alternates_compiles_each_once(compilations, is_training):
+def test_a_module_with_alternating_batch_sizes_compiles_each_once(compilations, is_training):
     dense = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
     net = sym.LinearRegressionOutput(dense, sym.var("label"), name="out")
     module = mx.mod.Module(net, ["x"], ["label"])

@@ -37,7 +37,7 @@ def graph_of(op: OpDef, sample: Sample) -> tuple[Graph, dict[str, np.ndarray]]:
 
 
 @pytest.mark.parametrize("op, sample", CASES)
-def test_an_expansion_means_what_the_operator_means(op: OpDef, sample: Sample):
+def test_an_expansion_equals_its_operator(op: OpDef, sample: Sample):
     """As graph values, as types and as arrays; and what it is made of stays as it is."""
     attrs, types = op.parse(sample.attrs), [type_of(a) for a in sample.arrays]
     graph, arrays = graph_of(op, sample)
@@ -73,7 +73,7 @@ def test_every_expansion_is_seen(op: OpDef):
 
 @pytest.mark.parametrize("applies", [True, False], ids=["applies", "must-not"])
 @pytest.mark.parametrize("name", EXPANSIONS)
-def test_case(name: str, applies: bool):
+def test_expansions_apply_where_expected(name: str, applies: bool):
     op = lookup(name.split()[0])
     case = EXPANSIONS[name][0 if applies else 1]
     arrays = arrays_for(case.shapes, case.dtype)
@@ -85,7 +85,7 @@ def test_case(name: str, applies: bool):
     assert expand(after, again := []) is after, f"a second run finds more: {again}"
 
 
-def test_a_node_may_be_called_what_a_part_is():
+def test_names_of_nodes_may_equal_names_of_expansions():
     def expanded(name):
         x = sym.relu(sym.var("x"), name=name)
         made = sym.dot(x, x, transpose_a=True, name="product")

@@ -56,7 +56,7 @@ class TestCSV:
         assert [batch.label[0].asnumpy().tolist() for batch in it] == [[0], [0]]
 
     @pytest.mark.parametrize("text", ["1,2\n", "1\nx\n", "", "1\n2\n3\n"])
-    def test_what_does_not_fit(self, tmp_path, text):
+    def test_csv_files_that_do_not_fit_raise(self, tmp_path, text):
         path, label = write(tmp_path / "d.csv", text), write(tmp_path / "l.csv", "1\n2\n")
         with pytest.raises(MXNetError, match="csv"):
             mx.io.CSVIter(data_csv=path, data_shape=(1,), label_csv=label)
@@ -65,7 +65,7 @@ class TestCSV:
 
 
 class TestLibSVM:
-    def test_rows(self, tmp_path):
+    def test_libsvm_rows_become_csr_batches(self, tmp_path):
         path = write(tmp_path / "d", "1 0:0.5 2:1.5\n-2\n3 3:4 1:2\n")
         it = mx.io.LibSVMIter(data_libsvm=path, data_shape=(4,), batch_size=3)
         (batch,) = list(it)
@@ -87,7 +87,7 @@ class TestLibSVM:
             mx.io.LibSVMIter(path, (2, 500000), batch_size=2)
 
     @pytest.mark.parametrize("line", ["1 4:1", "1 -1:1", "1 a:1", "x", "1 1", "1 1:2:3"])
-    def test_damaged(self, tmp_path, line):
+    def test_damaged_libsvm_lines_raise(self, tmp_path, line):
         with pytest.raises(MXNetError, match="line 2"):
             mx.io.LibSVMIter(write(tmp_path / "d", f"0 0:1\n{line}\n"), (4,), batch_size=1)
 
@@ -121,7 +121,7 @@ class TestMNIST:
         return (pictures, *paths)
 
     @pytest.mark.parametrize("packed", [False, True])
-    def test_batches(self, tmp_path, packed):
+    def test_mnist_iter_drops_an_incomplete_batch(self, tmp_path, packed):
         pictures, images, labels = self.files(tmp_path, packed)
         it = mx.io.MNISTIter(image=images, label=labels, batch_size=2, shuffle=False)
         batches = list(it)
@@ -231,7 +231,7 @@ class TestImageRecords:
             away = np.abs(before[part] - after[part])[inside]
             assert np.minimum(away, 1 - away).max() < 1e-3
 
-    def test_refusals(self, tmp_path):
+    def test_image_record_iter_raises_for_wrong_arguments(self, tmp_path):
         path = str(tmp_path / "empty.rec")
         recordio.MXRecordIO(path, "w").close()
         with pytest.raises(MXNetError, match="no record"):

@@ -92,7 +92,7 @@ def test_seeds_cover_operators_types_and_results():
     assert len({len(case.outputs) for case in cases}) > 5
 
 
-def test_what_a_step_writes_is_no_argument():
+def test_auxiliary_states_are_not_arguments():
     for seed in range(400):
         edges = [
             (edge, position in n.op.aux_positions(n.attrs))

@@ -191,7 +191,7 @@ def summed(x: Output) -> Output:
 
 
 @pytest.mark.parametrize("target", WIDE)
-def test_products_ask_for_what_is_added_to_the_next(target: str):
+def test_products_prefetch_the_next_addend(target: str):
     plain = network(inside(conv(256, (1, 1))), (1, 256, 24, 24))
     loops = [
         hottest(listing(conv_spec(net, TARGETS[target]), TARGETS[target]))
@@ -356,7 +356,7 @@ def test_no_mask_registers_below_avx512(target: str):
         assert not re.search(r"%k[0-7]\b", listing(spec, TARGETS[target])), spec
 
 
-def test_what_others_compile_here_is_as_before():
+def test_llvm_options_do_not_affect_other_users_of_llvmlite():
     """LLVM's switches, which kernels are compiled with, are the process's."""
     target = find_target()
     text = str(emit_kernel(conv_spec(MULTIPLICATIONS["conv3x3"], target), target))

@@ -111,7 +111,7 @@ def test_blocks_in_plain_containers_are_warned_of(container):
         owner.collect_params()
 
 
-def test_what_must_be_overridden(x):
+def test_abstract_methods_raise(x):
     for block in (gluon.Block(), gluon.HybridBlock()):
         with pytest.raises(NotImplementedError):
             block(x)
@@ -125,7 +125,7 @@ def test_apply_goes_children_first(net):
     assert seen == [*(child.name for child in net), net.name]
 
 
-def test_cast(net, x):
+def test_cast_keeps_batchnorm_in_float32_with_float16(net, x):
     net.cast("float16")
     kinds = {p.dtype for n, p in net.collect_params().items() if "batchnorm" in n}
     assert kinds == {"float32"}
@@ -199,7 +199,7 @@ def test_lambda_errors():
     assert repr(nn.Lambda(lambda x: x)) == "Lambda(<lambda>)"
 
 
-def test_concurrent(x):
+def test_concurrent_concatenates_its_branches(x):
     block = contrib.Concurrent(axis=1)
     block.add(nn.Dense(3), contrib.Identity(), nn.Lambda("relu"))
     block.initialize()
@@ -279,7 +279,7 @@ def test_op_hooks_name_operands_as_mxnet_does():
 # ---- summary ------------------------------------------------------------------------------------
 
 
-def test_summary(net, x, capsys):
+def test_summary_prints_a_table(net, x, capsys):
     net.summary(x)
     assert capsys.readouterr().out == (
         "-" * 80 + "\n"
@@ -418,7 +418,7 @@ def test_files_of_full_names(net, tmp_path):
         longer.load_parameters(path)
 
 
-def test_an_exported_file_goes_back_into_its_net(net, x, tmp_path):
+def test_exported_parameters_load_into_their_network(net, x, tmp_path):
     net.hybridize()
     expected = net(x).asnumpy()
     _, path = net.export(str(tmp_path / "net"))
@@ -508,7 +508,7 @@ def test_a_description_takes_no_more_memory_than_a_graph(net, tmp_path):
             small().load(str(tmp_path / "m"))
 
 
-def test_a_model_says_what_was_a_graph(net, x, tmp_path):
+def test_a_saved_model_records_hybridization(net, x, tmp_path):
     net.hybridize()
     net.save(str(tmp_path / "m"))  # never called since
     [saved] = json.loads((tmp_path / "m-model.json").read_text()).values()

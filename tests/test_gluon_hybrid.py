@@ -226,7 +226,7 @@ def test_one_trace_for_all_shapes_and_dtypes(x):
     assert len(traces) == 3
 
 
-def test_inner_blocks_build_no_graph_of_their_own(x):
+def test_inner_blocks_build_a_graph_only_when_called(x):
     net = nn.HybridSequential()
     net.add(nn.Dense(2), nn.Dense(2))
     net.initialize()
@@ -281,7 +281,7 @@ def test_cast_of_a_child_is_seen(x):
     assert net(x.astype("float64")).dtype is np.float64
 
 
-def test_flags(x):
+def test_hybridize_accepts_mxnets_flags(x):
     hybrid(lambda F, x: x + 1, winograd=False, inline_limit=3, backend_opts={}, anything=1)(x)
     block = hybrid(lambda F, x: x + 1, static_shape=True)
     with pytest.raises(mx.MXNetError, match="static_alloc must be True when static_shape is True"):
@@ -521,7 +521,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_a_deferred_first_call_raises_is_a_value_error(x, name):
+def test_errors_of_a_deferred_first_call_are_value_errors(x, name):
     """As in MXNet: the block that has deferred parameters is traced to find their shapes."""
     code, kind = FAULTS[name]
     for _ in range(2):
@@ -619,7 +619,7 @@ def test_errors_in_a_graph_name_the_node(x):
         (lambda F, x: 1 / 0, ZeroDivisionError),
     ],
 )
-def test_what_symbols_cannot_do(x, function, error):
+def test_operations_that_symbols_lack_raise(x, function, error):
     block = hybrid(function)
     for _ in range(2):
         with pytest.raises(error):

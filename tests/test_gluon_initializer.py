@@ -52,7 +52,7 @@ def test_the_text_of_arrays_is_kept_as_the_arguments():
     assert (filled(made, (2,)) == [1, 2.5]).all()
 
 
-def test_names():
+def test_initializers_are_created_by_name():
     assert isinstance(init.create("zeros"), init.Zero)
     assert isinstance(init.create("Xavier"), init.Xavier)
     assert init.create("constant", value=2).value == 2
@@ -123,13 +123,13 @@ def test_xavier_errors():
 
 
 @pytest.mark.parametrize("shape", [(3, 8), (8, 3), (4, 2, 2)])
-def test_orthogonal(shape):
+def test_orthogonal_matrices_are_orthogonal(shape):
     matrix = filled(init.Orthogonal(), shape).reshape(shape[0], -1)
     gram = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
     np.testing.assert_allclose(gram, 1.414**2 * np.eye(len(gram)), atol=1e-5)
 
 
-def test_bilinear():
+def test_bilinear_kernels_are_tents():
     kernel = filled(init.Bilinear(), (2, 1, 4, 4))
     tent = np.array([0.25, 0.75, 0.75, 0.25])
     np.testing.assert_allclose(kernel[1, 0], np.outer(tent, tent))

@@ -119,7 +119,7 @@ def test_every_loss_is_its_formula_in_both_modes(name):
     function.hybridize(False)
 
 
-def test_sample_weights_broadcast_over_what_a_sample_has():
+def test_sample_weights_broadcast_over_a_samples_elements():
     weights = np.array([[0.5], [0.0], [2.0]])
     found = loss.L1Loss()(mx.nd.array(PRED), mx.nd.array(LABEL), mx.nd.array(weights))
     expected = np.abs(PRED - LABEL).mean(1) * weights[:, 0]

@@ -35,7 +35,7 @@ def test_compiled_matches_eager():
     np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-3, atol=1e-5)
 
 
-def test_options():
+def test_resnet_options_change_the_network():
     net = vision.resnet18_v1(thumbnail=True, classes=3, prefix="r_")
     net.infer_shape(mx.nd.ones((1, 3, 16, 16)))
     assert len(net.features) == 6

@@ -22,7 +22,7 @@ def made(name="w", shape=(2, 3), init="ones", **kwargs):
 # ---- one parameter ------------------------------------------------------------------------------
 
 
-def test_uninitialised():
+def test_an_uninitialised_parameter_raises():
     param = Parameter("w", shape=(2, 3))
     for ask in (param.data, param.list_data, param.list_ctx, param.grad):
         with pytest.raises(RuntimeError, match="Parameter 'w' has not been initialized"):
@@ -127,7 +127,7 @@ def test_data_for_a_deferred_parameter_waits_with_it():
     assert param.data().asnumpy().sum() == 60
 
 
-def test_contexts():
+def test_a_parameter_has_an_array_per_context():
     param = Parameter("w", shape=(2,), init="ones")
     param.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
     assert [a.context for a in param.list_data()] == [mx.cpu(0), mx.cpu(1)]
@@ -223,7 +223,7 @@ def test_storage_types(which):
             getattr(made(), ask)(mx.nd.array([0]))
 
 
-def test_variable():
+def test_var_has_the_parameters_attributes():
     param = made(shape=(2,), lr_mult=2, wd_mult=0.5)
     assert param.var() is param.var()
     attrs = param.var().attr_dict()["w"]
@@ -239,7 +239,7 @@ def test_variable():
         (mx.nd.array([1, 2], dtype="int32"), np.int32, (2,)),
     ],
 )
-def test_constant(value, dtype, shape):
+def test_constants_take_type_and_shape_from_their_value(value, dtype, shape):
     constant = Constant("c", value)
     assert (constant.dtype, constant.shape, constant.grad_req) == (dtype, shape, "null")
     assert str(constant) == f"Constant c (shape={shape}, dtype={dtype})"
@@ -443,7 +443,7 @@ def test_a_checkpoint_taken_apart_by_the_program():
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
-def test_gradients_that_nobody_asks_for_take_no_memory():
+def test_unused_gradients_take_no_memory():
     """64 MB of parameters: the gradients' pages are not there until somebody writes them."""
     program = """
 import hybridjit as mx

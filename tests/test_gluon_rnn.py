@@ -58,7 +58,7 @@ def assert_close(found, expected):
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_layers_are_what_their_cells_compute(name, bidirectional, x):
+def test_layers_equal_their_unrolled_cells(name, bidirectional, x):
     layer_class, _, options = LAYERS[name]
     layer = layer_class(3, 2, layout="NTC", bidirectional=bidirectional, **options)
     layer.initialize()

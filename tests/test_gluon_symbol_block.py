@@ -33,7 +33,7 @@ def fully_connected():
     return mx.sym.FullyConnected(data, num_hidden=3, name="fc"), data
 
 
-def test_imports(exported, x):
+def test_imports_makes_a_block_from_files(exported, x):
     symbol_file, param_file, expected = exported
     for names in ("data", ["data"]):
         block = SymbolBlock.imports(symbol_file, names, param_file)
@@ -160,7 +160,7 @@ def test_features_share_the_nets_parameters(x):
     assert block(x).asnumpy().sum() == 0
 
 
-def test_splicing(exported):
+def test_calling_a_symbol_block_with_a_symbol_composes_graphs(exported):
     symbol_file, param_file, _ = exported
     block = SymbolBlock.imports(symbol_file, "data", param_file)
     spliced = block(mx.sym.relu(mx.sym.var("name")))
@@ -212,7 +212,7 @@ def test_summary_works_until_hybridized(exported, x, capsys):
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))])
-def test_copies(exported, x, duplicate):
+def test_copies_of_a_symbol_block_compute_the_same(exported, x, duplicate):
     symbol_file, param_file, expected = exported
     block = duplicate(SymbolBlock.imports(symbol_file, "data", param_file))
     np.testing.assert_allclose(block(x).asnumpy(), expected, rtol=1e-5, atol=1e-6)

@@ -46,7 +46,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_case(path: Path):
+def test_each_golden_file_is_current(path: Path):
     case = read_case(path)
     outcome = outcome_of(case)
     text = path.read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_every_subject_has_a_case_and_a_counterexample():
     assert not lacking, "\n".join(["python tools/golden.py --help says how:", *lacking])
 
 
-def test_titles_tell_the_cases_apart():
+def test_titles_of_cases_are_unique():
     titles = Counter(read_case(path).title for path in FILES)
     assert [title for title, count in titles.items() if count > 1] == []
     assert len(FILES) >= 150
@@ -98,7 +98,7 @@ def test_a_claim_that_is_wrong_is_found():
     assert [line.split(":")[0] for line in wrong_claims(case, facts)] == ["acts", "must not"]
 
 
-def test_what_lacks_a_case_is_named():
+def test_subjects_without_a_case_are_reported():
     every = {subject: ["small"] for subject in SUBJECTS}
     assert missing(every, every) == []
     (line,) = missing(every, every | {"kernel conv": []})
@@ -158,7 +158,7 @@ def test_the_innermost_loop_is_cut_out():
 # --- the tool ---
 
 
-def test_the_tool_writes_what_changed_and_says_so(tmp_path: Path, monkeypatch, capsys):
+def test_the_tool_writes_and_reports_changed_files(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setattr(golden_case, "FOLDER", tmp_path)
     monkeypatch.delenv("CI", raising=False)
     file = tmp_path / "small.txt"

@@ -205,7 +205,7 @@ class TestDropoutBetweenRecurrentLayers:
         with autograd.record():
             return [*operands, nd.RNN(*operands, **{**self.ATTRS, **attrs})]
 
-    def test_the_way_back_takes_the_masks_of_the_way_there(self):
+    def test_backward_uses_the_masks_of_forward(self):
         arrays = self.operands()
         *operands, y = self.run(arrays)
         assert not np.allclose(y.asnumpy(), self.run(arrays, p=0)[-1].asnumpy())

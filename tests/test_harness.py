@@ -140,7 +140,7 @@ def test_check_mode_finds_a_written_input():
         executable([X.copy()])
 
 
-def test_check_mode_finds_a_read_of_what_is_dead():
+def test_check_mode_finds_reads_of_dead_buffers():
     """The last step reads the first branch, which ended before: NaN has taken its place."""
     executable = compiled(two_branches(), {"x": X})
     last = len(executable.plan.steps) - 1

@@ -147,7 +147,7 @@ WIDE = (BILLION, BILLION)
         ("Correlation", [(1, 1, 3, 3)] * 2, {"pad_size": BILLION, "stride1": BILLION}),
     ],
 )  # fmt: skip
-def test_what_lies_around_an_image_is_bounded(
+def test_padding_of_images_is_bounded(
     name: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]
 ):
     """The results are small; what is between is not."""

@@ -107,7 +107,7 @@ def _between(places: np.ndarray, length: int) -> np.ndarray:
 
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.parametrize("column", range(5))
-def test_regions(column: int, far: float, regions_end: None):
+def test_pooling_of_any_regions_is_safe(column: int, far: float, regions_end: None):
     rois = np.array([[0, 1, 1, 3, 4], [1, 0, 2, 2, 5]], np.float32)
     rois[0, column] = far
     bins = {"pooled_size": (2, 3), "spatial_scale": 0.5}
@@ -167,7 +167,7 @@ def test_offsets_and_grids(far: float):
 
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.parametrize("column", range(3))
-def test_proposals(column: int, far: float):
+def test_proposals_of_any_values_are_safe(column: int, far: float):
     random = np.random.default_rng(5)
     info = np.array([[24, 32, 1]], np.float32)
     info[0, column] = far
@@ -189,7 +189,7 @@ def test_a_picture_of_negative_size_leaves_no_place_inside():
 
 
 @pytest.mark.parametrize("far", FAR)
-def test_boxes(far: float):
+def test_boxes_of_any_values_are_safe(far: float):
     random = np.random.default_rng(3)
     anchors = random.random((1, 5, 4), np.float32)
     anchors[..., 2:] += anchors[..., :2]
@@ -272,7 +272,9 @@ def test_a_probability_of_zero_counts_as_a_little():
         ("_contrib_Proposal", [(1, 24, 0, 5), (1, 48, 0, 5), (1, 3)], {}),
     ],
 )
-def test_what_cannot_be_empty(name: str, arrays: list[tuple[int, ...]], attrs: dict[str, object]):
+def test_operators_raise_for_empty_arrays(
+    name: str, arrays: list[tuple[int, ...]], attrs: dict[str, object]
+):
     with pytest.raises(ShapeError):
         run(name, *(np.zeros(shape, np.float32) for shape in arrays), **attrs)
     assert not judged(name, *(np.zeros(shape, np.float32) for shape in arrays), **attrs)
@@ -289,7 +291,7 @@ def test_what_cannot_be_empty(name: str, arrays: list[tuple[int, ...]], attrs: d
         ("slice_like", [(4, 5), (0, 5)]),
     ],
 )
-def test_what_may_be_empty(name: str, arrays: list[tuple[int, ...]]):
+def test_operators_accept_empty_arrays(name: str, arrays: list[tuple[int, ...]]):
     assert not judged(name, *(np.ones(shape, np.float32) for shape in arrays))
 
 

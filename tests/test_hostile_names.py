@@ -196,7 +196,7 @@ LIMITS = {
 
 @pytest.mark.filterwarnings("ignore:loading symbol saved by MXNet version")
 @pytest.mark.parametrize("what", LIMITS)
-def test_limits_are_what_the_document_says(what: str):
+def test_limits_equal_the_documented_ones(what: str):
     LIMITS[what](limit(what))
     with pytest.raises(MXNetError):
         LIMITS[what](limit(what) + 1)

@@ -82,7 +82,7 @@ FLOATS = np.random.default_rng(1).uniform(0, 255, (4, 5, 3)).astype(np.float32)
 GREY = np.array([0.299, 0.587, 0.114])
 
 
-def test_colours():
+def test_colour_augmenters_follow_their_definitions():
     random.seed(0)
     x = nd.array(FLOATS)
     factor = image.BrightnessJitterAug(0.5)(x).asnumpy() / FLOATS
@@ -132,7 +132,7 @@ class TestImageIter:
             ("roll_over", [([0, 1, 2], 0), ([3, 0, 1], 2)]),
         ],
     )
-    def test_ends(self, tmp_path, handle, wanted):
+    def test_last_batches_are_handled_as_requested(self, tmp_path, handle, wanted):
         it = image.ImageIter(3, (3, 4, 4), last_batch_handle=handle, **self.files(tmp_path))
         seen = []
         for _ in range(2):
@@ -158,7 +158,7 @@ class TestImageIter:
         it = image.ImageIter(2, (3, 4, 4), imglist=given, path_root=str(tmp_path))
         assert it.next().label[0].asnumpy().tolist() == [5, 6]
 
-    def test_refusals(self, tmp_path):
+    def test_image_iter_raises_for_wrong_arguments(self, tmp_path):
         with pytest.raises(AssertionError, match="needs"):
             image.ImageIter(1, (3, 4, 4))
         with pytest.raises(ValueError, match="data_shape"):
@@ -171,7 +171,7 @@ class TestImageIter:
         [b"x\ty", b"nan\t0\ty", b"9" * 5000 + b"\t0\ty", b"0\tx\ty", b"0\t\xff\ty", b"0\t\ty"],
         ids=range(6),
     )
-    def test_a_line_of_a_strangers_list(self, tmp_path, line):
+    def test_malformed_lines_of_a_list_raise(self, tmp_path, line):
         (tmp_path / "bad.lst").write_bytes(b"0\t1\tx.png\n" + line + b"\n")
         with pytest.raises(
             MXNetError, match=r"bad.lst: line 2 must be an index, labels and a path"

@@ -67,7 +67,7 @@ def test_windows_of_any_size(window, monkeypatch):
 
 
 @pytest.mark.parametrize("window", [4, 16, 1 << 16])
-def test_what_is_not_json(window, monkeypatch):
+def test_malformed_json_raises_like_the_json_module(window, monkeypatch):
     monkeypatch.setattr(json_stream, "_WINDOW", window)
     rng, refused = random.Random(window), 0
     for _ in range(1000):
@@ -96,7 +96,7 @@ def test_what_is_not_json(window, monkeypatch):
         ("1" * 20, "number of 20 digits"),
     ],
 )
-def test_messages(text, why):
+def test_malformed_json_raises_with_its_reason(text, why):
     with pytest.raises(ModelFormatError, match=why):
         parse(text.encode())
 

@@ -107,7 +107,7 @@ def test_a_part_is_complete_however_it_is_loaded(fresh, part):
     fresh.run(program)
 
 
-def test_what_is_always_there_is_complete(fresh):
+def test_permanent_modules_have_all_names(fresh):
     program = """
         for path, source, names in elsewhere._rows():
             if not part_of(path):

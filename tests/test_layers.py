@@ -200,7 +200,7 @@ def test_imports_point_down(path):
         ("errors.py", "if TYPE_CHECKING:\n    from .ops import registry", "may not import ops"),
     ],
 )
-def test_the_check_finds_what_is_wrong(place, text, word):
+def test_the_check_finds_wrong_imports(place, text, word):
     assert any(word in complaint for complaint in complaints(PACKAGE / place, text))
 
 
@@ -214,7 +214,7 @@ def test_the_check_finds_what_is_wrong(place, text, word):
         ("codegen/kinds/x.py", "from llvmlite import ir\nfrom ..llvm.builder import LoopBuilder"),
     ],
 )
-def test_the_check_accepts_what_is_right(place, text):
+def test_the_check_accepts_right_imports(place, text):
     assert complaints(PACKAGE / place, text) == []
 
 

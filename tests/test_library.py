@@ -378,7 +378,7 @@ print("llvmlite" in sys.modules, "hybridjit.codegen" in sys.modules)
         printed = ran(sys.executable, "-c", program).splitlines()
         assert printed == ["(2, 10) ['data'] ['digits_dot0_output']", "False False"]
 
-    def test_what_does_not_fit_is_refused(self, digits):
+    def test_loading_and_calling_raise_for_wrong_arguments(self, digits):
         loaded = hybridjit.library.load(f"{digits}.so")
         with pytest.raises(DTypeError, match="float32, got float64"):
             loaded(np.zeros((1, 1, 28, 28)))
@@ -538,7 +538,7 @@ class TestHostileCalls:
     def test_a_workspace_that_is_a_byte_too_small(self, raw):
         assert raw.run(room=ctypes.c_size_t(raw.room.value - 1)) == kinds.ROOM
 
-    def test_overlaps(self, raw):
+    def test_overlapping_arrays_are_errors(self, raw):
         both = np.zeros(3 * 3136 + 120, np.uint8)
         start = both.ctypes.data
         code = raw.run(x=start, y=start + 3 * 3136 - 4)
@@ -547,7 +547,7 @@ class TestHostileCalls:
         code = raw.run(y=raw.workspace + 64)
         assert (code & 255, code >> 8) == (kinds.OVERLAP, 1)
 
-    def test_what_is_right_is_taken(self, raw):
+    def test_valid_arguments_are_accepted(self, raw):
         assert raw.run(workspace=None, room=ctypes.c_size_t(0)) == 0
         first = raw.y.copy()
         raw.raw[:] = 0xFF  # what a workspace holds does not matter
@@ -798,7 +798,7 @@ class TestRefusals:
             (["--shape", "data=N,1,28,28", "--cache", "x"], "give one of them"),
         ],
     )
-    def test_words(self, capsys, tmp_path, options, text):
+    def test_wrong_arguments_are_usage_errors(self, capsys, tmp_path, options, text):
         code, said = self.said(capsys, str(DIGITS), "--library", str(tmp_path), *options)
         assert code == 2 and text in said
         assert list(tmp_path.iterdir()) == []

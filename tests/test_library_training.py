@@ -233,14 +233,14 @@ def assert_commanded(stem: Path, precision: str = "float32") -> list[float]:
 
 
 class TestLearned:
-    def test_the_command_does_what_train_step_does(self, trainer):
+    def test_the_command_equals_train_step(self, trainer):
         assert_commanded(trainer)
 
     def test_the_command_takes_a_precision(self, trainer, tmp_path):
         losses = assert_commanded(commanded(tmp_path, "--precision", "bfloat16"), "bfloat16")
         assert losses != assert_commanded(trainer)
 
-    def test_what_was_read_is_where_another_goes_on(self, trainer):
+    def test_states_transfer_training_to_another_context(self, trainer):
         first, second = (mx.library.load(f"{trainer}.so") for _ in range(2))
         x, y = labelled(20)
         for _ in range(3):
@@ -252,7 +252,7 @@ class TestLearned:
             wanted = first.step(x, y, learning_rate=0.02)
             np.testing.assert_array_equal(second.step(x, y, learning_rate=0.02), wanted)
 
-    def test_contexts_learn_apart(self, trainer):
+    def test_contexts_train_independently(self, trainer):
         x, y = labelled(20)
         alone = mx.library.load(f"{trainer}.so")
         wanted = [alone.step(x, y, learning_rate=0.02) for _ in range(20)]
@@ -271,7 +271,7 @@ class TestLearned:
             worker.join()
         assert failures == []
 
-    def test_what_does_not_fit_is_refused(self, trainer):
+    def test_wrong_states_and_arrays_raise(self, trainer):
         loaded, (x, y) = mx.library.load(f"{trainer}.so"), labelled(20)
         before = loaded.get("num_update")
         with pytest.raises(MXNetError, match="no state has this name"):
@@ -407,7 +407,7 @@ class TestHostileCalls:
         assert text in raw.functions.trainer_error_text(code).decode()
         assert (raw.loss == 7).all() and raw.learned() == before
 
-    def test_what_is_read_and_written(self, raw):
+    def test_get_and_set_check_their_arguments(self, raw):
         data, name = ctypes.create_string_buffer(24), b"digits_conv0_bias"
         size = 24
         for what in ("get", "set"):
@@ -441,7 +441,7 @@ class TestHostileCalls:
             mx.library.load(f"{trainer}.so").set("num_update", np.array(count, np.int64))
 
     @pytest.mark.parametrize("count", [0, 1, 2**53])
-    def test_counts(self, trainer, count):
+    def test_any_valid_update_count_works(self, trainer, count):
         loaded, (x, y) = mx.library.load(f"{trainer}.so"), labelled(20)
         loaded.set("num_update", np.array(count, np.int64))
         assert np.isfinite(loaded.step(x, y, learning_rate=0.01)).all()
@@ -580,13 +580,13 @@ class TestRefusals:
             (["--shape", "data=4,1,28,28", "--optimizer", "sgd"], "--optimizer needs --train"),
         ],
     )
-    def test_words(self, capsys, tmp_path, options, text):
+    def test_wrong_arguments_are_usage_errors(self, capsys, tmp_path, options, text):
         words = ["compile", str(DIGITS), "--library", str(tmp_path), *options]
         assert main(words) == 2
         assert text in capsys.readouterr().err
         assert list(tmp_path.iterdir()) == []
 
-    def test_optimizers(self, capsys, tmp_path):
+    def test_unsupported_optimizers_are_errors(self, capsys, tmp_path):
         words = ["compile", str(DIGITS), "--library", str(tmp_path), "--train", "l1"]
         words += ["--shape", "data=4,1,28,28", "--shape", "label=4,10", "--optimizer"]
         assert main([*words, "what"]) == 2
@@ -595,7 +595,7 @@ class TestRefusals:
         assert main([*words, "lamb"]) == 1
         assert "LAMB has no kernel" in capsys.readouterr().err
 
-    def test_graphs_with_losses_of_their_own(self, capsys, tmp_path):
+    def test_graphs_that_contain_a_loss_are_errors(self, capsys, tmp_path):
         head = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
         mx.sym.SoftmaxOutput(head, name="softmax").save(str(tmp_path / "m-symbol.json"))
         params = {"arg:fc_weight": nd.ones((2, 3)), "arg:fc_bias": nd.ones((2,))}

@@ -67,7 +67,7 @@ def test_every_slot_is_a_number_or_an_address():
     assert sum(image.counts) == len(image.calls)
 
 
-def test_what_addresses_count_from():
+def test_relocations_use_all_bases():
     image = image_of()
     bases = {r.base for r in image.relocations}
     assert bases == set(Base) - {Base.SHARED}
@@ -156,7 +156,7 @@ def test_an_instance_takes_arrays_alone():
     assert instance.slots[slot] == rows.ctypes.data + offset
 
 
-def test_what_updates_an_input_is_written_by_way_of_the_input():
+def test_updated_inputs_are_written_through_the_input():
     new = call("elemwise_add", var("x"), call("exp", var("x")))
     plan = plan_of([new], THREE, purpose=Purpose(updates=((0, "x"),)))
     image = linked(plan)

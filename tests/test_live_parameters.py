@@ -179,7 +179,7 @@ def assert_alike(found: list[np.ndarray], wanted: list[np.ndarray], winograd: bo
         assert same_bits(found, wanted)
 
 
-def test_only_what_is_no_parameter_is_packed_at_a_call():
+def test_calls_pack_only_operands_that_are_not_parameters():
     """A weight that is fixed beside a bias that is not, and the other way round.
 
     Without Winograd, which pays sooner where filters are transformed once.

@@ -34,7 +34,7 @@ def counted() -> tuple[int, ...]:
     return tuple(stats[kind] for kind in KINDS)
 
 
-def test_saved_values_gradients_and_states_are_told_apart():
+def test_saved_values_gradients_and_states_are_counted_separately():
     before = counted()
 
     def more() -> tuple[int, ...]:
@@ -74,7 +74,7 @@ def test_gradients_of_an_executor_and_of_shared_memory_count_once():
     assert counted()[1] - before == 80
 
 
-def test_a_lease_whose_making_was_interrupted(monkeypatch):
+def test_an_incomplete_lease_can_be_deleted(monkeypatch):
     wrong: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", wrong.append)
     saved._Lease.__new__(saved._Lease)  # goes at once
@@ -99,7 +99,7 @@ def trained_layers(count: int) -> Trained:
     return compile_training([x], types, [f"w{i}" for i in range(count)], training=True)
 
 
-def test_the_way_back_needs_no_more_room_in_deeper_networks():
+def test_backward_memory_does_not_grow_with_depth():
     """A weight's gradient is computed before the step to the layer below, which frees its head."""
     few, many = trained_layers(4), trained_layers(12)
     assert few.backward is not None and many.backward is not None
@@ -107,7 +107,7 @@ def test_the_way_back_needs_no_more_room_in_deeper_networks():
     assert many.backward.plan.live_bytes <= 3 * 4 * 256 * 32
 
 
-def test_what_is_computed_again_is_made_where_it_is_read():
+def test_recomputed_values_are_computed_next_to_their_readers():
     """Of each layer the product is saved, and what the next one multiplies; of the factors, which
     no kernel reads, one lives at a time."""
     x, types = var("x"), {"x": TensorType((256, 32), FLOAT32)}
@@ -138,7 +138,7 @@ def test_an_output_that_is_copied_is_copied_at_once():
 
 
 @pytest.mark.parametrize("add", [lambda x, y: nd.identity(x), lambda x, y: x + y])
-def test_gradients_that_are_asked_for_are_arrays_of_their_own(add):
+def test_requested_gradients_are_separate_arrays(add):
     """A sum passes one array on to both operands, and that may be the caller's head gradient."""
     x, y, head = nd.ones((3,)), nd.ones((3,)), nd.array([1, 2, 3])
     for variable in (x, y):
@@ -188,7 +188,7 @@ def head_is_gradient(net: nn.Dense, grad: nd.NDArray) -> nd.NDArray:
 
 @pytest.mark.parametrize("read", [through_gradient, behind_gradient, head_is_gradient])
 @pytest.mark.parametrize("request_", ["write", "add"])
-def test_a_gradient_that_the_way_back_reads_has_its_old_value_until_then(read, request_: str):
+def test_a_gradient_read_by_backward_keeps_its_old_value_until_then(read, request_: str):
     found = []
     for is_hybrid in (False, True):
         net = dense(8)

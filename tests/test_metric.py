@@ -137,7 +137,7 @@ def test_names_and_values_are_paired_as_mxnet_pairs_them(names, found, pairs):
     assert Told("told").get_global_name_value() == pairs
 
 
-def test_mistakes():
+def test_metrics_raise_for_wrong_arguments():
     with pytest.raises(AssertionError, match="nope is not registered"):
         metric.create("nope")
     with pytest.raises(ValueError, match="Shape of labels 3 does not match"):

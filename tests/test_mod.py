@@ -83,7 +83,7 @@ def test_parameters_that_programs_sync(module, net):
     assert_close(module._arg_params["fc1_bias"], args["fc1_bias"].asnumpy() + 1)
 
 
-def test_what_programs_look_at_inside_of_a_module(module, net):
+def test_exec_group_has_mxnets_attributes(module, net):
     assert Module(net)._exec_group is None
     module.forward(io.DataBatch([mx.nd.array(X[:4])], [mx.nd.array(Y[:4])]))
     group = module._exec_group
@@ -121,7 +121,7 @@ def test_gradients_inside_of_a_module_bound_for_training(net):
         assert grad.shape == module.arg_dict[name].shape
 
 
-def test_predict_leaves_out_what_only_fills_the_last_batch(module, net):
+def test_predict_omits_padding_of_the_last_batch(module, net):
     batches = io.NDArrayIter(X, Y, 4)
     assert_close(module.predict(batches), expected(net, X))
     parts = module.predict(batches, merge_batches=False)
@@ -144,7 +144,7 @@ def test_score_counts_by_metric(module, net):
     assert seen == [0, 1]
 
 
-def test_training_mode_is_what_bind_says_unless_forward_is_told(net):
+def test_bind_sets_the_default_mode_of_forward(net):
     module = Module(net)
     module.bind([("data", (400, 2))], [("softmax_label", (400,))])
     module.set_params(*values(net, (4, 2)))
@@ -155,7 +155,7 @@ def test_training_mode_is_what_bind_says_unless_forward_is_told(net):
     assert len(np.unique(module.get_outputs()[0].asnumpy(), axis=0)) == 1
 
 
-def test_checkpoints_and_labels_that_nobody_names(module, net, tmp_path):
+def test_checkpoints_load_without_label_names(module, net, tmp_path):
     prefix = str(tmp_path / "m")
     module.save_checkpoint(prefix, 3)
     again = Module.load(prefix, 3, label_names=None)

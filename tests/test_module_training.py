@@ -118,7 +118,7 @@ def test_a_batch_that_the_program_writes_to_after_forward():
         np.testing.assert_array_equal(found[0].asnumpy(), wanted[0].asnumpy())
 
 
-def test_requests():
+def test_gradients_follow_grad_req():
     module = bound(grad_req={"fc1_weight": "add", "fc1_bias": "null"})
     wanted = expected_gradients(as_arrays(module), X[:8], Y[:8])
     for _ in range(2):
@@ -146,7 +146,7 @@ def test_fixed_parameters_stay():
     assert changed == {"fc1_bias", "fc2_weight", "fc2_bias"}
 
 
-def test_what_is_out_of_order():
+def test_calls_in_the_wrong_order_raise():
     module = bound()
     for call in (module.backward, module.update, module.get_input_grads):
         with pytest.raises(AssertionError, match="call "):

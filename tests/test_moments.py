@@ -70,7 +70,7 @@ def test_a_mean_of_infinities_is_infinite():
         np.testing.assert_allclose(spread, x.var(1, keepdims=True), 1e-5)
 
 
-def test_what_is_all_alike_has_no_spread():
+def test_equal_elements_have_variance_0():
     mean, spread = pair("_moments", {"x": np.full((2, 333, 16), 0.1, "float32")}, (1,))
     assert (mean == np.float32(0.1)).all() and (spread >= 0).all() and spread.max() < 1e-15
 
@@ -138,7 +138,7 @@ def test_statistics_of_many_rows_are_right(is_compiled: bool):
     np.testing.assert_allclose(norm.running_mean.data().asnumpy(), 3.7, 1e-6)
 
 
-def test_normalised_along_the_first_axis_is_what_is_along_the_last():
+def test_normalising_the_first_axis_equals_the_last_transposed():
     x = drawn((70_000, 2), 100.0)
     gamma, beta = nd.ones((70_000,)), nd.zeros((70_000,))
     rows = nd.LayerNorm(nd.array(x), gamma, beta, axis=0).asnumpy()

@@ -21,7 +21,7 @@ def test_other_attributes_are_refused_or_agree(first: int):
 
 
 @pytest.mark.parametrize("number", [8321])
-def test_what_was_found(number: int):
+def test_recorded_mutants_raise_or_agree(number: int):
     """8321: a broadcast to size 0, which broadcast_to takes for "as it is"."""
     assert verdict(number) == ("", True)
 

@@ -75,7 +75,7 @@ def test_no_private_name_is_listed():
 
 
 @pytest.mark.parametrize("name", dir(hybridjit))
-def test_what_is_listed_is_there(name):
+def test_listed_names_exist(name):
     assert getattr(hybridjit, name) is not None
 
 

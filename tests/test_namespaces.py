@@ -25,7 +25,7 @@ TOOLS = Path(__file__).resolve().parent.parent / "tools"
 NAMESPACES = [pytest.param(nd, ND_FUNCTIONS, id="nd"), pytest.param(sym, SYM_FUNCTIONS, id="sym")]
 
 
-def test_what_is_public_is_mxnets():
+def test_public_operators_are_mxnets():
     """An operator that passes make says so (``internal``): nobody else checks its operands."""
     fixture = Path(__file__).parent / "fixtures" / "mxnet_operators.txt"
     mxnets = set(fixture.read_text(encoding="utf-8").split())
@@ -60,7 +60,7 @@ class TestNamespace:
             assert all(attr.name in parameters for attr in op.attrs)
             assert "name" in parameters and "out" in parameters
 
-    def test_methods(self, module, functions):
+    def test_arrays_and_symbols_have_fluent_methods(self, module, functions):
         cls = nd.NDArray if module is nd else sym.Symbol
         for name in FLUENT:
             assert callable(getattr(cls, name)), name
@@ -111,7 +111,7 @@ def test_names_stand_in_the_modules_dictionaries():
     assert done.stdout == "fine\n", done.stderr
 
 
-def test_what_only_one_of_them_has():
+def test_nd_and_sym_have_their_specific_names():
     for name in ("add", "subtract", "equal", "logical_xor", "array", "empty", "moveaxis", "save"):
         assert hasattr(nd, name) and not hasattr(sym, name), name
     for name in ("var", "Variable", "Group", "load_json", "pow", "hypot"):
@@ -194,7 +194,7 @@ def test_import_lines(line):
 # Contexts
 
 
-def test_contexts():
+def test_contexts_compare_by_type_and_number():
     assert mx.cpu() == mx.cpu(0) == mx.Context("cpu") == mx.Context(mx.cpu())
     assert mx.cpu(1) != mx.cpu(0) and mx.cpu() != mx.cpu_pinned() and mx.cpu() != "cpu"
     assert [repr(c) for c in (mx.cpu(), mx.gpu(1), mx.cpu_pinned())] == [

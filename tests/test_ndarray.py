@@ -107,7 +107,7 @@ def test_same_answer_as_mxnet(code):
     ],
     ids=["big endian", "transposed", "strided", "uint8", "list", "arrays"],
 )
-def test_sources(source):
+def test_arrays_are_made_from_any_source(source):
     array = nd.array(source)
     assert array.dtype is np.float32
     assert array._data.flags.c_contiguous
@@ -134,7 +134,7 @@ def test_read_only_source():
     assert nd.from_numpy(source).asnumpy().tolist() == [1, 1, 1]
 
 
-def test_conversion_of_what_does_not_fit():
+def test_conversion_of_values_out_of_range_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert nd.array([1e300]).asscalar() == np.inf
@@ -223,7 +223,7 @@ def test_dlpack_mistakes():
         nd.from_dlpack(fixed)
 
 
-def test_compiled_nets_see_what_others_write_to_their_parameters():
+def test_compiled_networks_see_external_writes_to_parameters():
     net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
     net.initialize(mx.init.One())
     net.hybridize()
@@ -430,7 +430,7 @@ def test_results_stay_where_the_operands_are():
 # Errors
 
 
-def test_repr():
+def test_repr_shows_values_shape_and_context():
     assert repr(nd.array([[1, 2]])) == "\n[[1. 2.]]\n<NDArray 1x2 @cpu(0)>"
 
 
@@ -452,7 +452,7 @@ def test_the_same_mistake_twice_fails_twice():
             nd.clip(nd.ones((2,)), 0)
 
 
-def test_remembered_calls_keep_attributes_apart():
+def test_cached_calls_distinguish_attributes():
     x = nd.array([-1.0, 1.0])
     assert np.signbit((x * 0.0).asnumpy()).tolist() == [True, False]
     assert np.signbit((x * -0.0).asnumpy()).tolist() == [False, True]
@@ -499,7 +499,7 @@ def test_batchnorm_uses_the_batch_in_training_mode(axis):
     assert mean.asnumpy().tolist() == [0] * 5  # as in MXNet, the forward pass moves nothing
 
 
-def test_flags():
+def test_record_and_pause_set_the_flags():
     assert (autograd.is_recording(), autograd.is_training()) == (False, False)
     with autograd.record():
         assert (autograd.is_recording(), autograd.is_training()) == (True, True)
@@ -531,7 +531,7 @@ def test_random_into_an_array():
     assert array.asnumpy().min() >= 1
 
 
-def test_distributions():
+def test_random_arrays_follow_their_distributions():
     mx.random.seed(0)
     assert abs(nd.random.normal(5, 2, shape=(20000,)).asnumpy().std() - 2) < 0.05
     assert abs(nd.random.exponential(3, shape=(20000,)).asnumpy().mean() - 3) < 0.1
@@ -579,7 +579,7 @@ def test_rand_zipfian():
         np.testing.assert_allclose(mine.asnumpy(), theirs.asnumpy())
 
 
-def test_what_only_mxnets_other_modes_have_is_refused():
+def test_unknown_storage_types_raise():
     with pytest.raises(ValueError, match="unknown storage type"):
         nd.zeros((2, 2), stype="sparse")
 

@@ -42,7 +42,7 @@ def test_scopes_nest_and_end():
     assert not mx.is_np_shape()
 
 
-def test_the_switch_gives_what_was_before():
+def test_set_np_shape_returns_the_previous_value():
     assert [mx.set_np_shape(on) for on in (True, True, False, False)] == [False, True, True, False]
     with pytest.raises(TypeError):
         mx.set_np_shape("x")
@@ -205,7 +205,7 @@ def test_sizes_of_operators(make, given, result):
     assert found[1] == [result]
 
 
-def test_executors():
+def test_executors_support_empty_and_scalar_shapes():
     sine = sym.sin(sym.var("x"))
     with pytest.raises(RuntimeError):
         sine.simple_bind(mx.cpu(), x=(0, 2))
@@ -245,7 +245,7 @@ def test_array_files_load_in_either(tmp_path):
 # ---- blocks -------------------------------------------------------------------------------------
 
 
-def test_parameters():
+def test_parameters_support_empty_and_scalar_shapes():
     with mx.np_shape():
         assert gluon.Parameter("p", shape=(0, 2)).shape == (-1, 2)
         assert gluon.Parameter("p", shape=(0, 2)).var().attr("__shape__") == "(-1, 2)"

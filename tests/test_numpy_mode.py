@@ -114,7 +114,7 @@ def result_of(program: str, prelude: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("start", range(0, len(PROGRAMS), CHUNK))
-def test_programs_give_what_mxnet_gave(start):
+def test_programs_give_mxnets_results(start):
     prelude = stored("programs.json")["prelude"]
     wrong = []
     for name, program, want in PROGRAMS[start : start + CHUNK]:
@@ -154,7 +154,7 @@ def flat(results: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", GRAPHS, ids=lambda case: case["name"])
-def test_graphs_give_what_mxnet_gave(case, graphs):
+def test_graphs_give_mxnets_results(case, graphs):
     base = str(graphs / case["name"])
     data = onp.load(base + "-io.npz")
     inputs = [np.array(data["x_" + n], dtype=data["x_" + n].dtype) for n in case["inputs"]]

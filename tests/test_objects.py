@@ -110,7 +110,7 @@ def test_the_users_own_folder_is_private(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_reads_what_root_stored():
+def test_another_user_reads_objects_that_root_stored():
     """As in an image that root builds and an ordinary user runs."""
     with tempfile.TemporaryDirectory() as place, umask(0o022):
         os.chmod(place, 0o755)
@@ -213,7 +213,7 @@ KINDS = ["pipe", "directory", "socket", DEVICE, "sparse"]
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_file_in_place_of_an_object(folder, kind, monkeypatch):
+def test_special_files_in_place_of_objects_are_ignored(folder, kind, monkeypatch):
     """Nothing is waited for, no memory taken, no descriptor left: one complaint."""
     monkeypatch.chdir(folder)  # a socket's name is short
     in_its_place(Path(key()), kind)
@@ -229,7 +229,7 @@ def test_what_is_no_file_in_place_of_an_object(folder, kind, monkeypatch):
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_network_whose_objects_are_no_files(folder, kind, monkeypatch):
+def test_a_network_compiles_despite_special_files_in_the_cache(folder, kind, monkeypatch):
     net = gluon.nn.Dense(7, in_units=5)
     net.initialize()
     right = output(net, monkeypatch)
@@ -393,7 +393,7 @@ def test_a_complaint_is_made_once(folder):
 # ---- size ---------------------------------------------------------------------------------------
 
 
-def test_what_was_not_used_for_longest_goes_first(folder):
+def test_the_least_recently_used_object_is_removed_first(folder):
     newest, middle, oldest = names = [key(name) for name in ("newest", "middle", "oldest")]
     for age, name in enumerate(names):
         objects.store_object(name, bytes(1000))
@@ -439,7 +439,7 @@ def test_files_that_are_no_objects_stay(folder):
     assert sorted(os.listdir(folder)) == [key(), "thesis.tex"]
 
 
-def test_what_is_too_large_for_an_object_goes_first(folder):
+def test_oversized_files_are_removed_first(folder):
     with (folder / key("sparse")).open("wb") as file:
         file.truncate(1 << 40)
     objects.prune(1000)

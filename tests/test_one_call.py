@@ -93,7 +93,7 @@ def test_bits_are_those_of_the_operators(case, dtype):
     assert other._one_call is None
 
 
-def test_weights_of_one_rule_share_what_is_made_of_it(monkeypatch):
+def test_weights_with_equal_rules_share_code(monkeypatch):
     made = []
     compile_update = one_call.compile_update
 
@@ -175,7 +175,7 @@ class TestTrainers:
         trainer._updaters[0].set_states(pickled)
 
     @pytest.mark.parametrize("change", ["_rates", "_types", "_bound", "_frozen", "_states"])
-    def test_what_changes_between_steps_counts(self, change, monkeypatch):
+    def test_changes_between_steps_take_effect(self, change, monkeypatch):
         found, trainer = self.steps(getattr(self, change))
         assert used(trainer)
         one_by_one(monkeypatch)
@@ -252,14 +252,14 @@ class Faster(SGD):
 
 
 class TestUsersOwn:
-    def test_update(self):
+    def test_an_overridden_update_is_called(self):
         net, trainer, step = net_of(Halved())
         before = net[0].weight.data().asnumpy()
         step()
         np.testing.assert_array_equal(net[0].weight.data().asnumpy(), before / 2)
         assert not used(trainer)
 
-    def test_rates(self):
+    def test_an_overridden_learning_rate_is_used(self):
         update, weight = get_updater(Faster()), nd.zeros((3,))
         update([0], [nd.ones((3,))], [weight])
         assert weight.asnumpy().tolist() == [-2, -2, -2]

@@ -175,7 +175,7 @@ def test_averages_count_no_padding():
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_lstm(direction):
+def test_lstm_equals_its_definition(direction):
     """Against the definition, gates in ONNX's order: input, output, forget, cell."""
     x, count = numbers(4, 3, 5), 2 if direction == "bidirectional" else 1
     w, r, b = numbers(count, 24, 5), numbers(count, 24, 6), numbers(count, 48)
@@ -207,7 +207,7 @@ EQUATIONS = [
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
-def test_einsum(equation):
+def test_einsum_equals_numpy(equation):
     sizes = {"b": 2, "i": 3, "j": 4, "k": 5, "h": 3, "d": 4, "l": 6, "1": 1, "2": 2}
     terms = equation.partition("->")[0].split(",")
     dots = ("21", "12")  # the axes that dots stand for: those of one element are broadcast
@@ -254,11 +254,11 @@ class TestResize:
         use = Use(node("Resize", "x", **attributes), 0, 18, None)
         return _matrix(use, Axis(old, new, new / old))
 
-    def test_nearest(self):
+    def test_nearest_resize_repeats_elements(self):
         found = self.matrix(2, 4, mode="nearest") @ [1.0, 2.0]
         np.testing.assert_allclose(found, [1, 1, 2, 2])
 
-    def test_linear(self):
+    def test_linear_resize_interpolates(self):
         found = self.matrix(2, 4, mode="linear") @ [1.0, 2.0]
         np.testing.assert_allclose(found, [1, 1.25, 1.75, 2])
 
@@ -267,7 +267,7 @@ class TestResize:
         found = self.matrix(2, 4, mode="linear", coordinate_transformation_mode=rule) @ [1.0, 2.0]
         np.testing.assert_allclose(found, [1, 4 / 3, 5 / 3, 2])
 
-    def test_cubic(self):
+    def test_cubic_resize_has_keys_coefficients(self):
         matrix = self.matrix(4, 8, mode="cubic")
         at_a_quarter = [-0.10546875, 0.87890625, 0.26171875, -0.03515625]
         np.testing.assert_allclose(matrix[3], at_a_quarter)
@@ -447,7 +447,7 @@ def test_constants_of_all_nodes_are_bounded(count, side):
     )
 
 
-def test_one_number_many_times_is_held_by_nobody():
+def test_large_constants_of_equal_elements_are_not_stored():
     """Beyond the bound of constants it is made when the network is called, as a graph may ask."""
     sizes = {"s": np.array([1 << 10, 1 << 10])}
     one = np.full(1, 2.5, "float32")

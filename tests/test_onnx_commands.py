@@ -39,7 +39,7 @@ def arrays(tmp_path):
     return str(tmp_path / "x.npy"), mx.load(str(DIGITS))(nd.array(x)).asnumpy()
 
 
-def test_inspect(printed):
+def test_inspect_lists_an_onnx_model(printed):
     out = printed("inspect", FILE, *SHAPE)
     assert "inputs: 1\n  data\n" in out and "parameters: 9, 44416 elements" in out
     assert re.search(r"^  Convolution +2  conv ", out, re.M) and "multiply-adds: " in out
@@ -54,13 +54,13 @@ def test_inspect_of_unknown_operators(printed, tmp_path):
     assert "operators that are not supported: 1" in out and "outputs: 1\n  y\n" in out
 
 
-def test_dump(printed):
+def test_dump_prints_the_stages_of_an_onnx_model(printed):
     out = printed("dump", FILE, *SHAPE, "--after", "fuse")
     assert "(data: f32[2,1,28,28])" in out
 
 
 @pytest.mark.parametrize("eager", [[], ["--eager"]])
-def test_run(eager, printed, arrays, tmp_path):
+def test_run_computes_an_onnx_model(eager, printed, arrays, tmp_path):
     file, right = arrays
     printed("run", FILE, "--input", f"data={file}", "--output", str(tmp_path / "y.npy"), *eager)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), right, rtol=1e-4, atol=1e-5)
@@ -98,7 +98,7 @@ def test_a_library_for_any_batch(printed, tmp_path):
         )
 
 
-def test_verify(printed, arrays):
+def test_verify_accepts_an_onnx_model(printed, arrays):
     assert "agree" in printed("verify", FILE, "--input", arrays[0])
 
 

@@ -79,7 +79,7 @@ def test_attributes_that_refer_to_those_of_the_use(given, slope):
     np.testing.assert_array_equal(y, np.where(x > 0, x, slope * x))
 
 
-def test_an_attribute_that_nobody_gives_is_the_operators_own():
+def test_a_missing_attribute_has_the_operators_default():
     leaky = function("Leaky", "a", "b", refer(node("LeakyRelu", "a", "b"), "alpha", "alpha"))
     x = numbers(3, 4)
     model = model_of([call("Leaky", "x")], {"x": x.shape})

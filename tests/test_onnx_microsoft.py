@@ -52,7 +52,7 @@ def test_operators_give_onnx_runtimes_numbers(name):
     ],
     ids=lambda case: case.op_type if hasattr(case, "op_type") else "",
 )
-def test_what_is_not_there_is_refused(use, message):
+def test_unsupported_nodes_raise(use, message):
     use.domain = "com.microsoft"
     constants = {"w": numbers(8, 24), "m": numbers(2, 8), "s": numbers(1)}
     with pytest.raises(MXNetError, match=message):

@@ -181,7 +181,7 @@ SHAPE = node("Shape", "x", "s")
         ([SHAPE, node("ReduceProd", "s", "n"), node("Tile", "x n")], (None,)),
     ],
 )
-def test_what_another_size_would_change_asks_for_sizes(nodes, shape):
+def test_graphs_that_depend_on_a_size_need_that_size(nodes, shape):
     """A limit of 500 steps, an axis that is taken away where it has one element, a count."""
     constants = {"start": np.array([0]), "end": np.array([500]), "axis": np.array([1])}
     used = {name for use in nodes for name in use.input}

@@ -57,7 +57,7 @@ class TestAttention:
         (y,) = found(node("Attention", "q k v"), self.q, self.k, self.v)
         np.testing.assert_allclose(y, self.right(np.zeros(1)), rtol=1e-4, atol=1e-5)
 
-    def test_causal(self):
+    def test_causal_attention_ignores_later_keys(self):
         (y,) = found(node("Attention", "q k v", is_causal=1), self.q, self.k, self.v)
         later = np.arange(5)[None] > np.arange(3)[:, None]
         np.testing.assert_allclose(y, self.right(np.where(later, -np.inf, 0)), rtol=1e-4, atol=1e-5)
@@ -103,7 +103,7 @@ def test_rotary_embedding(interleaved):
 
 @pytest.mark.parametrize("how", ["none", "sum", "mean"])
 @pytest.mark.parametrize("ignored", [None, 2])
-def test_losses(how, ignored):
+def test_losses_equal_their_definitions(how, ignored):
     x, target = numbers(4, 3, 5), np.arange(20).reshape(4, 5) % 3
     weight = np.array([0.5, 1, 2], np.float32)
     logs = x - np.log(np.exp(x).sum(1, keepdims=True))
@@ -119,7 +119,7 @@ def test_losses(how, ignored):
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
 @pytest.mark.parametrize("op_type", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
-def test_bits(op_type, dtype):
+def test_bitwise_operators_equal_numpy(op_type, dtype):
     limits = np.iinfo(dtype)
     x = np.array([0, 1, 5, 100, limits.max, limits.min], dtype)
     y = np.array([3, limits.max, limits.min, 77, 1, 85], dtype)
@@ -129,7 +129,7 @@ def test_bits(op_type, dtype):
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-def test_shifts(direction):
+def test_bit_shifts_equal_numpy(direction):
     x, y = np.array([1, 200, 255, 16], np.uint8), np.array([1, 2, 0, 7], np.uint8)
     (found_,) = found(node("BitShift", "x y", direction=direction), x, y)
     np.testing.assert_array_equal(found_, x << y if direction == "LEFT" else x >> y)
@@ -450,7 +450,7 @@ class TestControl:
             found(use, self.x, n=np.array(300), t=np.array(True))
 
     @pytest.mark.parametrize("back", [0, 1])
-    def test_scan(self, back):
+    def test_scan_equals_a_cumulative_sum(self, back):
         """Sums so far along the second axis, from either end."""
         body = graph_of([node("Add", "s part", "t"), node("Neg", "t", "row")], "s part", "t row")
         use = with_graphs(

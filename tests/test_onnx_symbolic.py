@@ -199,7 +199,7 @@ def test_sizes_that_do_not_fit_are_said_as_for_the_size_alone(tmp_path: Path) ->
     assert messages[0] == messages[1]
 
 
-def test_what_depends_on_values_is_refused_by_name(tmp_path: Path) -> None:
+def test_operators_whose_shapes_depend_on_values_raise(tmp_path: Path) -> None:
     model = model_of(
         [node("NonZero", "x", "places"), node("Cast", "places", to=1)], {"x": (None, 3)}
     )

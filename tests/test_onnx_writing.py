@@ -88,7 +88,7 @@ def test_recorded_graphs(name, tmp_path):
         np.testing.assert_allclose(found / scale, right / scale, atol=1e-4)
 
 
-def test_what_mxnets_exporter_knows_is_written():
+def test_operators_of_mxnets_exporter_are_written():
     for name in NAMES.split():
         op = lookup(name)
         follows = op.scalar or op.expand or not callable(op.inputs) and not op.inputs
@@ -293,7 +293,7 @@ def test_drawn_numbers_are_compared_by_type_alone(tmp_path):
     assert {n.op_type for n in read_model(path.read_bytes()).graph.node} == {"RandomUniform", "Add"}
 
 
-def test_the_tolerance_is_what_the_readme_says():
+def test_the_tolerance_equals_the_documented_one():
     assert check.TOLERANCE == 1e-4
 
 

@@ -140,7 +140,7 @@ def test_gradients_are_added_where_asked():
 
 
 @pytest.mark.parametrize("is_hybrid", [False, True])
-def test_network(is_hybrid):
+def test_a_network_with_a_custom_operator_trains(is_hybrid):
     net = _Net()
     if is_hybrid:
         net.hybridize()
@@ -180,7 +180,7 @@ def test_graph_file_round_trip(tmp_path):
     assert again.eval(x=nd.ones((2,)))[0].asnumpy().tolist() == [4, 4]
 
 
-def test_a_file_whose_class_is_missing_names_it():
+def test_a_file_with_an_unregistered_class_raises_with_its_name():
     text = sym.Custom(sym.var("x"), op_type="test_scale", name="lost_node").tojson()
     with pytest.raises(UnknownOpError, match=r"(?s)never_registered.*register.*lost_node"):
         sym.load_json(text.replace("test_scale", "never_registered"))
@@ -201,7 +201,7 @@ def test_it_is_where_mxnet_has_it(where):
     assert callable(where.Custom)
 
 
-def test_errors():
+def test_custom_raises_for_wrong_arguments():
     x = nd.ones((2,))
     with pytest.raises(MXNetError, match="Required argument 'op_type' is missing"):
         nd.Custom(x)
@@ -215,7 +215,7 @@ def test_errors():
         nd.Custom(x, op_type="test_scale", unheard=1)
 
 
-def test_what_the_class_raises_is_raised_with_its_type():
+def test_exceptions_of_custom_operators_keep_their_type():
     class Bad(mx.operator.CustomOp):
         def forward(self, is_train, req, in_data, out_data, aux):
             raise KeyError("lost")
@@ -395,7 +395,7 @@ def counted(mode: str) -> Counted:
 
 # The numbers of MXNet 1.9.1, eager and hybridized.
 @pytest.mark.parametrize("mode", ["eager", "hybridized"])
-def test_what_an_operator_writes_to_its_operands_takes_effect(mode):
+def test_writes_of_operators_to_their_operands_take_effect(mode):
     net, x, found = counted(mode), nd.ones((2, 3)), []
     for number in range(6):
         if number in (3, 4):
@@ -416,7 +416,7 @@ def test_what_an_operator_writes_to_its_operands_takes_effect(mode):
     assert found == wanted
 
 
-def test_what_an_operator_writes_in_a_train_step_takes_effect():
+def test_writes_of_operators_in_a_train_step_take_effect():
     net, x = counted("hybridized"), nd.ones((2, 3))
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.0})
     step = mx.train_step(net, gluon.loss.L2Loss(), trainer)
@@ -425,7 +425,7 @@ def test_what_an_operator_writes_in_a_train_step_takes_effect():
     assert net.seen(net(x)) == (407, 203, 2030)
 
 
-def test_what_an_operator_writes_to_arguments_of_an_executor_takes_effect():
+def test_writes_of_operators_to_executor_arguments_take_effect():
     symbol = mx.sym.Custom(*map(mx.sym.var, ("data", "centre", "count")), op_type="counting")
     executor = symbol.bind(
         mx.cpu(),

@@ -53,7 +53,7 @@ def test_activation_gives_zero_without_a_sign(count, dtype):
         assert found.tobytes() == np.zeros(count, dtype).tobytes()
 
 
-def test_poles():
+def test_functions_at_poles_give_infinity_or_nan():
     np.testing.assert_array_equal(run("rsqrt", [0, -0.0, INF, -1]), [INF, -INF, 0, NAN])
     np.testing.assert_array_equal(run("reciprocal", [0, -0.0, INF]), [INF, -INF, 0])
     np.testing.assert_array_equal(
@@ -296,7 +296,7 @@ def test_draws_for_parameters_that_are_nan(name):
     assert np.isnan(drawn[0]).all() and np.isfinite(drawn[1]).all()
 
 
-def test_counts_whose_spread_is_nan():
+def test_negative_binomial_draws_with_nan_dispersion_are_nan():
     assert np.isnan(run("_sample_generalized_negative_binomial", [2.0], [np.nan], shape=(3,))).all()
 
 

@@ -46,7 +46,7 @@ def test_reshape_codes(codes, reverse, wanted):
     np.testing.assert_array_equal(found, BLOCK.reshape(wanted))
 
 
-def test_reshape_refuses_what_mxnet_would_corrupt_memory_with():
+def test_reshape_raises_where_mxnet_corrupts_memory():
     with pytest.raises(ShapeError, match=r"into \(3,4,20\): that takes 240"):
         run("Reshape", BLOCK, shape=(0, 0, 20), reverse=True)
 
@@ -163,7 +163,7 @@ def test_scatter_keeps_the_last_of_equal_places():
     assert run("scatter_nd", [1, 2, 3], [[1, 0, 1]], shape=(3,)).tolist() == [2, 3, 0]
 
 
-def test_ranges():
+def test_ranges_equal_mxnets():
     assert run("_arange", start=5).tolist() == [0, 1, 2, 3, 4]
     assert run("_arange", start=0, stop=3, repeat=2).tolist() == [0, 0, 1, 1, 2, 2]
     found = run("_arange", start=1, stop=2, step=0.3)
@@ -258,14 +258,14 @@ def test_a_sum_fills_either_side():
     assert shapes == [(2, 3), (2, 3)] and out == (2, 3)
 
 
-def test_what_is_added_to_a_product_has_its_shape():
+def test_the_addend_of_a_product_has_its_shape():
     known = {"a": (5, 4, 3), "b": (5, 4, 2), "c": (5, None, 2)}
     inputs = [Output(variable(name)) for name in "abc"]
     shapes, out = inferred("_linalg_gemm", *inputs, known=known, transpose_a="True")
     assert shapes[2] == out == (5, 3, 2)
 
 
-def test_what_is_written_into_a_slice_has_its_shape():
+def test_a_value_assigned_to_a_slice_has_its_shape():
     inputs = [Output(variable(name)) for name in "ab"]
     attrs = {"begin": "(None, 2)", "end": "(-1, None)", "step": "(1, -1)"}
     shapes, out = inferred("_slice_assign", *inputs, known={"a": (4, 5)}, **attrs)
@@ -278,7 +278,7 @@ def test_concat_finds_its_one_unknown_operand():
     assert shapes == [(3, 3), (2, 3)]
 
 
-def test_resolved_attributes_make_what_was_inferred():
+def test_resolved_attributes_give_the_inferred_types():
     zeros_op, arange = lookup("_zeros"), lookup("_arange")
     wanted = TensorType((4, 3), FLOAT32)
     attrs = new_arrays.resolved(zeros_op, zeros_op.parse({"shape": "(0, 3)"}), wanted)

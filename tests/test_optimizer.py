@@ -58,7 +58,7 @@ class TestNumbers:
         np.testing.assert_allclose(found.astype("f4"), wanted.astype("f4"), rtol=1e-3, atol=1e-5)
 
     @pytest.mark.parametrize("name", DOUBLE)
-    def test_float64(self, name):
+    def test_float64_weights_equal_mxnets(self, name):
         found = weights_by_step(mx, CASES[name], "float64")
         np.testing.assert_allclose(found, RECORDED[f"double {name}"], rtol=2e-7, atol=1e-7)
 
@@ -112,12 +112,12 @@ class TestNumbers:
 
 
 class TestOptimizer:
-    def test_names(self):
+    def test_optimizers_are_created_by_name(self):
         assert type(mx.optimizer.create("AdAm")) is mx.optimizer.Adam
         with pytest.raises(ValueError, match="Cannot find optimizer foo"):
             mx.optimizer.create("foo")
 
-    def test_registration(self, monkeypatch):
+    def test_registered_optimizers_are_created_by_name(self, monkeypatch):
         monkeypatch.setattr(mx.optimizer.Optimizer, "opt_registry", {})
 
         @mx.optimizer.register
@@ -179,7 +179,7 @@ class TestOptimizer:
             mx.optimizer.get_updater(optimizer)(0, weight, weight)
             assert (weight.asnumpy() != 1).all() == moves
 
-    def test_what_is_refused(self):
+    def test_optimizers_raise_for_wrong_arguments(self):
         with pytest.raises(mx.MXNetError, match="wd_lh"):
             weights_by_step(mx, ("signum", {"momentum": 0.0, "wd_lh": 0.1}))
         with pytest.raises(AssertionError, match="Weight decay is not supported"):
@@ -202,12 +202,12 @@ class TestSchedules:
             (("PolyScheduler", 4), [1, 0.5625, 0.25, 0.0625, 0, 0]),
         ],
     )
-    def test_rates(self, scheduler, wanted):
+    def test_schedules_give_mxnets_rates(self, scheduler, wanted):
         name, *given = scheduler
         rate = getattr(mx.lr_scheduler, name)(*given, base_lr=1.0)
         np.testing.assert_allclose([rate(n) for n in range(len(wanted))], wanted)
 
-    def test_cosine(self):
+    def test_cosine_schedule_gives_mxnets_rates(self):
         rate = mx.lr_scheduler.CosineScheduler(4, base_lr=1.0, final_lr=0.1)
         wanted = [1, 0.868, 0.55, 0.232, 0.1, 0.1]
         np.testing.assert_allclose([rate(n) for n in range(6)], wanted, atol=5e-4)
@@ -234,7 +234,7 @@ class TestSchedules:
             (lambda s: s.LRScheduler(0.1, 1, 0.0, "slow"), "linear and constant"),
         ],
     )
-    def test_mistakes(self, make, says):
+    def test_schedules_raise_for_wrong_arguments(self, make, says):
         with pytest.raises(ValueError, match=says):
             make(mx.lr_scheduler)
 
@@ -292,7 +292,7 @@ class TestOperators:
         nd.reset_arrays(a, b, num_arrays=2)
         assert not a.asnumpy().any() and not b.asnumpy().any()
 
-    def test_what_is_finite_together_with_what_was(self):
+    def test_all_finite_accumulates_over_calls(self):
         fine, not_fine, out = nd.ones((2,)), nd.array([np.inf]), nd.ones((1,))
         nd.multi_all_finite(not_fine, num_arrays=1, init_output=False, out=out)
         nd.multi_all_finite(fine, num_arrays=1, init_output=False, out=out)

@@ -67,7 +67,7 @@ def test_machine_code_packs_as_numpy_does(name, is_last, shape):
         assert found.tobytes() == expected.tobytes(), packing
 
 
-def test_what_machine_code_does_not_know_is_left_to_numpy():
+def test_packings_without_machine_code_use_numpy():
     packer, lanes = native("native"), find_target().lanes
     inner = ConvPacking(1, lanes, 2, False)
     weight = weights(32, (3, 3), 32, True)

@@ -145,7 +145,7 @@ class TestReading:
         data[:] = bytes(len(data))
         assert arrays[1].tolist() == [1] * 5
 
-    def test_file_and_buffer_read_alike(self, tmp_path):
+    def test_files_and_buffers_give_equal_arrays(self, tmp_path):
         path = tmp_path / "a.params"
         path.write_bytes(written("csr"))
         assert params.load(path)["c"].tolist() == params.loads(written("csr"))["c"].tolist()
@@ -184,7 +184,7 @@ class TestReading:
         with pytest.raises(ModelFormatError, match="file shrank while it was read"):
             params.load(path)
 
-    def test_pipe(self):
+    def test_params_can_be_read_from_a_pipe(self):
         read, write = os.pipe()
         with os.fdopen(write, "wb") as out:
             out.write(written("int8"))
@@ -240,7 +240,7 @@ BROKEN = {
 
 class TestRefusing:
     @pytest.mark.parametrize("case", [name for name in BROKEN if name != "csr bomb"])
-    def test_says_what_is_wrong_and_where(self, case):
+    def test_errors_name_the_cause_and_the_offset(self, case):
         data, what, offset = BROKEN[case]
         with pytest.raises(ModelFormatError) as caught:
             params.loads(data)
@@ -282,13 +282,13 @@ class TestRefusing:
         with pytest.raises(MXNetError, match="nowhere.params: No such file or directory"):
             params.load(tmp_path / "nowhere.params")
 
-    def test_folder(self, tmp_path):
+    def test_reading_a_folder_raises(self, tmp_path):
         with pytest.raises(MXNetError, match="Is a directory"):
             params.load(tmp_path)
 
 
 class TestSaving:
-    def test_file(self, tmp_path):
+    def test_saved_bytes_equal_mxnets(self, tmp_path):
         path = tmp_path / "a.params"
         params.save(path, {"int8": np.array([[1, 0, 1]], "i1")})
         assert path.read_bytes() == written("int8")
@@ -318,7 +318,7 @@ class TestSaving:
         with pytest.raises(MXNetError, match="No such file or directory"):
             params.save(tmp_path / "no" / "a.params", [])
 
-    def test_permissions(self, tmp_path):
+    def test_saved_files_have_default_or_previous_permissions(self, tmp_path):
         new, old = tmp_path / "new", tmp_path / "old"
         old.write_bytes(b"")
         old.chmod(0o640)
@@ -338,7 +338,7 @@ class TestSaving:
         params.save(link, [])
         assert link.is_symlink() and params.load(target) == []
 
-    def test_device(self):
+    def test_saving_to_a_device_keeps_the_device(self):
         params.save(os.devnull, [np.ones(3, "f4")])
         assert Path(os.devnull).is_char_device()
 
@@ -359,7 +359,7 @@ def ndarray(values, dtype="f4"):
 
 
 class TestNDArrays:
-    def test_dictionary(self, tmp_path):
+    def test_dictionaries_keep_names_order_and_types(self, tmp_path):
         path = str(tmp_path / "x")
         nd_files.save(path, {"b": ndarray([1, 2]), "a": ndarray([[3]], "i8")})
         loaded = nd_files.load(path)
@@ -375,7 +375,7 @@ class TestNDArrays:
         (loaded,) = nd_files.load(path)
         assert loaded.asnumpy().tolist() == [1]
 
-    def test_buffer(self):
+    def test_load_frombuffer_reads_bytes_only(self):
         loaded = nd_files.load_frombuffer(written("csr"))
         assert loaded["c"].shape == (3, 3)
         for wrong in (bytearray(b""), 3, None):

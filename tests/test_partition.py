@@ -74,7 +74,7 @@ def test_the_parts_compute_mxnets_gradients(name: str, prepare):
     assert_near(name, found, wanted)
 
 
-def test_what_is_cheap_is_computed_again():
+def test_cheap_values_are_recomputed():
     """Of sigmoid(x w) the product is saved, not the sigmoid, which is as large."""
     x, w = sym.var("x"), sym.var("w")
     outputs = tuple(sym.exp(sym.sigmoid(sym.dot(x, w, name="xw"))).outputs)
@@ -86,7 +86,7 @@ def test_what_is_cheap_is_computed_again():
     assert "saved dot 'xw', 64 B: read by" in parts.reasons[0]
 
 
-def test_what_a_product_reads_is_kept():
+def test_operands_of_products_are_saved():
     """The sigmoid is written for the product behind it: reading it costs less than the one that
     it is computed from."""
     hidden = call("sigmoid", call("dot", var("x"), var("w"), name="xw"), name="hidden")
@@ -96,7 +96,7 @@ def test_what_a_product_reads_is_kept():
     assert all(value.name != "hidden" for value in parts.backward.values)
 
 
-def test_what_repeats_a_smaller_value_is_computed_again():
+def test_broadcasts_of_smaller_values_are_recomputed():
     """Of a row that is repeated for a product the row is saved: to repeat it reads less."""
     row = call("sum", call("dot", var("x"), var("w"), name="xw"), axis=0, keepdims=True, name="row")
     many = call("broadcast_to", row, shape=(64, 4), name="many")
@@ -121,7 +121,7 @@ def test_of_a_relu_its_result_alone_is_saved(relu):
 
 
 @pytest.mark.parametrize("op", ["elemwise_add", "elemwise_sub", "broadcast_add", "_mul_scalar"])
-def test_what_no_slope_reads_is_not_saved(op: str):
+def test_values_that_no_gradient_reads_are_not_saved(op: str):
     """The slope of a sum does not depend on what is added."""
     products = [call("dot", var("x"), var("w")), call("dot", var("y"), var("w"))]
     attrs = {"scalar": 3.0} if op == "_mul_scalar" else {}
@@ -144,7 +144,7 @@ def test_nothing_random_is_computed_again():
     assert parts.reads == ()
 
 
-def test_what_was_drawn_is_saved_where_a_gradient_follows_from_it():
+def test_random_draws_are_saved_for_gradients():
     """For who differentiates once more: of the saved sum nobody could tell what was drawn."""
     x = sym.var("x")
     noise = sym.random.normal(shape=(4, 4), name="noise")
@@ -156,7 +156,7 @@ def test_what_was_drawn_is_saved_where_a_gradient_follows_from_it():
     assert parts.sources == ("x",)
 
 
-def test_what_is_saved_lies_as_its_readers_want_it():
+def test_saved_values_have_the_layout_of_their_readers():
     """No step moves axes but those of the data and of the gradients that go in and out."""
     shapes = {"x": (2, 3, 9, 9), "w": (6, 3, 3, 3), "b": (6,)}
     types = {name: TensorType(shape, FLOAT32) for name, shape in shapes.items()}

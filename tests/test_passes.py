@@ -223,7 +223,7 @@ def test_every_rule_has_its_two_cases():
 
 @pytest.mark.parametrize("applies", [True, False], ids=["applies", "must-not"])
 @pytest.mark.parametrize("rule", CASES, ids=lambda r: r.apply.__name__)
-def test_rule(rule: Rule, applies: bool):
+def test_rewrite_rules_apply_where_expected(rule: Rule, applies: bool):
     case = CASES[rule][0 if applies else 1]
     arrays = arrays_for(case.shapes, case.dtype)
     before = typed(case.outputs(), arrays)
@@ -266,14 +266,14 @@ def check_hoisted(outputs: Sequence[Output], shapes: dict[str, Shape]) -> Graph:
     return after
 
 
-def test_hoist_moves_what_depends_on_parameters_alone():
+def test_hoist_moves_values_that_depend_on_parameters_only():
     scaled = call("elemwise_mul", call("exp", var("w")), var("v"))
     graph = check_hoisted([call("elemwise_add", var("x"), scaled)], dict.fromkeys("xwv", (2, 3)))
     assert ops_of(graph) == ["elemwise_add"]
     assert ops_of(graph.bind) == ["exp", "elemwise_mul"]
 
 
-def test_hoist_leaves_what_an_input_reaches():
+def test_hoist_keeps_values_that_depend_on_inputs():
     mixed = call("exp", call("elemwise_mul", var("x"), var("w")))
     graph = check_hoisted([call("elemwise_add", mixed, var("w"))], dict.fromkeys("xw", (2, 3)))
     assert ops_of(graph) == ["elemwise_mul", "exp", "elemwise_add"]
@@ -406,13 +406,13 @@ def groups_of(outputs: Sequence[Output], shapes: dict[str, Shape]) -> tuple[list
     return rows, [n for n in notes if n.startswith("not fused")]
 
 
-def test_fuse_takes_what_follows_on_the_same_shape():
+def test_fuse_includes_pointwise_values_of_the_same_shape():
     y = call("relu", call("elemwise_add", conv(var("x")), var("y")))
     rows, notes = groups_of([y], {"x": IMAGE, "y": (2, 4, 3, 4), **CONV})
     assert rows == ["conv(Convolution elemwise_add relu)"] and not notes
 
 
-def test_fuse_leaves_what_has_another_shape():
+def test_fuse_excludes_values_of_another_shape():
     y = call("broadcast_add", call("Pooling", var("x"), global_pool=True), var("x"))
     rows, notes = groups_of([y], {"x": IMAGE})
     assert rows == ["pool(Pooling)", "pointwise(broadcast_add)"]
@@ -437,7 +437,7 @@ def test_fuse_leaves_kernels_without_an_epilogue():
     assert rows == ["softmax(softmax)", "pointwise(relu)"]
 
 
-def test_fuse_gives_to_the_host_what_no_kernel_can():
+def test_fuse_assigns_values_without_kernel_to_the_host():
     arrays, outputs = arrays_for({"x": (2, 3, 4)}), one("_np_cumsum", "x", axis=1)
     graph = fuse(through(outputs(), arrays, canonical, in_regions, hoist))
     assert "host" in [g.kind for g in graph.groups]
@@ -470,7 +470,7 @@ def test_equal_values_are_computed_once():
 
 
 @pytest.mark.parametrize("rows", [1, 3, 14, 40])
-def test_merged_layers_have_the_bits_that_they_have_apart(rows):
+def test_merged_layers_have_the_bits_of_separate_layers(rows):
     """Sums are added up in the same order, at any width and place among the columns."""
     widths = (16, 33, 5)
     weights = {n: (var(f"w{n}"), var(f"b{n}")) for n in widths}
@@ -497,7 +497,7 @@ def test_merged_layers_have_the_bits_that_they_have_apart(rows):
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("size", [(9, 8), (1, 5), (7, 7)])
 @pytest.mark.parametrize("steps", [((2, 2), (1, 1)), ((1, 3), (2, 1))])
-def test_what_strided_layers_pass_over_is_not_computed(batch, size, steps):
+def test_pixels_that_strided_layers_skip_are_not_computed(batch, size, steps):
     """Two layers that read every so many places, through a residual sum whose data is read whole
     by another: what is computed is the same, at fewer places.
     """

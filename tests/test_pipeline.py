@@ -46,7 +46,7 @@ ALL_FACTS = frozenset({"typed", "hoisted", "grouped"})
 # --- the order of the passes ---
 
 
-def test_what_a_pass_needs_is_given_before_it():
+def test_each_pass_has_its_requirements_met():
     facts = {"typed"}
     for row in PIPELINE:
         assert row.needs in facts, f"{row.name} needs {row.needs}, which no pass before it gives"
@@ -158,7 +158,7 @@ def test_verifier_finds(what: str):
 
 
 @pytest.mark.parametrize("changes", [{"types": WRONG_TYPE}, {"attrs": {"keepdims": True}}], ids=str)
-def test_what_was_found_right_excuses_no_copy(changes: dict[str, Any]):
+def test_verified_values_do_not_exempt_changed_copies(changes: dict[str, Any]):
     """A copy that says the same of the same types is right; any other is looked at."""
     graph, verified = small(), verifier.Verified()
     verifier.verify(graph, frozenset({"typed"}), "infer", verified)
@@ -333,7 +333,7 @@ def test_timing_lists_every_pass(capsys):
     assert "total" in text
 
 
-def test_explain_says_what_was_not_fused(capsys):
+def test_explain_reports_values_that_were_not_fused(capsys):
     y = call("broadcast_add", call("Pooling", var("x"), global_pool=True), var("x"))
     with override(explain=True):
         compile_graph([y], {"x": TensorType((1, 2, 3, 3), FLOAT32)}, {})

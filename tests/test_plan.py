@@ -357,14 +357,14 @@ def test_a_concatenated_input_is_copied():
     assert kinds(plan) == ["copy", "copy"]
 
 
-def test_what_is_joined_twice_is_copied_once():
+def test_an_operand_concatenated_twice_is_copied_per_position():
     y = call("softmax", var("x"))
     plan = plan_of([call("Concat", y, y, dim=0, num_args=2)], {"x": np.zeros((2, 3), np.float32)})
     simulate(plan)
     assert kinds(plan).count("copy") == 2
 
 
-def test_a_residual_takes_the_place_of_what_dies():
+def test_a_residual_sum_reuses_the_buffer_of_its_dead_operand():
     """conv(relu(x)) + x: the sum is written where x was."""
 
     def block(x: Output) -> list[Output]:

@@ -80,7 +80,7 @@ def test_updates_are_those_of_a_trainer(monkeypatch):
     assert all(update.seconds > 0 for update in report.updates)
 
 
-def test_command(capsys):
+def test_the_profile_command_measures_training(capsys):
     symbol = str(DIGITS / "digits-symbol.json")
     words = ["--shape", "data=2,1,28,28", "--seconds", "0.05", "--train", "--optimizer", "sgd"]
     assert main(["profile", symbol, *words]) == 0

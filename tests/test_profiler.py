@@ -63,7 +63,7 @@ class TestOperators:
         for before, after in zip(spans, spans[1:]):
             assert before["ts"] + before["dur"] <= after["ts"]
 
-    def test_custom_operators_are_apart(self, path):
+    def test_custom_operators_have_separate_spans(self, path):
         class Twice(mx.operator.CustomOp):
             def forward(self, is_train, req, in_data, out_data, aux):
                 self.assign(out_data[0], req[0], nd.exp(in_data[0]))
@@ -141,7 +141,7 @@ class TestGraphs:
         executor.forward()
         assert any("gelqf" in name for name in names(path))
 
-    def test_what_is_chosen(self, path):
+    def test_only_configured_kinds_are_recorded(self, path):
         net = gluon.nn.Dense(3)
         net.initialize()
         net.hybridize()
@@ -297,7 +297,7 @@ mx.nd.exp(mx.nd.ones((2,)))
         (lambda: profiler.dumps(ascending=3), AssertionError, "ascending: 3"),
     ],
 )
-def test_what_is_refused(call, kind, words):
+def test_profiler_raises_for_wrong_arguments(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
     assert not TIMELINE.marks

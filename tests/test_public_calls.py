@@ -112,14 +112,14 @@ FOUND: dict[str, tuple[Callable[[], object], type[BaseException], str]] = {
 
 
 @pytest.mark.parametrize("what", FOUND)
-def test_what_was_found(what: str):
+def test_recorded_calls_raise_on_purpose(what: str):
     call, kind, words = FOUND[what]
     with pytest.raises(kind, match=words) as caught:
         call()
     assert is_on_purpose(caught.value)
 
 
-def test_what_was_found_and_is_allowed():
+def test_recorded_calls_with_unusual_arguments_work():
     assert nd.contrib.index_array(ONES, axes=()).shape == (2, 3, 0)
     empty = nd.sample_multinomial(nd.empty((0, 3)), get_prob=True)
     assert [array.shape for array in empty] == [(0,), (0,)] or empty[0].size == 0
@@ -165,14 +165,14 @@ def test_an_endless_factor_is_pythons_own_type_error():
             layer(*args)
 
 
-def test_a_histogram_whose_edges_wrap():
+def test_histogram_edges_wrap_in_unsigned_types():
     x = nd.array([0, 1, 2, 3, 4, 0], dtype="uint8")
     counts, edges = nd.histogram(x, bins=3, range=(-1, 3))
     assert counts.asnumpy().tolist() == [0, 0, 3]  # MXNet 1.9.1 counts the same
     assert edges.asnumpy().tolist() == [255, 0, 1, 3]
 
 
-def test_no_call_closes_what_is_open():
+def test_file_descriptors_as_names_stay_open():
     os.fstat(1), os.fstat(2)
     for function in (nd.load, sym.load, mx.model.load_params):
         with pytest.raises((TypeError, MXNetError, ValueError)):
@@ -191,7 +191,7 @@ def raised_by(function: Callable[[], object]) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_what_breaks_inside_is_told_from_what_is_raised():
+def test_accidental_exceptions_are_distinguished_from_raised_ones():
     """The same type, once by a raise of this package and once by what it calls."""
     raised = raised_by(lambda: nd.save(3, ONES))
     broke = raised_by(lambda: nn.Dense("a", in_units=[]))

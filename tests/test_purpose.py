@@ -352,7 +352,7 @@ def counted() -> Iterator[tuple[int, int]]:
     yield held()
 
 
-def test_saved_memory_is_taken_again_once_nobody_looks_at_it(counted):
+def test_saved_memory_is_reused_once_unreferenced(counted):
     executable, given = saving()
     size = given[0].nbytes
     first = executable(given)[1]
@@ -458,7 +458,7 @@ def test_connected_calls_update_in_place():
     assert_near([given[0], given[2]], wanted, 0)
 
 
-def test_explain_says_what_is_updated_and_what_is_saved():
+def test_explain_reports_updated_and_saved_outputs():
     log = new_log()
     case = read_later()
     plan_of(case.outputs, case.arrays, log=log, purpose=Purpose(updates=case.updates))

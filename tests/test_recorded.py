@@ -47,10 +47,10 @@ def assert_agrees(found: np.ndarray, wanted: np.ndarray) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
 class TestRecorded:
-    def test_eager(self, case: dict):
+    def test_eager_results_equal_mxnets(self, case: dict):
         self.check(case, hybridize=False)
 
-    def test_hybridized(self, case: dict):
+    def test_hybridized_results_equal_mxnets(self, case: dict):
         self.check(case, hybridize=True)
 
     def check(self, case: dict, hybridize: bool) -> None:

@@ -14,7 +14,8 @@ import pytest
 from hybridjit import autograd, gluon, nd
 from recorded import CASES, FOLDER, block_of
 
-# MXNet's own gradient is none of what its operator computes, see test_what_mxnet_gets_wrong.
+# MXNet's gradients of these operators are wrong: see
+# test_gradients_that_mxnet_computes_wrongly_differ.
 WRONG_THERE = frozenset({"act_selu", "move_softmaxes"})
 NAMES = [
     n for n in json.loads((FOLDER / "grads.json").read_text())["cases"] if n not in WRONG_THERE
@@ -81,7 +82,7 @@ def test_gradients_are_mxnets(name: str, hybridize: bool):
     assert_near(name, run_back(name, block, wanted), wanted)
 
 
-def test_what_mxnet_gets_wrong():
+def test_gradients_that_mxnet_computes_wrongly_differ():
     """selu, scale * alpha * exp(x) below 0: MXNet forgets that its result holds the scale already.
 
     SoftmaxActivation of more than two axes: MXNet comes back over axis 1, whatever axis it took.

@@ -132,7 +132,7 @@ class TestIndexed:
     ]
 
     @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-    def test_a_line_of_a_strangers_index(self, tmp_path, line):
+    def test_malformed_lines_of_an_index_raise(self, tmp_path, line):
         paths = self.made(tmp_path)
         with open(paths[0], "w") as file:
             file.write(f"3\t0\n{line}\n2\t32\n")
@@ -175,7 +175,7 @@ class TestIndexed:
         assert [list(batch) for batch in loader] == [[b"record 3", b"record 1"], [b"record 2"]]
 
 
-def test_headers():
+def test_headers_are_packed_as_mxnet_does():
     packed = recordio.pack(recordio.IRHeader(7, 4.0, 2574, 1), b"data")
     assert packed.hex() == "00000000000080400e0a000000000000010000000000000064617461"
     header, rest = recordio.unpack(packed)
@@ -196,7 +196,7 @@ def test_flags_and_missing_files(tmp_path):
         recordio.MXRecordIO(str(tmp_path / "nowhere"), "r")
 
 
-def test_pictures(tmp_path):
+def test_images_are_packed_and_unpacked(tmp_path):
     pytest.importorskip("PIL")
     pixels = np.random.default_rng(0).integers(0, 256, (5, 4, 3), dtype=np.uint8)
     record = recordio.pack_img((0, 3.0, 1, 0), pixels, quality=3, img_fmt=".png")

@@ -87,7 +87,7 @@ def signature(cls: type) -> list[inspect.Parameter]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_same(case):
+def test_frozen_records_behave_like_dataclasses(case):
     assert CASES[case](OURS) == CASES[case](STANDARD)
 
 
@@ -101,12 +101,12 @@ def test_replaced_is_as_the_standard_library_has_it(changes):
     assert vars(found) == vars(expected)
 
 
-def test_replace_refuses_what_is_no_field():
+def test_replace_raises_for_unknown_fields():
     with pytest.raises(TypeError, match="other"):
         records.replace(OURS.Base(1), other=2)
 
 
-def test_what_is_no_number_equals_itself():
+def test_records_with_nan_equal_themselves():
     """As the standard library's records up to Python 3.12: keys of caches have such fields."""
     assert OURS.One(NAN) == OURS.One(NAN)
 
@@ -128,5 +128,5 @@ class Pickled:
     text: str = ""
 
 
-def test_pickles():
+def test_records_can_be_pickled():
     assert pickle.loads(pickle.dumps(Pickled(3, "x"))) == Pickled(3, "x")

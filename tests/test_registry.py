@@ -241,7 +241,7 @@ VIEWS = (_transposed, _sliced, _reversed, _read_only)
 
 
 @pytest.mark.parametrize("op, bad", REFUSED)
-def test_rejects(op, bad):
+def test_operators_reject_wrong_operands(op, bad):
     """The right exception, naming the operator and the rule."""
     data = [variable(f"x{i}") for i in range(len(bad.types))]
     with pytest.raises(MXNetError) as caught:

@@ -66,7 +66,7 @@ def test_a_fused_cell_is_its_single_cells(mode, bidirectional, x):
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("merge", [False, True])
-def test_a_cell_computes_what_gluons_does(kind, merge, x):
+def test_symbolic_cells_equal_gluons(kind, merge, x):
     cell = getattr(rnn, f"{kind}Cell")(5, prefix="c_")
     outputs, states = cell.unroll(3, sym.var("data"), merge_outputs=merge)
     executor = bound([outputs, states], data=x.shape)
@@ -82,7 +82,7 @@ def test_a_cell_computes_what_gluons_does(kind, merge, x):
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
-def test_a_convolutional_cell_computes_what_gluons_does(kind):
+def test_symbolic_convolutional_cells_equal_gluons(kind):
     cell = getattr(rnn, f"Conv{kind}Cell")((1, 2, 5, 5), 3, activation="tanh", prefix="c_")
     x = [nd.array(np.random.RandomState(i).uniform(-1, 1, (2, 2, 5, 5))) for i in range(2)]
     outputs, states = cell.unroll(2, [sym.var("x0"), sym.var("x1")])
@@ -237,7 +237,7 @@ def test_states_of_a_module_go_round_in_parts():
         (AssertionError, lambda: rnn.ConvLSTMCell((1, 2, 4, 4), 3, h2h_kernel=(2, 2))),
     ],
 )
-def test_mistakes(kind, call):
+def test_cells_raise_for_wrong_arguments(kind, call):
     with pytest.raises(kind, match=r".+"):
         call()
 

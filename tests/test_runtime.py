@@ -558,7 +558,7 @@ def test_weights_that_no_signature_packs_so_any_more_go():
     assert None in [weight() for weight in weights]
 
 
-def test_signatures_share_weights_that_are_packed_alike():
+def test_signatures_share_equally_packed_weights():
     net = filled(nn.Conv2D(64, 1, in_channels=64))
     run(net, np.ones((1, 64, 9, 9), np.float32))
     one = mx.memory_stats()["packed_bytes"]

@@ -122,7 +122,7 @@ def test_rows_behind(name: str, batch: int):
 
 @pytest.mark.parametrize("batch", [3, 1])
 @pytest.mark.parametrize("name", PLACES_FIRST)
-def test_rows_of_samples_side_by_side(name: str, batch: int):
+def test_rows_of_adjacent_samples_are_recognised(name: str, batch: int):
     """As many rows apart as there are samples, in front of what runs along places and behind it."""
     around = dense(PLACES_FIRST[name](dense(var("x"))))
     assert {*rows_of([around], PLACES, batch)} == {SampleRows(PLACES, batch)}
@@ -136,7 +136,7 @@ def test_rows_between_others(batch: int):
     assert rows_of([layer], batch, PLACES) == [SampleRows()]
 
 
-def test_what_meets_later_counts_as_well():
+def test_later_layers_constrain_the_axes_of_samples():
     """Every layer of a network has the same axes."""
     first = dense(call("relu", var("x")))
     assert rows_of([first], 3, PLACES) == [SampleRows()]

@@ -43,7 +43,7 @@ def parts(x) -> tuple:
     return (*starts, *indices, x.data.asnumpy().tolist())
 
 
-def test_what_they_are():
+def test_sparse_arrays_have_mxnets_attributes():
     a, b = csr(), rows()
     assert (a.stype, a.shape, a.dtype, a.indices.dtype) == ("csr", (3, 3), np.float32, np.int64)
     assert (b.stype, b.shape, b.ndim, len(b)) == ("row_sparse", (6, 2), 2, 6)
@@ -98,7 +98,7 @@ def test_making_them():
             bad()
 
 
-def test_what_formats_forbid():
+def test_check_format_raises_for_invalid_indices():
     for columns, starts in (
         ((0, 2, 1), (0, 5, 2, 3)), ((2, 1, 1), (0, 2, 2, 3)), ((1, 2, 1), (0, 2, 2, 4)),
         ((0, 2, 1), (0, -2, 2, 3)), ((0, 2, 9), (0, 2, 2, 3)),
@@ -178,7 +178,7 @@ def test_storage_of_binary_operators(name):
         np.testing.assert_allclose(found.asnumpy(), wanted_values, rtol=1e-6)
 
 
-def test_what_the_union_stores():
+def test_sums_store_the_union_of_rows():
     a, b = rows(), rows(((1, 2), (3, 4)), (1, 5))
     assert parts(a + b) == ([1, 3, 4, 5], [[2, 4], [3, 4], [0, 0], [3, 4]])
     assert parts(a - b) == ([1, 3, 4, 5], [[0, 0], [3, 4], [0, 0], [-3, -4]])
@@ -233,7 +233,7 @@ DOT = {  # storage types, transposes, what comes out
 }  # fmt: skip
 
 
-def test_products():
+def test_sparse_products_equal_dense_products():
     random = np.random.default_rng(0)
     a = np.float32(random.random((4, 4)) * (random.random((4, 4)) < 0.5))
     b = np.float32(random.random((4, 4)) * (random.random((4, 1)) < 0.5))
@@ -303,7 +303,7 @@ def test_gradients_of_sparse_arrays():
         assert x.grad.stype == D
 
 
-def test_files(tmp_path):
+def test_sparse_arrays_are_saved_and_loaded(tmp_path):
     name = str(tmp_path / "arrays")
     arrays = {"a": rows(), "b": csr(), "c": nd.ones((2,)), "d": nd.sparse.zeros(C, (2, 3))}
     nd.save(name, arrays)

@@ -216,7 +216,7 @@ def test_a_reshaped_executor_has_arrays_of_the_same_storage():
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
-def test_a_hybridized_net_gives_what_it_gives_eagerly_for_sparse_data(hybrid):
+def test_hybridized_networks_equal_eager_ones_for_sparse_data(hybrid):
     class Net(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, x):
             return F.square(x), F.dot(x, F.ones((3, 2)))
@@ -230,7 +230,7 @@ def test_a_hybridized_net_gives_what_it_gives_eagerly_for_sparse_data(hybrid):
     assert product.asnumpy().tolist() == [[2, 2], [4, 4]]
 
 
-def test_checks_of_gradients_store_them_as_they_are_told():
+def test_gradient_checks_use_the_given_storage_types():
     x = sym.var("x")
     location = [nd.array([[0, 0], [1, 2]]).tostype("row_sparse")]
     found = mx.test_utils.check_symbolic_backward(

@@ -113,7 +113,7 @@ def pipe_from(path: Path, words: list[str], data: bytes = b"") -> Iterator[str]:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory", "link to a device"])
-def test_what_is_no_file_is_refused_at_once(kind, reader, tmp_path):
+def test_readers_reject_special_files_immediately(kind, reader, tmp_path):
     path = tmp_path / "it"
     if kind == "pipe":
         os.mkfifo(path)

@@ -58,7 +58,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("what", SEPARABLE)
-def test_samples_are_apart(what: str):
+def test_independent_samples_are_recognised(what: str):
     assert separable(SEPARABLE[what](var("x"))) == BATCH
 
 
@@ -99,7 +99,7 @@ def test_the_same_bits(always: None, name: str, tail: str):
 
 
 @pytest.mark.parametrize("tail", APART)
-def test_what_follows_a_layer(always: None, tail: str):
+def test_epilogues_of_layers_are_split_too(always: None, tail: str):
     assert tail in TAILS
     net = of_batch("conv3x3", tail)
     executable = compiled(net.outputs, net.arrays, net.params)

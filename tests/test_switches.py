@@ -168,7 +168,7 @@ def test_targets_are_those_of_the_code_generator():
     assert set(TARGETS) == known
 
 
-def test_what_cannot_be_left_out_is_named():
+def test_unknown_names_in_skip_are_reported():
     with override(skip=("layout", "lay-out")), pytest.warns(UserWarning) as told:
         new_log()
     assert "HYBRIDJIT_SKIP cannot leave out lay-out; known are lower-float16" in str(

@@ -116,7 +116,7 @@ def test_variables_keep_their_storage_type():
         sym.var("x", stype="sparse")
 
 
-def test_var_keeps_what_is_known():
+def test_var_stores_its_attributes():
     v = sym.var(
         "v",
         attr={"__a__": "1"},
@@ -197,7 +197,7 @@ def test_attributes_of_an_operator_are_made_text():
 # Listings and indexing
 
 
-def test_listings(dense):
+def test_listings_are_in_mxnets_order(dense):
     net = sym.BatchNorm(dense, name="bn")
     assert net.list_inputs() == [
         "x",
@@ -262,7 +262,7 @@ def test_indexing_refuses(key, exception):
         sym.var("x")[key]
 
 
-def test_group():
+def test_groups_list_their_symbols():
     x, y = sym.var("x"), sym.var("y")
     group = sym.Group([x, y])
     assert (group.name, repr(group)) == (None, "<Symbol group [x, y]>")
@@ -377,7 +377,7 @@ def test_array_methods(name):
         getattr(sym.var("x"), name)()
 
 
-def test_truth():
+def test_symbols_have_no_truth_value_and_no_hash():
     x = sym.var("x")
     with pytest.raises(NotImplementedForSymbol, match="__bool__"):
         if x == 1:
@@ -488,7 +488,7 @@ def test_infer_shape_refuses(dense, args, kwargs, exception):
         dense.infer_shape(*args, **kwargs)
 
 
-def test_what_is_given_overrules_what_a_variable_says_of_itself():
+def test_given_shapes_override_those_of_variables():
     both = sym.var("x", shape=(2, 3)) + sym.var("y")
     assert both.infer_shape() == ([(2, 3), (2, 3)], [(2, 3)], [])
     assert both.infer_shape(x=(5, 6)) == ([(5, 6), (5, 6)], [(5, 6)], [])
@@ -612,14 +612,14 @@ def arrays():
     }
 
 
-def test_eval(dense, arrays):
+def test_eval_computes_the_outputs(dense, arrays):
     (result,) = dense.eval(**arrays)
     assert result.asnumpy().tolist() == [[4, 5, 0]] * 2
     with pytest.raises(ValueError, match="key `fc_bias` is missing in `args`"):
         dense.eval(x=arrays["x"], fc_weight=arrays["fc_weight"])
 
 
-def test_bind(dense, arrays):
+def test_bind_makes_an_executor(dense, arrays):
     executor = dense.bind(mx.cpu(), list(arrays.values()))
     executor.forward(x=nd.zeros((2, 4)))
     assert executor.outputs[0].asnumpy().tolist() == [[0, 1, 0]] * 2
@@ -656,7 +656,7 @@ def test_simple_bind(dense):
         net.simple_bind(mx.cpu())
 
 
-def test_simple_bind_passes_over_what_is_no_shape():
+def test_simple_bind_ignores_arguments_that_are_not_shapes():
     picked = sym.take(sym.var("a"), sym.var("indices"), axis=1)
     executor = picked.simple_bind(mx.cpu(), a=(2, 3), indices=(4,), axis=1, mode="clip")
     assert executor.outputs[0].shape == (2, 4)

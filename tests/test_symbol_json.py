@@ -46,7 +46,7 @@ class TestBytes:
         assert len(CURRENT) >= 19 and len(UPGRADED) == 3
 
     @pytest.mark.parametrize("name", UPGRADED)
-    def test_old_file_becomes_what_mxnet_makes_of_it(self, name):
+    def test_old_files_are_upgraded_as_by_mxnet(self, name):
         outputs = symbol_json.load(FILES / f"{name.removesuffix('_upgraded')}.json")
         assert symbol_json.dumps(outputs) == (FILES / f"{name}.json").read_text()
 
@@ -57,7 +57,7 @@ class TestBytes:
         out = mx.sym.SoftmaxOutput(fc, name="softmax")
         assert out.tojson() == (FILES / "fc_bn_legacy.json").read_text()
 
-    def test_file(self, tmp_path):
+    def test_saved_files_equal_mxnets(self, tmp_path):
         path = str(tmp_path / "a-symbol.json")
         text = (FILES / "net_se.json").read_text()
         mx.sym.load_json(text).save(path)
@@ -186,7 +186,7 @@ REFUSED = {
 
 class TestRefusing:
     @pytest.mark.parametrize("case", REFUSED)
-    def test_malformed(self, case):
+    def test_malformed_files_raise_with_a_reason(self, case):
         text, message = REFUSED[case]
         with pytest.raises(ModelFormatError) as caught:
             symbol_json.loads(text)
@@ -265,7 +265,7 @@ class TestRefusing:
             symbol_json.loads(text)
 
     @pytest.mark.parametrize("wrong", [3, None, Path("x")])
-    def test_types(self, wrong):
+    def test_arguments_that_are_not_strings_raise(self, wrong):
         symbol = mx.sym.var("a")
         for call in (mx.sym.load, mx.sym.load_json, symbol.save):
             with pytest.raises(TypeError, match="string"):
@@ -293,7 +293,7 @@ class TestCheckpoint:
         args, aux = checkpoint.load_params(prefix, 0)
         assert list(args) == ["w"] and aux == {}
 
-    def test_names(self, tmp_path):
+    def test_checkpoint_arrays_are_split_by_prefix(self, tmp_path):
         prefix = str(tmp_path / "net")
         one = mx.nd.ones((1,))
         mx.nd.save(prefix + "-0001.params", {"arg:a": one, "other:b": one})
@@ -305,12 +305,12 @@ class TestCheckpoint:
         with pytest.raises(ModelFormatError, match="a checkpoint has names"):
             checkpoint.load_params(prefix, 3)
 
-    def test_empty(self, tmp_path, caplog):
+    def test_an_empty_checkpoint_loads_with_a_warning(self, tmp_path, caplog):
         prefix = str(tmp_path / "net")
         mx.nd.save(prefix + "-0001.params", {})
         assert checkpoint.load_params(prefix, 1) == ({}, {})
         assert "is empty" in caplog.text
 
-    def test_missing(self, tmp_path):
+    def test_a_missing_checkpoint_raises(self, tmp_path):
         with pytest.raises(MXNetError, match="net-symbol.json: No such file or directory"):
             checkpoint.load_checkpoint(str(tmp_path / "net"), 0)

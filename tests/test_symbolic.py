@@ -106,7 +106,7 @@ def test_a_comparison_that_bounds_decide_leaves_no_guard():
     assert not scope.guards
 
 
-def test_a_comparison_is_a_guard_that_narrows_what_follows():
+def test_comparisons_record_guards_that_imply_later_ones():
     scope = Scope()
     n = scope.symbol("N", 20)
     assert n >= 16
@@ -177,7 +177,7 @@ def test_numpys_numbers_mix_with_sizes():
     assert math.ceil(n / 2).hint == 2
 
 
-def test_what_follows_from_rounding_needs_no_guard():
+def test_bounds_of_rounding_need_no_guard():
     scope = Scope()
     h = scope.symbol("h", 37)
     assert str((h // 2) // 3) == str(h // 6) and str((h // 2 + 1) // 2) == str((h + 2) // 4)
@@ -197,7 +197,7 @@ def test_a_product_of_sums_is_divided_by_each():
     assert not scope.guards
 
 
-def test_branches_record_guards_of_their_own_and_have_other_hints():
+def test_branches_have_separate_guards_and_hints():
     scope = Scope()
     h = scope.symbol("h", 5)
     assert h > 3

@@ -114,7 +114,7 @@ def test_left_out_as_asked_for():
     np.testing.assert_allclose(found, wanted, atol=1e-5 * wanted.std(), rtol=0)
 
 
-def test_bfloat16():
+def test_tables_in_bfloat16_equal_rounded_products():
     """Tables are made by products of rounded numbers, as rows would be."""
     net = reader()
     batch = nd.array(RNG.integers(0, 50, (2, 3)))

@@ -42,7 +42,7 @@ def returned(work: Callable[[], object]) -> list[object]:
     return found
 
 
-def test_work_is_done_elsewhere_and_says_what_came_of_it():
+def test_background_work_returns_its_result_or_exception():
     assert undisturbed(threading.get_ident) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         undisturbed(lambda: 1 // 0)
@@ -62,7 +62,7 @@ def test_without_threads_the_caller_does_it(monkeypatch):
     assert undisturbed(threading.get_ident) == threading.get_ident()
 
 
-def test_nobody_waits_for_a_thread_that_died(monkeypatch):
+def test_waits_end_if_the_thread_dies(monkeypatch):
     monkeypatch.setattr(tasks, "start_new_thread", dying)
     assert returned(lambda: Task(lambda: None).wait()) == [True]
     (error,) = returned(lambda: undisturbed(lambda: None))

@@ -15,7 +15,7 @@ from hybridjit.errors import MXNetError
 from hybridjit.gluon.contrib.data.text import WikiText2, WikiText103
 
 
-def test_counting():
+def test_tokens_are_counted():
     found = text.utils.count_tokens_from_str(" Life is great ! \n life is good . \n", to_lower=True)
     assert found == {"!": 1, ".": 1, "good": 1, "great": 1, "is": 2, "life": 2}
     more = text.utils.count_tokens_from_str("*a*b*", r"\*", counter_to_update=found)
@@ -35,7 +35,7 @@ class TestVocabulary:
         with pytest.raises(ValueError, match="6"):
             v.to_tokens(6)
 
-    def test_limits(self):
+    def test_vocabulary_respects_its_limits(self):
         assert text.vocab.Vocabulary(self.COUNTS, min_freq=2).idx_to_token == ["<unk>", "c", "b"]
         assert text.vocab.Vocabulary(self.COUNTS, most_freq_count=1).idx_to_token == ["<unk>", "c"]
         assert text.vocab.Vocabulary().reserved_tokens is None
@@ -52,7 +52,7 @@ class TestEmbedding:
         path.write_text(lines)
         return text.embedding.CustomEmbedding(str(path), **kwargs)
 
-    def test_vectors(self, tmp_path):
+    def test_embedding_returns_vectors_of_tokens(self, tmp_path):
         e = self.made(tmp_path, init_unknown_vec=nd.ones)
         assert len(e) == 3 and e.vec_len == 3 and e.idx_to_vec.shape == (3, 3)
         assert e.get_vecs_by_tokens("b").asnumpy().tolist() == [1, 2, 3]
@@ -82,7 +82,7 @@ class TestEmbedding:
         assert both.vec_len == 6
         assert both.get_vecs_by_tokens("b").asnumpy().tolist() == [1, 2, 3, 1, 2, 3]
 
-    def test_errors(self, tmp_path):
+    def test_embedding_raises_for_malformed_files(self, tmp_path):
         with pytest.raises(ValueError, match="valid path"):
             text.embedding.CustomEmbedding(str(tmp_path / "nowhere"))
         with pytest.raises(AssertionError, match="dimension of token b is 1|2 but"):
@@ -128,7 +128,7 @@ class TestWikiText:
         assert [int(label.asscalar()) for _, label in test] == [0, 1]
         assert test.vocabulary is train.vocabulary and test.frequencies == {"c": 1, "x": 1}
 
-    def test_archive(self, tmp_path: Path, monkeypatch):
+    def test_wikitext_reads_its_archive(self, tmp_path: Path, monkeypatch):
         monkeypatch.setenv("MXNET_HOME", str(tmp_path))
         folder = tmp_path / "datasets" / "wikitext-103"
         folder.mkdir(parents=True)

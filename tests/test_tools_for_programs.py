@@ -298,7 +298,7 @@ def test_contexts_and_features():
         features.is_enabled("nope")
 
 
-def test_functions_with_a_gradient_of_their_own_run_forward():
+def test_functions_with_a_user_defined_gradient_run_forward():
     class Doubled(mx.autograd.Function):
         def forward(self, x):
             self.save_for_backward(x)
@@ -355,7 +355,7 @@ def test_the_engine_remembers_its_bulk_size():
         mx.engine.set_bulk_size("many")
 
 
-def test_loggers(tmp_path):
+def test_loggers_write_to_their_file(tmp_path):
     path = tmp_path / "lines"
     logger = mx.log.get_logger("of_a_test", filename=str(path), level=mx.log.INFO)
     assert mx.log.get_logger("of_a_test") is logger and len(logger.handlers) == 1
@@ -447,7 +447,7 @@ class TestMonitor:
         executor.forward()
         assert monitor.toc() == []
 
-    def test_names_order_and_what_is_said_are_ones_own(self, executor, caplog):
+    def test_monitor_uses_pattern_order_and_statistic_of_the_user(self, executor, caplog):
         caplog.set_level("INFO")
         monitor = mx.mon.Monitor(
             1, stat_func=lambda x: [x.max(), x.sum()], pattern="fc_[ow]", sort=True

@@ -108,7 +108,7 @@ def test_variables_do_not_share_a_gradient():
         assert w.grad.asnumpy().tolist() == [1, 1, 1]
 
 
-def test_what_is_drawn_has_no_trace():
+def test_random_operators_cannot_be_traced():
     """It would be drawn with no regard to the seed's order, and an auxiliary state not written."""
     tracer = traced_rule._Tracer([TensorType((2, 3), np.dtype("float32"))], True)
     with pytest.raises(traced_rule._UntraceableError):

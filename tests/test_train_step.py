@@ -255,7 +255,7 @@ class TestChanges:
         ],
         ids=["values", "array", "null", "add", "rate", "eager"],
     )
-    def test_parameters(self, change):
+    def test_changed_parameters_take_effect(self, change):
         assert_same(self.steps(False, change), self.steps(True, change))
 
     def test_inference_between_steps(self):
@@ -296,7 +296,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="one context"):
             mx.train_step(two, made.loss, trainer)
 
-    def test_arguments(self):
+    def test_step_raises_for_wrong_arguments(self):
         made, x, y = self.made()
         step = mx.train_step(made.net, made.loss, made.trainer)
         with pytest.raises(TypeError, match="at least 2 arrays, got 1"):
@@ -445,7 +445,7 @@ CHANGES = [written, replaced, added, frozen, marked]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_loop_sees_what_changes_between_its_calls(change):
+def test_changes_between_calls_take_effect_in_a_loop(change):
     """What is known from the call before is no longer true: the loop finds out."""
     found = [[*steps_of(net, change)] for net in twins()]
     assert len(found[0]) == len(found[1])

@@ -166,7 +166,7 @@ class TestStaleGradients:
         with pytest.raises(UserWarning, match="d_bias"):
             trainer.step(1)
 
-    def test_ignored(self):
+    def test_ignored_stale_gradients_leave_parameters_unchanged(self):
         net, other = dense(), nn.Dense(1, in_units=1, prefix="e_")
         other.initialize(mx.init.One())
         params = {**net.collect_params(), **other.collect_params()}
@@ -206,7 +206,7 @@ class TestMistakes:
         with pytest.raises(ValueError, match="Cannot find optimizer foo"):
             gluon.Trainer(dense().collect_params(), "foo")
 
-    def test_stores(self):
+    def test_wrong_stores_raise(self):
         params = dense(TWO).collect_params()
         with pytest.raises(TypeError, match="kvstore must be KVStore, str or None"):
             gluon.Trainer(params, "sgd", kvstore=3).allreduce_grads()
@@ -349,7 +349,7 @@ class TestContexts:
 
 
 class TestStore:
-    def test_values(self):
+    def test_stores_add_up_pushed_values(self):
         kv = mx.kv.create("Local")
         assert (kv.type, kv.rank, kv.num_workers) == ("local", 0, 1)
         kv.init(3, nd.ones((2,)))
@@ -366,7 +366,7 @@ class TestStore:
         kv.pull([4, 5], out=[out[:1], out[1:]])
         assert out.asnumpy().tolist() == [1, 0]
 
-    def test_updates(self):
+    def test_an_updater_receives_key_sum_and_value(self):
         kv, seen = mx.kv.create("device"), []
         kv.init("w", nd.ones((2,)))
 
@@ -382,7 +382,7 @@ class TestStore:
         with pytest.raises(AssertionError, match="Cannot save states"):
             kv.save_optimizer_states("x")
 
-    def test_states(self, tmp_path):
+    def test_optimizer_states_are_saved_and_loaded(self, tmp_path):
         path = str(tmp_path / "s")
         stores = [mx.kv.create(), mx.kv.create()]
         for kv in stores:
@@ -394,7 +394,7 @@ class TestStore:
         found = stores[1]._updater
         assert found.optimizer.num_update == 1 and found.states.keys() == {"w"}
 
-    def test_compression(self):
+    def test_compression_carries_over_rounding_errors(self):
         kv = mx.kv.create("device")
         kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
         kv.init(0, nd.zeros((4,)))
@@ -420,13 +420,13 @@ class TestStore:
             (lambda kv: mx.kv.create("dist_async"), mx.MXNetError, "dist_async"),
         ],
     )
-    def test_mistakes(self, do, error, says):
+    def test_stores_raise_for_wrong_calls(self, do, error, says):
         kv = mx.kv.create("local")
         kv.init(3, nd.ones((1,)))
         with pytest.raises(error, match=says):
             do(kv)
 
-    def test_registration(self, monkeypatch):
+    def test_registered_stores_are_created_by_name(self, monkeypatch):
         monkeypatch.setattr(mx.kv.KVStoreBase, "kv_registry", {})
 
         @mx.kv.KVStoreBase.register
@@ -451,13 +451,13 @@ class TestStore:
             (lambda s: s.num_workers, "num_workers, a property, .* the number of workers"),
         ],
     )
-    def test_what_a_store_does_not_define(self, call, text):
+    def test_undefined_methods_of_a_store_raise_with_a_description(self, call, text):
         class Half(mx.kv.KVStoreBase):
             pass
 
         with pytest.raises(NotImplementedError, match=f"^Half does not define {text}"):
             call(Half())
 
-    def test_a_store_that_does_not_say_what_it_can(self):
+    def test_a_store_without_is_capable_raises(self):
         with pytest.raises(NotImplementedError, match=r"is_capable\(capability\), a static method"):
             mx.kv.KVStoreBase.is_capable("optimizer")

@@ -151,7 +151,7 @@ def test_a_group_is_reshaped_and_keeps_its_parameters():
     np.testing.assert_allclose(outputs.asnumpy()[0], FIRST, atol=1e-4)
 
 
-def test_a_group_trains_what_it_is_told_to():
+def test_a_group_trains_only_requested_parameters():
     fixed = group(1, fixed_param_names=["fc_bias"])
     assert [x[0] is None for x in fixed.grad_arrays] == [False, True]
     predicting = group(1, for_training=False)

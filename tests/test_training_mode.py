@@ -185,7 +185,7 @@ def test_dropout_does_nothing_at_inference():
         ("MakeLoss", None),
     ],
 )
-def test_heads_give_what_they_give_at_inference(op: str, label: tuple[int, ...] | None):
+def test_losses_in_training_mode_give_inference_results(op: str, label: tuple[int, ...] | None):
     arrays = {"x": images((4, 3))}
     if label:
         arrays["label"] = np.zeros(label, np.float32)
@@ -199,7 +199,9 @@ def test_heads_give_what_they_give_at_inference(op: str, label: tuple[int, ...] 
     [((6,), 2.0), ((6, 1), 2 / 6), ((6, 5), 2 / 6), ((2, 3, 4), 2 / 6), ((6, 1, 5, 5), 2 / 30)],
 )
 @pytest.mark.parametrize("is_hybrid", [False, True])
-def test_what_a_loss_calls_its_batch(shape: tuple[int, ...], number: float, is_hybrid: bool):
+def test_make_loss_normalises_by_the_batch_as_mxnet(
+    shape: tuple[int, ...], number: float, is_hybrid: bool
+):
     """Rows of the last axis: the numbers are MXNet's."""
     net = gluon.nn.HybridLambda(
         lambda F, x: F.MakeLoss(x, grad_scale=2, normalization="batch")  # noqa: N803
@@ -215,7 +217,7 @@ def test_what_a_loss_calls_its_batch(shape: tuple[int, ...], number: float, is_h
 
 @pytest.mark.parametrize("out_grad", [False, True])
 @pytest.mark.parametrize("is_hybrid", [False, True])
-def test_a_softmax_looks_at_what_comes_back_if_it_is_asked_to(out_grad: bool, is_hybrid: bool):
+def test_softmax_output_uses_output_gradients_on_request(out_grad: bool, is_hybrid: bool):
     net = gluon.nn.HybridLambda(
         lambda F, x, label: F.SoftmaxOutput(x, label, out_grad=out_grad)  # noqa: N803
     )

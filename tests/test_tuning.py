@@ -121,14 +121,14 @@ def test_other_tiles_have_the_same_bits(tmp_path):
     np.testing.assert_array_equal(result, without)
 
 
-def test_what_gains_little_changes_nothing():
+def test_small_gains_change_nothing():
     """3 % is what the next measurement may take back."""
     tried = tried_with(made_up(lambda spec: 0.98))
     assert len(tried) == 2 and all(len(one.candidates) > 2 for one in tried)
     assert tuned_of(tried, "cpu").choices == {}
 
 
-def test_what_gains_once_alone_changes_nothing():
+def test_gains_that_are_not_confirmed_change_nothing():
     """All choices are measured together once more."""
     asked = []
     trials = range(max(len(one.candidates) for one in tried_with(made_up(is_direct))))

@@ -120,7 +120,7 @@ def test_products_leave_a_tenth_of_16_threads_idle_at_most(name: str):
 
 
 @pytest.mark.parametrize("name", IDLE)
-def test_what_leaves_more_idle_is_known(name: str):
+def test_layers_with_idle_threads_are_listed(name: str):
     assert idle(IDLE[name], TARGETS["avx512"]) > 0.1
 
 

@@ -228,7 +228,7 @@ OUT = {
 
 
 @pytest.mark.parametrize("name", OUT)
-def test_what_a_traced_block_cannot_do_has_a_way_out(name):
+def test_errors_of_traced_blocks_name_a_remedy(name):
     work, way = OUT[name]
     with pytest.raises((mx.MXNetError, TypeError), match=way):
         made(Block(work), True)(nd.ones((2, 3)))

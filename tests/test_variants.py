@@ -252,7 +252,7 @@ def running_sums():
     return nn.HybridLambda(summed)
 
 
-def test_an_axis_whose_size_the_code_needs_is_compiled_each_time_and_right():
+def test_an_axis_with_a_required_size_compiles_per_size():
     net = running_sums()
     net.hybridize()
     for n in (5, 6, 7, 8, 9):

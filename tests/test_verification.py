@@ -87,7 +87,7 @@ def test_nothing_changes_in_the_net(net):
     assert net._cached.graph.cache.compiled == 1
 
 
-def test_what_is_no_copy_is_compared_with_eager_values(net):
+def test_all_steps_except_copies_are_compared_with_eager_values(net):
     steps = net.verify(nd.array(IMAGES)).steps
     assert all(step.eager is not None for step in steps if step.kind != "copy")
     assert all(step.own is not None for step in steps)
@@ -225,7 +225,7 @@ def gap(found: object, right: object, dtype: str = "float32") -> Gap:
     return gap_between(np.array(found, dtype), np.array(right, dtype))
 
 
-def test_gaps():
+def test_gaps_measure_differences():
     assert gap([1, 2], [1, 2]) == Gap(0, 0, 0)
     assert gap([1, 2 + 2**-22], [1, 2]) == Gap(2**-22, 1, 2**-23)
     assert gap([5, 0], [4, 0]) == Gap(1, 2**21, 0.25)
@@ -256,14 +256,14 @@ def verify(tmp_path, capsys) -> Callable[..., tuple[int, str]]:
     return run
 
 
-def test_command(verify):
+def test_the_command_prints_steps_and_verdict(verify):
     code, text = verify()
     assert code == 0 and "digits: 7 steps" in text and "compiled agrees with eager" in text
     code, text = verify("--steps", "--target", "sse2", given="data=x.npy")
     assert code == 0 and len(text.splitlines()) == 1 + 7 + 1 + 2
 
 
-def test_command_says_what_differs(verify):
+def test_the_command_names_the_first_difference(verify):
     code, text = verify("--tolerance", "1e-12")
     assert code == 1 and "the first step that differs: step 0 (conv: Convolution" in text
 

@@ -138,7 +138,7 @@ def sum_to_mean(value, match):
     return Use(make(lookup("mean"), value.name, value.inputs, value.source, **value.attrs))
 
 
-def test_a_mistake_in_a_pass_of_the_way_back(monkeypatch):
+def test_a_mistake_in_a_backward_pass_is_found(monkeypatch):
     at = [row.name for row in PIPELINE].index("fold-bn")
 
     def run(graph, fired):
@@ -183,7 +183,7 @@ def wrong_kernel(monkeypatch) -> None:
     monkeypatch.setattr(generate, "_KERNELS", {})
 
 
-def test_a_mistake_in_a_kernel_of_the_way_back(monkeypatch):
+def test_a_mistake_in_a_backward_kernel_is_found(monkeypatch):
     wrong_kernel(monkeypatch)
     with override(cache_dir="off"):
         verdict = made(Tiny()).verify(nd.array(ROWS), train=True)
@@ -257,7 +257,7 @@ def test_the_first_infinity_backward():
     assert "sqrt" in found.what and f":{line_of('y = F.sqrt(y - 1)')} in" in found.source
 
 
-def test_what_is_given_is_named():
+def test_special_values_of_variables_name_the_variable():
     verdict = Odd().verify(nd.array([1.0, np.inf]), train=True)
     assert verdict.special.what == "variable 'data'"
 
@@ -278,7 +278,7 @@ def test_an_infinity_of_compiled_code_alone(monkeypatch):
 # --- the command ---
 
 
-def test_command(tmp_path, capsys):
+def test_the_command_verifies_training(tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((2, 1, 28, 28), np.float32))
     symbol, params = str(DIGITS / "digits-symbol.json"), str(DIGITS / "digits-0000.params")
     words = ["verify", symbol, "--params", params, "--input", str(tmp_path / "x.npy"), "--train"]

@@ -80,7 +80,7 @@ def records(document, stage):
 
 
 @pytest.mark.parametrize("which", ["document", "trained"])
-def test_it_is_what_the_schema_says(which, request):
+def test_documents_conform_to_the_schema(which, request):
     document = request.getfixturevalue(which)
     assert require_document(again(document), "it") == again(document)
 
@@ -102,7 +102,7 @@ def test_every_name_is_one_of_its_stage(which, request):
         assert stage["counts"] == dict(sorted(ops.items()))
 
 
-def test_stages_say_what_passes_changed(document):
+def test_stages_list_the_changes_of_passes(document):
     (part,) = document["parts"]
     names = [stage["name"] for stage in part["stages"]]
     assert names[:3] == ["trace", "infer", "training"] and names[-1] == "fuse"
@@ -198,7 +198,7 @@ def test_histograms_of_any_numbers(array, wanted):
         assert (found["low"], found["high"], counted, found["not_finite"]) == wanted
 
 
-def test_training_has_its_joint_graph_and_what_is_saved(subject, trained):
+def test_training_has_its_joint_graph_and_saved_values(subject, trained):
     training = trained["training"]
     types = {**subject.input_types, **subject.param_types}
     compiled = compile_training(subject.outputs, types, subject.wanted, True)
@@ -262,7 +262,7 @@ class TestListings:
         assert hot_loop((*self.LINES, *transform)) == (7, 11)
         assert hot_loop(("a:", "  ret")) == (-1, -1)
 
-    def test_what_is_cut_keeps_the_loop(self):
+    def test_shortened_listings_keep_the_loop(self):
         text = "\n".join([*["  nop"] * 500, *self.LINES, *["  nop"] * 500])
         found = listing(text, 200)
         first, last = found["hot"]
@@ -295,7 +295,7 @@ class TestDamaged:
             (lambda d: d.update(format="x"), "not a document"),
         ],
     )
-    def test_refused(self, document, change, words):
+    def test_damaged_documents_raise_with_a_reason(self, document, change, words):
         damaged = again(document)
         change(damaged)
         with pytest.raises(ModelFormatError, match=".*") as error:
@@ -348,7 +348,7 @@ class TestCommand:
         assert main([*self.WORDS, "--against", str(tmp_path / "before.json")]) == 1
         assert "damaged document: the document lacks" in capsys.readouterr().err
 
-    def test_training(self, capsys):
+    def test_the_command_writes_training_documents(self, capsys):
         assert main([*self.WORDS, "--train"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert document["training"]["gradients"] and len(document["parts"]) == 2

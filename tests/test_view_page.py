@@ -145,12 +145,12 @@ class TestText:
         done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
-    def test_a_notebook_shows_it_in_a_frame_of_its_own(self, page):
+    def test_a_notebook_shows_the_page_in_a_sandboxed_frame(self, page):
         frame = page._repr_html_()
         assert frame.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
         assert 'sandbox="allow-scripts"' in frame and frame.count('"') == 12
 
-    def test_what_cannot_be_written_says_so(self, tmp_path):
+    def test_a_page_that_cannot_be_written_raises(self, tmp_path):
         out = sym.exp(sym.var("x"))
         subject = Subject("small", out.outputs, {"x": np.ones((2, 3), np.float32)}, {})
         with pytest.raises(MXNetError, match="no-such-folder"):
@@ -272,7 +272,7 @@ class TestInABrowser:
         assert "Rules that fired" in text and "Removed" in text
         assert browser.problems == []
 
-    def test_search(self, browser, page):
+    def test_search_finds_and_selects_values(self, browser, page):
         opened(browser, page)
         browser.press("/")
         assert browser.run("document.activeElement.id") == "search"
@@ -283,7 +283,7 @@ class TestInABrowser:
         browser.press("Enter")
         assert browser.run("app.selection.id").startswith("net_conv1")
 
-    def test_keys(self, browser, page):
+    def test_arrow_keys_walk_the_graph(self, browser, page):
         opened(browser, page)
         browser.run("app.graph.svg.focus()")
         walked = []
@@ -354,7 +354,7 @@ class TestInABrowser:
         printed = browser.send("Page.printToPDF")["data"]
         assert len(printed) > 10_000
 
-    def test_training_and_what_is_saved(self, browser, trained):
+    def test_training_pages_show_saved_values(self, browser, trained):
         opened(browser, trained)
         tracks = browser.run(
             "[...document.querySelectorAll('#tracks button')].map((e) => e.textContent)"
@@ -489,7 +489,7 @@ def test_forty_hostile_names_run_nothing(browser, folder, tmp_path):
 
 
 @needs_browser
-def test_the_driver_notices_what_goes_wrong(browser, tmp_path):
+def test_the_driver_detects_errors_of_a_page(browser, tmp_path):
     """A page that throws, that asks for something and that is refused what it asks."""
     (tmp_path / "bad.html").write_text(
         "<script>fetch('file:///nothing'); throw Error('x')</script>"

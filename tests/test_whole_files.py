@@ -194,7 +194,7 @@ def test_very_many_operators_that_are_unknown(read, tmp_path):
     assert time.process_time() - start < 5
 
 
-def test_messages_show_the_beginning_of_what_is_long():
+def test_messages_shorten_long_values():
     for text in (
         file_of([{**DATA, "name": "x" * 4000, "inputs": [[9, 0, 0]]}]),
         file_of([node("relu", "x" * 4000, 1), {**DATA, "op": 7}]),

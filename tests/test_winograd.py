@@ -199,7 +199,7 @@ def test_groups_of_volumes(target):
 @pytest.mark.parametrize("tail", ["nothing", "residual-relu", "gate", "twice", "prelu"])
 @pytest.mark.parametrize("name", GROUPED)
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
-def test_groups_are_layers_of_their_own(target, name, tail):
+def test_groups_are_computed_as_separate_layers(target, name, tail):
     """With filters that fill whole blocks and others, and all that reads and writes channels."""
     make, channels = GROUPED[name]
     net = network(inside(make), (2, channels, 11, 9), tail)
