@@ -1,7 +1,7 @@
 """Flags of the thread: whether operators are recorded for gradients, and whether it trains.
 
 Both are off in a new thread. Training selects the behaviour of Dropout and BatchNorm; recording
-makes eager calls leave the nodes that :mod:`.nd.tape` differentiates.
+makes eager calls leave the nodes that :mod:`..nd.tape` differentiates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Events of ``mx.profiler``: spans, counter values and marks, with their times.
 
 Input: names and times from the code that runs something. Output: events in the order in which they
-ended, and sums of them by category and name. :mod:`.profiler` writes files and tables.
+ended, and sums of them by category and name. :mod:`..profiler` writes files and tables.
 The clock is the system's monotonic one, in nanoseconds; native code uses the same.
 """
 

@@ -1,6 +1,6 @@
 """Calls: a kernel and its arguments, into which the memory plan's steps are translated.
 
-The choosers in ``kinds`` make calls; ``build/link.py`` turns their arguments into an image.
+The choosers in ``kinds`` make calls; ``emit/link.py`` turns their arguments into an image.
 """
 
 from __future__ import annotations

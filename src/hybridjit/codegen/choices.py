@@ -1,8 +1,8 @@
 """Choices that change bits, if sizes are symbolic: they are made for the sizes of a call.
 
-In: the inputs of a choice, with symbolic sizes. Out: the same with the sizes of one call, for which
-the choice is made as for fixed sizes; and a note of its inputs, which shows whether the same choice
-is valid for a call with other sizes.
+Input: the inputs of a choice, with symbolic sizes. Output: the same with the sizes of one call, for
+which the choice is made as for fixed sizes; and a note of its inputs, which shows whether the same
+choice is valid for a call with other sizes.
 """
 
 from __future__ import annotations

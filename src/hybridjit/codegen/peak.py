@@ -1,7 +1,7 @@
 """The peak rates of one core of this host, measured by two small kernels.
 
-In: a target. Out: multiply-adds per second with all operands in registers, and bytes per second
-read from memory. All printed shares of the peak refer to these rates.
+Input: a target. Output: multiply-adds per second with all operands in registers, and bytes per
+second read from memory. All printed shares of the peak refer to these rates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernels that were measured to be faster than the cost model's choice, from a file.
 
-In: the file that HYBRIDJIT_TUNED names. Out: the selected candidate for a layer. A line of the file
-applies to one set of candidates on one CPU: layers of any network with this set use it. For other
-sets of candidates the cost model chooses.
+Input: the file that HYBRIDJIT_TUNED names. Output: the selected candidate for a layer. A line of
+the file applies to one set of candidates on one CPU: layers of any network with this set use it.
+For other sets of candidates the cost model chooses.
 """
 
 from __future__ import annotations

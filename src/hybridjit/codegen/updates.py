@@ -1,9 +1,9 @@
 """Update rules as kernels: one pointwise program for all weights of an optimizer.
 
-In: the rule on an update operator's record, written for NumPy arrays. Out: the spec of a kernel for
-any number of elements. The rule is traced once on arrays that record operations, so the formula is
-stated only there. Types follow NumPy's rule: scalars beside arrays are float32, and a float64
-operand makes the result float64.
+Input: the rule on an update operator's record, written for NumPy arrays. Output: the spec of a
+kernel for any number of elements. The rule is traced once on arrays that record operations, so the
+formula is stated only there. Types follow NumPy's rule: scalars beside arrays are float32, and a
+float64 operand makes the result float64.
 
 The kernel's arguments: weight, gradient, states, numbers; then new weight, new states and, if it
 has another type, the stored weight; then the number of elements.

@@ -9,7 +9,7 @@ from .graph import Use, Value, make, uses_of
 
 
 class ValueBuilder:
-    """A :class:`.ops.building.Builder` on uses of values.
+    """A :class:`..ops.building.Builder` on uses of values.
 
     New values take the name and the source line of the value that they are made for.
     """

@@ -1,8 +1,8 @@
 """An image: the kernel calls of a plan as data, with addresses relative to symbolic bases.
 
-In: the calls that ``codegen`` chose. Out: rows of integers, and relocations: the slots that hold
-addresses once memory is allocated. The runtime fills in the addresses of the process; a library
-that is compiled ahead of time would fill in those of its data.
+Input: the calls that ``codegen`` chose. Output: rows of integers, and relocations: the slots that
+hold addresses once memory is allocated. The runtime fills in the addresses of the process; a
+library that is compiled ahead of time would fill in those of its data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The roles of a graph's variables: inputs, labels of training graphs, parameters.
 
-In: a graph and the names that have arrays. Out: the other variables, sorted by how operators read
-them; and the graph without its labels, which inference does not need.
+Input: a graph and the names that have arrays. Output: the other variables, sorted by how operators
+read them; and the graph without its labels, which inference does not need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The graph's contract with its callers: the order of inputs, and sizes that it is fixed to.
 
-In: a graph whose variables carry this contract as attributes, which MXNet stores and ignores. Out:
-the inputs in call order, and copies of the graph with other attributes.
+Input: a graph whose variables carry this contract as attributes, which MXNet stores and ignores.
+Output: the inputs in call order, and copies of the graph with other attributes.
 """
 
 from __future__ import annotations

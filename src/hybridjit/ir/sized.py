@@ -1,8 +1,8 @@
 """Plans and images with symbolic sizes, and their instances for the sizes of a call.
 
-In: a plan and an image whose integers may be :class:`..symbolic.Size`. Out: the same with plain
-integers. One function, generated from the symbolic expressions, computes the integers of the image;
-the plan is evaluated part by part when it is read, for example by a host step.
+Input: a plan and an image whose integers may be :class:`.._core.symbolic.Size`. Output: the same
+with plain integers. One function, generated from the symbolic expressions, computes the integers of
+the image; the plan is evaluated part by part when it is read, for example by a host step.
 """
 
 from __future__ import annotations

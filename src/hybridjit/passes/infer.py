@@ -1,8 +1,8 @@
 """Shape and type inference: give every node's outputs a shape and dtype, in both directions.
 
-In: nodes and the known types of variables. Out: a type per output. Weights take their types from
-the data, and begin states from their consumers, so rules are applied forwards and backwards until
-nothing changes. Inference never guesses: an unknown type is reported as unknown.
+Input: nodes and the known types of variables. Output: a type per output. Weights take their types
+from the data, and begin states from their consumers, so rules are applied forwards and backwards
+until nothing changes. Inference never guesses: an unknown type is reported as unknown.
 """
 
 from __future__ import annotations

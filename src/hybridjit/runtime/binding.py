@@ -1,8 +1,8 @@
 """Binding: the parameters of one executable in the layouts of its kernels.
 
-In: a plan's bind graph, and an array for every parameter. Out: packed arrays and their addresses.
-An array that several executables of a net compute in the same way from the same parameters is
-shared, and freed with the last of them.
+Input: a plan's bind graph, and an array for every parameter. Output: packed arrays and their
+addresses. An array that several executables of a net compute in the same way from the same
+parameters is shared, and freed with the last of them.
 """
 
 from __future__ import annotations

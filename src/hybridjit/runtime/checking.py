@@ -1,10 +1,10 @@
 """Check mode: each step against its NumPy reference, on one thread, in poisoned and fenced memory.
 
-In: an executable and the arrays of a call. Out: the outputs, or an InternalError that names the
-first step that gives a wrong result, reads dead memory, or writes outside its results. Inputs and
-outputs are copies between canaries; the arena is poisoned when it is fresh and wherever a buffer's
-lifetime ends; and each step may change only its results. Slow on purpose: an error is reported
-where it arises.
+Input: an executable and the arrays of a call. Output: the outputs, or an InternalError that names
+the first step that gives a wrong result, reads dead memory, or writes outside its results. Inputs
+and outputs are copies between canaries; the arena is poisoned when it is fresh and wherever a
+buffer's lifetime ends; and each step may change only its results. Slow on purpose: an error is
+reported where it arises.
 """
 
 from __future__ import annotations

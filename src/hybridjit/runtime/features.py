@@ -1,7 +1,7 @@
 """``mx.runtime.Features``: the build features of MXNet, for programs that query them.
 
-In: a feature's name. Out: whether it is available. The features concern GPUs, other libraries and
-the compilation of MXNet, so all of them are off; ``hybridjit doctor`` reports the facts of this
+Input: a feature's name. Output: whether it is available. The features concern GPUs, other libraries
+and the compilation of MXNet, so all of them are off; ``hybridjit doctor`` reports the facts of this
 installation.
 """
 

@@ -1,6 +1,6 @@
 """Objects that hold arrays of training from call to call: gradients, and states of optimizers.
 
-In: holders, registered as long as they live. Out: the total bytes of their arrays.
+Input: holders, registered as long as they live. Output: the total bytes of their arrays.
 """
 
 from __future__ import annotations

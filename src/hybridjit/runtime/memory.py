@@ -1,8 +1,8 @@
 """Memory held by compiled networks, and by the process.
 
-In: nothing; every live instance is registered. Out: numbers of bytes. Parameters are the user's
-arrays and are not counted; gradients and states of optimizers are, because the library allocates
-them.
+Input: nothing; every live instance is registered. Output: numbers of bytes. Parameters are the
+user's arrays and are not counted; gradients and states of optimizers are, because the library
+allocates them.
 """
 
 from __future__ import annotations

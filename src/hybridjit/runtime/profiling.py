@@ -1,8 +1,8 @@
 """Times of the kernel calls of a plan within a run: each from the end of the previous call.
 
-In: a bound executable, inputs, outputs. Out: a :class:`Profile`. Timed runs alternate with untimed
-runs for comparison: the sum of the parts must equal the whole. The calling thread reads the clock
-within native code (about 25 ns each), and the workers run unchanged code.
+Input: a bound executable, inputs, outputs. Output: a :class:`Profile`. Timed runs alternate with
+untimed runs for comparison: the sum of the parts must equal the whole. The calling thread reads the
+clock within native code (about 25 ns each), and the workers run unchanged code.
 """
 
 from __future__ import annotations

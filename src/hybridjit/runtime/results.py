@@ -1,6 +1,6 @@
 """Arrays for the outputs of a call: fresh ones, the caller's, an updated input's, or saved memory.
 
-In: the arrays of a call. Out: an array for each output, or an error before any write.
+Input: the arrays of a call. Output: an array for each output, or an error before any write.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Memory of saved outputs, which live from one call to a later call of another executable.
 
-In: types. Out: arrays in one block of memory, which belong to the caller until the last of them and
-of their views is gone. Then the block is reused: writing a hundred fresh arrays of 1 MB takes 85
-ms, writing the same memory again 11 ms, because the system zeroes every new page.
+Input: types. Output: arrays in one block of memory, which belong to the caller until the last of
+them and of their views is gone. Then the block is reused: writing a hundred fresh arrays of 1 MB
+takes 85 ms, writing the same memory again 11 ms, because the system zeroes every new page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A batch that runs one sample after the other, with the same code, memory and bits.
 
-In: the executable of one sample. Out: an object that is called like an executable of the batch.
+Input: the executable of one sample. Output: an object that is called like an executable of the
+batch.
 """
 
 from __future__ import annotations

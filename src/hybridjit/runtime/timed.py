@@ -1,6 +1,6 @@
 """A run of an executable that records a span on the timeline for each step.
 
-In: an executable, a connected instance, arrays. Out: the results of a run, and spans named by
+Input: an executable, a connected instance, arrays. Output: the results of a run, and spans named by
 operator, like those of eager calls. Native code takes the times: see :mod:`.threads`.
 """
 

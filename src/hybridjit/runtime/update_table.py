@@ -1,7 +1,7 @@
 """UpdateTable: kernels with their arguments for many arrays, run in order by one call.
 
-In: a row for each weight, with its arrays. Out: a function without arguments. Numbers that change
-from call to call, such as learning rates, are in arrays that the kernels read.
+Input: a row for each weight, with its arrays. Output: a function without arguments. Numbers that
+change from call to call, such as learning rates, are in arrays that the kernels read.
 
 A call is not interruptible: signals are handled when it is done, so that it writes all of its
 results or none.

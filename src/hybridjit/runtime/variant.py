@@ -1,7 +1,7 @@
 """A variant: code for all sizes that satisfy the guards of one compilation.
 
-In: the templates of one compilation. Out: executables for given sizes, which share code, packed
-parameters and scratch memory.
+Input: the templates of one compilation. Output: executables for given sizes, which share code,
+packed parameters and scratch memory.
 """
 
 from __future__ import annotations

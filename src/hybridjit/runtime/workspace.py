@@ -1,7 +1,7 @@
 """Workspaces: memory whose contents do not outlive a call.
 
-In: the memory that each executable needs. Out: an arena and scratch. Executables whose calls do not
-overlap in time, such as forward and backward of a training step, share one workspace.
+Input: the memory that each executable needs. Output: an arena and scratch. Executables whose calls
+do not overlap in time, such as forward and backward of a training step, share one workspace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Barriers: after which kernel calls threads wait for each other.
 
-In: a plan and its calls. Out: for each call, up to how many threads may continue with the next one
-before the others have finished: 0, except between calls that threads divide by rows.
+Input: a plan and its calls. Output: for each call, up to how many threads may continue with the
+next one before the others have finished: 0, except between calls that threads divide by rows.
 
 Addresses prove that no barrier is necessary. Calls between two barriers are a *stretch*: threads
 may execute different calls of it at the same time. So for any two calls of a stretch, no thread may

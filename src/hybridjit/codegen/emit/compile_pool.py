@@ -1,6 +1,6 @@
 """Compile many kernels: in this process, and in worker processes if there is enough work.
 
-In: jobs, as they are emitted. Out: each job's object code. LLVM's binding holds one lock, so
+Input: jobs, as they are emitted. Output: each job's object code. LLVM's binding holds one lock, so
 threads would not help. Workers are optional: one that cannot be started, dies or hangs costs only
 time, because this process compiles every remaining job. Workers end with the compilation that
 started them, even if an exception ends it.

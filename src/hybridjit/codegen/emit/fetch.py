@@ -1,7 +1,7 @@
 """Objects of the modules that a plan needs: from the disk cache, else emitted and compiled.
 
-In: the modules, by the text that identifies them in a key. Out: the object code of each. A compiled
-object is stored at once, so that an interrupted compilation continues where it stopped.
+Input: the modules, by the text that identifies them in a key. Output: the object code of each. A
+compiled object is stored at once, so that an interrupted compilation continues where it stopped.
 """
 
 from __future__ import annotations

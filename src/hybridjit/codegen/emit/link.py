@@ -1,6 +1,6 @@
 """Link: the kernel calls of a plan -> an image, with addresses relative to bases.
 
-In: a plan and its calls. Out: :class:`..ir.image.Image`.
+Input: a plan and its calls. Output: :class:`..ir.plan_image.Image`.
 """
 
 from __future__ import annotations

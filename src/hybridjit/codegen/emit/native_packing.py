@@ -1,7 +1,7 @@
 """Packing by machine code: 175 MB of ResNet-50's weights in a third of NumPy's time.
 
-In: a packing, weights, and a destination. Out: the same bits that ``packing.pack`` writes. NumPy
-packs the layouts that the machine code does not support.
+Input: a packing, weights, and a destination. Output: the same bits that ``packing.pack`` writes.
+NumPy packs the layouts that the machine code does not support.
 """
 
 from __future__ import annotations

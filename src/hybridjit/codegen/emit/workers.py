@@ -1,6 +1,6 @@
 """Workers: threads that wait for jobs, do their part, and wait for each other between steps.
 
-In: jobs that a caller publishes in the pool's memory. A worker spins for a bounded time for the
+Input: jobs that a caller publishes in the pool's memory. A worker spins for a bounded time for the
 next one, then sleeps; it ends with the process, or with its pool if the pool is ended.
 """
 

@@ -1,6 +1,6 @@
 """Element types: the stored form of elements, the form in registers, and conversions.
 
-In: NumPy's names of element types. float16 is held as an f32 that float16 can represent, bool as
+Input: NumPy's names of element types. float16 is held as an f32 that float16 can represent, bool as
 bytes, bfloat16 as an f32 that is rounded when it is stored.
 
 Conversions follow ``ops.casting.convert``: floats become integers by truncation, those out of range

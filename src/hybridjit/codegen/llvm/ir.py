@@ -1,6 +1,6 @@
 """LLVM IR as text: functions, and a builder that writes one line for each instruction.
 
-In: the calls of emitters. Out: the text of a module for LLVM's parser. It has the names and
+Input: the calls of emitters. Output: the text of a module for LLVM's parser. It has the names and
 semantics of the part of ``llvmlite.ir`` that emitters use; a value is stored as its text, so that
 an instruction takes 3 us instead of 20, which halves the time of a cold start. LLVM's parser and
 verifier check the text, this module does not.

@@ -4,7 +4,7 @@ gamma(x) = sum(x) (x + G - 1/2)^(x - 1/2) / e^(x + G - 1/2) for x > 0, where the
 function of degree 12 (C. Lanczos 1964) with coefficients for 53 bits (after G. R. Pugh 2004). Below
 zero the reflection gamma(x) gamma(-x) = -pi / (x sin(pi x)).
 
-In: a DoubleMath ``m`` and an f64 scalar or vector. Out: the same type.
+Input: a DoubleMath ``m`` and an f64 scalar or vector. Output: the same type.
 """
 
 from __future__ import annotations

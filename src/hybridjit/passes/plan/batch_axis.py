@@ -1,7 +1,7 @@
 """Sample rows: find which rows of a dense layer certainly belong to one sample of the batch.
 
-In: a graph whose views are as they were written. Out: the graph with the rows of one sample, for
-each dense layer for which they are known.
+Input: a graph whose views are as they were written. Output: the graph with the rows of one sample,
+for each dense layer for which they are known.
 
 Operators do not state which axis is the batch, but samples are independent along it. So an axis
 along which a sum, a softmax, a norm or a product runs anywhere in the graph is not the batch, and

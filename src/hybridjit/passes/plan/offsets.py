@@ -1,7 +1,7 @@
 """Offsets: assign the buffers of a plan to an arena; buffers with disjoint lifetimes share bytes.
 
-In: buffers, with the first and the last step that touches each. Out: the same buffers with offsets
-in bytes, and the size of the arena.
+Input: buffers, with the first and the last step that touches each. Output: the same buffers with
+offsets in bytes, and the size of the arena.
 """
 
 from __future__ import annotations

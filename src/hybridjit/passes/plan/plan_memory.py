@@ -1,11 +1,11 @@
 """Plan memory: assign views to every step, and share one arena among buffers over time.
 
-In: a grouped graph. Out: a Plan. Views of views are folded into strides. Producers write the inputs
-of a concatenation into slices of its buffer. A pointwise result may take the memory of an operand
-that is read for the last time. A copy is a separate step, made only if strides cannot express the
-view or the kernel needs contiguous channels. The producer of an update writes it over the updated
-input if its old value is not read later; otherwise a copy at the end does. HYBRIDJIT_SKIP=plan
-gives every value separate memory.
+Input: a grouped graph. Output: a Plan. Views of views are folded into strides. Producers write the
+inputs of a concatenation into slices of its buffer. A pointwise result may take the memory of an
+operand that is read for the last time. A copy is a separate step, made only if strides cannot
+express the view or the kernel needs contiguous channels. The producer of an update writes it over
+the updated input if its old value is not read later; otherwise a copy at the end does.
+HYBRIDJIT_SKIP=plan gives every value separate memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Batch splitting: decide whether to run a batch one sample after the other.
 
-In: the plan of a whole batch. Out: yes or no. It is possible if the first axis is the batch
+Input: the plan of a whole batch. Output: yes or no. It is possible if the first axis is the batch
 everywhere: no operator mixes samples. It is faster if a step moves more bytes of activations than
 of weights: the activations of one sample stay in the caches, while the weights are loaded again for
 each sample.

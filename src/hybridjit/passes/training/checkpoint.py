@@ -1,7 +1,7 @@
 """Checkpoint: select the values to save when memory matters more than time.
 
-In: a forward graph in execution order, and the values that are saved for the backward pass by
-default. Out: a smaller set of saved values, the checkpoints, from which the backward pass
+Input: a forward graph in execution order, and the values that are saved for the backward pass by
+default. Output: a smaller set of saved values, the checkpoints, from which the backward pass
 recomputes the others, convolutions and products included, one segment at a time. Results keep their
 bits: recomputation applies the same operators to the same operands.
 """

@@ -1,9 +1,9 @@
 """Differentiate: graph -> graph of its outputs and its gradients.
 
-In: a typed graph of operators as the user wrote them, in the mode in which it runs. Out: the joint
-graph of forward and backward. Each operator's rule gives the gradients with respect to its operands
-(:mod:`..ops.gradient`). Gradients of a value with several readers are added in the order of the
-graph, last reader first.
+Input: a typed graph of operators as the user wrote them, in the mode in which it runs. Output: the
+joint graph of forward and backward. Each operator's rule gives the gradients with respect to its
+operands (:mod:`...ops.gradient`). Gradients of a value with several readers are added in the order
+of the graph, last reader first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Updates: results that are written to the memory of an input.
 
-In: views, and the value that each must hold at the end. Out: whether a kernel may write there
+Input: views, and the value that each must hold at the end. Output: whether a kernel may write there
 directly, and the order of final copies that is correct even if inputs exchange values.
 """
 

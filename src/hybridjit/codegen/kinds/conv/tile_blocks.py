@@ -1,7 +1,7 @@
 """Blocks of tiles for Winograd's algorithm with separate tiles for each thread.
 
-In: the number of tiles, and that of a register tile. Out: the begin and end of a block. The block
-of a tile does not affect the bits of its results.
+Input: the number of tiles, and that of a register tile. Output: the begin and end of a block. The
+block of a tile does not affect the bits of its results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Choose the loops of a reduction: axes and their order, with vectors along them or across.
 
-In: a reduction over any axes of a tensor in any layout. Out: one call. Axes that are contiguous in
-memory are merged; the reduced axes are in the order of memory, so that a transposed tensor is read
-sequentially.
+Input: a reduction over any axes of a tensor in any layout. Output: one call. Axes that are
+contiguous in memory are merged; the reduced axes are in the order of memory, so that a transposed
+tensor is read sequentially.
 """
 
 from __future__ import annotations
