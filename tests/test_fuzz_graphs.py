@@ -16,6 +16,7 @@ import hybridjit.compiler
 from compiling import run_reference
 from fuzz_cases import difference, read, save
 from fuzz_gradients import gradient_difference
+from fuzz_sizes import size_difference
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.graph import Use, make
 from hybridjit.ir.node import topological
@@ -27,6 +28,11 @@ from random_graphs import random_graph
 
 FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
 TOOLS = Path(__file__).parent.parent / "tools"
+
+
+@pytest.mark.parametrize("seed, gradients", [(3, False), (12, False), (111, False), (7, True)])
+def test_symbolic_sizes_have_the_bits_of_fixed_ones(seed: int, gradients: bool):
+    assert not size_difference(random_graph(seed, with_steps=gradients), gradients, lambda _: None)
 
 
 @pytest.mark.parametrize("first", range(0, 36, 4))

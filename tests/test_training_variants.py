@@ -207,3 +207,67 @@ def test_gradients_of_gradients_of_a_variant():
             found.setdefault(n, []).append(x.grad.asnumpy())
     for fixed, symbolic in found.values():
         np.testing.assert_array_equal(fixed, symbolic)
+
+
+def weights_after_steps(dynamic, sizes, make):
+    """The weights after a step at each size; ``make(net)`` gives a function of data and labels."""
+    mx.random.seed(3)
+    net = sequence(nn.Dense(9, activation="relu", in_units=6), nn.BatchNorm(in_channels=9))
+    net.add(nn.Dense(4, in_units=9))
+    net.initialize(mx.init.Normal(0.3))
+    net.hybridize(dynamic=dynamic)
+    step = make(net)
+    for n in sizes:
+        step(reals(n, 6), whole(4, n))
+    return [p.data().asnumpy() for p in net.collect_params().values()]
+
+
+def train_step_of(net):
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+    return mx.train_step(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
+
+
+def loop_of(net):
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+
+    def step(x, y):
+        with autograd.record():
+            value = loss(net(x), y)
+        value.backward()
+        trainer.step(x.shape[0])
+
+    return step
+
+
+@pytest.mark.parametrize("make", [train_step_of, loop_of])
+@pytest.mark.parametrize("sizes", [[8, 5, 12, 3, 8, 12], [12, 8, 3, 5, 12, 3]])
+def test_weights_after_steps_have_the_bits_of_fixed_sizes(make, sizes):
+    expected = weights_after_steps(False, sizes, make)
+    before = mx.compile_stats()
+    for mine, wanted in zip(weights_after_steps(None, sizes, make), expected):
+        np.testing.assert_array_equal(mine, wanted)
+    assert mx.compile_stats()["new_sizes"] > before["new_sizes"]
+
+
+def test_a_reshaped_executor_trains_by_the_variant_of_the_first_one():
+    data, weight = mx.sym.var("data"), mx.sym.var("weight")
+    product = mx.sym.FullyConnected(data, weight, no_bias=True, num_hidden=3)
+    head = mx.sym.SoftmaxOutput(product, mx.sym.var("label"))
+    values = reals(3, 6)
+    gradients = {}
+    before = mx.compile_stats()["compilations"]
+    executor = head.simple_bind(mx.cpu(), data=(8, 6), label=(8,))
+    executor.copy_params_from({"weight": values})
+    for n in (8, 5, 12, 7, 8):
+        executor = executor.reshape(allow_up_sizing=True, data=(n, 6), label=(n,))
+        executor.forward(is_train=True, data=reals(n, 6), label=whole(3, n))
+        executor.backward()
+        gradients[n] = executor.grad_dict["weight"].asnumpy().copy()
+    assert mx.compile_stats()["compilations"] - before == 2
+    for n, found in gradients.items():
+        alone = head.simple_bind(mx.cpu(), data=(n, 6), label=(n,))
+        alone.copy_params_from({"weight": values})
+        alone.forward(is_train=True, data=reals(n, 6), label=whole(3, n))
+        alone.backward()
+        np.testing.assert_array_equal(found, alone.grad_dict["weight"].asnumpy())

@@ -5,6 +5,8 @@
     python tools/fuzz_graphs.py --count 1000 --gradients      forward and backward, as in training,
                                                               with frozen parameters and operators
                                                               of zero gradient
+    python tools/fuzz_graphs.py --count 1000 --sizes          symbolic sizes beside fixed ones, bit
+                                                              for bit; with --gradients too
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -33,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz_cases import difference, read, save  # noqa: E402
 from fuzz_gradients import gradient_difference  # noqa: E402
+from fuzz_sizes import size_difference  # noqa: E402
 from hybridjit._core.config import override  # noqa: E402
 from hybridjit.codegen.emit import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
@@ -69,9 +72,11 @@ def compile_mostly_quickly(
     return compile_object(text, target, with_passes and is_optimised, level if is_optimised else 0)
 
 
-def verdict(case: RandomGraph, gradients: bool = False) -> str:
+def verdict(case: RandomGraph, gradients: bool = False, sizes: bool = False) -> str:
     """What is wrong with a case, an exception included; empty if nothing is."""
     try:
+        if sizes:
+            return size_difference(case, gradients, SHELF.keep)
         return (gradient_difference if gradients else difference)(case, SHELF.keep)
     except Exception:
         return traceback.format_exc(limit=-4).strip()
@@ -87,6 +92,7 @@ class Job:
     folder: Path
     is_optimised: bool
     gradients: bool
+    sizes: bool
 
 
 def run(job: Job) -> int:
@@ -109,10 +115,10 @@ def _run_seeds(job: Job) -> int:
     for seed in range(job.first, job.end):
         for variant in range(job.variants):
             case = random_graph(seed, variant, with_steps=job.gradients)
-            wrong = verdict(case, job.gradients)
+            wrong = verdict(case, job.gradients, job.sizes)
             if wrong:
                 failures += 1
-                how = " --gradients" if job.gradients else ""
+                how = " --gradients" * job.gradients + " --sizes" * job.sizes
                 path = save(case, job.folder)
                 print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}{how}", flush=True)
         done = (seed + 1 - job.first) * job.variants
@@ -129,18 +135,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
     parser.add_argument("--variants", type=int, default=1, help="graphs of each seed")
     parser.add_argument("--gradients", action="store_true", help="train them: forward and backward")
+    parser.add_argument("--sizes", action="store_true", help="symbolic sizes beside fixed ones")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
     parser.add_argument("--folder", type=Path, default=Path("fuzz-cases"), help="for failures")
     arguments = parser.parse_args()
     if arguments.replay:
-        wrong = verdict(read(arguments.replay), arguments.gradients)
+        wrong = verdict(read(arguments.replay), arguments.gradients, arguments.sizes)
         print(wrong or "agrees")
         return 1 if wrong else 0
     share = -(-arguments.count // arguments.processes)
     end = arguments.seed + arguments.count
     how = arguments.variants, arguments.folder, arguments.optimised, arguments.gradients
+    how = (*how, arguments.sizes)
     jobs = [
         Job(first, min(first + share, end), *how) for first in range(arguments.seed, end, share)
     ]

@@ -121,13 +121,12 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
     def order(one: PoolSpec) -> tuple[bool, bool]:
         return are_abreast(one, lanes), has_long_rows(one)
 
-    are_beside, are_long = order(choices.settled(spec, ("kernel",), order))
+    are_beside, are_long = order(choices.settled(spec, ("kernel", "channels", "xs"), order))
     spec = replace(spec, usual=about(spec.out), inside=inside_of(spec))
-    if not is_symbolic(spec.kernel):
-        return spec
     if are_beside:
-        return replace(spec, kernel=(*spec.kernel[:2], int(spec.kernel[2])))
-    return replace(spec, by_rows=are_long)
+        kernel, xs = spec.kernel, spec.xs
+        return replace(spec, kernel=(*kernel[:2], int(kernel[2])), xs=(*xs[:3], int(xs[3]), xs[4]))
+    return replace(spec, by_rows=are_long) if is_symbolic(spec.kernel) else spec
 
 
 def geometry_of(attrs: Attrs, inp: Ints, out: Ints) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""Random graphs with random symbolic sizes: their bits beside those of fixed sizes.
+
+Inputs of one size vary together, for operators combine them. Sizes that the graph refuses are left
+out. Each size is called twice, in an order and in the reverse one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import hybridjit
+from hybridjit import autograd
+from hybridjit._core.types import type_of
+from hybridjit.context import cpu
+from hybridjit.errors import MXNetError
+from hybridjit.executor import holding
+from hybridjit.gluon.hybrid import CachedGraph
+from hybridjit.nd import NDArray
+from hybridjit.passes.infer import infer_node_types
+from hybridjit.runtime.executable import Executable
+
+SIZES = 6
+_LARGEST = 40
+_TRIES = 4  # sizes of inputs that are tried as the one that varies
+
+
+def size_difference(
+    case: Any, gradients: bool, after_compiling: Callable[[Executable], None]
+) -> str:
+    """What differs between symbolic and fixed sizes; empty if nothing does."""
+    random = np.random.default_rng((max(case.seed, 0), case.variant, 7))
+    inputs = [name for name in case.arrays if name not in case.params]
+    sizes = sorted({n for name in inputs for n in case.arrays[name].shape if n > 0})
+    for size in random.permutation(sizes)[:_TRIES].tolist():
+        calls = _calls(case, inputs, size, random)
+        if len(calls) > 1:
+            return _compared(case, inputs, calls, gradients, after_compiling, random)
+    return ""
+
+
+def _calls(
+    case: Any, inputs: Sequence[str], size: int, random: np.random.Generator
+) -> list[dict[str, np.ndarray]]:
+    """Inputs in which other sizes stand for this one, as far as the graph accepts them."""
+    found = []
+    for other in random.permutation(np.arange(1, _LARGEST))[: 2 * SIZES].tolist():
+        arrays = {name: _resized(case.arrays[name], size, other) for name in inputs}
+        types = {name: type_of(array) for name, array in {**case.arrays, **arrays}.items()}
+        try:
+            infer_node_types(case.outputs, types)
+        except MXNetError:
+            continue
+        found.append(arrays)
+    return found[:SIZES]
+
+
+def _resized(array: np.ndarray, size: int, other: int) -> np.ndarray:
+    shape = tuple(other if n == size else n for n in array.shape)
+    return np.ascontiguousarray(np.resize(array, shape))
+
+
+def _compared(
+    case: Any,
+    inputs: Sequence[str],
+    calls: Sequence[dict[str, np.ndarray]],
+    gradients: bool,
+    after_compiling: Callable[[Executable], None],
+    random: np.random.Generator,
+) -> str:
+    """The first difference of a call in any order."""
+    fixed, sized = (_graph(case, inputs, dynamic) for dynamic in (False, None))
+    expected = [_outcome(fixed, arrays, gradients, i) for i, arrays in enumerate(calls)]
+    order = random.permutation(len(calls)).tolist()
+    for number in (*order, *reversed(order)):
+        found = _outcome(sized, calls[number], gradients, number)
+        if found != expected[number]:
+            shapes = {name: array.shape for name, array in calls[number].items()}
+            return f"sizes {shapes} in the order {order}: {_summary(expected[number], found)}"
+    kept = [*sized._variants.values(), *sized.training._variants.values()]
+    if any(variants._dynamic is False for variants in kept):
+        return "symbolic sizes were given up because of an exception that is no MXNetError"
+    for graph in (fixed, sized):
+        _keep(graph, after_compiling)
+    return ""
+
+
+def _graph(case: Any, inputs: Sequence[str], dynamic: bool | None) -> CachedGraph:
+    params = {
+        name: holding(name, NDArray(np.ascontiguousarray(case.arrays[name]).copy(), cpu()))
+        for name in case.arrays
+        if name not in inputs
+    }
+    return CachedGraph(tuple(case.outputs), list(inputs), params, {"dynamic": dynamic}, case.name)
+
+
+def _outcome(
+    graph: CachedGraph, arrays: dict[str, np.ndarray], gradients: bool, seed: int
+) -> tuple[object, ...]:
+    """The bits of the outputs and gradients, or the error."""
+    hybridjit.random.seed(seed)
+    given = [NDArray(array.copy(), cpu()) for array in arrays.values()]
+    try:
+        if not gradients:
+            return tuple(map(_bits, graph(given)))
+        return tuple(map(_bits, _trained(graph, given)))
+    except (MXNetError, IndexError, ValueError) as error:
+        return (type(error).__name__,)
+
+
+def _trained(graph: CachedGraph, given: list[NDArray]) -> list[NDArray]:
+    variables = [*given, *(p.data() for p in graph.params.values())]
+    learned = [x for x in variables if x._data.dtype.kind == "f"]
+    for x in learned:
+        x.attach_grad()
+    with autograd.record():
+        made = graph(given)
+    ends = [y for y in made if y._entry is not None and y._data.dtype.kind == "f"]
+    if ends:
+        autograd.backward(ends)
+    return [*made, *(x.grad for x in learned)]
+
+
+def _bits(array: NDArray) -> tuple[tuple[int, ...], bytes]:
+    """Shape and bits; of NaN there is one."""
+    data = array.asnumpy()
+    if data.dtype.kind == "f":
+        data = np.where(np.isnan(data), data.dtype.type(np.nan), data)
+    return data.shape, data.tobytes()
+
+
+def _summary(expected: Sequence[object], found: Sequence[object]) -> str:
+    if len(expected) != len(found):
+        return f"expected {expected[:1]!s:.80}, got {found[:1]!s:.80}"
+    differing = [i for i, pair in enumerate(zip(expected, found)) if pair[0] != pair[1]]
+    return f"results {differing} have other bits"
+
+
+def _keep(graph: CachedGraph, after_compiling: Callable[[Executable], None]) -> None:
+    for trained in graph.training._compiled.values():
+        for executable in filter(None, (trained.forward, trained.backward)):
+            after_compiling(executable)
+    for entry in graph.cache._entries.values():
+        after_compiling(getattr(entry.executable, "one", entry.executable))
