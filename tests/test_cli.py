@@ -31,6 +31,7 @@ from recorded import CASES, FOLDER, arrays_of
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits"
+MODEL = str(DIGITS / "digits")
 SYMBOL, PARAMS = str(DIGITS / "digits-symbol.json"), str(DIGITS / "digits-0000.params")
 SHAPE = ["--shape", "data=1,1,28,28"]
 WITHOUT_LLVM = STAGES[: STAGES.index("spec")]
@@ -550,7 +551,7 @@ class TestRun:
 
 
 class TestNameOfAModel:
-    PREFIX = str(DIGITS / "digits")
+    PREFIX = MODEL
 
     def copied(self, folder: Path, params: str = "") -> str:
         """A model in ``folder`` by the name m; ``params`` is the ending of its parameters' file."""
@@ -913,3 +914,44 @@ class TestTools:
         changed = list(replay.differences(texts, other, "a", "b"))
         assert changed[:2] == ["--- a digits-plan.txt", "+++ b digits-plan.txt"]
         assert any(line.startswith("+  step 0   gemm") for line in changed)
+
+
+class TestJson:
+    """``--json`` prints one document with the facts of the text."""
+
+    @staticmethod
+    def document(capsys, *words):
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    def test_bench(self, capsys):
+        found = self.document(capsys, "bench", MODEL, *SHAPE, "--batch", "1,3", "--seconds", "0.01")
+        assert found["model"] == "digits" and not found["random_parameters"]
+        assert [row["batch"] for row in found["rows"]] == [1, 3]
+        first, second = found["rows"]
+        assert first["p10_ms"] <= first["median_ms"] <= first["p90_ms"]
+        assert second["samples_per_second"] == pytest.approx(3e3 / second["median_ms"])
+
+    def test_profile(self, capsys):
+        words = ("profile", MODEL, *SHAPE, "--seconds", "0.01")
+        found = self.document(capsys, *words)
+        assert found["total"] == pytest.approx(sum(step["seconds"] for step in found["steps"]))
+        assert any("conv" in step["algorithm"] for step in found["steps"])
+        found = self.document(capsys, *words, "--train")
+        assert {*found["seconds"]} == {"forward", "backward", "update"}
+        assert found["update"] and found["backward"]["steps"]
+
+    def test_inspect(self, capsys):
+        found = self.document(capsys, "inspect", MODEL)
+        assert (found["inputs"], found["missing_parameters"]) == (["data"], [])
+        assert {"name": "Convolution", "nodes": 2, "kernel": "conv"} in found["operators"]
+        assert {p["dtype"] for p in found["parameters"]} == {"float32"}
+
+    def test_ops(self, capsys):
+        found = {op["name"]: op for op in self.document(capsys, "ops")}
+        assert found["Convolution"]["kernel"] == "conv"
+        assert "flatten" in found["Flatten"]["aliases"]
+
+    def test_doctor(self, capsys):
+        found = self.document(capsys, "doctor", "--quick")
+        assert found["hybridjit"] and len(found["threads"]) == 2

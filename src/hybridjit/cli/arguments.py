@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -109,6 +110,15 @@ def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None
 def add_target(parser: argparse.ArgumentParser, more: str = "") -> None:
     what = "compile for a narrower CPU: avx512, avx2, sse2 or neon"
     parser.add_argument("--target", help=f"{what}{more}")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print a JSON document, no table")
+
+
+def print_json(document: object) -> None:
+    """Print a document of ``--json``."""
+    print(json.dumps(document, indent=1))
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:

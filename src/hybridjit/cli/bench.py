@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .._core.config import override
 from .._core.options import Options
@@ -20,6 +21,7 @@ from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (
     UsageError,
+    add_json,
     add_model,
     add_precision,
     add_shapes,
@@ -28,6 +30,7 @@ from .arguments import (
     counts,
     is_onnx,
     once,
+    print_json,
 )
 from .model import Model, Types, parameters, read_model, stand_in, variable_types
 
@@ -56,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", metavar="S", type=float, default=2.0, help="duration of each row (2)"
     )
     parser.add_argument("--cold", action="store_true", help="ignore the cache of compiled objects")
+    add_json(parser)
     add_precision(parser)
     add_target(parser)
 
@@ -66,10 +70,8 @@ def run(args: argparse.Namespace) -> int:
     options = Options(precision=args.precision)
     cold = override(cache_dir="off") if args.cold else nullcontext()
     with chosen_target(args.target) as target, cold:
-        print(
-            f"{model.name} on {target}{'' if model.params is not None else ', random parameters'}"
-        )
-        rows: list[tuple[str, ...]] = []
+        drawn = model.params is None
+        rows: list[Row] = []
         for batch in args.batch or [None]:
             given = shapes if batch is None else with_batch(shapes, batch)
             # Constants that depend on sizes only are computed there.
@@ -77,7 +79,12 @@ def run(args: argparse.Namespace) -> int:
                 model = read_model(args.symbol, args.params, given, given)
             inputs, params = variable_types(model, given, dtypes)
             rows += measure_model(model, inputs, params, options, args.threads, args.seconds)
-    print(table(rows, _HEADING, right=range(len(_HEADING))))
+    if args.json:
+        facts = {"model": model.name, "target": str(target), "random_parameters": drawn}
+        print_json({**facts, "rows": [row._asdict() for row in rows]})
+    else:
+        print(f"{model.name} on {target}{', random parameters' if drawn else ''}")
+        print(table([_cells(row) for row in rows], _HEADING, right=range(len(_HEADING))))
     return 0
 
 
@@ -110,8 +117,8 @@ def measure_model(
     options: Options,
     thread_counts: list[int] | None,
     seconds: float,
-) -> list[tuple[str, ...]]:
-    """A table row per thread count, with one compilation."""
+) -> list[Row]:
+    """A row per thread count, with one compilation."""
     start = time.perf_counter()
     executable = compile_graph(model.outputs, inputs, params, options, name=model.name)
     compiled = time.perf_counter() - start
@@ -127,18 +134,40 @@ def measure_model(
     return rows
 
 
+class Row(NamedTuple):
+    """One measurement; the times of compilation and of the first call are in a model's first."""
+
+    batch: int
+    threads: int
+    compile_ms: float | None
+    first_call_ms: float | None
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    calls: int
+    samples_per_second: float
+    peak_mb: float
+
+
 def _row(
-    batch: int, count: int, once_only: tuple[float | None, ...], latency: Latency
-) -> tuple[str, ...]:
-    spread = (latency.median, latency.quantile(0.1), latency.quantile(0.9))
+    batch: int, count: int, once_only: tuple[float | None, float | None], latency: Latency
+) -> Row:
+    median, p10, p90 = (1e3 * latency.quantile(part) for part in (0.5, 0.1, 0.9))
+    rate = batch / latency.median
+    peak = 1e-6 * peak_memory()
+    return Row(batch, count, *once_only, median, p10, p90, len(latency.times), rate, peak)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    once_only = (row.compile_ms, row.first_call_ms)
     return (
-        str(batch),
-        str(count),
+        str(row.batch),
+        str(row.threads),
         *("" if value is None else f"{value:.1f}" for value in once_only),
-        *(milliseconds(value) for value in spread),
-        str(len(latency.times)),
-        f"{batch / latency.median:.1f}",
-        f"{peak_memory() / 1e6:.0f}",
+        *(milliseconds(1e-3 * value) for value in (row.median_ms, row.p10_ms, row.p90_ms)),
+        str(row.calls),
+        f"{row.samples_per_second:.1f}",
+        f"{row.peak_mb:.0f}",
     )
 
 

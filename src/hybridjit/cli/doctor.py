@@ -17,6 +17,7 @@ from .._core.limits import loading_compiler
 from .._core.text_table import table
 from ..errors import OutOfMemoryError
 from ..runtime.threads import explained_default, thread_limits
+from .arguments import add_json, print_json
 
 Rows = list[tuple[str, str]]
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -24,6 +25,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="measure nothing")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,8 +40,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         rows += machine.compiler_rows()
         rows += [] if args.quick else machine.measured_rows()
-    print(table([*rows, *_switches()]))
+    rows += _switches()
+    print_json(_by_label(rows)) if args.json else print(table(rows))
     return code
+
+
+def _by_label(rows: Rows) -> dict[str, list[str]]:
+    """The texts of each label; a row without a label continues the one before."""
+    found: dict[str, list[str]] = {}
+    for label, text in rows:
+        found.setdefault(label or [*found][-1], []).append(text)
+    return found
 
 
 def _versions() -> Rows:

@@ -34,7 +34,7 @@ from ..onnx.use import Use
 from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
-from .arguments import add_model, add_shapes, is_onnx, once
+from .arguments import add_json, add_model, add_shapes, is_onnx, once, print_json
 from .macs import multiply_adds
 from .ops import kernel
 
@@ -91,6 +91,7 @@ class Listing:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_shapes(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,6 +100,45 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in listing.variables if name not in held]
     learned = {line.name for line in listing.lines if is_learned(line.attrs)}
     roles = roles_of(names, learned, listing.readings)
+    if args.json:
+        print_json(_document(listing, roles, arrays))
+    else:
+        _print(args, listing, roles, arrays)
+    return 1 if _problems(listing) or (args.params and roles.missing) else 0
+
+
+def _document(
+    listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+) -> dict[str, object]:
+    """The listing as a JSON document."""
+    found = Counter(line.op for line in listing.lines if line.op != "null")
+    known = {op: found_op for op in found if (found_op := find(op))}
+    return {
+        "nodes": len(listing.lines),
+        "inputs": [*listing.in_call_order(roles.inputs)],
+        "labels": [*roles.labels],
+        "outputs": [*listing.outputs],
+        "operators": [
+            {"name": op, "nodes": count, "kernel": kernel(known[op]) if op in known else None}
+            for op, count in found.most_common()
+        ],
+        "parameters": [
+            {
+                "name": bare_name(name),
+                "kind": _kind(name, listing),
+                "shape": [*array.shape],
+                "dtype": array.dtype.name,
+            }
+            for name, array in arrays.items()
+        ],
+        "missing_parameters": [*roles.missing],
+        "not_supported": _problems(listing),
+    }
+
+
+def _print(
+    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+) -> None:
     sections = [
         _summary(args, listing),
         _section("inputs", listing.in_call_order(roles.inputs)),
@@ -113,14 +153,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         sections.append(_parameters(arrays, listing))
         sections.append(_section("missing parameters", list(roles.missing)))
+        held = {bare_name(name) for name in arrays}
         extra = sorted(held - set(listing.variables))
         sections.append(_section("parameters that the graph does not read", extra))
     if types is not None:
         sections.append(_costs(types))
-    problems = _problems(listing)
-    sections.append(_section("operators that are not supported", problems))
+    sections.append(_section("operators that are not supported", _problems(listing)))
     print("\n".join(section for section in sections if section))
-    return 1 if problems or (args.params and roles.missing) else 0
 
 
 def _is_head(name: str) -> bool:

@@ -8,6 +8,7 @@ from .._core.text_table import table
 from ..ir.kinds import KIND_NAMED, STORED
 from ..ops import OpDef, all_ops
 from ..passes.layouts.choose import kernel_of
+from .arguments import add_json, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,17 +19,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "host: NumPy, as a step of the compiled plan. types: element types of the kernels; float16 "
         "is computed in single precision."
     )
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     found = sorted(
         (op for op in all_ops() if not op.internal), key=lambda op: op.name.lstrip("_").lower()
     )
+    if args.json:
+        print_json([_record(op) for op in found])
+        return 0
     rows = [(op.name, kernel(op), " ".join(kernel_types(op)), " ".join(op.aliases)) for op in found]
     print(table(rows, ("operator", "kernel", "types", "aliases")))
     on_host = sum(kernel(op) == "host" for op in found)
     print(f"{len(found)} operators, {len(found) - on_host} of them with kernels")
     return 0
+
+
+def _record(op: OpDef) -> dict[str, object]:
+    return {
+        "name": op.name,
+        "kernel": kernel(op),
+        "types": [*kernel_types(op)],
+        "aliases": [*op.aliases],
+    }
 
 
 def kernel(op: OpDef) -> str:

@@ -14,12 +14,14 @@ from ..compiler import compile_graph
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (
+    add_json,
     add_measuring,
     add_model,
     add_precision,
     add_shapes,
     add_target,
     chosen_target,
+    print_json,
 )
 from .model import Model, Types, learned, model_of, parameters, stand_in
 
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Python, hybridjit.profiling.profile(net, x) lists the steps with the lines of "
         "hybrid_forward."
     )
+    add_json(parser)
     add_precision(parser)
     add_target(parser)
 
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     model, input_types, param_types = model_of(args)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
         report = (_training if args.train else _inference)(args, model, input_types, param_types)
-    print(report)
+    print_json(report.document()) if args.json else print(report)
     if args.trace:
         report.write_trace(args.trace)
     return 0

@@ -64,6 +64,27 @@ class Report:
     def __str__(self) -> str:
         return "\n".join([self._title(), self._table(), self._sums(), self._difference()])
 
+    def document(self) -> dict[str, Any]:
+        """The report as a JSON document: seconds, operations per second, bytes."""
+        found = self.profile
+        facts = {"graph": found.plan.graph.name, "target": str(self.target)}
+        sums = {"total": found.total, "whole": found.whole, "start": found.start}
+        steps = [self._record(part) for part in found.parts]
+        return {**facts, "threads": found.threads, "peak": self.most, **sums, "steps": steps}
+
+    def _record(self, part: Part) -> dict[str, Any]:
+        step = part.step
+        return {
+            "step": step.number,
+            "operator": step.name,
+            "algorithm": part_name(part),
+            "fused": [*fused_operators(step)],
+            "line": user_source(step),
+            "seconds": part.seconds,
+            "flops": flops(part),
+            "bytes": bytes_moved(step),
+        }
+
     def write_trace(self, path: str) -> None:
         """Write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev."""
         write_events(path, self.events())

@@ -11,8 +11,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,15 @@ class TrainingReport:
         if self.backward:
             found["backward"] = self.backward.profile.total
         return {**found, "update": sum(update.seconds for update in self.updates)}
+
+    def document(self) -> dict[str, Any]:
+        """The report as a JSON document: seconds, operations per second, bytes."""
+        return {
+            "forward": self.forward.document(),
+            "backward": self.backward and self.backward.document(),
+            "update": [asdict(update) for update in self.updates],
+            "seconds": self.seconds,
+        }
 
     def write_trace(self, path: str) -> None:
         """Write the steps as a Chrome trace, for chrome://tracing or ui.perfetto.dev."""
