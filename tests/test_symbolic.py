@@ -18,6 +18,7 @@ from hybridjit._core.symbolic import (
     guard_function,
     hint_of,
     indices,
+    is_surely_equal,
     is_surely_less,
     largest,
     range_of,
@@ -160,6 +161,14 @@ def test_largest_compares_nothing():
     assert hint_of(most) == 24 and not scope.guards
     assert value_of(most, {"N": 1, "T": 90}) == 90
     assert largest([]) == 0 and largest([2, 4]) == 4
+
+
+def test_equality_for_all_sizes_leaves_no_guard():
+    scope = Scope()
+    n = scope.symbol("n", 8)
+    assert is_surely_equal(2 * n - n, n) and is_surely_equal(3, 3)
+    assert not is_surely_equal(n, 8) and not is_surely_equal(n, n + 1)
+    assert not scope.guards
 
 
 def test_largest_of_sizes_that_are_equal_is_one_of_them():

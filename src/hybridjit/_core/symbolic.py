@@ -874,6 +874,11 @@ def range_of(value: Any) -> tuple[Number, Number]:
     return _tight_bounds(value) if isinstance(value, Size) else (value, value)
 
 
+def is_surely_equal(one: Any, other: Any) -> bool:
+    """Whether ``one == other`` for all sizes; no guard is recorded."""
+    return range_of(one - other) == (0, 0)
+
+
 def is_surely_less(one: Any, other: Any) -> bool:
     """Whether ``one < other`` for all sizes; no guard is recorded."""
     return range_of(one - other)[1] < 0

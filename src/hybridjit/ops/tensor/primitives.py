@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..._core.symbolic import count_of, indices
+from ..._core.symbolic import count_of, indices, is_surely_equal
 from ..._core.types import (
     UNKNOWN,
     PartialShape,
@@ -316,7 +316,7 @@ def part(g: Builder[X], x: X, begin: Marks, end: Marks, step: Marks = (), at: st
 def narrow(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") -> X:
     """``size`` elements of an axis from ``start`` on; itself when that is all of them."""
     sizes = g.type(x).dims
-    if size == sizes[axis]:
+    if is_surely_equal(size, sizes[axis]):
         return x
     begin = tuple(start if i == axis else 0 for i in range(len(sizes)))
     end = tuple(start + size if i == axis else d for i, d in enumerate(sizes))

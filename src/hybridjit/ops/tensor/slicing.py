@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.shapes import is_np_shape
+from ..._core.symbolic import is_surely_equal
 from ..._core.types import UNKNOWN, PartialShape, Shape, TensorType, merge, product, shape_text
 from ...errors import AttributeValueError, ShapeError
 from ..attrs import AttrValue, Declared
@@ -99,7 +100,8 @@ def _front_as_slice(g: Builder[X], data: X, shape_like: X, *, axes: Shape | None
     shape = _like(sizes, g.type(shape_like).dims, axes)
     if 0 in shape:
         return None
-    return data if shape == sizes else part(g, data, (0,) * len(shape), shape)
+    is_whole = all(map(is_surely_equal, shape, sizes))
+    return data if is_whole else part(g, data, (0,) * len(shape), shape)
 
 
 register(
