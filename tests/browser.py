@@ -1,6 +1,6 @@
 """A headless Chromium, driven by the DevTools protocol over two pipes: no package is needed.
 
-In: a page's file. Out: what its scripts answer, what it complained of, what it asked for, pictures.
+In: a page's file. Out: results of its scripts, errors, requests, screenshots.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """A running Chromium with one page; ``problems`` are errors, ``requests`` what it asked for."""
+    """A running Chromium with one page; ``problems`` are errors, ``requests`` are its requests."""
 
     def __init__(self, process: subprocess.Popen[bytes], writes: int, reads: int) -> None:
         self.process = process
@@ -107,11 +107,11 @@ class Browser:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was asked for is drawn."""
+        """Wait until the requested changes are drawn."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page. Raises BrowserError for what it throws."""
+        """The value of an expression in the page. Raises BrowserError if it throws."""
         found = self.send(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -154,7 +154,7 @@ class Browser:
         return self.events
 
     def picture(self, path: Path) -> None:
-        """What is seen, as a PNG."""
+        """A screenshot, as a PNG."""
         found = self.send("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -1,9 +1,9 @@
-"""Public functions called with wrong types and shapes: what comes out is a documented exception.
+"""Public functions called with wrong types and shapes, which must raise documented exceptions.
 
-In: the number of a case. Out: a :class:`Call`, the same for the same number; and for an exception,
-whether it is one that users were promised: of a documented type, and raised on purpose by this
-package (a ``raise`` or an ``assert`` of its own, or Python's refusal of arguments that a function
-does not have) rather than something that broke inside.
+Input: the number of a case. Output: a :class:`Call`, the same for the same number; and for an
+exception, whether it is legitimate: of a documented type, and raised deliberately, by a ``raise``
+or ``assert`` of this package or by Python for unknown arguments, rather than by an internal
+failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hybridjit.ops.registry import all_names
 
 PACKAGE = str(Path(mx.__file__).parent)
 
-# What users may have to catch. MXNetError is a RuntimeError.
+# Exceptions that users may have to catch. MXNetError is a RuntimeError.
 DOCUMENTED = (
     MXNetError,
     RuntimeError,
@@ -43,7 +43,7 @@ DOCUMENTED = (
     AttributeError,
     FileNotFoundError,  # of functions that read a file
     NotImplementedError,
-    DeprecationWarning,  # MXNet raises it for what it gave up long ago
+    DeprecationWarning,  # MXNet raises it for removed functions
 )
 
 # Where plain numbers meet as in Python, and in MXNet: divided by zero, raised to high powers.
@@ -78,9 +78,9 @@ def _shown(value: Any) -> str:
 
 
 def complaint(error: BaseException, strict: bool) -> str:
-    """What is wrong with an exception; nothing if it is one that users were promised.
+    """Description of an illegitimate exception; empty for a legitimate one.
 
-    ``strict`` asks that it was raised on purpose, too: so it is for operators, whose arguments are
+    ``strict`` also requires that it was raised deliberately: for operators, whose arguments are
     all looked at. Classes and functions of Gluon are Python and complain as Python does.
     """
     if isinstance(error, InternalError):
@@ -88,7 +88,7 @@ def complaint(error: BaseException, strict: bool) -> str:
     if isinstance(error, MXNetError):
         return "" if str(error) else "says nothing"
     if isinstance(error, MemoryError):
-        return ""  # what was asked for does not fit into this machine
+        return ""  # the request exceeds this machine
     if isinstance(error, (ZeroDivisionError, OverflowError)) and where(error).startswith(
         PLAIN_NUMBERS
     ):
@@ -277,7 +277,7 @@ def _tensor_count(rng: random.Random, op: OpDef) -> int:
 
 
 def _look_at_symbol(rng: random.Random) -> Callable[[Any], Any]:
-    """What users do with a symbol next."""
+    """Operations that usually follow on a symbol."""
     kind = rng.randrange(4)
     given = rng.choice(SHAPES)
 
@@ -316,7 +316,7 @@ def _methods(kind: type) -> list[str]:
 
 @cache
 def _public_functions() -> list[tuple[str, Callable[..., Any]]]:
-    """Functions and classes that are no operators."""
+    """Functions and classes other than operators."""
     modules: Mapping[str, ModuleType] = {
         "nd": nd, "sym": sym, "init": mx.init, "random": mx.random, "autograd": mx.autograd,
         "gluon.utils": gluon.utils, "context": mx.context, "mx": mx, "model": mx.model,
@@ -339,7 +339,7 @@ def _public_functions() -> list[tuple[str, Callable[..., Any]]]:
 
 
 def function_call(rng: random.Random) -> Call:
-    """A function that is no operator: creation, files, initialisers, contexts."""
+    """A function other than operators: creation, files, initialisers, contexts."""
     name, function = rng.choice(_public_functions())
     args, kwargs = _arguments(rng, function)
     return Call(name, function, args, kwargs)
@@ -395,7 +395,7 @@ def layer_call(rng: random.Random) -> Call:
     """A layer with arguments at random, then called with arrays, sometimes hybridized."""
     layer = rng.choice(_layers())
     args, kwargs = _arguments(rng, layer)
-    # A million layers, or filters, are what they are: made one after the other.
+    # A million layers, or filters, are legitimate: they are made one after the other.
     args = tuple(a if type(a) is not int else min(a, 100) for a in args)
     kwargs = {k: a if type(a) is not int else min(a, 100) for k, a in kwargs.items()}
     inputs = [array(rng) if rng.random() < 0.9 else anything(rng)

@@ -1,9 +1,9 @@
-"""Trains a small network in the processes of a job, and writes what came of it.
+"""Trains a small network in the processes of a job, and writes the result.
 
     mpirun -n 4 python dist_program.py FOLDER [INTERFACE] [MISTAKE]
 
 Rank 0 writes FOLDER/weights.npy; every rank takes its part of the same batches. INTERFACE is
-trainer, module or horovod; a MISTAKE is made by rank 1 before the last step. Says how many steps
+trainer, module or horovod; a MISTAKE is made by rank 1 before the last step. Prints how many steps
 had gradients on their way when backward was over.
 """
 
@@ -72,7 +72,7 @@ def train(
 
 
 def make_mistake() -> None:
-    """What the command line says, if this is rank 1."""
+    """The mistake on the command line, if this is rank 1."""
     if len(sys.argv) > 3 and mx.kv.create("dist_sync").rank == 1:
         MISTAKES[sys.argv[3]]()
 

@@ -1,7 +1,7 @@
 """A fuzz case: run it, compare it, keep it in files, and read it back.
 
 A case is ``NAME.json`` (the graph as symbol JSON) and ``NAME.npz`` (an array for every variable;
-``inputs`` lists those that are no parameters).
+``inputs`` lists those other than parameters).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hybridjit.runtime.executable import Executable
 from hybridjit.sym import Symbol, load
 from random_graphs import RandomGraph
 
-# Allowed difference as a part of the largest value, besides what float32 itself loses.
+# Allowed difference as a part of the largest value, besides rounding errors of float32.
 TOLERANCE = 1e-5
-# What is left, as a part of the last operands, where numbers cancel each other.
+# Allowed difference after cancellation, as a part of the last operands.
 CANCELLED = 2e-7
-# How much more a kernel may lose than what is measured on each case: what NumPy's own float32
-# loses, and what becomes of a difference in the last bit of every number on the way.
+# Factor on the rounding errors that are measured on each case: those of NumPy's float32, and the
+# effects of changes in the last bit of every intermediate value.
 MORE_THAN_NUMPY = 20
 # Both for a graph in float64.
 OF_FLOAT64 = 1e-8
@@ -37,7 +37,7 @@ OF_FLOAT64 = 1e-8
 def difference(
     case: RandomGraph, after_compiling: Callable[[Executable], None] = lambda _: None
 ) -> str:
-    """Compile and run a case; what is wrong with the first wrong output, or nothing."""
+    """Compile and run a case; return a description of the first wrong output, or nothing."""
     executable = compiled(case.outputs, case.arrays, case.params)
     after_compiling(executable)
     inputs = [case.arrays[name] for name in case.inputs]
@@ -81,7 +81,7 @@ def expected(case: RandomGraph) -> list[Expected]:
         cancelled = CANCELLED * max(map(largest.__getitem__, output.node.inputs), default=0.0)
         allowed = unit * (TOLERANCE * largest_of(right) + cancelled) + MORE_THAN_NUMPY * lost
         dtype = others[0].dtype
-        # Other types than floats come from whole numbers alone.
+        # Types other than floats come from integers only.
         found.append(Expected(right, dtype, allowed if dtype.kind == "f" else 0.0))
     return found
 
@@ -95,7 +95,7 @@ def shaken(
 ) -> list[np.ndarray]:
     """The results when every number on the way is off by ``epsilon`` of itself, up or down.
 
-    Whole numbers stay as they are: they may count or choose something.
+    Integers do not change: they may be counts or indices.
     """
 
     given = {name: type_of(array) for name, array in arrays.items()}

@@ -85,7 +85,7 @@ class Training(NamedTuple):
 def gradient_difference(
     case: RandomGraph, after_compiling: Callable[[Executable], None] = lambda _: None
 ) -> str:
-    """What is wrong with the gradients of a case, or nothing; a case without any has none wrong."""
+    """Description of a case's wrong gradients, or nothing."""
     wrong = ""
     for attempt in range(1 + RETRIES):
         random = np.random.default_rng((max(case.seed, 0), case.variant, attempt))
@@ -266,7 +266,7 @@ def _off_states(
 
 
 def _terms(use: Use) -> Iterator[Use]:
-    """What a value is made of: of what has one operand, what that is made of too."""
+    """The operands of a value, and recursively those of unary operands."""
     yield from use.value.inputs
     if len(use.value.inputs) == 1:
         yield from _terms(use.value.inputs[0])
@@ -311,7 +311,7 @@ def _recorded(training: Training) -> _Recorded:
 
 
 def _off_slopes(training: Training, wide: Exact) -> str:
-    """Whether gradients in double precision are the slopes of what they are gradients of."""
+    """Whether gradients in double precision are the slopes of the differentiated function."""
     joint, arrays, exact = wide
     random = np.random.default_rng((training.seed, 2))
     found = dict(zip(joint.gradients, (exact[use] for use in _gradients(joint))))

@@ -30,7 +30,7 @@ _TRIES = 4  # sizes of inputs that are tried as the one that varies
 def size_difference(
     case: Any, gradients: bool, after_compiling: Callable[[Executable], None]
 ) -> str:
-    """What differs between symbolic and fixed sizes; empty if nothing does."""
+    """The difference between symbolic and fixed sizes; empty without one."""
     random = np.random.default_rng((max(case.seed, 0), case.variant, 7))
     inputs = [name for name in case.arrays if name not in case.params]
     sizes = sorted({n for name in inputs for n in case.arrays[name].shape if n > 0})

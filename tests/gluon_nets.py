@@ -1,7 +1,7 @@
 """Layers and small nets that can be built with MXNet as with hybridjit, and numbers to put in.
 
-``tools/mxnet_side/record_gluon.py`` builds them with real MXNet and records what it exports and
-computes; ``test_gluon_against_mxnet.py`` holds hybridjit against that.
+``tools/mxnet_side/record_gluon.py`` builds them with real MXNet and records its files and
+results; ``test_gluon_against_mxnet.py`` compares hybridjit with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Golden cases: a small program and what the compiler makes of it, in one text file.
+"""Golden cases: a small program and the compiler's output for it, in one text file.
 
-In: a file below ``tests/golden``. Out: the case, what the compiler says of its program, and the
+In: a file below ``tests/golden``. Out: the case, the compiler's output for its program, and the
 file as it should be. Nothing is compiled to machine code, and nothing depends on this machine:
 targets are the records of :data:`TARGETS`. A file reads
 
@@ -15,19 +15,19 @@ targets are the records of :data:`TARGETS`. A file reads
     ---- spec avx2
     ...
 
-The first line says in one sentence what the case shows. Keys may follow it:
+The first line describes the case in one sentence. Keys may follow it:
 
-    acts, must not  subjects that the case shows at work, or left alone though they look wanted;
+    acts, must not  subjects that the case must use, or must not use although it seems possible;
                     ``golden_coverage`` lists them
     skip            parts of the compiler to leave out, as HYBRIDJIT_SKIP names them
     winograd        always, or never
     training        yes: the graph is one of training
     updates         pairs of an output's number and the input that it updates: `0 w, 2 m`
-    saved           how many of the outputs, the last ones, a later call reads
-    precision       bfloat16: what products multiply is stored in it
+    saved           number of the last outputs that a later call reads
+    precision       bfloat16: storage type of the operands of products
 
 The program declares inputs (``data``) and parameters (``param``) and calls the functions of
-``hybridjit.sym``, or by their names operators that are the compiler's own; a value is named as the
+``hybridjit.sym``, or internal operators by name; a value is named as the
 variable that it is assigned to. A parameter that is left out is made by its operator. Each ruler
 names a stage, and for ``spec``, ``llvm`` and ``explain`` a target; ``error`` stands for the error
 that refuses the program.
@@ -102,12 +102,12 @@ _KERNEL = re.compile(r"\w+_[0-9a-f]{12}  ")
 
 
 class CaseError(Exception):
-    """A file that is no case; says what is wrong and where."""
+    """A malformed case, with reason and location."""
 
 
 @dataclass
 class Case:
-    """A file's parts. ``sections`` are the expected texts by ruler."""
+    """A file's parts. ``sections`` is the expected output by ruler."""
 
     name: str
     title: str
@@ -117,7 +117,7 @@ class Case:
     sections: dict[str, str]
 
     def subjects(self, key: str) -> list[str]:
-        """What ``acts`` or ``must not`` names."""
+        """The subjects of ``acts`` or ``must not``."""
         return [part.strip() for part in self.keys.get(key, "").split(",") if part.strip()]
 
     @property
@@ -128,7 +128,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What the compiler says of a program: a text for each ruler, and what is true of it."""
+    """The compiler's output for a program: an output for each ruler, and facts."""
 
     texts: dict[str, str] = field(default_factory=dict)
     facts: set[str] = field(default_factory=set)
@@ -160,13 +160,15 @@ def parse_case(name: str, text: str) -> Case:
     for part in rest:
         ruler, _, body = part.partition("\n")
         if ruler not in RULERS or ruler in sections:
-            raise CaseError(f"{name}: {ruler!r} is no ruler, or is there twice; known: {RULERS}")
+            raise CaseError(
+                f"{name}: {ruler!r} is not a ruler, or is repeated; rulers are {RULERS}"
+            )
         sections[ruler] = body.rstrip("\n")
     case = Case(name, title, keys, "\n".join(lines[blank:]), blank + 1, sections)
     if strange := unknown(case.subjects("acts") + case.subjects("must not")):
         raise CaseError(f"{name}: {', '.join(strange)}: no subject is called that")
     if not sections:
-        raise CaseError(f"{name}: no ruler says what the case expects, such as {RULER}fuse")
+        raise CaseError(f"{name}: no ruler with expected output, such as {RULER}fuse")
     return case
 
 
@@ -179,7 +181,7 @@ def _keys(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def case_text(case: Case, texts: dict[str, str]) -> str:
-    """The file with these texts behind its rulers."""
+    """The file with these outputs after its rulers."""
     head = [case.title, *(f"{key}: {value}" for key, value in case.keys.items()), case.program]
     parts = ["\n".join(head).rstrip("\n")]
     parts += [f"{RULER}{ruler}\n{texts.get(ruler, NOT_REACHED)}" for ruler in case.sections]
@@ -190,7 +192,7 @@ def case_text(case: Case, texts: dict[str, str]) -> str:
 
 
 class _Names(dict[str, Any]):
-    """A program's variables, and behind them what ``hybridjit.sym`` has."""
+    """A program's variables, then the names of ``hybridjit.sym``."""
 
     def __missing__(self, name: str) -> Any:
         if hasattr(sym, name):
@@ -211,7 +213,7 @@ Types = dict[str, TensorType]
 
 
 def run_program(case: Case) -> tuple[sym.Symbol, Types, Types]:
-    """What the program returns, and the types of its inputs and of its parameters."""
+    """The program's results, and the types of its inputs and parameters."""
     types: dict[str, Types] = {"data": {}, "param": {}}
     names, lines = _Names(), []
     for line in case.program.splitlines():
@@ -250,7 +252,7 @@ def _name_result(statement: ast.stmt) -> None:
         ast.fix_missing_locations(statement)
 
 
-# --- what the compiler says ---
+# --- output of the compiler ---
 
 
 def outcome_of(case: Case) -> Outcome:
@@ -285,7 +287,7 @@ def _compile(case: Case, outcome: Outcome, log: CompileLog) -> None:
 
 
 def purpose_of(case: Case) -> Purpose:
-    """What the case says that its graph is for."""
+    """The purpose of the case's graph."""
     pairs = [part.split() for part in case.keys.get("updates", "").split(",") if part]
     updates = tuple((int(number), name) for number, name in pairs)
     is_training = case.keys.get("training") == "yes"
@@ -295,7 +297,7 @@ def purpose_of(case: Case) -> Purpose:
 
 
 def _choose(case: Case, outcome: Outcome, plan: Plan, target: Target, notes: list[str]) -> None:
-    """The texts that depend on a target."""
+    """The outputs that depend on a target."""
     log = new_log()
     calls = choose_calls(plan, target, _WINOGRAD[case.keys.get("winograd", "")], log)
     specs = dict.fromkeys(call.spec for row in calls for call in row)
@@ -323,11 +325,11 @@ def _pieces(line: str) -> Iterator[str]:
     yield line
 
 
-# --- what is true of a case ---
+# --- facts about a case ---
 
 
 def _pass_facts(texts: dict[str, str]) -> Iterator[str]:
-    """Which passes changed the graph, and what they noted: rules by their titles."""
+    """The passes that changed the graph, and their notes: rules by title."""
     listing = texts["infer"]
     for row in (TRAINING, *PIPELINE):
         text = texts.get(row.name, "")
@@ -350,7 +352,7 @@ def _expansions(before: str, notes: Iterable[str]) -> Iterator[str]:
 
 
 def _plan_facts(plan: Plan) -> Iterator[str]:
-    """What became of the groups, and how the steps lie in memory."""
+    """The kernels of the groups, and the memory of the steps."""
     kinds = {*(group.kind for group in plan.graph.groups), *(step.kind for step in plan.steps)}
     yield from (f"group {kind}" for kind in kinds)
     if "view" in kinds and "copy" not in kinds:
@@ -402,7 +404,7 @@ def is_fact(subject: str, facts: set[str]) -> bool:
 
 
 def wrong_claims(case: Case, facts: set[str]) -> list[str]:
-    """What the case says of itself that is not so."""
+    """Claims of the case that are not true."""
     acts, must_not = case.subjects("acts"), case.subjects("must not")
     wrong = [f"acts: {s}, but it does not" for s in acts if not is_fact(s, facts)]
     wrong += [f"must not: {s}, but it does" for s in must_not if is_fact(s, facts)]

@@ -1,9 +1,8 @@
-"""What the golden cases have to show: each subject at work, and left alone where it must be.
+"""Required subjects of golden cases: each must be used in one, and unused in a similar one.
 
-A subject is a kind of kernel (which code there is) or of group (what the passes make of a value,
-where no kernel has the same name), a pass, a rule of a pass, an operator that says what it is made
-of, or what the plan does with memory. The lists come from the registries, so a new kind, rule or
-expansion without cases is found.
+A subject is a kind of kernel, a kind of group (unless a kernel has the same name), a pass, a rule
+of a pass, an operator with an expansion, or a decision of the plan about memory. The lists come
+from the registries, so that new kinds, rules or expansions without cases are found.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hybridjit.ops.registry import OpDef, all_names, lookup
 from hybridjit.passes.lower.expand import title
 from samples import samples
 
-# What the plan does with memory, and with a batch.
+# Decisions of the plan about memory and about batches.
 PLAN = {
     "plan view": "every view is strides over what is there, and moves nothing",
     "plan copy": "a step copies, because strides will not do",
@@ -47,7 +46,7 @@ def all_rules() -> dict[str, Rule]:
 
 
 def expanded_operators() -> dict[str, OpDef]:
-    """Every operator that says what it is made of, by name."""
+    """Every operator with an expansion, by name."""
     found = {op.name: op for op in map(lookup, all_names()) if op.expand is not None}
     return dict(sorted(found.items()))
 
@@ -86,7 +85,7 @@ Claims = Mapping[str, list[str]]
 
 
 def missing(acts: Claims, must_not: Claims) -> list[str]:
-    """For each subject that lacks a case, what to write. Claims are cases' names by subject."""
+    """For each subject without a case, instructions. Claims are cases' names by subject."""
     wanted = [("acts", acts, "where it is"), ("must not", must_not, "where it must not be")]
     return [
         f"{subject} ({meaning}): add a case {where}, which says `{key}: {subject}`"
@@ -97,7 +96,7 @@ def missing(acts: Claims, must_not: Claims) -> list[str]:
 
 
 def is_always(subject: str) -> bool:
-    """Whether it is at work wherever it could be, so that there is no counterexample."""
+    """Whether it is at work wherever it could be, so that a counterexample does not exist."""
     kind, _, name = subject.partition(" ")
     return kind == "expand" and not may_stay(EXPANDED[name])
 

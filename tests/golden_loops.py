@@ -1,4 +1,4 @@
-"""The longest innermost loop of a kernel, out of its LLVM text: what most of the time goes into.
+"""The longest innermost loop of a kernel, from its LLVM IR, where most of the time is spent.
 
 Registers and labels are numbered anew, and vectors of equal constants are written as LLVM writes
 them, ``splat (float 1.0)``: so a change before the loop changes no line of it.
@@ -29,7 +29,7 @@ def longest_loop(module: str) -> str:
 
 
 def _weight(lines: list[str]) -> tuple[bool, int]:
-    """Loops that move vectors before those over what is left of them."""
+    """Loops over vectors before loops over the remainder."""
     return any(" load <" in line or " store <" in line for line in lines), len(lines)
 
 

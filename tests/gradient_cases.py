@@ -1,4 +1,4 @@
-"""What the tests of gradients know about operators that are not as the others are, with reasons."""
+"""Exceptions from the general rules of gradient tests, with reasons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANGES = _names(
     "brightness contrast saturation hue color_jitter lighting flip_left_right flip_top_bottom"
 )
 
-# Operators whose gradient is not the slope of what they compute, in MXNet either.
+# Operators whose gradient is not their slope, in MXNet either.
 NO_SLOPE = {
     "_contrib_getnnz": "a count",
     "_contrib_edge_id": "edges are taken as given: 0, as in MXNet",
@@ -59,7 +59,7 @@ NO_SLOPE = {
 _MOVING = (3, 4)  # the moving mean and variance
 
 # Positions of operands that are constants to a gradient although results depend on them, or step
-# with them: nobody asks for their gradients.
+# with them: their gradients are never requested.
 CONSTANTS = {
     "_contrib_hawkesll": (3, 4, 5, 6, 7),  # of the state too, as in MXNet
     "fill_element_0index": (2,),
@@ -195,7 +195,7 @@ OF_PASSES = _names(
     """
 )
 
-# Gradients themselves, of which nobody takes a gradient: MXNet refuses second ones of these.
+# Gradient operators, which are not differentiated: MXNet refuses second ones of these.
 OF_SECOND_ORDER = _names(
     """
     _back_from_ctc_loss

@@ -1,11 +1,11 @@
-"""Growing a random graph: each new node takes values that are there and fit.
+"""Growing a random graph: each new node reads existing values of suitable types.
 
-In: a seed and growers. Out: a graph of 5 to 40 nodes, and an array for every variable. What nodes
-there are is in ``random_graphs.py``.
+In: a seed and growers. Out: a graph of 5 to 40 nodes, and an array for every variable. The kinds
+of nodes are in ``random_graphs.py``.
 
 One graph in ten is drawn freely. The others are *familiar*: their sizes and attributes come from
 few values, common ones far more often than rare ones, so that most of their kernels have been
-compiled for a graph before; what varies is how they are combined.
+compiled for a graph before; their combinations vary.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hybridjit.ir.node import Output, topological
 Shape = tuple[int, ...]
 LARGEST = 6000  # elements of one tensor
 FREE = 0.1  # the share of graphs that are drawn freely
-# What a familiar graph is made of: sizes of its inputs, and of every axis but the first. Where a
+# Parameters of a familiar graph: sizes of its inputs, and of every axis but the first. Where a
 # node would make another size, it is left out but for a small chance.
 FAMILIAR_INPUTS = ((8, 5, 5), (3, 6, 4), (16, 3, 3), (16,), (7,), (8, 5), (3, 4, 3))
 FAMILIAR_SIZES = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 16, 40})
@@ -138,7 +138,7 @@ class Generator:
     # --- for the growers ---
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included; mostly an end if familiar."""
+        """An integer from ``low`` to ``high``, both included; mostly an end if familiar."""
         if not self.is_free and self.random.random() < 0.95:
             return low if self.random.random() < 0.6 else high
         return int(self.random.integers(low, high + 1))
@@ -167,7 +167,7 @@ class Generator:
         """A parameter; now and then one that another node reads already.
 
         A state is shared with other states alone. A training step writes it: on the tape a node
-        that reads it for an argument has the new numbers on the way back, in a compiled graph
+        that reads it for an argument has the new values in backward, in a compiled graph
         the old ones.
         """
         kind = (shape, scale, positive, is_state)

@@ -1,13 +1,13 @@
-"""Run plans with every buffer hard against memory that nobody may touch (Linux).
+"""Run plans with every buffer adjacent to inaccessible memory (Linux).
 
-Each input, weight, result, intermediate and scratch gets pages of its own between two pages
-without access, and lies at the very end or the very beginning of them. A kernel that reads or
-writes one element too far ends the process, so this runs as a program of its own:
+Each input, weight, result, intermediate and scratch gets separate pages between two pages without
+access, and is placed at the very end or the very beginning of them. A kernel that reads or writes
+one element too far ends the process, so this runs as a separate program:
 
     python tests/guarded.py end|start [--too-far|--open]
 
 prints a line for each network before it runs and, last, the kinds of kernels that ran, with the
-element type behind a colon where it is not float32.
+element type after a colon if it is not float32.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Guarded:
 
 
 class GuardedRun:
-    """One run of an executable, with memory of its own for every buffer of the plan."""
+    """One run of an executable, with separate memory for every buffer of the plan."""
 
     def __init__(self, executable: Executable, at_end: bool) -> None:
         self.executable = executable
@@ -248,14 +248,14 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"{name} float64", in_double(network(make, shape, "residual-relu"))
     for number, net in enumerate(at_places(3)):
         yield f"at places {number} float64", in_double(net)
-    for size in (4, 13, 25):  # each thread has tiles of its own, or none
+    for size in (4, 13, 25):  # each thread has separate tiles, or none
         yield f"few filters {size}", network(inside(conv(9, pad=(1, 1))), (2, 40, size, size))
         few = network(inside(conv(16, pad=(1, 1))), (2, 40, size, size), "residual-relu")
         yield f"few filters {size} added", few._replace(options=Options(winograd="always"))
     for size in (12, 13):  # of whole tiles, and not
         tiles = network(inside(conv(16, (5, 5))), (2, 6, size, size), "residual-relu")
         yield f"whole tiles {size}", tiles._replace(options=Options(winograd="always"))
-    for tail in ("nothing", "residual-relu", "twice"):  # half of the filters are no whole blocks
+    for tail in ("nothing", "residual-relu", "twice"):  # half of the filters do not fill blocks
         parts = network(inside(conv(96, (1, 1))), (2, 64, 3, 5), tail)
         yield f"strassen {tail}", parts._replace(options=Options(winograd="always"))
         uneven = network(inside(conv(90, (1, 1))), (2, 64, 3, 5), tail)
@@ -275,7 +275,7 @@ def networks() -> Iterator[tuple[str, Network]]:
 
 
 def in_16_bits() -> Iterator[tuple[str, Network]]:
-    """Products of bfloat16, with odd numbers of them, and what writes and reads it beside them."""
+    """Products of bfloat16, with odd sizes, and other writers and readers of bfloat16."""
     for name in (
         "conv1x1",
         "conv-dilated",
@@ -309,7 +309,7 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
 
 
 def products_of_any_size(m: int, n: int, k: int, *turned: bool) -> Network:
-    """Products of activations whose sizes the call gives; ``turned`` are the transposed ones."""
+    """Products of activations with sizes from the call; some are transposed."""
     shapes = [(3, *(size[::-1] if is_turned else size)) for size, is_turned in zip(
         ((m, k), (k, n)), turned or (False, False)
     )]  # fmt: skip
@@ -358,7 +358,7 @@ def of_any_size(size: int) -> Iterator[Network]:
 
 
 def behind_a_product(size: int, kind: str) -> Network:
-    """Windows of what is stored in 16 bits: filters of one channel, pooled."""
+    """Windows of operands stored in 16 bits: filters of one channel, pooled."""
     plain = {"no_bias": True, "num_filter": size}
     first = call("relu", call("Convolution", var("x"), var("v"), kernel=(1, 1), **plain))
     second = call("Convolution", first, var("w"), kernel=(3, 2), num_group=size, **plain)
@@ -451,7 +451,7 @@ def reaching_too_far(executable: Executable, at_end: bool) -> Executable:
 
 
 # Layers of images whose sizes are given, each with its channels, and the sizes that they run at;
-# kernels are chosen for the first that is not served by what was compiled before.
+# kernels are chosen for the first size that no variant serves.
 OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
     "conv3x3": (inside(conv(40, pad=(1, 1))), 5),
     "conv3x3 few channels": (conv(7, stride=(2, 2), pad=(1, 1)), 3),

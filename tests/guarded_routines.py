@@ -1,4 +1,4 @@
-"""Run the routines of references with every array hard against memory that nobody may touch.
+"""Run the routines of references with every array adjacent to inaccessible memory.
 
     python tests/guarded_routines.py end|start [--too-far]
 

@@ -1,4 +1,4 @@
-"""Files that lie, made from files that MXNet wrote: what the fuzzers and their tests read.
+"""Malicious files, made from files of MXNet, for the fuzzers and their tests.
 
 In: the number of a case. Out: its bytes, the same for the same number. The mutations know the
 formats: they change single fields to values that matter (bounds, other magic numbers, counts that
@@ -154,7 +154,7 @@ def symbol_case(number: int) -> str:
 
 @cache
 def symbol_sources() -> list[tuple[str, list[Span]]]:
-    """The texts of the fixtures and where their values are."""
+    """The contents of the fixtures, and the positions of their values."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(SYMBOLS.glob("*.json"))]
     return [(text, spans(text)) for text in texts]
 
@@ -166,7 +166,7 @@ def operator_names() -> list[str]:
 
 @cache
 def whole_attributes() -> list[tuple[str, str]]:
-    """Every operator with each attribute that is a whole number: some say how many there are."""
+    """Every operator with each integer attribute: some are counts."""
     ops = [lookup(name) for name in sorted(all_names())]
     return [(op.name, a.name) for op in ops for a in op.attrs if a.base in ("int", "long")]
 

@@ -1,8 +1,8 @@
-"""What has to hold after an interrupt: right bits from a network, and a process as it was.
+"""Conditions after an interrupt: correct bits of a network, and an unchanged process.
 
-In: a network with values that may change. Out: a check that it computes what an undisturbed twin
-computes, in this thread and in another, and that nothing is left behind: no lock held, no thread
-more or fewer, nothing that spins, no scope open, no process, no file.
+Input: a network with values that may change. Output: a check that it computes the same as an
+undisturbed twin, in this thread and in another, and that nothing is left: no held lock, no
+additional or missing thread, no busy thread, no open scope, no process, no file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Other:
         self.call(sys.exit)
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """What ``work`` returns there. Raises what it raises, and AssertionError if it hangs."""
+        """The result of ``work`` there. Raises its exception, and AssertionError if it hangs."""
         self._asked.put(work)
         try:
             went_well, answer = self._answers.get(timeout=PATIENCE)
@@ -76,7 +76,7 @@ class Other:
 
 
 def scopes() -> dict[str, Any]:
-    """What ``with`` blocks set for a while."""
+    """State that ``with`` blocks set temporarily."""
     return {
         "recording": autograd.is_recording(),
         "training": autograd.is_training(),
@@ -128,7 +128,7 @@ def lasting_tasks() -> int:
 
 
 class Process:
-    """What of the process has to be as it was at first."""
+    """State of the process that must not change."""
 
     def __init__(self) -> None:
         self.other = Other()
@@ -141,7 +141,7 @@ class Process:
         self.other.close()
 
     def expect(self) -> None:
-        """Take what is there now for what has to be there."""
+        """Record the current state as the expected one."""
         self.scopes = scopes()
         self.threads = lasting_tasks()
         self.children = children()
@@ -245,9 +245,9 @@ def outputs(net: Any, x: nd.NDArray) -> list[np.ndarray]:
 
 
 class Subject:
-    """A network with two sets of values, four inputs, and a twin that nobody disturbs.
+    """A network with two sets of values, four inputs, and an undisturbed twin.
 
-    The twin says what the bits are for any mixture of the values.
+    The twin computes the expected bits for any mixture of the values.
     """
 
     def __init__(self, build: Callable[[], Any], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -293,7 +293,7 @@ class Subject:
         return True
 
     def expected_for(self, values: Values) -> list[list[bytes]]:
-        """What the twin gives for these values."""
+        """The twin's results for these values."""
         for name, param in self._twin.collect_params().items():
             param.set_data(nd.array(values[name]))
         return self.results(self._twin, range(4))

@@ -1,6 +1,6 @@
 """Pieces of work to interrupt: calls, changes of parameters, compilations, files, the older ways.
 
-A case prepares, works (that is what gets interrupted) and checks. ``CASES`` has all by name.
+A case prepares, works (this part is interrupted) and checks. ``CASES`` has all by name.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class SetDataTwoSignatures(SetData, name="set-data-two-signatures"):
 
 
 class Slices(Change, name="slices"):
-    """Halves of each array are sets of their own: either may have been written."""
+    """Halves of each array are independent: either may have been written."""
 
     def change(self) -> None:
         for name, param in self.subject.net.collect_params().items():
@@ -253,7 +253,7 @@ class Replaced(Change, name="other-arrays"):
 
 
 class Trained(Case):
-    """Recorded calls, and what goes back over them. The flags are set for the work alone.
+    """Recorded calls, and their backward passes. The flags are set for the work only.
 
     Each check is a whole piece of work more, whose results are those of the first.
     """
@@ -308,7 +308,7 @@ class BackwardEager(Trained, name="backward-eager"):
 
 
 class FirstBackward(Trained, name="first-backward"):
-    """The way forward and the way back are compiled."""
+    """Forward and backward are compiled."""
 
     kind = "lines"
 
@@ -337,7 +337,7 @@ class TrainerStep(Trained, name="trainer-step"):
         return None
 
     def unset(self) -> None:
-        """There are no flags here that the work may leave otherwise."""
+        """The work does not change flags."""
 
     def results(self) -> list[bytes]:
         params = self.subject.net.collect_params().values()
@@ -345,7 +345,7 @@ class TrainerStep(Trained, name="trainer-step"):
 
 
 class TrainStep(TrainerStep, name="train-step"):
-    """The same with the way forward and the way back, in one call."""
+    """The same with forward and backward, in one call."""
 
     def ready(self) -> None:
         self.step = None
@@ -456,7 +456,7 @@ def arrays_in(value: Any) -> list[nd.NDArray]:
 
 
 def attributes(rule: Any) -> dict[str, Any]:
-    """What an optimizer or a scheduler remembers, without parameters and arrays."""
+    """State of an optimizer or a scheduler, without parameters and arrays."""
     passing = ("param_dict", "lr_scheduler", "weight_previous")
     return {k: copy.deepcopy(v) for k, v in vars(rule).items() if k not in passing}
 
@@ -627,7 +627,7 @@ class FirstCallWithWorkers(FirstCall, name="first-call-with-workers"):
 
 
 class FirstCallAtOpcodes(FirstCall, name="first-call-cached"):
-    """Everything but what needs LLVM, whose objects are in the cache."""
+    """All work that does not need LLVM: its objects are in the cache."""
 
     kind = "opcodes"
 

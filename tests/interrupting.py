@@ -35,7 +35,7 @@ _HELPERS = tuple(str(m.__file__) for m in (contextlib, tempfile, threading, weak
 
 
 class Interrupt(KeyboardInterrupt):
-    """What a signal handler raised."""
+    """Exception of a signal handler."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ def _in_a_generator(work: Work) -> Iterator[object]:
 
     An exception between the first bytecodes of a handler leaves the handled exception on CPython's
     stack of handled exceptions; every later exception of the thread would have it as its context.
-    A generator has a stack of its own.
+    A generator has a separate stack.
     """
     yield work()
 
@@ -113,7 +113,7 @@ def visits(work: Work) -> Visits:
 
 @dataclass
 class Attempt:
-    """One run of some work: where it was interrupted, and what became of that.
+    """One run of some work: the place of the interrupt, and the outcome.
 
     The exception is kept, and with it the frames that it left: a program that handles it has them
     too.
@@ -124,7 +124,7 @@ class Attempt:
     error: BaseException | None = None
 
     def make(self, work: Work) -> None:
-        """Run ``work``, which raises at the place that it notes here, and note what came of it."""
+        """Run ``work``, which raises at a recorded place, and record the outcome."""
         with _unraisable_noted(self):
             try:
                 work()
@@ -257,13 +257,13 @@ def evenly(count: int) -> Iterator[int]:
 
 
 def described(error: BaseException) -> str:
-    """The first line of what is wrong."""
+    """The first line of an error."""
     text = str(error).split("\n")[0] or repr(error)
     return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
 
 
 def interrupted(case: Any, breaker: Breaker | Alarm, number: int) -> tuple[Attempt, str]:
-    """One attempt on a case, and what was wrong after it: nothing, if all is well."""
+    """One attempt on a case, and the error after it, or an empty string."""
     case.prepare()
     attempt = breaker.run(case.work, number)
     try:
@@ -275,7 +275,7 @@ def interrupted(case: Any, breaker: Breaker | Alarm, number: int) -> tuple[Attem
 
 
 def alarm_of(case: Any, seed: int = 0) -> Alarm:
-    """What interrupts a case by signals, within the time that it takes."""
+    """Interrupts a case by signals, at times within its duration."""
     took = []
     for _ in range(3):
         case.prepare()
@@ -287,7 +287,7 @@ def alarm_of(case: Any, seed: int = 0) -> Alarm:
 
 
 def breaker_of(case: Any) -> Breaker:
-    """What interrupts a case: its places are counted, after a run that makes what is made once."""
+    """Interrupts a case at places, counted after a first run for lazy initialisation."""
     for _ in range(2):
         case.prepare()
         case.work()

@@ -1,7 +1,7 @@
 """MXNet's recorded graphs with other attributes: refused, or the same compiled as by NumPy.
 
-In: the number of a case. Out: what is wrong with it, or nothing. A graph that was changed may mean
-anything, so its arrays keep the recorded inputs; what cannot be run on them is refused.
+In: the number of a case. Out: a description of its error, or nothing. A changed graph may mean
+anything, so its arrays keep the recorded inputs; graphs that cannot run on them are rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hybridjit.ir.node import Output, topological
 from recorded import CASES, arrays_of, block_of
 
 # By how much a result may differ, as a part of the largest value: a changed graph may be no longer
-# well conditioned, and what is wrong is wrong by more.
+# well conditioned, and wrong results differ by more.
 TOLERANCE = 2e-3
 _STRUCTURE = ('"op"', '"name"', '"inputs"')
 _TEXTS = (
@@ -59,7 +59,7 @@ def mutant_text(number: int) -> str:
 
 
 def verdict(number: int) -> tuple[str, bool]:
-    """What is wrong with a case, and whether it ran."""
+    """Description of a case's error, and whether it ran."""
     _, _, given, params = _sources()[number % len(_sources())]
     try:
         outputs = symbol_json.loads(mutant_text(number))

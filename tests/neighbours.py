@@ -1,6 +1,6 @@
-"""Layers that become a kernel, and what may be computed in the same kernel behind them.
+"""Layers that become a kernel, and epilogues that may be computed in the same kernel.
 
-In: the names of a layer and of what follows. Out: the outputs of a graph, an array for every
+In: the names of a layer and of its epilogue. Out: the outputs of a graph, an array for every
 variable in it, and which variables are parameters.
 """
 
@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 class Network(NamedTuple):
     """A graph, an array for every variable, and the names of the variables that are parameters.
 
-    ``options`` are what it is compiled with.
+    ``options`` are the compiler's.
     """
 
     outputs: list[Output]
@@ -117,7 +117,7 @@ GRU = {"mode": "gru", "state_size": 18, "num_layers": 1}
 
 
 def recurrent_back(mode: str, data: Shape, hidden: int) -> Layer:
-    """The way back through steps, of what was kept; the other way round for a plain cell."""
+    """Backward through steps from saved values; in reverse order for a plain cell."""
     steps, batch = data[:2]
     state, y = (batch, hidden), (steps, batch, hidden)
     reads = {"lstm": [var("c", state)], "gru": [var("y", y), var("h", state)]}.get(mode, [])
@@ -258,7 +258,7 @@ def norm(y: Output) -> Output:
     return call("BatchNorm", y, *states, fix_gamma=False)
 
 
-# What follows the layer's result y: ``same`` is a tensor like y, ``channel`` has one number per
+# Consumers of the layer's result y: ``same`` is a tensor like y, ``channel`` has one number per
 # sample and channel, ``place`` one per place.
 TAILS: dict[str, Callable[[Output], list[Output]]] = {
     "nothing": lambda y: [y],
@@ -307,7 +307,7 @@ def _shapes(make: Layer, shape: Shape) -> dict[str, Shape]:
     }
 
 
-# Layers whose weights kernels pack where they are no parameters.
+# Layers whose weights kernels pack if they are not parameters.
 _PACKED = (
     "conv3x3-first", "conv7x7-first", "conv3x3", "conv1x1", "conv-strided", "conv-dilated",
     "conv-grouped", "conv-winograd", "conv-small-groups", "conv-eights", "conv-pairs", "depthwise",
@@ -330,7 +330,7 @@ LIVE: dict[str, tuple[Layer, Shape]] = {
     "dense-many-columns": (layer("dot", var("w", (300, 130))), (90, 300)),
     "lstm-wide": (recurrent("lstm", 40), (2, 3, 20)),
 }  # fmt: skip
-# How a weight [F, C, h, w] may lie in memory: the order of the axes of what is stored, and the step
+# How a weight [F, C, h, w] may lie in memory: the order of the stored axes, and the step
 # along its last axis.
 STORED = {
     "filters first": ((0, 1, 2, 3), 1),

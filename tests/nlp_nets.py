@@ -200,7 +200,7 @@ def waves() -> np.ndarray:
 
 
 def inputs(name: str) -> list[np.ndarray]:
-    """What a step reads: words, lengths, and for BERT kinds and the places of masked words."""
+    """Operands of a step: words, lengths, and for BERT kinds and the places of masked words."""
     random = np.random.RandomState(3)
     words = random.randint(0, VOCABULARY, (BATCH, STEPS)).astype(np.float32)
     lengths = np.array([STEPS, STEPS - 3], np.float32)

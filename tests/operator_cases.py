@@ -1,7 +1,7 @@
 """Every operator with hostile attributes, or with hostile numbers in its arrays.
 
-In: the number of a case. Out: a :class:`Case`, the same for the same number; and for a case what is
-wrong with it: it is refused with a documented exception, raised on purpose, or it runs, eagerly and
+In: the number of a case. Out: a :class:`Case`, the same for the same number; and a description
+of its error: it is rejected with a documented exception, raised on purpose, or it runs, eagerly and
 compiled in fenced memory, and both agree. Where numbers are computed with that overflow, NaN and
 infinity may come out in one way of computing and not in another: there only the types agree.
 """
@@ -28,7 +28,7 @@ from hybridjit.passes.infer import infer_node_types
 from samples import samples
 from sampling import Sample
 
-# Bytes of results that a case computes; what is larger is only refused, or not.
+# Limit in bytes of computed results; larger cases only test rejection.
 MOST = 1 << 22
 # How far eager and compiled may be apart, as a part of the largest value.
 TOLERANCE = {"float16": 4e-3, "float32": 2e-4, "float64": 1e-9}
@@ -48,12 +48,12 @@ _WHOLE_NUMBERS = (0, 1, 2, 3, 7, -1, -2, -3, 100, 127, 128, 255, 10**4, 10**9, -
 
 @dataclass(frozen=True)
 class Case:
-    """One call of an operator by its attributes' texts."""
+    """One call of an operator by its attributes' strings."""
 
     op: OpDef
     texts: dict[str, str]
     arrays: tuple[np.ndarray, ...]
-    is_tame: bool = True  # what is computed with does not overflow
+    is_tame: bool = True  # the operands do not overflow
 
     def __str__(self) -> str:
         words = [f"{a.dtype}{list(a.shape)} {_shown(a)}" for a in self.arrays]
@@ -71,7 +71,7 @@ def _operators() -> list[OpDef]:
     """Every operator that users and files can name; those with indices and places more often."""
     found: list[OpDef] = []
     for op in all_ops():
-        if not op.internal and op.outputs:  # without a result it is no graph
+        if not op.internal and op.outputs:  # a graph needs a result
             found += [op] * (1 if op.is_pointwise else 4)
     return found
 
@@ -99,7 +99,7 @@ def attribute_case(number: int) -> Case:
 
 
 def attribute_text(rng: random.Random, attr: Attr, old: str) -> str:
-    """A text that an attribute of this type may have, if only just; tuples often as long."""
+    """An attribute's string at the limits of its type; tuples often of equal length."""
     if attr.choices:
         return rng.choice(attr.choices)
     if attr.type.endswith("?") and rng.random() < 0.2:
@@ -200,7 +200,7 @@ def _fitting(dtype: np.dtype) -> list[np.generic]:
 
 
 def verdict(case: Case, at_end: bool = True) -> tuple[str, bool]:
-    """What is wrong with a case, and whether it ran."""
+    """Description of a case's error, and whether it ran."""
     right, refusal = _outcome(lambda: _eager(case))
     mine, compiled_refusal = _outcome(lambda: _fenced(case, at_end))
     for error, how in ((refusal, "eager"), (compiled_refusal, "compiled")):
@@ -226,7 +226,7 @@ def _outcome(
 
 
 def _one_refusal(case: Case, refusal: Exception | None, compiled_refusal: Exception | None) -> str:
-    """What is wrong with an operator that ran only eagerly, or only compiled."""
+    """Error of an operator that ran only eagerly, or only compiled."""
     if case.op.is_random or any(isinstance(e, MemoryError) for e in (refusal, compiled_refusal)):
         return ""
     if refusal and compiled_refusal or _asks_for_shapes(compiled_refusal):
@@ -257,14 +257,14 @@ def _require_small(outs: Sequence[TensorType]) -> None:
 
 
 def _fenced(case: Case, at_end: bool) -> list[np.ndarray]:
-    """Compiled, with every buffer against memory that nobody may touch."""
+    """Compiled, with every buffer adjacent to inaccessible memory."""
     names = [f"x{i}" for i in range(len(case.arrays))]
     given = [Output(variable(name, {})) for name in names]
     node = apply(case.op, "case", given, case.texts)
     count = len(node.output_names)
     outputs = [Output(node, i) for i in range(count)]
     if not outputs:
-        raise MXNetError("an operator without outputs is no graph")
+        raise MXNetError("an operator without outputs is not a graph")
     _require_small(infer_node_types(outputs, dict(zip(names, map(type_of, case.arrays))))[node])
     executable = compiled(outputs, dict(zip(names, case.arrays)))
     try:

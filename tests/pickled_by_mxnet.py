@@ -1,4 +1,4 @@
-"""What MXNet 1.9.1 pickled (protocol 2), recorded, and how a test reads it.
+"""Recorded pickles of MXNet 1.9.1 (protocol 2), and their reading in tests.
 
 ``{"a": nd.array([[1, 2.5]]), "b": [nd.arange(3, dtype="int64")], "s": sym.var("d", ...) * 2}``
 """
@@ -20,7 +20,7 @@ PICKLE = zlib.decompress(base64.b85decode(_PACKED))
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds under ``hybridjit`` what the pickle has under ``mxnet``, as ``import mxnet`` would."""
+    """Maps names of ``mxnet`` in the pickle to ``hybridjit``, as ``import mxnet`` does."""
 
     def find_class(self, module, name):
         return super().find_class(module.replace("mxnet.", "hybridjit.", 1), name)

@@ -343,7 +343,7 @@ def other_types(g: Generator, x: Output, shape: Shape) -> None:
 
 @grower(1)
 def whole_numbers(g: Generator, x: Output, shape: Shape) -> None:
-    """A stretch in integers; they start as such, for a cast of 0.9999 is no whole number."""
+    """A stretch in integers; they start as integers, because a cast of 0.9999 truncates."""
     dtype = g.one_of("int32", "int64", "int8", "uint8")
     inner = g.add("Cast", g.indices(shape, 4), dtype=dtype)
     for _ in range(g.between(1, 3)):
@@ -359,7 +359,7 @@ def whole_numbers(g: Generator, x: Output, shape: Shape) -> None:
 
 @grower(2)
 def mixed_types(g: Generator, x: Output, shape: Shape) -> None:
-    """Whole numbers and flags of one type meet numbers of another by casts, and go back."""
+    """Integers and booleans of one type are cast to another type and back."""
     whole = g.add("Cast", g.indices(shape, 4), dtype=g.one_of("int32", "bool", "uint8", "int64"))
     if g.maybe():
         whole = g.add("Cast", whole, dtype=g.one_of("int8", "float16", "int32", "float64"))
@@ -440,7 +440,7 @@ def stepped(g: Generator, x: Output, shape: Shape) -> None:
 
 @grower(4, ends_paths=True)
 def looked_up(g: Generator, x: Output, shape: Shape) -> None:
-    """Rows of a table, by an index that follows from what is learned."""
+    """Rows of a table, by an index computed from parameters."""
     index = _step(g, x, shape)
     units = g.one_of(3, 8)
     g.add("Embedding", index, g.param((4, units)), input_dim=4, output_dim=units, dtype=g.dtype)

@@ -57,7 +57,7 @@ class Bounds:
         self.refused = 0
 
     def __call__(self, data: Data, size: int | None = None) -> object:
-        """What the reader makes of ``data``, whose file has ``size`` bytes; None if it refuses."""
+        """The reader's result for ``data``, whose file has ``size`` bytes; None if it refuses."""
         start = time.process_time()
         if self.traced:
             with memory_of(len(data) if size is None else size):
@@ -155,7 +155,7 @@ def address_space(beyond: int) -> Iterator[None]:
 
 @contextmanager
 def hurry(seconds: int) -> Iterator[None]:
-    """Raises AssertionError where the block is after so many seconds of the processor.
+    """Raises AssertionError where the block is after a number of seconds of CPU time.
 
     Also in a system call that waits, after seconds that no busy machine needs.
     """
@@ -192,7 +192,7 @@ def symbol_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
 
 @contextmanager
 def onnx_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
-    """Files of MXNet's exporter, changed; what can be read is made into a block."""
+    """Mutated files of MXNet's exporter; readable ones are made into a block."""
 
     def read(data: Data) -> object:
         assert isinstance(data, bytes)
@@ -203,7 +203,7 @@ def onnx_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
 
 @contextmanager
 def object_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
-    """A folder with two objects; the file of the first one is replaced by what a case holds."""
+    """A folder with two objects; the file of the first one is replaced by the bytes of a case."""
     code = [bytes(Random(i).randbytes(300)) for i in range(2)]
     keys = [object_key(name, find_target()) for name in ("first", "second")]
     with tempfile.TemporaryDirectory(prefix="hybridjit-fuzz-") as name:
@@ -235,14 +235,14 @@ def object_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
             try:
                 yield make, read
             finally:
-                with warnings.catch_warnings():  # what is left to say of this folder is said
+                with warnings.catch_warnings():  # the remaining warnings of this folder are issued
                     warnings.simplefilter("ignore", RuntimeWarning)
                     warn_of_cache()
 
 
 @contextmanager
 def special_format() -> Iterator[tuple[Callable[[int], Data], Read]]:
-    """Array and graph files, and what else may lie under a name: that follows from the bytes."""
+    """Array and graph files, and special files; the bytes select the kind."""
     with tempfile.TemporaryDirectory(prefix="hybridjit-fuzz-") as name:
         path = Path(name, "it")
         readers = (params.load, symbol_json.load, symbol_json.load_outline)
@@ -276,7 +276,7 @@ def _link(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _pipe(path: Path, data: bytes) -> Iterator[None]:
-    """What fits into a pipe, whose writer is gone; nothing for every second."""
+    """Contents of a pipe whose writer has exited; empty for every second case."""
     os.mkfifo(path)
     held = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -30,6 +30,6 @@ def arrays_of(name: str) -> tuple[list[nd.NDArray], list[np.ndarray]]:
 
 
 def as_list(result: object) -> list[np.ndarray]:
-    """What a block returned, as arrays."""
+    """Results of a block, as arrays."""
     several = result if isinstance(result, (list, tuple)) else [result]
     return [one.asnumpy() for one in several]

@@ -10,7 +10,7 @@ from hybridjit.ops.attrs import attr_text
 
 
 def run(name: str, *arrays: object, **attrs: object) -> np.ndarray | list[np.ndarray]:
-    """The result, a list if there are several; operands that are no arrays become float32."""
+    """The result, a list if there are several; operands other than arrays become float32."""
     op = lookup(name)
     text = {key.rstrip("_"): attr_text(value) for key, value in attrs.items()}
     if op.is_variadic:

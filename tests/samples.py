@@ -1,4 +1,4 @@
-"""Inputs for every operator: what the tests of the registry run on.
+"""Inputs for every operator: for the tests of the registry.
 
 Elementwise operators get theirs generated from ``domain`` (ranks 0 to 4, broadcasting pairs,
 lengths around a vector's width). The rest list theirs in ``samples_*.py``.
@@ -46,7 +46,7 @@ PAIRS = (
 )
 
 
-# Attribute texts that an elementwise operator is sampled with; others run with their defaults.
+# Attribute strings of elementwise samples; others run with their defaults.
 ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {
     **samples_movement.ELEMENTWISE,
     **samples_numpy.ELEMENTWISE,

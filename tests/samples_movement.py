@@ -22,7 +22,7 @@ SCALAR_FORMS = (
 )
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "nansum", "nanprod")
 
-# Attribute texts of the operators that work element by element
+# Attribute strings of elementwise operators
 ELEMENTWISE: dict[str, list[dict[str, str]]] = {
     "Activation": [{"act_type": t} for t in ACTIVATIONS],
     "LeakyReLU": [{"act_type": t} for t in LEAKY]

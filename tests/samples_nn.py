@@ -327,7 +327,7 @@ def made_by_passes() -> None:
             short = rounded(np.random.RandomState(rows).randn(rows, hidden).astype(np.float32))
             add("_rnn_rounded_steps", (3, batch, rows), short, (rows,), *states,
                 mode=mode, backward=batch == 2)  # fmt: skip
-            # Small weights: what comes back grows with them from step to step.
+            # Small weights: gradients grow with them from step to step.
             weight = np.linspace(-0.3, 0.2, hidden * rows, dtype=np.float32).reshape(hidden, rows)
             y = (3, batch, hidden)
             attrs = {"mode": mode, "backward": batch == 2}

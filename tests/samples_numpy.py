@@ -17,7 +17,7 @@ SYMMETRIC = np.stack([SQUARE, SQUARE * 2]).astype(np.float64)
 PROMOTING = ("add", "subtract", "multiply", "mod")
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")
-# Attribute texts of the operators that work element by element
+# Attribute strings of elementwise operators
 ELEMENTWISE: dict[str, list[dict[str, str]]] = {
     "_npi_rpower_scalar": [{"scalar": "2"}],
     "_npi_power_scalar": [{"scalar": "2"}],

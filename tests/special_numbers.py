@@ -1,6 +1,6 @@
 """Optimizers on NaN, infinities and attributes that are these, whichever MXNet runs them.
 
-``fixtures/training/special_numbers.npz`` has what MXNet 1.9.1 gave: under it
+``fixtures/training/special_numbers.npz`` has the results of MXNet 1.9.1: under it
 ``python tests/special_numbers.py tests/fixtures/training/special_numbers.npz`` writes the file.
 """
 
@@ -87,7 +87,7 @@ def adamw_after(mx: Any, invoke: Any, name: str, scale: float) -> np.ndarray:
 
 
 def record(path: str) -> None:
-    """Write what MXNet gives: nothing where it raises."""
+    """Write MXNet's results; nothing if it raises."""
     mx: Any = importlib.import_module("mxnet")
 
     def invoke(name: str, arrays: list[Any], out: Any, given: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ def record(path: str) -> None:
 
 
 def recorded(path: str) -> dict[str, np.ndarray]:
-    """What :func:`record` wrote, by the text of a case."""
+    """The results of :func:`record`, by case."""
     found, position = {}, 0
     with np.load(path) as file:
         lines, numbers = str(file["cases"]).split("\n"), file["numbers"]

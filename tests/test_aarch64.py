@@ -132,7 +132,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def outputs_of(parts: Sequence[Part], file: Path) -> list[list[np.ndarray]]:
-    """What the program wrote, network by network."""
+    """The program's results, network by network."""
     data, at, found = file.read_bytes(), 0, []
     for part in parts:
         own = []

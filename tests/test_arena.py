@@ -1,4 +1,4 @@
-"""Memory on boundaries, of its own and side by side."""
+"""Aligned memory, separate and in adjacent arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_small_arrays_share_one_aligned_block():
 
 
 def test_a_block_of_adjacent_arrays_has_at_most_64_megabytes():
-    """What is freed with the last of it is bounded."""
+    """The memory that is freed together is bounded."""
     rooms = aligned_together([40 << 20, 24 << 20, 1, 80 << 20])
     blocks = [room if room.base is None else room.base for room in rooms]
     assert blocks[0] is blocks[1]

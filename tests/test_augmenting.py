@@ -1,4 +1,4 @@
-"""Pictures changed at random: MXNet's numbers where nothing is drawn, and what draws may do."""
+"""Pictures changed at random: MXNet's results without random draws, and the range of draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PICTURE = np.array(
     ]
 )
 
-# What MXNet 1.9.1 makes of PICTURE: of uint8 by the factor 1.3, of float32 by 0.7.
+# MXNet 1.9.1's results for PICTURE: of uint8 by the factor 1.3, of float32 by 0.7.
 BYTES = {
     "brightness": [
         [[223, 61, 152], [249, 87, 255], [253, 133, 11]],
@@ -67,7 +67,7 @@ def test_light_is_mxnets():
     assert found.asnumpy()[1, 2].tolist() == [213, 85, 135]
 
 
-# Of a picture of MXNet's own random numbers: what its imrotate makes of it, by 30 degrees.
+# MXNet's imrotate by 30 degrees, of an image of its random numbers.
 TURNED = {
     (): [0.15816, 0.39211, 0.57258, 0.79585, 0.40329],
     ("zoom_in",): [0.67258, 0.39562, 0.47331, 0.8198, 0.75962],

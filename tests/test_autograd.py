@@ -1,4 +1,4 @@
-"""The tape: what is recorded, what arrives where, and what is refused, as in MXNet 1.9.1."""
+"""The tape: recording, gradients and errors, as in MXNet 1.9.1."""
 
 from __future__ import annotations
 
@@ -442,7 +442,7 @@ class TestSymbols:
     ],
 )
 def test_calls_of_one_layer_move_its_statistics_in_mxnets_order(joined, last, is_compiled):
-    """What MXNet 1.9.1 has: the call behind the first operand comes last on the way back."""
+    """As in MXNet 1.9.1: the producer of the first operand comes last in backward."""
     layer = mx.gluon.nn.BatchNorm(momentum=0.0, in_channels=2)
     layer.initialize()
     layer.hybridize(is_compiled)

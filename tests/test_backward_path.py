@@ -1,6 +1,6 @@
 """Where the backward path ends: zero gradients, frozen layers, and which statistics move.
 
-What MXNet 1.9.1 does was recorded there: ``fixtures/training/backward_path.json`` has for each
+The behaviour of MXNet 1.9.1 is recorded: ``fixtures/training/backward_path.json`` has for each
 operator a call's attributes, the operands at which its backward path ends, and the others.
 """
 
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "fixtures" / "training"
 RECORDED = json.loads((FOLDER / "backward_path.json").read_text(encoding="utf-8"))
 X = np.random.default_rng(0).normal(1.0, 2.0, (5, 3)).astype(np.float32)
 
-# By name: how an index follows from what a layer gives.
+# By name: an index computed from a layer's output.
 INDICES: dict[str, Callable] = {
     "argmax": lambda F, h: F.argmax(h, axis=1),
     "argmin": lambda F, h: F.argmin(h, axis=1),
@@ -68,7 +68,7 @@ REFUSED: dict[str, Callable] = {
 
 
 class Looked(gluon.HybridBlock):
-    """An Embedding behind a layer, by an index made of what the layer gives."""
+    """An Embedding after a layer, with an index computed from the layer's output."""
 
     def __init__(self, index: Callable, sparse: bool = False) -> None:
         super().__init__()

@@ -1,5 +1,4 @@
-"""What users get wrong: the exception is MXNet's, the message says what and where, and the next
-good call works."""
+"""User errors: MXNet's exceptions, messages with cause and location, and a working next call."""
 
 from __future__ import annotations
 
@@ -375,7 +374,7 @@ def test_a_parameter_of_another_shape(exported, net):
 
 
 def test_a_shape_other_than_the_graphs_own(exported):
-    """``__shape__`` on a variable says what its shape is where nothing else does: as in MXNet."""
+    """``__shape__`` on a variable is its shape unless another one is inferred, as in MXNet."""
 
     def declare(document: dict) -> None:
         (data,) = (n for n in document["nodes"] if n["name"] == "data")

@@ -1,7 +1,7 @@
-"""Threads wait for each other only where one may touch what another one writes.
+"""Threads wait for each other only if one may access memory that another one writes.
 
-Here one thread plays all of them, each as far ahead of the others as barriers let it: what is
-read before it is written, or written over before it is read, gives other bits for certain.
+Here one thread plays all of them, each as far ahead of the others as barriers permit: a value read
+before it is written, or overwritten before it is read, gives other bits reliably.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_threads_that_run_ahead_give_the_same_bits(name: str, order: str, played
 
 @pytest.mark.parametrize("name", NETS)
 def test_without_barriers_the_bits_are_others(name: str, played, monkeypatch):
-    """What this file's other tests would find."""
+    """Planted errors that the other tests must find."""
     alone = after_steps(NETS[name], 1, steps=3)
     every = link.unfenced
     monkeypatch.setattr(link, "unfenced", lambda *args: [99] * len(every(*args)))
@@ -136,7 +136,7 @@ def test_real_threads_give_the_same_bits(name: str):
 
 
 def test_steps_in_time_have_no_barriers_where_threads_keep_their_samples(monkeypatch):
-    """Two layers of 9 steps each way, and a step back each; and what is around them."""
+    """Two bidirectional layers of 9 steps with one backward step each, and their surroundings."""
     found: list[int] = []
     every = link.unfenced
 

@@ -1,4 +1,4 @@
-"""Products of bfloat16: what is stored in 16 bits, what is computed, and how far it is off."""
+"""Products of bfloat16: values stored in 16 bits, results, and errors."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_pairs_are_multiplied_by_one_instruction_where_the_cpu_has_it():
 
 
 def short_values(executable) -> list[str]:
-    """The names of what steps store in 16 bits."""
+    """The names of the values that steps store in 16 bits."""
     return [v.name for step in executable.plan.steps for v in step.group.members
             if v.type.dtype == BFLOAT16]  # fmt: skip
 
@@ -188,7 +188,7 @@ def test_parts_of_a_concatenation_are_written_into_it_in_16_bits():
 
 
 def test_kernels_that_read_float32_get_it():
-    """Of what products read, too: here a reduction and a softmax, which widen it by a copy."""
+    """Operands of products have other readers: a reduction and a softmax, which widen a copy."""
     middle = call("relu", dense(var("x"), "a"), name="middle")
     outputs = [dense(middle, "b"), call("sum", middle, axis=1), call("softmax", middle)]
     arrays = arrays_of(wa=(8, 8), wb=(8, 8))
@@ -416,7 +416,7 @@ def test_winograd_reads_and_writes_16_bits(target):
 class TestAmp:
     @pytest.fixture
     def default(self, monkeypatch):
-        """What ``init`` changes, as it was afterwards."""
+        """Restores the state that ``init`` changes."""
         monkeypatch.setattr(DEFAULT, "precision", "float32")
         monkeypatch.setattr(amp.amp, "_amp_initialized", False)
 

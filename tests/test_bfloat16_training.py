@@ -1,4 +1,4 @@
-"""Training in bfloat16: gradients, master weights, what is saved, and where a network ends up."""
+"""Training in bfloat16: gradients, master weights, saved values, and the result of training."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_any_threads_give_the_same_bits(name):
 
 
 def test_the_gradient_of_a_maximum_reaches_one_number():
-    """Though what was pooled, and the maximum, are both read in 16 bits by other layers."""
+    """Even if other layers read the pooled value and the maximum in 16 bits."""
 
     class Pooled(gluon.HybridBlock):
         def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Threads that are done take pieces of work that others have left.
+"""Idle threads take chunks of work from others.
 
-The threads here are one after the other, and what they have claimed is written by hand: so it is
-certain who does what.
+The threads run one after the other here, and their claims are written by hand, so that the
+assignment of chunks is known.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Calls:
         KERNEL(address)(args, tid, threads, ctypes.addressof(self._poll))
 
     def results(self) -> list[np.ndarray]:
-        """What was written; it is forgotten."""
+        """The written values, which are then discarded."""
         found = [output.copy() for output in self.outputs]
         for output in self.outputs:
             output.fill(np.nan)
@@ -71,7 +71,7 @@ class Calls:
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("pieces", [2, 8])
 def test_remaining_chunks_of_a_thread_are_done_by_another(kind, pieces):
-    """The second thread has claimed all but so many of its eight pieces; the bits are the same."""
+    """The second thread has claimed some of its eight chunks; the bits are the same."""
     calls = Calls(network(*LAYERS[kind]))
     wanted = calls.alone()
     for number, name in enumerate(calls.kinds):
@@ -91,7 +91,7 @@ def test_remaining_chunks_of_a_thread_are_done_by_another(kind, pieces):
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_thread_that_has_not_begun_does_its_own(kind):
-    """Its claims are those of the step before: nobody can tell whether it is there."""
+    """Its claims are those of the step before: its presence is unknown."""
     calls = Calls(network(*LAYERS[kind]))
     wanted = calls.alone()
     for number, name in enumerate(calls.kinds):

@@ -1,4 +1,4 @@
-"""Every command on small models, what it prints and how it fails; ``load``; the tools."""
+"""Every command on small models, its output and its errors; ``load``; the tools."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def shapes_of(name: str) -> list[str]:
 
 
 def in_a_process(*words: str, setup: str = "") -> subprocess.CompletedProcess[str]:
-    """``python -m hybridjit`` in an interpreter of its own, after ``setup``."""
+    """``python -m hybridjit`` in a separate interpreter, after ``setup``."""
     program = f"{setup}\nimport sys\nfrom hybridjit.cli import main\nsys.exit(main({words!r}))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
 
 class Printed:
-    """What a command printed, line by line."""
+    """The output of a command, line by line."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -84,7 +84,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
 
 
 class Net(gluon.HybridBlock):
-    """A small net with a parameter of its own and two outputs."""
+    """A small network with a direct parameter and two outputs."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

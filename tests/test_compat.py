@@ -62,7 +62,7 @@ ALIASES = """
     print("fine")
 """
 
-# A file and what it has to say: MXNet's code as people write it, nothing of hybridjit in it.
+# A file and its expected output: MXNet's code as people write it, nothing of hybridjit in it.
 PROGRAM = """
     import sys
     import mxnet as mx
@@ -252,7 +252,7 @@ def module_at(path: str):
     return importlib.import_module(f"hybridjit.{path}" if path else "hybridjit")
 
 
-# What gluon-ts, gluon-nlp and others import besides MXNet's documented names.
+# Undocumented names that gluon-ts, gluon-nlp and others import.
 PACKAGES = """
     import hybridjit
     hybridjit.install_as_mxnet()
@@ -459,7 +459,7 @@ class TestTransforms:
         assert transforms.Compose([lambda x: x + 1, lambda x: x * 2])(nd.ones((1,))).asscalar() == 4
 
 
-# Rows of the second channel of picture() in another (width, height): what MXNet 1.9.1 gave.
+# Rows of the second channel of picture() in another (width, height): results of MXNet 1.9.1.
 RESIZED = [
     (0, (3, 4), [[8, 110, 12], [2, 172, 142], [106, 88, 126], [64, 114, 220]]),
     (1, (3, 4), [[71, 82, 172], [176, 83, 155], [136, 90, 100], [102, 101, 157]]),
@@ -552,7 +552,7 @@ class TestImage:
             image.imread(str(tmp_path / "nowhere.jpg"))
 
     def test_order_of_colours(self, monkeypatch, tmp_path):
-        """What a decoder in OpenCV's place hands out, blue first, arrives red first."""
+        """Images of OpenCV's decoder in BGR order arrive in RGB order."""
         blue_first = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
         flags = {"IMREAD_COLOR": 1, "IMREAD_GRAYSCALE": 0, "IMREAD_IGNORE_ORIENTATION": 128}
         decoder = types.SimpleNamespace(**flags)

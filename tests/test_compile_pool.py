@@ -118,7 +118,7 @@ GREET = "import sys, os; sys.stdout.buffer.write(b'hybridjit worker 1\\n'); sys.
 @pytest.mark.parametrize(
     "program",
     [
-        "raise SystemExit(1)",  # cannot import what it needs
+        "raise SystemExit(1)",  # cannot import its dependencies
         "print('Welcome to an application')",
         "import sys; sys.stdout.buffer.write(b'\\xff' * 4000)",
         GREET,  # dies at once
@@ -395,7 +395,7 @@ def test_ctrl_c_in_the_middle_of_a_network(started):
         net.hybridize()
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
         try:
-            # Again after a while: Python drops what is raised in the callback of a weak reference.
+            # Again after a while: Python ignores exceptions in callbacks of weak references.
             signal.setitimer(signal.ITIMER_REAL, delay, 0.5)
             with threads(2):
                 generate._KERNELS.clear()
@@ -436,6 +436,6 @@ def test_a_worker_imports_little():
 
 
 def test_a_target_arrives_as_it_was():
-    """It is a key of what a worker keeps."""
+    """It is a key in a worker's cache."""
     found = target_of(target_frame(TARGET))
     assert found == TARGET and hash(found) == hash(TARGET)

@@ -17,7 +17,7 @@ from hybridjit.control import unroll, unrolled
 from hybridjit.formats.mxnet import symbol_json
 from hybridjit.ir.node import topological
 
-# Graphs that MXNet 1.9.1 made with sym.contrib, what it computed in both modes, and its gradients
+# Graphs that MXNet 1.9.1 made with sym.contrib, its results in both modes, and its gradients
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "control_flow.json").read_text())
 CASES = sorted(RECORDED)
 

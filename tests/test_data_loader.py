@@ -1,4 +1,4 @@
-"""Batches made by worker processes and threads: order, exceptions, deaths and what is left."""
+"""Batches made by worker processes and threads: order, exceptions, deaths and leftovers."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_loader_works_after_interrupts(way, options):
 
 
 def test_a_loader_works_after_a_workers_exception():
-    def fail_once(i, failed=[]):  # noqa: B006 - what the worker remembers
+    def fail_once(i, failed=[]):  # noqa: B006 - memory of the worker
         if i == 3 and not failed:
             failed.append(i)
             raise KeyError(i)

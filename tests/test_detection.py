@@ -1,4 +1,4 @@
-"""mx.image's augmenters of boxes and ImageDetIter: what MXNet makes of the same seeds."""
+"""mx.image's augmenters of boxes and ImageDetIter: MXNet's results for the same seeds."""
 
 from __future__ import annotations
 

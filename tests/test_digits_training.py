@@ -130,9 +130,9 @@ def losses(name: str, steps: int, hybrid: bool) -> list[float]:
 
 
 def share_of_bound(name: str, found: list[float]) -> float:
-    """The largest difference from MXNet's losses, in what they may differ at that step.
+    """The largest difference from MXNet's losses, relative to the tolerance at that step.
 
-    That is 1e-5 of the loss, and 20 times what MXNet differs from itself.
+    That is 1e-5 of the loss, and 20 times the difference of MXNet from itself.
     """
     wanted, spread = (np.array(table[name][: len(found)]) for table in (LOSSES, SPREAD))
     return float(np.max(np.abs(found / wanted - 1) / (1e-5 + 20 * spread)))

@@ -41,7 +41,7 @@ class Ranks:
         self.lock = threading.Lock()
 
     def box(self, *place: int) -> queue.Queue[np.ndarray]:
-        """What is on its way on a channel from a source to a target under a tag."""
+        """Messages in transit on a channel from a source to a target under a tag."""
         with self.lock:
             return self.boxes.setdefault(place, queue.Queue())
 
@@ -119,7 +119,8 @@ class Ranks:
 
 @pytest.fixture
 def together(monkeypatch):
-    """Run a function of a job in as many threads as it has ranks; what each returns or raises."""
+    """Run a function of a job in as many threads as it has ranks; the result or exception of
+    each."""
     monkeypatch.setattr(job, "atexit", SimpleNamespace(register=lambda function: None))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 

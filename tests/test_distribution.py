@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Made by tools, and nobody's.
+# Files that tools generate.
 MADE = re.compile(r"(^|/)(\.|__pycache__|[^/]*\.egg-info)|\.py[cod]$")
 
 

@@ -1,4 +1,4 @@
-"""Every class, function, method and property that a program can name says what it is."""
+"""Every class, function, method and property that a program can name has a docstring."""
 
 import functools
 import importlib
@@ -10,7 +10,7 @@ import pytest
 
 import hybridjit
 
-# What programs do not import: the compiler, and what stands behind the commands.
+# Modules that programs do not import: the compiler, and the commands.
 INTERNAL = {
     *("_core", "codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "runtime"),
     "__main__",
@@ -29,7 +29,7 @@ def is_function(value):
 
 
 def function_of(member):
-    """What a member of a class calls; None if it is a value."""
+    """The function of a member of a class; None if it is a value."""
     if isinstance(member, property):
         return member.fget
     found = getattr(member, "__func__", getattr(member, "func", member))
@@ -46,7 +46,7 @@ def undocumented_members(owner):
 
 
 def undocumented(module):
-    """What is public in a module and lacks a docstring."""
+    """Public names of a module without a docstring."""
     for name, value in list(vars(module).items()):
         if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
             continue

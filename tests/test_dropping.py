@@ -78,7 +78,7 @@ def test_kernels_mix_bits_as_numpy_does():
 
 
 class TestBits:
-    """Within five standard errors of what independent fair bits would give."""
+    """Within five standard errors of the expectation for independent fair bits."""
 
     def bits(self) -> np.ndarray:
         """Calls by elements by bits."""

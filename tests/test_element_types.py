@@ -19,7 +19,7 @@ from hybridjit.runtime.executable import Executable
 
 TYPES = tuple(DTYPE_NAMES)
 
-# Everything on the widest CPU; on the narrowest one, that has no float16, what differs there.
+# All cases on the widest CPU; on the narrowest one, without float16, those that differ.
 PLACES = [(AVAILABLE[0], t) for t in TYPES]
 PLACES += [(AVAILABLE[-1], t) for t in ("float16", "float64", "int64") if len(AVAILABLE) > 1]
 
@@ -186,7 +186,7 @@ def summable(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def test_reductions_over_all_axes_follow_the_reference(dtype: str):
-    """Over every choice of axes, of data that may lie turned in memory."""
+    """Over every choice of axes, of possibly transposed data."""
     x = summable(dtype, (4, 5, 37))
     orders = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
     turned = call("transpose", var("x"), axes=orders[TYPES.index(dtype) % 3])

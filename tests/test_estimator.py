@@ -30,7 +30,7 @@ from hybridjit.gluon.contrib.estimator import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:`greater` operator", "ignore:No trainer")
 
-# 20 samples of 6 numbers in three classes; the losses below are what MXNet has for them.
+# 20 samples of 6 numbers in three classes; the losses below are MXNet's.
 _RANDOM = np.random.RandomState(3)
 X, Y = _RANDOM.randn(20, 6), _RANDOM.randint(0, 3, 20)
 WEIGHT = _RANDOM.randn(3, 6)

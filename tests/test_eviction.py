@@ -1,4 +1,4 @@
-"""Large weights that a compiled net keeps packed are not kept twice, and nobody can tell."""
+"""Large weights that a compiled net keeps packed are not stored twice, without visible effects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ X = np.random.default_rng(0).standard_normal((3, 2, 3, 21)).astype("float32")
 
 @pytest.fixture
 def evicted() -> tuple[gluon.nn.HybridSequential, nd.NDArray, np.ndarray]:
-    """A net that ran compiled, its large weight, and what that weight held before."""
+    """A net that ran compiled, its large weight, and the weight's previous values."""
     net = make_net()
     weight = net[1].weight.data()
     before = weight.asnumpy()

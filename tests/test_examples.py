@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 OUT = "a folder of its own"
 
-# What each example is started with here, and a line that it has to print.
+# The arguments of each example, and a line that it must print.
 RUNS = {
     "digits.py": (("--count", "12"), "compiled   12 of 12 right (100.00 %)"),
     "digits_training.py": (("--epochs", "1", "--out", OUT), "The loss, epoch by epoch:"),
@@ -26,7 +26,7 @@ RUNS = {
 
 
 def run(name: str, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
-    """One example in a process of its own, started from a folder that is not its own."""
+    """One example in a separate process, started from another folder."""
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "HYBRIDJIT_CACHE_DIR": "off"}
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],

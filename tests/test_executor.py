@@ -1,4 +1,5 @@
-"""Executors: compiled, reading what their arrays hold, sharing memory when reshaped."""
+"""Executors: compiled, reading the current contents of their arrays, sharing memory when
+reshaped."""
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_outputs_without_gradient_need_no_output_gradient():
         args = {name: nd.array([3.0, 4]) for name in dead.list_arguments()}
         executor = dead.bind(mx.cpu(), args, {name: nd.ones(2) for name in args})
         executor.forward(is_train=True)
-        for heads in (None, [nd.ones((9, 9))]):  # nobody looks at it
+        for heads in (None, [nd.ones((9, 9))]):  # it is not read
             executor.backward(heads)
         assert not executor.grad_dict["x"].asnumpy().any()
     both = sym.Group([x == y, x * y]).bind(mx.cpu(), args | {"y": nd.ones(2)}, {"x": nd.ones(2)})
@@ -274,7 +275,7 @@ class TestCachedOp:
 
 
 def test_lengths_of_a_softmax_are_whole_numbers():
-    """Nobody has to say so; without any shape or type they stay unknown."""
+    """Not required: without shape and type they remain unknown."""
     lengths = mx.sym.softmax(mx.sym.var("x"), length=mx.sym.var("n"), use_length=True)
     bound = lengths.simple_bind(mx.cpu(), x=(2, 3))
     assert bound.arg_dict["n"].dtype == np.int32
@@ -352,7 +353,7 @@ def test_resizing_may_be_bound_with_gradients_and_says_that_it_has_none():
 
 @pytest.fixture
 def compilations(monkeypatch) -> list[str]:
-    """What is compiled from here on."""
+    """Compilations from here on."""
     seen: list[str] = []
     for module, name in (
         (hybrid, "compile_graph"),

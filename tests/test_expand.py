@@ -1,4 +1,4 @@
-"""Expansions: what operators are made of, on graph values, types, arrays and symbols.
+"""Expansions of operators, on graph values, types, arrays and symbols.
 
 Every operator that has an expansion is run on its samples; the cases of ``expansion_cases`` say
 where one applies and where it must not.
@@ -38,12 +38,12 @@ def graph_of(op: OpDef, sample: Sample) -> tuple[Graph, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("op, sample", CASES)
 def test_an_expansion_equals_its_operator(op: OpDef, sample: Sample):
-    """As graph values, as types and as arrays; and what it is made of stays as it is."""
+    """As graph values, as types and as arrays; and the expansion does not expand further."""
     attrs, types = op.parse(sample.attrs), [type_of(a) for a in sample.arrays]
     graph, arrays = graph_of(op, sample)
     after = expand(graph, fired := [])
     assert [u.type for u in after.outputs] == [u.type for u in graph.outputs]
-    random.seed(3)  # what is drawn is drawn in the same order
+    random.seed(3)  # random draws have the same order
     wanted = [np.asarray(y) for y in run_ref(op, list(sample.arrays), attrs)]
     random.seed(3)
     given = {v: arrays[v.name] for v in (*after.inputs, *after.params)}

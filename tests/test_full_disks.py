@@ -68,7 +68,7 @@ WRITERS: dict[str, Callable[[gluon.HybridBlock, str], object]] = {
 
 @pytest.mark.parametrize("how", WRITERS)
 def test_old_files_stay(tmp_path, how):
-    """All of them: a new graph beside old weights would be a net that nobody has made."""
+    """All files or none: a new graph with old weights would be an inconsistent network."""
     write, place = WRITERS[how], str(tmp_path / "model")
     old, new = make_net(0.01), make_net(0.02)
     new.add(nn.Activation("relu"))

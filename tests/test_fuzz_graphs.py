@@ -49,7 +49,7 @@ def test_random_graphs_agree(first: int):
 
 @pytest.mark.parametrize("seed", [0, 9, 27])
 def test_gradients_of_random_graphs_agree(seed: int):
-    """Seeds 9 and 27 go back over whole numbers, which kernels compute in double precision."""
+    """Seeds 9 and 27 compute gradients of integers, in double precision."""
     wrong = gradient_difference(random_graph(seed))
     assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --gradients"
 

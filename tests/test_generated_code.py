@@ -85,7 +85,7 @@ def innermost_loops(text: str) -> Iterator[Loop]:
 
 @cache
 def listing(spec: KernelSpec, target: Target) -> str:
-    """The code of a part of a kernel's work; what goes from part to part is the same everywhere."""
+    """The code of a part of a kernel's work; code between parts is the same everywhere."""
     whole = assembly(str(emit_kernel(spec, target)), target, spec.needs_passes)
     part, *rest = whole.split(".size\tpart,")
     assert len(rest) == 1 and kernel_name(spec) in rest[0]
@@ -186,7 +186,7 @@ def test_groups_ask_for_the_weights_of_the_next(target: str):
 
 
 def summed(x: Output) -> Output:
-    """A 1x1 convolution of what it is added to, with channels last."""
+    """A residual sum of x and a 1x1 convolution of x, with channels last."""
     return inside(lambda y: call("elemwise_add", conv(256, (1, 1))(y), y, name="sum"))(x)
 
 
@@ -317,7 +317,7 @@ def test_without_fma_there_is_none():
 
 @cache
 def all_specs(target: str) -> tuple[KernelSpec, ...]:
-    """Kernels of every kind, with and without what may be fused."""
+    """Kernels of every kind, with and without epilogues."""
     found = [
         spec
         for name, (make, shape) in LAYERS.items()
@@ -417,7 +417,7 @@ def test_no_scalar_formula_calls_anything(name: str):
     op = lookup(name)
     known = list(samples(op))
     single = (s for s in known if all(a.dtype == np.float32 for a in s.arrays))
-    sample = next(single, known[0])  # bits are mixed in whole numbers alone
+    sample = next(single, known[0])  # bits are mixed in integers only
     arrays = {f"x{i}": a for i, a in enumerate(sample.arrays)}
     made = apply(op, "made", map(var, arrays), sample.attrs)
     specs = specs_of(Network([Output(made)], arrays, []), TARGETS["avx2"])
@@ -487,7 +487,7 @@ def test_innermost_loops_of_a_listing():
 
 @pytest.mark.parametrize("target", WIDE)
 def test_a_long_program_is_written_once_for_all_tiles(target: str):
-    """Division is what a sigmoid has and the product has not: one for each vector of a row."""
+    """A sigmoid divides, and the product does not: one division per vector of a row."""
 
     def gate(x: Output) -> Output:
         return call("sigmoid", dense(256)(x))

@@ -1,6 +1,6 @@
 """Layers that differ in size alone share kernels: sizes and strides are arguments of these.
 
-What such a kernel computes is what NumPy does, at both ends of the sizes that it may be given.
+Such a kernel equals NumPy, at both ends of the range of sizes.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_numbers_are_those_of_numpy_at_every_size(kind: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_factors_of_a_training_step_are_operands(dtype: str) -> None:
-    """What statistics are divided by follows from a layer's size: its kernel does not."""
+    """The divisor of statistics depends on a layer's size: its kernel does not."""
     kernels = set()
     for factor in (0.00015943877551020407, 3.0, -1.0, 1e300, float("nan"), 1e-45):
         scaled = call("_mul_scalar", call("_plus_scalar", var("x"), scalar="1"), scalar=factor)

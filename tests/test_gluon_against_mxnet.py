@@ -1,4 +1,4 @@
-"""Layers and nets of ``gluon_nets.py`` against what MXNet 1.9.1 exported and computed for them."""
+"""Layers and nets of ``gluon_nets.py`` against MXNet 1.9.1's files and results."""
 
 import re
 from pathlib import Path

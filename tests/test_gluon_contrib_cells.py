@@ -24,7 +24,7 @@ def assert_close(found, expected):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("axes", SIZES)
 def test_convolution_over_one_pixel_is_the_plain_cell(kind, axes):
-    """With 1x1 kernels on one pixel a convolutional cell computes what the dense one does."""
+    """With 1x1 kernels on one pixel a convolutional cell equals the dense one."""
     cell = getattr(contrib_rnn, f"Conv{axes}D{kind}Cell")((3, *SIZES[axes]), 4, 1, 1)
     plain = KINDS[kind](4, input_size=3)
     for each in (cell, plain):
@@ -113,7 +113,7 @@ def test_dynamic_unroll_is_unroll():
 
 
 def results_and_gradients(run, x, weight):
-    """What ``run()`` gives, and what reaches the sequence and a weight."""
+    """The results of ``run()``, and gradients with respect to the sequence and a weight."""
     x.attach_grad()
     with mx.autograd.record():
         rows, after = run()
@@ -193,7 +193,7 @@ def test_offsets_move_the_taps():
 
 @pytest.mark.parametrize("kind", ["DeformableConvolution", "ModulatedDeformableConvolution"])
 def test_deformable_convolutions_behind_each_other_compile(kind):
-    """What one computes is read by the other's two convolutions, in two layouts."""
+    """The result of one is read by the other's two convolutions, in two layouts."""
     layer = getattr(cnn, kind)
     net = nn.HybridSequential()
     net.add(layer(4, kernel_size=(3, 3)), layer(4, kernel_size=(1, 1)))

@@ -483,7 +483,7 @@ def test_nothing_decides_a_shape(x):
 
 
 class Faulty(gluon.HybridBlock):
-    """A layer of its own beside a deferred parameter, and code that raises."""
+    """A layer with a deferred parameter, and code that raises."""
 
     def __init__(self, code, shapes=None):
         super().__init__()
@@ -547,7 +547,7 @@ def test_an_exit_in_a_deferred_first_call_stays_one(x):
 
 @pytest.mark.parametrize("active", [False, True])
 def test_a_block_may_infer_its_own_shapes(x, active):
-    """Its ``infer_shape`` is called instead of tracing: what tracing cannot do runs eagerly."""
+    """Its ``infer_shape`` is called instead of tracing: code that cannot be traced runs eagerly."""
     net = Faulty(lambda F, x: x, shapes=((2, 3), (3, x.shape[1])))
     net.initialize()
     net.hybridize(active)

@@ -1,4 +1,4 @@
-"""Initialisers: what they fill, how they are found by name, and their text form."""
+"""Initialisers: their values, creation by name, and string form."""
 
 import json
 
@@ -169,7 +169,7 @@ def test_a_fused_rnn_is_filled_gate_by_gate(mode, gates, made, deviation):
 
 
 class Noting(init.Initializer):
-    """Notes what it is called with."""
+    """Records its arguments."""
 
     def __init__(self) -> None:
         super().__init__()

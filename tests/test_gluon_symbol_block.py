@@ -18,7 +18,7 @@ def x():
 
 @pytest.fixture
 def exported(tmp_path, x):
-    """A net's exported files, and what it computes for x."""
+    """A network's exported files, and its result for x."""
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
         net.add(nn.Dense(3), nn.BatchNorm(), nn.Dense(2))

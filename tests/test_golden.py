@@ -1,6 +1,6 @@
-"""Golden cases: every file below ``tests/golden`` says what the compiler makes of its program.
+"""Golden cases: every file below ``tests/golden`` contains the compiler's output for its program.
 
-``python tools/golden.py`` shows what differs and which subjects lack a case; with ``--write`` it
+``python tools/golden.py`` shows differences and subjects without a case; with ``--write`` it
 rewrites the files.
 """
 
@@ -73,12 +73,12 @@ def test_titles_of_cases_are_unique():
         (SMALL.replace("own.", "own"), "ends in a full stop"),
         (SMALL.replace("acts:", "shows:"), "no `key: value`"),
         (SMALL.replace("kernel pointwise", "kernel pointless"), "no subject"),
-        (SMALL.replace("---- plan", "---- plam"), "'plam' is no ruler"),
+        (SMALL.replace("---- plan", "---- plam"), "'plam' is not a ruler"),
         (
             SMALL.replace("---- plan", "---- spec avx2"),
-            "'spec avx2' is no ruler, or is there twice",
+            "'spec avx2' is not a ruler, or is repeated",
         ),
-        (SMALL.partition("----")[0], "no ruler says"),
+        (SMALL.partition("----")[0], "no ruler with expected output"),
         (SMALL.replace("f32", "f31"), "f31 is none of"),
         (SMALL.replace("relu(x)", "rely(x)"), "no operator is called rely"),
         (SMALL.replace("return ", "y = "), "returns nothing"),

@@ -1,6 +1,6 @@
 """Gradients at kinks, ties, zeros, infinities and NaN: MXNet's conventions, verified there.
 
-Each line is an operator's call on points, and what MXNet 1.9.1 gives for a head gradient of ones.
+Each line is an operator's call on points, and MXNet 1.9.1's gradient for output gradients of ones.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_the_condition_of_where_has_none():
 
 
 def test_gradients_pass_through_whole_numbers():
-    """Each cast passes what comes back on in its operand's type."""
+    """Each cast passes gradients on in its operand's type."""
     x = nd.array([0.5, 1.5])
     x.attach_grad()
     with autograd.record():

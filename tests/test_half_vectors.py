@@ -42,7 +42,7 @@ TAILS = ("nothing", "residual-relu", "swish")
 
 
 def halved(monkeypatch: pytest.MonkeyPatch, are_halved: bool) -> None:
-    """In the same tiles: others of a padded convolution have bits of their own."""
+    """In the same tiles: other tiles of a padded convolution may give other bits."""
     monkeypatch.setattr(choose_direct, "_SHORT", 0)
     monkeypatch.setattr(Family, "works_on_halves", lambda family, target: are_halved)
 

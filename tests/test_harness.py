@@ -1,4 +1,4 @@
-"""Tests of the tests: mistakes are planted, and what should find them must."""
+"""Tests of the tests: planted mistakes must be found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hybridjit.ops import lookup
 from hybridjit.passes.plan.verify_plan import verify_plan
 from hybridjit.runtime.executable import INSTANCES, Executable, Instance
 
-X = np.linspace(-1, 1, 50, dtype=np.float32)  # no whole number of vectors
+X = np.linspace(-1, 1, 50, dtype=np.float32)  # not a multiple of the vector length
 
 
 def squared() -> list[Output]:
@@ -86,7 +86,7 @@ def test_verifier_finds_overlapping_buffers():
 
 
 def test_overlapping_buffers_give_wrong_numbers():
-    """What the verifier guards against is real: comparison and check mode find it too."""
+    """Errors that the verifier finds are real: comparison and check mode find them too."""
     executable = compiled(two_branches(), {"x": X})
     wanted = run_reference(two_branches(), {"x": X})
     assert_near(executable([X]), wanted)

@@ -24,7 +24,7 @@ TOOL = Path(__file__).parent.parent / "tools" / "fuzz_attributes.py"
 
 
 def judged(name: str, *shapes: tuple[int, ...], **attrs: object) -> str:
-    """What is wrong with a call on arrays of these shapes, eagerly or compiled."""
+    """Error of a call on arrays of these shapes, eagerly or compiled."""
     texts = {key.rstrip("_"): attr_text(value) for key, value in attrs.items()}
     random = np.random.default_rng(0)
     arrays = tuple(random.normal(0, 1, shape).astype(np.float32) for shape in shapes)
@@ -78,7 +78,7 @@ def test_more_dimensions_than_an_array_has(
 
 
 def test_arrays_of_many_dimensions_are_not_made():
-    """Neither by what makes arrays nor by what takes one of NumPy's."""
+    """Neither by functions that make arrays nor by those that accept NumPy's."""
     for make in (
         nd.zeros,
         nd.ones,
@@ -150,7 +150,7 @@ WIDE = (BILLION, BILLION)
 def test_padding_of_images_is_bounded(
     name: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]
 ):
-    """The results are small; what is between is not."""
+    """The results are small; intermediate values are not."""
     with pytest.raises(ShapeError, match="is larger than any memory"):
         run(name, *(np.ones(shape, np.float32) for shape in shapes), **attrs)
     assert not judged(name, *shapes, **attrs)

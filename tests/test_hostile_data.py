@@ -26,7 +26,7 @@ FAR = (NAN, INF, -INF, 1e9, -1e9, 3e38, -3e38, -88.0, 2.0**31, 2.0**63)
 
 
 def judged(name: str, *arrays: object, **attrs: object) -> str:
-    """What is wrong with a call, eagerly or compiled in fenced memory."""
+    """Error of a call, eagerly or compiled in fenced memory."""
     texts = {key: attr_text(value) for key, value in attrs.items()}
     operands = tuple(a if isinstance(a, np.ndarray) else np.array(a, np.float32) for a in arrays)
     return verdict(Case(lookup(name), texts, operands))[0]
@@ -73,7 +73,7 @@ np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-12)
 
 @pytest.fixture(scope="module")
 def regions_end() -> None:
-    """What would run for ever does so in a process that can be ended, before others try it."""
+    """A case that may run forever first runs in a process that can be ended."""
     subprocess.run([sys.executable, "-c", _LONG_REGIONS], timeout=PATIENCE, check=True)
 
 

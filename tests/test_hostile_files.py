@@ -218,7 +218,7 @@ PLAUSIBLE |= {"shape": "(1, 1)", "ints": "(1,)", "floats": "(1.0,)", "dtype": "f
 
 @pytest.mark.parametrize("version", [800, 10901])
 def test_every_number_of_every_operator_at_its_largest(version):
-    """No attribute is a count of inputs or outputs that nobody bounds."""
+    """No attribute is an unbounded count of inputs or outputs."""
     check = Bounds(symbol_json.loads)
     data = {"op": "null", "name": "data", "inputs": []}
     for op in set(all_names().values()):
@@ -261,7 +261,7 @@ def test_large_texts(text):
 @pytest.mark.parametrize("text", ["²", "--5", "9" * 5000, "(1, ²)", "1" * 20, "x", "(3"])
 @pytest.mark.parametrize("key", ["__dtype__", "__shape__"])
 def test_hints_of_variables_that_say_nothing(key, text):
-    """What a variable declares is text from the file, too: what is no type says nothing."""
+    """Declarations of variables are untrusted text too: invalid types are ignored."""
     data = {"op": "null", "name": "data", "attrs": {key: text}, "inputs": []}
     node = {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}
     top = {"nodes": [data, node], "arg_nodes": [0], "heads": [[1, 0, 0]]}
@@ -273,7 +273,7 @@ def test_hints_of_variables_that_say_nothing(key, text):
 
 
 def test_operators_that_passes_make_are_not_for_files():
-    """What they take for granted nobody checks: a file cannot name them, and no user can."""
+    """Their operands are not checked: neither a file nor a user can name them."""
     internal = [op for op in all_ops() if op.internal]
     assert len(internal) > 5
     for op in internal:
@@ -304,7 +304,7 @@ def test_results_that_no_memory_holds(name):
 
 
 def test_chain_that_is_long():
-    """Depth of the graph is no depth of the stack."""
+    """Depth of the graph does not become depth of the stack."""
     data = {"op": "null", "name": "d", "inputs": []}
     chain = [{"op": "relu", "name": "r", "inputs": [[i, 0, 0]]} for i in range(5_000)]
     top = {"nodes": [data, *chain], "arg_nodes": [0], "heads": [[5_000, 0, 0]]}
@@ -314,10 +314,10 @@ def test_chain_that_is_long():
 
 
 def test_the_bounds_would_notice():
-    """A reader that allocates what the file says, or lets another exception out, fails here."""
+    """A reader that allocates the size in the file, or lets another exception out, fails here."""
     with pytest.raises(AssertionError, match="bytes for a file of 4"):
         Bounds(lambda data: bytes(MEMORY + 100))(b"1234")
     with pytest.raises(IndexError):
         Bounds(lambda data: data[9])(b"1234")
     with pytest.raises(ModelFormatError):
-        raise ModelFormatError("what the reader raises is an MXNetError")
+        raise ModelFormatError("the reader must raise an MXNetError")

@@ -1,5 +1,5 @@
-"""Names and limits: what a file calls things reaches no code, no path and no format string, and
-how much a file may hold is what SECURITY.md says."""
+"""Names and limits: names in files reach no code, no path and no format string, and the limits of
+files are those of SECURITY.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DATA, WEIGHT = np.ones((2, 4, 6, 6), np.float32), np.ones((8, 4, 3, 3), np.float
 
 
 def graph(names: tuple[str, ...]) -> tuple[Output, ...]:
-    """A convolution, what is fused with it, a host step and a softmax, called by these names."""
+    """A convolution with its epilogue, a host step and a softmax, called by these names."""
     data, weight, bias, conv, relu, host, total, soft = names[:8]
     nodes = [
         *({"op": "null", "name": n, "inputs": []} for n in (data, weight, bias)),

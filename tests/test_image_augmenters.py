@@ -12,7 +12,7 @@ import hybridjit as mx
 from hybridjit import gluon, image, nd, recordio
 from hybridjit.errors import MXNetError
 
-# What MXNet 1.9.1's CreateAugmenter gives for these arguments.
+# Results of MXNet 1.9.1's CreateAugmenter for these arguments.
 USUAL = [
     '["resizeaug", {"size": 5, "interp": 2}]',
     '["randomcropaug", {"size": [4, 4], "interp": 2}]',

@@ -81,7 +81,7 @@ def test_nothing_is_wrong_after_a_signal(process, name):
 
 
 def test_llvm_is_called_in_other_threads(process):
-    """Whatever is raised in the caller's: llvmlite frees twice what an exception leaves half done.
+    """Whatever is raised in the caller's: llvmlite frees memory twice after an exception.
 
     Of a compilation, its loading, and the end of both.
     """
@@ -111,7 +111,7 @@ def test_llvm_is_called_in_other_threads(process):
 
 
 class Planted(Call):
-    """A call, and code as it should not be: it leaves a lock in a bytecode of its own."""
+    """A call, and code as it should not be: it releases a lock in a separate bytecode."""
 
     def ready(self) -> None:
         lock = held_at_fork(Rank.BINDING)

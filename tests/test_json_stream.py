@@ -1,4 +1,4 @@
-"""JSON value by value: what Python's parser gives for the whole, whatever windows cut apart."""
+"""JSON value by value: equal to Python's parser, wherever windows split the text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def elements(data: bytes) -> list[object]:
 
 
 def readers(data: bytes) -> Iterator[object]:
-    """What each way to read the text gives; None where it is refused."""
+    """The result of each way to read the text; None if it is rejected."""
     start = data.lstrip(b" \t\n\r")[:1]
     for read in (parse, *([members] if start == b"{" else [elements] if start == b"[" else [])):
         try:

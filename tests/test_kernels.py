@@ -1,6 +1,6 @@
-"""Every kind of kernel with its memory hard against pages that nobody may touch (``guarded.py``).
+"""Every kind of kernel with its memory adjacent to inaccessible pages (``guarded.py``).
 
-A read or write one element outside ends the process, so it runs as a process of its own.
+A read or write one element outside ends the process, so it runs as a separate process.
 """
 
 from __future__ import annotations

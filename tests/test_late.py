@@ -12,7 +12,7 @@ import pytest
 import hybridjit
 from hybridjit.compat.modules import LATE
 
-# What a program that defines a network and runs it line by line needs. NumPy's own modules and the
+# Modules of a program that defines a network and runs it eagerly. NumPy's own modules and the
 # standard library's that it loads are not counted: they differ from version to version.
 MOST_MODULES = 280
 
@@ -75,7 +75,7 @@ def fresh() -> Iterator[Fresh]:
 def test_the_import_loads_few_modules(fresh):
     """Each takes 0.1 to 0.5 ms of every start: a new one has to be needed by every program.
 
-    What is not is named in ``_LATE`` of ``__init__.py``, in ``names_of`` of another package, or
+    Other modules are named in ``_LATE`` of ``__init__.py``, in ``names_of`` of another package, or
     imported through ``late.Late``.
     """
     fresh.run(f"assert len(loaded) <= {MOST_MODULES}, len(loaded)")

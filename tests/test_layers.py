@@ -149,7 +149,7 @@ def imports_of(path: Path, text: str) -> Iterator[Import]:
 
 
 def complaints(path: Path, text: str) -> list[str]:
-    """What is wrong with one file's imports."""
+    """Violations in one file's imports."""
     part = part_of(path)
     if part not in ROW:
         return [f"{part} is in no row of LAYERS: give it one"]
@@ -240,7 +240,7 @@ SLOW = (
 
 
 def test_the_import_loads_no_compiler_and_nothing_slow():
-    """What only some programs need is loaded when they do; numpy.random alone takes 10 ms.
+    """Modules that few programs need are imported on demand; numpy.random alone takes 10 ms.
 
     NumPy itself loads some of these on some versions of Python.
     """

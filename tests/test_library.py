@@ -1,4 +1,4 @@
-"""Networks as C libraries: their bits, their header, what they refuse, other CPUs, other languages.
+"""Networks as C libraries: bits, headers, rejected arguments, other CPUs, other languages.
 
 Tools that are not there skip their tests: a C compiler, valgrind, nm, qemu.
 """
@@ -49,7 +49,7 @@ def tool(name: str) -> str:
 
 
 def ran(*words: object, status: int = 0) -> str:
-    """What a program prints. It ends with ``status``."""
+    """The output of a program. It ends with ``status``."""
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -89,7 +89,7 @@ def pictures(count: int = 5) -> np.ndarray:
 
 
 def scores(images: np.ndarray, target: str = "") -> np.ndarray:
-    """What the compiled network gives here, for a narrower CPU if one is named."""
+    """Results of the compiled network here, for a narrower CPU if one is named."""
     with override(target=target):
         net = hybridjit.load(str(DIGITS))
         net.hybridize()
@@ -106,7 +106,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_kernels_are_those_of_this_cpu_where_none_is_named():
-    """What decides between them is its costs then, whatever code other CPUs could run."""
+    """Only its costs decide between them, independent of the code for other CPUs."""
     host = find_target()
     (here,) = find_targets("")
     assert family_of(here) is family_of(host)
@@ -214,7 +214,7 @@ class TestBits:
         assert undefined(tmp_path / f"{name}.o") == []
 
     def test_of_a_detector(self, tmp_path):
-        """Anchors of two maps, decoded boxes, and suppression: what single-shot detectors are."""
+        """Anchors of two maps, decoded boxes, and suppression, as in single-shot detectors."""
         net, x = detector()
         wanted = net(nd.array(x)).asnumpy()
         assert (wanted[..., 0] >= 0).sum() > 3
@@ -310,7 +310,7 @@ class SingleShot(Detector):
 
 
 class TwoStages(gluon.HybridBlock):
-    """Eight regions of each picture, and what they show of three classes: as Faster R-CNN does."""
+    """Eight regions of each image, classified into three classes, as in Faster R-CNN."""
 
     def __init__(self, pooling: str) -> None:
         super().__init__()
@@ -355,7 +355,7 @@ def detector(net: gluon.HybridBlock | None = None) -> tuple[gluon.HybridBlock, n
 
 
 def undefined(path: Path) -> list[str]:
-    """What an object needs that neither the C library nor libm nor libpthread has."""
+    """Symbols that neither the C library nor libm nor libpthread defines."""
     system = [ctypes.CDLL(name) for name in ("libc.so.6", "libm.so.6", "libpthread.so.0")]
     names = ran(tool("nm"), "-u", "--format=just-symbols", path).split()
     assert names
@@ -458,7 +458,7 @@ class Raw:
         self.workspace = self.raw.ctypes.data + -self.raw.ctypes.data % 64
 
     def run(self, **other: object) -> int:
-        """A call on three pictures, but for what is said otherwise."""
+        """A call on three images, with the given changes."""
         given = {
             "context": self.context,
             "x": self.x.ctypes.data,
@@ -550,7 +550,7 @@ class TestHostileCalls:
     def test_valid_arguments_are_accepted(self, raw):
         assert raw.run(workspace=None, room=ctypes.c_size_t(0)) == 0
         first = raw.y.copy()
-        raw.raw[:] = 0xFF  # what a workspace holds does not matter
+        raw.raw[:] = 0xFF  # the contents of a workspace do not matter
         raw.y[:] = 7
         assert raw.run() == 0
         np.testing.assert_array_equal(raw.y, first)
@@ -570,7 +570,7 @@ class TestHostileCalls:
         raw.functions.digits_free(None)
 
     def test_any_numbers_end_in_a_code(self, raw):
-        """Thousands of calls with sizes and places at random; what is taken computes."""
+        """Thousands of calls with sizes and places at random; accepted calls compute."""
         random = np.random.default_rng(5)
         sizes = [0, 1, 40, 119, 120, 121, 3136, 9407, 9408, 2**31, 2**47, 2**63, 2**64 - 1]
         memory = np.zeros(1 << 16, np.uint8)
@@ -587,7 +587,7 @@ class TestHostileCalls:
                 "workspace": random.choice([raw.workspace, 0, places[2]]),
                 "room": ctypes.c_size_t(random.choice([0, 64, raw.room.value, raw.room.value])),
             }
-            if given["workspace"] != raw.workspace:  # what is said of it is not so
+            if given["workspace"] != raw.workspace:  # its declared size is wrong
                 given["room"] = ctypes.c_size_t(min(given["room"].value, 64))
             seen.add(raw.run(**{name: int_of(value) for name, value in given.items()}) & 255)
         assert {0, kinds.BATCH, kinds.ROOM, kinds.SIZE, kinds.NO_ARRAY} <= seen

@@ -1,4 +1,4 @@
-"""Steps of training as C libraries: the bits of train_step, what is learned, what is refused."""
+"""Steps of training as C libraries: the bits of train_step, states, rejected arguments."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def labelled(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def assert_commanded(stem: Path, precision: str = "float32") -> list[float]:
-    """Losses and what is learned are a train_step's; returns the losses."""
+    """Check that losses and states equal a train_step's; return the losses."""
     net = mx.load(str(DIGITS))
     net.hybridize(precision=precision)
     sgd = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9, "learning_rate": 0.02})
@@ -331,7 +331,7 @@ class Raw:
         self.workspace = self.raw.ctypes.data + -self.raw.ctypes.data % 64
 
     def step(self, **other: object) -> int:
-        """A step, but for what is said otherwise."""
+        """A step, with the given changes."""
         given = {
             "context": self.context,
             "x": self.x.ctypes.data,
@@ -457,7 +457,7 @@ class TestHostileCalls:
         assert raw.learned() == before
 
     def test_any_numbers_end_in_a_code(self, raw):
-        """Thousands of calls with sizes and places at random; what is taken computes."""
+        """Thousands of calls with sizes and places at random; accepted calls compute."""
         random, seen = np.random.default_rng(5), set()
         sizes = [0, 1, 79, 81, 2**31, 2**47, 2**63, 2**64 - 1]
         for _ in range(3000):
@@ -474,7 +474,7 @@ class TestHostileCalls:
         assert wanted <= seen
 
     def test_a_context_has_one_call_at_a_time(self, raw):
-        """Others are told so; every step that was done is counted."""
+        """Concurrent calls return an error; every completed step is counted."""
         before = np.frombuffer(raw.learned()[-8:], np.int64)[0]
         codes: list[int] = []
 
@@ -498,7 +498,7 @@ class TestHostileCalls:
 
 class TestC:
     def test_the_example(self, trainer, tmp_path):
-        """What it prints are the means of train_step's losses; a second run goes on."""
+        """Its output equals the means of train_step's losses; a second run continues."""
         tool("gcc")
         x, y = labelled(60)
         x.tofile(tmp_path / "x")
@@ -513,7 +513,7 @@ class TestC:
         assert "does not hold" in ran(program, *kept, status=1)
 
     def test_commands_of_the_page(self, tmp_path, monkeypatch):
-        """As they stand, one after the other; what was learned is a good deal."""
+        """Unchanged, one after the other; the loss falls considerably."""
         tool("cc")
         page = (ROOT / "docs/howto/c-library.md").read_text()
         section = page.partition("## A training step\n")[2]
@@ -550,7 +550,7 @@ def compiled(stem: Path, folder: Path, *options: str) -> Path:
 
 
 def means(x: np.ndarray, y: np.ndarray, epochs: int) -> list[str]:
-    """The mean losses of epochs, as the example prints them, for what this CPU runs."""
+    """The mean losses of epochs, as the example prints them, for the code of this CPU."""
     net = mx.load(str(DIGITS))
     sgd = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
     step = mx.train_step(net, gluon.loss.SoftmaxCrossEntropyLoss(), sgd)

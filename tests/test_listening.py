@@ -96,7 +96,7 @@ def one_latency(run, where):
 
 
 def output(program: str, *arguments: str) -> str:
-    """What a program prints; it comes to its end without an error."""
+    """The output of a program, which must end without an error."""
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM + program, *arguments]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -222,7 +222,7 @@ class Bound:
         self.calls = [c for row in executable.code.calls for c in row]
 
     def run(self, number: int, poll: Callable[[], bool]) -> None:
-        """All of the kernel's work on one thread; what it polls says whether to stop."""
+        """All of the kernel's work on one thread; the polled value decides whether to stop."""
         function = POLL(lambda _: poll())
         record = (ctypes.c_void_p * 1)(ctypes.cast(function, ctypes.c_void_p))
         address, args, _ = map(int, self._instance._steps[number])
@@ -266,7 +266,7 @@ def polling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
 
 
 def test_kernels_that_poll_everywhere_give_the_same_bits(polling):
-    """And one that is told to stop does so at once."""
+    """A kernel that is stopped ends immediately."""
     nets = list(some_networks())
     right = []
     for net in nets:
@@ -291,7 +291,7 @@ def test_kernels_that_poll_everywhere_give_the_same_bits(polling):
 
 
 def polls_of(bound: Bound, number: int, last: int = 0) -> int:
-    """How often a kernel polls; at poll ``last`` it is told to stop."""
+    """How often a kernel polls; poll ``last`` stops it."""
     count = 0
 
     def poll() -> bool:

@@ -59,7 +59,7 @@ def with_winograd(net: Network, winograd: bool | str) -> Executable:
 
 
 def products(executable: Executable) -> list[KernelSpec]:
-    """What runs besides packing."""
+    """Kernels other than packing."""
     specs = [each.spec for row in executable.code.calls for each in row]
     return [spec for spec in specs if spec.kind not in ("pack", "filters")]
 

@@ -1,4 +1,4 @@
-"""What training holds in memory: saved values, gradients and states apart; nothing grows."""
+"""Memory of training: saved values, gradients and states separately; no growth."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def test_backward_memory_does_not_grow_with_depth():
 
 
 def test_recomputed_values_are_computed_next_to_their_readers():
-    """Of each layer the product is saved, and what the next one multiplies; of the factors, which
+    """Of each layer the product is saved, and the operand of the next product; of the factors,
+    which
     no kernel reads, one lives at a time."""
     x, types = var("x"), {"x": TensorType((256, 32), FLOAT32)}
     for i in range(10):
@@ -241,7 +242,7 @@ def test_forward_and_backward_work_in_the_same_memory():
 
 
 class Residual(nn.HybridBlock):
-    """A block that adds what its convolutions make of its input to it."""
+    """A block that adds the result of its convolutions to its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -275,7 +276,7 @@ def recurrent() -> nn.HybridSequential:
 
 
 def steps_of(make, x: nd.NDArray, **flags: str) -> tuple[list[bytes], int]:
-    """What three steps of training leave, bit for bit, and the bytes that a call saves."""
+    """The state after three training steps, bit for bit, and the bytes that a call saves."""
     mx.random.seed(5)
     net = make()
     net.initialize(mx.init.Xavier())

@@ -1,4 +1,4 @@
-"""Metrics against their formulas, over batches, by name; what local and global mean."""
+"""Metrics against their formulas, over batches, by name; local and global values."""
 
 import math
 
@@ -127,7 +127,7 @@ def test_several_metrics_and_arrays_by_name():
     ],
 )
 def test_names_and_values_are_paired_as_mxnet_pairs_them(names, found, pairs):
-    """A name or a value that is no list is the only one."""
+    """A name or a value without a list counts as a list of one."""
 
     class Told(metric.EvalMetric):
         def get(self):

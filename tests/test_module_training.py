@@ -185,7 +185,7 @@ def test_who_adds_up_changes_no_number(store):
 
 @pytest.mark.parametrize("asked", ["1", "0"])
 def test_several_contexts_have_a_store(asked, monkeypatch, tmp_path):
-    """As in MXNet it updates what it adds up, and keeps the states by name."""
+    """As in MXNet it updates the summed parameters, and stores the states by name."""
     monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", asked)
     modules = [Module(network(), context=[mx.cpu(i) for i in range(n)]) for n in (1, 2)]
     for module in modules:

@@ -107,7 +107,7 @@ def test_batch_norm_has_the_same_bits_on_any_number_of_threads():
 
 @pytest.mark.parametrize("axis, shape", [(1, (4, 24, 30, 31)), (-1, (4, 17, 9)), (1, (40, 33))])
 def test_batch_norm_of_a_large_mean_is_float64s(axis: int, shape: tuple[int, ...]):
-    """To what a mean in float32 leaves of a deviation of 1: half a unit in its last place."""
+    """To half a unit in the last place of a float32 mean, for a deviation of 1."""
     data = drawn(shape, 1e4)
     layer = nn.BatchNorm(axis=axis)
     layer.initialize()

@@ -1,4 +1,4 @@
-"""What ``dir(hybridjit)`` lists: what programs use, and nothing of the compiler."""
+"""``dir(hybridjit)`` lists public names, and nothing of the compiler."""
 
 from __future__ import annotations
 

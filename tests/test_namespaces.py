@@ -26,7 +26,7 @@ NAMESPACES = [pytest.param(nd, ND_FUNCTIONS, id="nd"), pytest.param(sym, SYM_FUN
 
 
 def test_public_operators_are_mxnets():
-    """An operator that passes make says so (``internal``): nobody else checks its operands."""
+    """An operator that passes make says so (``internal``): its operands are not checked."""
     fixture = Path(__file__).parent / "fixtures" / "mxnet_operators.txt"
     mxnets = set(fixture.read_text(encoding="utf-8").split())
     ours = set(all_names())  # which loads the operators of NumPy mode
@@ -104,7 +104,7 @@ DICTIONARIES = """
 
 
 def test_names_stand_in_the_modules_dictionaries():
-    """What is made late is there for who looks: gluon-cv does, to choose between operators."""
+    """Lazily created names can be looked up, as gluon-cv does to choose between operators."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(DICTIONARIES)], capture_output=True, text=True
     )
@@ -281,7 +281,7 @@ def test_names_from_many_threads_differ():
 
 @pytest.mark.parametrize("call", [nd.softmax, nd.log_softmax, nd.topk, nd.cast, nd.cumsum])
 def test_no_element_type_said_out_loud_is_float64(call):
-    """As MXNet has it: None is what NumPy takes it for. What is not said is the default."""
+    """As MXNet has it: None means the same as in NumPy. Omitted arguments have their defaults."""
     x = nd.ones((2, 3))
     assert call(x, dtype=None).dtype == np.float64
     assert sym.softmax(sym.var("x"), dtype=None, name="s").attr_dict() == {

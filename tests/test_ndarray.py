@@ -1,6 +1,6 @@
 """NDArray: values, views, writes, operators, errors; answers as MXNet gives them.
 
-``fixtures/array_code.json`` holds what MXNet 1.9.1 answered to a few hundred pieces of code
+``fixtures/array_code.json`` has MXNet 1.9.1's results for a few hundred pieces of code
 (written by ``tools/mxnet_side/record_arrays.py``).
 """
 
@@ -261,7 +261,7 @@ def test_hash_is_identity():
     assert len({a, b, a}) == 2
 
 
-# Storage: whoever writes is seen
+# Storage: all writes are detected
 
 
 WAYS_TO_WRITE = {

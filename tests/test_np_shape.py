@@ -1,4 +1,5 @@
-"""NumPy's shape semantics: scopes and decorators, and what 0, -1 and () mean with and without."""
+"""NumPy's shape semantics: scopes and decorators, and the meaning of 0, -1 and () with and without
+them."""
 
 import json
 import threading
@@ -19,7 +20,7 @@ def classic():
 
 
 def elsewhere(function):
-    """What ``function`` gives in a thread of its own."""
+    """The result of ``function`` in a separate thread."""
     found = []
     thread = threading.Thread(target=lambda: found.append(function()))
     thread.start()
@@ -70,7 +71,7 @@ def test_two_switches_everywhere():
 def test_decorated_functions_and_classes():
     @mx.use_np_shape
     def function(x):
-        """What it is for."""
+        """The intended use."""
         return x, mx.is_np_shape()
 
     assert function(3) == (3, True)
@@ -153,7 +154,7 @@ def test_a_lone_element():
         assert element.shape == () and element.asscalar() == 3
         element[:] = 7  # of the same memory
         assert x.asnumpy().tolist() == [[1, 2], [7, 4]]
-        assert nd.sum(x).shape == (1,)  # the operators give what they always do
+        assert nd.sum(x).shape == (1,)  # the operators' results do not change
         assert nd.tile(x, reps=(0, 1)).shape == (0, 2)
         assert nd.contrib.index_array(element).shape == (0,)
     assert not any(True for _ in nd.array(3))

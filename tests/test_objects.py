@@ -1,4 +1,4 @@
-"""The disk cache of compiled objects: what it gives back, and all that it must not believe."""
+"""The disk cache of compiled objects: retrieval, and untrusted contents."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def modes(folder: Path) -> tuple[int, int]:
         (0o022, (0o755, 0o644)),
         (0o027, (0o750, 0o640)),
         (0o077, (0o700, 0o600)),
-        (0o002, (0o755, 0o644)),  # what a group may write is not believed
+        (0o002, (0o755, 0o644)),  # group-writable folders are not trusted
         (0o000, (0o755, 0o644)),
     ],
 )
@@ -123,7 +123,7 @@ def test_another_user_reads_objects_that_root_stored():
             assert os.waitpid(child, 0)[1] == 0
 
 
-# ---- what is not believed -----------------------------------------------------------------------
+# ---- untrusted contents -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 5, 20, 50, -1])
@@ -179,7 +179,7 @@ def may_make_devices() -> bool:
 
 
 def in_its_place(path: Path, kind: str) -> None:
-    """Something that is no object where one is looked for."""
+    """Another kind of file in place of an object."""
     path.unlink()
     if kind == "pipe":
         os.mkfifo(path, 0o600)
@@ -199,7 +199,7 @@ def in_its_place(path: Path, kind: str) -> None:
 
 @pytest.fixture
 def room() -> Iterator[None]:
-    """2 GB of memory beyond what the process has, and ten seconds."""
+    """2 GB of memory more than the process has, and ten seconds."""
     with hurry(10), address_space(2 << 30):
         yield
 
@@ -277,7 +277,7 @@ def test_another_cpu(folder, monkeypatch):
 
 
 def test_a_folder_of_other_files(tmp_path):
-    """What is not named as an object says nothing of a CPU."""
+    """Names other than those of objects contain no CPU."""
     tmp_path.chmod(0o700)
     (tmp_path / "net-symbol.json").write_text("{}")
     with override(cache_dir=str(tmp_path)):
@@ -287,7 +287,7 @@ def test_a_folder_of_other_files(tmp_path):
 
 
 def test_another_version_is_no_other_cpu(folder):
-    """What a version knows of a CPU besides is in the key, but says nothing of where we are."""
+    """Other properties of a CPU are in the key, but do not identify this machine."""
     other = objects.object_key(NAME, replace(find_target(), l2_bytes=1))
     assert other != key() and objects.load_object(other) is None
     assert objects._complaints == []
@@ -295,7 +295,7 @@ def test_another_version_is_no_other_cpu(folder):
 
 @pytest.mark.parametrize(
     "what", ["llvm", "binding", "generator", "spec", "features"]
-)  # what machine code follows from
+)  # inputs of code generation
 def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
     before, name, target = key(), NAME, find_target()
     if what == "llvm":
@@ -332,7 +332,7 @@ print(object_key("a spec", find_target("sse2")))
     ],
 )
 def test_a_change_of_the_code_generator_makes_another_key(file, changes, tmp_path):
-    """Code follows from what the CPU is taken for, so a change there finds no older object."""
+    """Code depends on the target, so that a changed target finds no older object."""
     package = tmp_path / "hybridjit"
     shutil.copytree(objects.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -369,7 +369,7 @@ def test_a_full_disk(folder):
 
 
 def test_a_folder_that_can_only_be_read(folder, monkeypatch):
-    """As in an image: what is there is used, though the time of use cannot be noted."""
+    """As in a container image: objects are used, though access times cannot be written."""
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(30, "Read-only file system")
@@ -450,7 +450,7 @@ def test_oversized_files_are_removed_first(folder):
 
 
 def output(net: gluon.HybridBlock, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """What a net gives with nothing in memory, neither kernels nor the driver."""
+    """A network's results with nothing in memory, neither kernels nor the driver."""
     monkeypatch.setattr(generate, "_KERNELS", {})
     monkeypatch.setattr(generate, "_DRIVERS", {})
     net.hybridize()

@@ -87,7 +87,7 @@ def computed(model: Model, *arrays: np.ndarray) -> list[np.ndarray]:
     return compiled
 
 
-# What MXNet 1.9.1 exported
+# Files of MXNet 1.9.1
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -133,7 +133,7 @@ def test_a_network_is_exported_as_mxnets_files(tmp_path):
     np.testing.assert_allclose(as_list(again(*inputs))[0], outputs[0], rtol=1e-4, atol=1e-5)
 
 
-# What PyTorch exported
+# Files of PyTorch
 
 PYTORCH = Path(__file__).parent / "fixtures" / "pytorch"
 
@@ -324,7 +324,7 @@ class TestResize:
         np.testing.assert_allclose(found, rows @ x @ columns.T, atol=1e-5)
 
 
-# What is refused, and how
+# Errors
 
 
 def test_a_name_that_all_nodes_have():

@@ -21,7 +21,7 @@ SHAPE = ["--shape", "data=2,1,28,28"]
 
 @pytest.fixture
 def printed(capsys):
-    """What a command prints; it must end with ``code``, and with a code above 0 says why."""
+    """The output of a command that ends with ``code``; its error for a code above 0."""
 
     def of(*words: str, code: int = 0) -> str:
         assert main(words) == code
@@ -33,7 +33,7 @@ def printed(capsys):
 
 @pytest.fixture
 def arrays(tmp_path):
-    """A file with an input, and what MXNet's files give for it."""
+    """A file with an input, and the result of MXNet's files."""
     x = np.random.default_rng(2).random((2, 1, 28, 28), np.float32)
     np.save(tmp_path / "x.npy", x)
     return str(tmp_path / "x.npy"), mx.load(str(DIGITS))(nd.array(x)).asnumpy()

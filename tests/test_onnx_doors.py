@@ -68,7 +68,7 @@ def close(found: list[np.ndarray], right: list[np.ndarray]) -> None:
 def encoder(batch: int | None = None, steps: int | None = None) -> Model:
     """One layer in the shape of BERT: ids, mask and types of tokens, all of int64 and one shape.
 
-    The graph reads the types first; what is added for positions follows from the steps.
+    The graph reads the types first; the position embedding depends on the steps.
     """
     nodes = [
         node("Gather", "type_table types", "of_types"),
@@ -313,7 +313,7 @@ def test_outputs_of_one_node_keep_their_names(tmp_path):
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda p: p.stem)
 def test_other_sizes_are_right_or_refused_by_name(path, tmp_path):
-    """A size that the file fixes is refused at each door; another one gives what it gives alone."""
+    """Another value of a fixed size is rejected everywhere; a symbolic size gives equal results."""
     inputs, _ = declared(path)
     arrays, net = example(path), hybridjit.onnx.load(path)
     net.export(str(tmp_path / "again"))

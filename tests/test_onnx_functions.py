@@ -1,4 +1,4 @@
-"""ONNX models that define operators by nodes of their own."""
+"""ONNX models that define operators as functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_functions(model: Model, *functions: Function) -> Model:
 
 
 def refer(use: Node, name: str, to: str) -> Node:
-    """The node with an attribute that is what the use of its function gives."""
+    """The node with an attribute that refers to the function's attribute."""
     more = Attribute(name=name, ref_attr_name=to, type=1)
     return replace(use, attribute=[*use.attribute, more])
 

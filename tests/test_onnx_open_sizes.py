@@ -16,9 +16,9 @@ from test_onnx import model_of, node, numbers
 
 
 def of_all_sizes(model: Model, *calls: np.ndarray) -> list[np.ndarray]:
-    """What one network gives for arrays of several sizes, compiled and eager alike.
+    """The results of one network for arrays of several sizes, compiled equal to eager.
 
-    It is also what the model gives that is read anew for each size.
+    They also equal those of a model that is read again for each size.
     """
     assert model.graph is not None
     name = model.graph.input[0].name
@@ -48,7 +48,7 @@ def named(model: Model, *names: str) -> Model:
 
 
 def test_flattening_by_the_batch():
-    """What ``x.view(x.size(0), -1)`` becomes."""
+    """The nodes of ``x.view(x.size(0), -1)``."""
     nodes = [
         node("Shape", "x", "shape"),
         node("Gather", "shape zero", "batch"),

@@ -25,7 +25,7 @@ CODES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int32": 6, "int64": 
 def found(
     use: Node, *arrays: np.ndarray, opset: int = 23, around: str = "", **constants: np.ndarray
 ) -> list:
-    """What a node gives, run by NumPy; its operands are ``arrays`` and then the constants.
+    """The results of a node, run by NumPy; its operands are ``arrays`` and then the constants.
 
     around  the name of an input that graphs in the node read
     """
@@ -75,7 +75,7 @@ class TestAttention:
         assert not y[:, :, 1].any() and y[:, :, 0].any()
 
     def test_keys_of_before(self):
-        """Heads side by side in one axis; keys and values behind those of calls before."""
+        """Heads adjacent in one axis; keys and values appended to those of previous calls."""
         x, past = numbers(1, 3, 8), numbers(1, 2, 4, 4)
         use = node("Attention", "a b c m p q", "y k v", is_causal=1, q_num_heads=2, kv_num_heads=2)
         y, k, v = found(use, x, x, x, np.zeros((3, 7), np.float32), past, past)
@@ -181,7 +181,7 @@ def test_parts_of_each_sample():
 
 
 def test_boxes_that_survive():
-    """Of two that overlap the better one, of each class; then at most so many."""
+    """The better one of two that overlap, per class; then at most a given number."""
     boxes = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 6, 6]]], np.float32)
     scores = np.array([[[0.5, 0.9, 0.3], [0.2, 0.1, 0.8]]], np.float32)
     limits = {
@@ -201,7 +201,7 @@ def test_boxes_that_survive():
 @pytest.mark.parametrize("corners", [0, 1])
 @pytest.mark.parametrize("around", ["zeros", "border", "reflection"])
 def test_samples_at_places(corners, around):
-    """At the middle of cells they are the cells; beyond the edge what is around them."""
+    """At the middle of cells they are the cells; beyond the edge the border value."""
     x = numbers(1, 1, 3, 4)
     columns = np.array([0, 2, 3, 4], np.float32)
     place = columns / 1.5 - 1 if corners else (columns + 0.5) / 2 - 1
@@ -319,7 +319,7 @@ def test_numbers_without_axes_are_operands():
 
 
 def test_counts_of_cells_are_bounded():
-    """The sizes of an input are what a file says, and no array is as large."""
+    """Sizes of an input come from the file, and no array is that large."""
     use = node("AveragePool", "x", kernel_shape=(2,), dilations=(2,))
     with pytest.raises(MXNetError, match="the nodes of a model may make"):
         make_graph(model_of([use], {"x": (1, 1, 1 << 40)}), KNOWN, None, {})
@@ -407,7 +407,7 @@ class TestControl:
         np.testing.assert_array_equal(y, right)
 
     def loop(self, condition: str) -> Node:
-        """Doubles what is carried, and gives it as a row; goes on while it is below a limit."""
+        """Doubles the carried value, and outputs it as a row, while it is below a limit."""
         nodes = [node("Add", "v v", "w"), node("ReduceMax", "w", "m", keepdims=0)]
         nodes += [node("Less", "m limit", "on"), node("Identity", "w", "row")]
         body = graph_of(nodes, "i c v", f"{condition} w row")
@@ -420,7 +420,7 @@ class TestControl:
         np.testing.assert_array_equal(rows, np.stack([2 * self.x, 4 * self.x, 8 * self.x]))
 
     def test_a_loop_that_ends_when_values_say_so(self):
-        """Rows, whose number it would be, are refused; what is carried stays as it was."""
+        """Rows, whose number it would be, are rejected; carried values do not change."""
         x = np.ones((2, 3), np.float32)
         constants = {"n": np.array(9), "t": np.array(True), "limit": np.array(30, np.float32)}
         with pytest.raises(MXNetError, match="number of steps depends on values"):

@@ -108,7 +108,7 @@ def step(batch: int, steps: int, past: int) -> dict[str, np.ndarray]:
 
 
 def decoded(arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What the decoder computes, by NumPy."""
+    """The decoder's result, by NumPy."""
     graph = decoder().graph
     assert graph is not None
     weights = {tensor.name: read_array(tensor, None) for tensor in graph.initializer}

@@ -1,4 +1,4 @@
-"""Writing ONNX files: what is written gives the graph's numbers, and what cannot be is refused."""
+"""Writing ONNX files: files give the graph's results, and unsupported graphs raise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hybridjit.onnx.writers import WRITTEN
 from hybridjit.ops.registry import lookup
 from recorded import CASES, FOLDER, arrays_of, as_list
 
-# What MXNet 1.9.1's exporter has translations for
+# Operators of MXNet 1.9.1's exporter
 NAMES = """
     Activation BatchNorm BlockGrad Cast Concat Convolution Crop Deconvolution Dropout Embedding
     Flatten FullyConnected InstanceNorm L2Normalization LRN LayerNorm LeakyReLU
@@ -46,7 +46,7 @@ UNWRITABLE = {"unary_gamma"}  # ONNX has no gamma function
 
 
 def read_back(path, *inputs):
-    """What the file computes here, run without compiling it: the graphs are many."""
+    """The file's result here, without compilation: the graphs are many."""
     net = mx.onnx.load(path)
     net.hybridize(active=False)
     return as_list(net(*inputs))
@@ -57,7 +57,7 @@ def numbers(*shape):
 
 
 def written(tmp_path, net, *inputs, **options):
-    """What a network gives, and what its file gives."""
+    """The results of a network, and of its file."""
     right = as_list(net(*inputs))
     path = net.export_onnx(str(tmp_path / "net.onnx"), *inputs, **options)
     return right, read_back(path, *inputs)
@@ -223,7 +223,7 @@ def test_types_of_all_nodes(tmp_path):
     assert info.name == "one" and [d.dim_value for d in info.type.tensor_type.shape.dim] == [2, 3]
 
 
-# What is refused, and how
+# Errors
 
 
 def test_all_nodes_that_cannot_be_written_are_listed(tmp_path):
@@ -334,7 +334,7 @@ def test_the_numbers_of_a_row(tmp_path):
 
 @pytest.mark.parametrize("topk", [-1, 20])
 def test_boxes_of_each_class_are_compared_as_they_are(topk, tmp_path):
-    """A box that reaches far takes nothing from what others overlap by."""
+    """A very large box does not change the overlaps of others."""
     rng = np.random.default_rng(0)
     corner = rng.random((2, 40, 2))
     boxes = np.concatenate([corner, corner + rng.uniform(0.2, 0.6, (2, 40, 2))], axis=2)

@@ -12,7 +12,7 @@ from hybridjit.name import NameManager
 
 
 class _Scale(mx.operator.CustomOp):
-    """data * factor, and what forward kept for backward."""
+    """data * factor, with state from forward to backward."""
 
     def __init__(self, factor, calls):
         self.factor = factor
@@ -336,7 +336,7 @@ def test_an_operator_of_the_older_way_copies_by_default():
     assert executor.grad_dict["x"].asnumpy().tolist() == [1, 1, 1]
 
 
-# ---- operators that write what they read
+# ---- operators that write to their operands
 
 
 class Counting(mx.operator.CustomOp):

@@ -47,7 +47,7 @@ def test_two_relus_and_nan():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 37])
 def test_activation_gives_zero_without_a_sign(count, dtype):
-    """Vectors and what is left of them alike, whatever stands beside zeros in a maximum."""
+    """Vectors and their remainders give equal signs of zeros in a maximum."""
     for x in (-0.0, NAN, -INF, -1.0):
         found = run("Activation", np.full(count, x, dtype), act_type="relu")
         assert found.tobytes() == np.zeros(count, dtype).tobytes()

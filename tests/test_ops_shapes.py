@@ -1,6 +1,6 @@
-"""Shapes and places that MXNet 1.9.1 gave: Reshape's codes, slices, joins, ties of orderings.
+"""Shapes and indices of MXNet 1.9.1: Reshape's codes, slices, joins, ties of orderings.
 
-Also what inference concludes backwards, from an output to an operand.
+Also inference from outputs to operands.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class TestOptimizer:
         assert plain.learning_rate == 0.5
 
     def test_a_bound_of_zero(self):
-        """Off where an operator is told of it, and a bound elsewhere."""
+        """A bound of 0 is none for operators, and a bound elsewhere."""
         for name, moves in (("sgd", True), ("adagrad", False)):
             weight = nd.ones((2,))
             optimizer = mx.optimizer.create(name, clip_gradient=0.0, learning_rate=0.1)

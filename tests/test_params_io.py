@@ -36,7 +36,7 @@ ONE = v2((1,), DEVICE_F32 + struct.pack("<f", 3.0))
 
 
 class TestBytes:
-    """What MXNet 1.9.1 wrote is reproduced to the byte."""
+    """Files of MXNet 1.9.1 are reproduced byte for byte."""
 
     def test_documented_example(self):
         arrays = {"arg:w": np.array([[1, 2, 3]], "f4"), "b": np.array([7], "i8")}

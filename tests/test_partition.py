@@ -122,7 +122,7 @@ def test_of_a_relu_its_result_alone_is_saved(relu):
 
 @pytest.mark.parametrize("op", ["elemwise_add", "elemwise_sub", "broadcast_add", "_mul_scalar"])
 def test_values_that_no_gradient_reads_are_not_saved(op: str):
-    """The slope of a sum does not depend on what is added."""
+    """The slope of a sum does not depend on its operands."""
     products = [call("dot", var("x"), var("w")), call("dot", var("y"), var("w"))]
     attrs = {"scalar": 3.0} if op == "_mul_scalar" else {}
     outputs = [call(op, *(products[:1] if attrs else products), **attrs)]
@@ -145,7 +145,7 @@ def test_nothing_random_is_computed_again():
 
 
 def test_random_draws_are_saved_for_gradients():
-    """For who differentiates once more: of the saved sum nobody could tell what was drawn."""
+    """For second derivatives: the draws cannot be recovered from a saved sum."""
     x = sym.var("x")
     noise = sym.random.normal(shape=(4, 4), name="noise")
     outputs = tuple(sym.square(sym.sum(sym.exp(x + noise), axis=1, name="sums")).outputs)
@@ -233,7 +233,7 @@ def test_weights_of_recurrent_layers_are_read_where_they_are():
 
 
 def sums_of_picked(mode: str, depth: int, axis: int) -> Graph:
-    """The way back of a cross-entropy: what reaches log_softmax is one number of each row."""
+    """Backward of a cross-entropy: the gradient of log_softmax has one nonzero per row."""
     shape = (2, depth) if axis == 1 else (depth, 2)
     logs = call("log_softmax", var("x"), axis=axis)
     picked = call("pick", logs, var("label"), axis=axis, mode=mode)

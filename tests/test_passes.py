@@ -1,4 +1,4 @@
-"""The passes: every rewrite rule where it applies and where it only seems to, then golden texts.
+"""The passes: every rewrite rule where it applies and where it only seems to, then golden files.
 
 Each case is also run by the interpreter before and after: a rewrite may not change a number.
 """
@@ -199,7 +199,7 @@ def in_regions(graph: Graph, fired: list[str] | None = None) -> Graph:
     return graph
 
 
-# What runs the rules of a module.
+# The pass that applies the rules of a module.
 PASSES: dict[ModuleType, Callable[..., Graph]] = {
     half: half.lower_float16,
     on_rows: on_rows.hoist_pointwise,
@@ -357,7 +357,7 @@ def test_layout_follows_a_part(begin, end, step):
 
 
 def test_layout_looks_behind_a_transpose():
-    """What a network itself puts in MXNet's order is there with channels last."""
+    """Explicit transposes to MXNet's order are removed with channels last."""
     first = call("transpose", var("x"), axes=(0, 3, 1, 2))
     scaled = call("broadcast_mul", call("relu", first), var("p"))
     graph, ops = layout_of([pooled(scaled)], {"x": (2, 8, 10, 3), "p": (3, 1, 1)})
@@ -366,7 +366,7 @@ def test_layout_looks_behind_a_transpose():
 
 
 def test_sums_over_parts_of_the_channels_stay_in_the_region():
-    """A mean of the sums is their weight: nothing is turned but the data and the result."""
+    """A mean of the sums is their weight: only the data and the result are transposed."""
     first = call("relu", conv(var("x"), pad=(1, 1)))
     halves = call("Reshape", first, shape=(0, 2, 2, 5, 6))
     middle = call("mean", call("sum", halves, axis=1), axis=(2, 3), keepdims=True)
@@ -392,7 +392,7 @@ def test_layout_keeps_channels_last_that_the_user_chose():
 
 
 def groups_of(outputs: Sequence[Output], shapes: dict[str, Shape]) -> tuple[list[str], list[str]]:
-    """Groups as ``kind(op op)`` without views, and why what was not fused was not."""
+    """Groups as ``kind(op op)`` without views, and reasons against fusion."""
     notes: list[str] = []
     graph = typed(outputs, arrays_for(shapes))
     for run in (canonical, in_regions, hoist):
@@ -443,7 +443,7 @@ def test_fuse_assigns_values_without_kernel_to_the_host():
     assert "host" in [g.kind for g in graph.groups]
 
 
-# --- what is equal ---
+# --- equal values ---
 
 
 def test_equal_values_are_computed_once():
@@ -498,8 +498,8 @@ def test_merged_layers_have_the_bits_of_separate_layers(rows):
 @pytest.mark.parametrize("size", [(9, 8), (1, 5), (7, 7)])
 @pytest.mark.parametrize("steps", [((2, 2), (1, 1)), ((1, 3), (2, 1))])
 def test_pixels_that_strided_layers_skip_are_not_computed(batch, size, steps):
-    """Two layers that read every so many places, through a residual sum whose data is read whole
-    by another: what is computed is the same, at fewer places.
+    """Two strided layers after a residual sum whose data is read completely
+    by another layer: the results are equal, computed at fewer pixels.
     """
 
     def layer(data, name, kernel, stride=(1, 1)):
@@ -529,7 +529,7 @@ def test_pixels_that_strided_layers_skip_are_not_computed(batch, size, steps):
 
 
 def test_garbage_is_looked_for_again_after_passes():
-    """What a program chose holds, and so does what was before where a pass raises."""
+    """Settings of a program take effect, and are restored if a pass raises."""
 
     @uncollected
     def collects(fails: bool = False) -> bool:

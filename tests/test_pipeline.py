@@ -97,7 +97,7 @@ def with_value(graph: Graph, op: str, **changes: object) -> Graph:
 
 
 def turned_round(graph: Graph) -> Graph:
-    """Users before what they use."""
+    """Users before their operands."""
     other = replace(graph)
     other.__dict__["values"] = tuple(reversed(graph.values))
     return other
@@ -233,7 +233,7 @@ def updated_early() -> Plan:
 
 
 def product_in_place() -> Plan:
-    """The product writes where the copy would, over what it reads again and again."""
+    """The product would write in place of the copy, over an operand that it reads repeatedly."""
     plan = updating()
     return with_step(plan, 2, writes=plan.steps[-1].writes)
 
@@ -411,7 +411,7 @@ def test_switches_that_change_code_make_another_signature():
     assert executable([X])[0].min() == 0
 
 
-# --- what cannot be compiled ---
+# --- graphs that cannot be compiled ---
 
 
 def test_errors_of_inference_name_node_and_operands():

@@ -1,6 +1,6 @@
 """The memory plan, run with tags for numbers, and measured.
 
-Every element that an operator computes gets a tag of its own. Operators that only move elements
+Every element that an operator computes gets a unique tag. Operators that only move elements
 move tags, by their references; steps of the plan move tags through simulated memory. A step that
 reads another tag than the graph says reads a wrong or dead element, whatever the numbers are.
 """
@@ -31,7 +31,7 @@ UNWRITTEN = -1
 
 
 class Tags:
-    """What every output of every value of a graph holds, as int64 tags."""
+    """The contents of every output of every value of a graph, as int64 tags."""
 
     def __init__(self, graph: Graph) -> None:
         self._next = 0
@@ -81,7 +81,7 @@ class Memory:
 
 
 def simulate(plan: Plan) -> None:
-    """Run the plan with tags. AssertionError at the first element that is not what it should be."""
+    """Run the plan with tags. Raises AssertionError at the first wrong element."""
     graph, memory = plan.graph, Memory(plan)
     tags = Tags(graph)
     for buffer in plan.buffers:
@@ -117,7 +117,7 @@ def writes_of(step: Step) -> Sequence[Use]:
 
 
 def copied(step: Step) -> Use:
-    """What a copy copies: of an operator's several outputs, the one of this shape."""
+    """The operand of a copy: the output of this shape."""
     (value,) = step.group.members
     fitting = [i for i, t in enumerate(value.types) if t.dims == step.reads[0].shape]
     return Use(value, fitting[0])
@@ -307,7 +307,7 @@ def test_offsets_of_random_lives(seed: int):
     assert live <= arena <= 1.6 * live
 
 
-# --- what moves nothing ---
+# --- views ---
 
 
 def kinds(plan: Plan) -> list[str]:
@@ -334,7 +334,7 @@ def pooled(x: Output) -> Output:
 
 
 def test_a_dense_block_copies_nothing():
-    """Every layer's result is written straight into its slice of what is joined in the end."""
+    """Every layer's result is written straight into its slice of the final concatenation."""
 
     def block(x: Output) -> list[Output]:
         for number in range(3):
@@ -350,7 +350,7 @@ def test_a_dense_block_copies_nothing():
 
 
 def test_a_concatenated_input_is_copied():
-    """What nobody computes cannot be written in place."""
+    """Variables cannot be written in place."""
     x = np.zeros((2, 3), np.float32)
     plan = plan_of([call("Concat", var("x"), var("y"), dim=1, num_args=2)], {"x": x, "y": x})
     simulate(plan)

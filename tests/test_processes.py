@@ -1,6 +1,6 @@
-"""Compiled nets in programs with several processes and threads: what is still, exits and pickles.
+"""Compiled nets in programs with several processes and threads: idle threads, exits and pickles.
 
-What needs a process of its own is a small program run by Python.
+Tests that need a separate process run a small Python program.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROWS = np.random.default_rng(0).standard_normal((64, 300)).astype("float32")
 
 
 def run_file(path: Path, program: str, *words: str) -> str:
-    """What a program in a file prints: a started process imports the file."""
+    """The output of a program in a file: a spawned process imports the file."""
     path.write_text(program)
     command = [sys.executable, "-W", "error", str(path), *words]
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "2"}
@@ -215,7 +215,7 @@ def least_used(work: Callable[[], None]) -> float:
 
 
 def test_nothing_spins_between_calls():
-    """Whoever else computes has the cores: after a call, all threads are asleep at once."""
+    """Other programs get the cores: after a call, all threads sleep immediately."""
     with mx.threads(3):
         net, x = make_net(), nd.array(ROWS)
         for _ in range(5):
@@ -263,7 +263,7 @@ define i32 @mxcsr() {{
   ret i32 %word
 }}
 """
-_FLAGS = 0x3F  # what has happened so far; the rest says what is to happen
+_FLAGS = 0x3F  # events so far; the rest are expected
 
 
 @pytest.mark.skipif("x86_64" not in find_target().triple, reason="MXCSR is x86's")

@@ -72,7 +72,8 @@ def test_an_optimizer_without_a_kernel_runs_in_numpy():
 
 
 def test_updates_are_those_of_a_trainer(monkeypatch):
-    """A profile that ran the operators' NumPy said 12 GB/s of what a trainer does at 59."""
+    """A profile that ran the operators' NumPy reported 12 GB/s for an update that a trainer
+    performs at 59."""
     monkeypatch.setattr(SGD, "update_multi_precision", None)
     net = nn.Dense(5, in_units=4)
     net.initialize()

@@ -1,4 +1,4 @@
-"""``mx.profiler``: what it notes is what ran."""
+"""``mx.profiler``: records correspond to executed operators."""
 
 from __future__ import annotations
 

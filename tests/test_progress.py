@@ -20,7 +20,7 @@ SIZES = itertools.count(3)
 
 
 def compile_something() -> None:
-    """Two kernels that nobody has made yet; with the driver three if this is the first."""
+    """Two new kernels; three with the driver if this is the first."""
     size = next(SIZES)
     arrays = {"x": np.ones((3, 1009), np.float32), "w": np.ones((size, 1009), np.float32)}
     dense = call("FullyConnected", var("x"), var("w"), num_hidden=size, no_bias=True)
@@ -30,7 +30,7 @@ def compile_something() -> None:
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """A function that runs another with standard error on a terminal: what came there."""
+    """Run a function with standard error on a terminal, and return the output."""
     if not hasattr(os, "openpty"):
         pytest.skip("this system, as Windows, has no pseudo terminals")
 

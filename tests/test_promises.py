@@ -1,6 +1,6 @@
 """Promises of docs/guarantees.md, on a network that MXNet trained; test_runtime.py has the others.
 
-What needs a process of its own (fork, files written) is a small program run by Python.
+Tests that need a separate process (fork, written files) run a small Python program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(net: gluon.SymbolBlock, images: np.ndarray) -> np.ndarray:
 
 
 def programs_output(program: str, **settings: str) -> str:
-    """What a program prints, run with these images' folder as its only argument."""
+    """The output of a program, run with these images' folder as its only argument."""
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", **settings}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, PREFIX],
@@ -121,7 +121,7 @@ for thread in others:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_fork_while_other_threads_compile_and_call():
-    """Children run what the parent compiled, and compile what is new."""
+    """Children run compiled code of the parent, and compile new graphs."""
     assert programs_output(FORK, HYBRIDJIT_NUM_THREADS="2") == f"{[0] * 12}\n"
 
 
@@ -149,7 +149,7 @@ def test_a_parameter_that_changes_takes_effect_and_compiles_nothing(images):
 
 
 def test_batches_of_1_to_64_compile_at_most_three_sets_of_kernels(monkeypatch):
-    """The same bits too: one row of a batch is what it is alone."""
+    """The same bits too: one row of a batch equals the row alone."""
     compiled: list[str] = []
     compile_object = compile_pool.compile_object
 

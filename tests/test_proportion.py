@@ -1,4 +1,4 @@
-"""What is done with a graph takes work in proportion to it, whatever its form."""
+"""Operations on a graph take time in proportion to its size, for any form."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def joined(count: int) -> sym.Symbol:
 
 
 def nested(count: int) -> sym.Symbol:
-    """Each node joins what the one before it has joined."""
+    """Each node concatenates the results of the previous one."""
     nodes = [node("Concat", f"n{i}", (i, 0), (0, 0), num_args=2) for i in range(count)]
     return graph([DATA, *nodes], [(count, 0)])
 
 
 def shuffled(count: int) -> sym.Symbol:
-    """Sums of neighbours in no order: what is known of one end travels back and forth."""
+    """Sums of neighbours in no order: types travel back and forth."""
     variables = [node("null", f"v{i}" if i else "data") for i in range(count)]
     order = random.Random(0).sample(range(count - 1), count - 1)
     sums = [node("elemwise_add", f"n{i}", (i, 0), (i + 1, 0)) for i in order]

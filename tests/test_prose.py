@@ -76,6 +76,8 @@ FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
     "src/hybridjit/viewing",
     "src/hybridjit/visualization.py",
     "src/hybridjit/viz.py",
+    "tests",
+    "tools",
 )
 HELD = (*COMPILER, *OPERATORS, *FRONTENDS)
 

@@ -1,6 +1,6 @@
 """Public functions with wrong types and shapes: only documented exceptions, raised on purpose.
 
-``tools/fuzz_calls.py`` makes millions of these calls; what it found stands here by name.
+``tools/fuzz_calls.py`` makes millions of these calls; its findings are listed here by name.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def raised_by(function: Callable[[], object]) -> BaseException:
 
 
 def test_accidental_exceptions_are_distinguished_from_raised_ones():
-    """The same type, once by a raise of this package and once by what it calls."""
+    """The same type, once raised by this package and once by a callee."""
     raised = raised_by(lambda: nd.save(3, ONES))
     broke = raised_by(lambda: nn.Dense("a", in_units=[]))
     assert "raise" in Path(PACKAGE, "nd", "files.py").read_text()

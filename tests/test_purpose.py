@@ -1,4 +1,4 @@
-"""What a graph is for besides returning its outputs: updates of inputs, saved outputs, and
+"""Purposes of a graph besides returning its outputs: updates of inputs, saved outputs, and
 destinations that the caller gives."""
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def momentum(shape: tuple[int, ...] = (33, 70)) -> Case:
 
 
 def product_and_sum(size: int = 300) -> Case:
-    """A gradient by weight, added to what was there; large enough for several threads."""
+    """A gradient with respect to a weight, added to the previous one; large enough for several
+    threads."""
     product = call("dot", B, C, transpose_a=True)
     total = call("elemwise_add", A, product)
     return Case([total], arrays((size, size), (200, size), (200, size)), ((0, "a"),))
@@ -158,7 +159,7 @@ def test_a_quick_call_and_one_that_is_not_give_the_same(monkeypatch):
 
 
 def test_steps_on_steps():
-    """Ten steps in place are ten steps: every call begins with what the last one left."""
+    """Ten steps in place are ten steps: every call starts from the result of the previous one."""
     case = momentum()
     executable, given = executable_of(case), copies(case.arrays)
     for _ in range(10):
@@ -183,7 +184,7 @@ def test_random_graphs_that_update_their_inputs(first: int):
         assert_near(found, run_reference(outputs, case.arrays), 1e-4)
 
 
-# --- what is refused, before anything is written ---
+# --- errors, before anything is written ---
 
 
 def wrong_dtype(given: list[np.ndarray]) -> None:
@@ -347,7 +348,7 @@ def held() -> tuple[int, int]:
 
 @pytest.fixture
 def counted() -> Iterator[tuple[int, int]]:
-    """What is held by others, which tests compare with."""
+    """Memory of others, the baseline of comparisons."""
     gc.collect()  # executables of earlier tests, whose memory may wait as long as they live
     yield held()
 
@@ -379,7 +380,7 @@ def test_waiting_memory_is_bounded_and_goes_with_the_executable(counted):
     assert held()[1] <= max(counted[1], size)
     del executable, small
     assert held()[0] == counted[0]
-    assert held()[1] <= max(counted[1], SAVED._limit())  # what others' calls may take
+    assert held()[1] <= max(counted[1], SAVED._limit())  # the bound for calls of others
 
 
 def test_saved_outputs_belong_to_the_caller(monkeypatch):

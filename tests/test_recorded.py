@@ -64,7 +64,7 @@ class TestRecorded:
 
 
 def test_an_unknown_operator_is_named(tmp_path):
-    """What a graph with an operator that is not registered must say."""
+    """The error of a graph with an unregistered operator."""
     graph = (RECORDED / "conv1d-symbol.json").read_text().replace("Convolution", "NoSuchOp")
     path = tmp_path / "unknown-symbol.json"
     path.write_text(graph)

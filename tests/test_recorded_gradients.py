@@ -22,7 +22,7 @@ NAMES = [
 ]
 SHARE = 1e-4
 # Networks whose gradients single precision says little about: their last layers normalise batches
-# of two numbers. MXNet's and ours are both several hundredths from what double precision gives.
+# of two numbers. MXNet's and ours are both several hundredths from double precision.
 SHARES = {"net_mobilenet_v2": 0.1}
 
 

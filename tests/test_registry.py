@@ -87,7 +87,7 @@ class TestOp:
         assert op.infer(given, outs, **attrs) == (given, outs)
 
     def test_infer_takes_partial_types(self, op: OpDef, sample: Sample):
-        """Whatever follows from less must agree with what follows from everything."""
+        """Types inferred from partial information must agree with complete inference."""
         attrs = op.parse(sample.attrs)
         unknown = (UNKNOWN,) * len(op.output_names(attrs))
         given = tuple(type_of(a) for a in sample.arrays)

@@ -524,8 +524,8 @@ def test_cache_size_is_the_users(capsys):
 
 
 def test_a_signature_that_goes_gives_all_of_its_memory_back():
-    """Its arena, and weights that no other signature packs alike; what others use stays."""
-    gc.collect()  # what earlier tests left
+    """Its arena, and weights that no other signature packs alike; memory of others stays."""
+    gc.collect()  # leftovers of earlier tests
     net = filled(nn.Dense(32, in_units=500))
     net.hybridize(cache_size=1)
     before = mx.memory_stats()
@@ -672,7 +672,7 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 
 
 def pool_and_driver() -> Pool:
-    """A pool of its own, with the driver that is loaded."""
+    """A separate pool, with the loaded driver."""
     net = gluon.nn.Dense(3)
     net.initialize()
     net.hybridize()
@@ -681,7 +681,7 @@ def pool_and_driver() -> Pool:
 
 
 def test_callers_at_the_same_time_share_the_threads():
-    """What runs while another call runs takes no thread from it, and has its part of those that
+    """A call during another call takes no thread from it, and gets its share of those that
     are free; later calls have all again.
     """
     pool = pool_and_driver()

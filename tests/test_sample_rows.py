@@ -103,7 +103,7 @@ PLACES_FIRST: dict[str, Callable[[Output], Output]] = {
 
 
 def rows_of(outputs: list[Output], *places: int) -> list[SampleRows]:
-    """Of the layers in front of ``outputs``, on data of so many places by channels."""
+    """Of the layers in front of ``outputs``, on data of (positions, channels)."""
     names = {n.name for n in topological(outputs) if n.is_variable} - {"x"}
     arrays = {name: np.ones(PARAMS[name], np.float32) for name in names}
     arrays["x"] = np.ones((*places, SIZE), np.float32)
@@ -123,14 +123,14 @@ def test_rows_behind(name: str, batch: int):
 @pytest.mark.parametrize("batch", [3, 1])
 @pytest.mark.parametrize("name", PLACES_FIRST)
 def test_rows_of_adjacent_samples_are_recognised(name: str, batch: int):
-    """As many rows apart as there are samples, in front of what runs along places and behind it."""
+    """Rows interleaved by sample, before and after layers over positions."""
     around = dense(PLACES_FIRST[name](dense(var("x"))))
     assert {*rows_of([around], PLACES, batch)} == {SampleRows(PLACES, batch)}
 
 
 @pytest.mark.parametrize("batch", [3, 1])
 def test_rows_between_others(batch: int):
-    """Heads may be samples as well as what is outside: places of neither are taken together."""
+    """Heads may be samples, as outer axes may: their positions are not merged."""
     heads = call("reshape", mean_of(1)(var("x")), shape=(0, 0, 4, 6))
     layer = call("FullyConnected", heads, var("v"), num_hidden=SIZE, flatten=False, no_bias=True)
     assert rows_of([layer], batch, PLACES) == [SampleRows()]

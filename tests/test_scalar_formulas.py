@@ -28,7 +28,7 @@ SINGLE = Scalars(np.dtype(np.float32))
 # 1 + erf(x) far below zero, a relative difference means nothing.
 CANCELS = {"LeakyReLU-gelu": 4, "_contrib_quadratic": 64, "hard_sigmoid": 4}
 
-# A cast's formula has nothing to say: what it is given has the result's type already.
+# A cast has no formula: its operand has the result's type already.
 CASTS = ("Cast", "amp_cast", "_to_bfloat16", "_from_bfloat16")
 LEFT_OUT = (*CASTS, "_mixed_bits")  # of int32 alone: tests/test_dropping.py compares it
 SCALAR_OPS = [op for op in all_ops() if op.scalar is not None and op.name not in LEFT_OUT]

@@ -1,4 +1,4 @@
-"""Gradients of gradients through hybridized blocks: what eager mode gives, and the slopes."""
+"""Gradients of gradients through hybridized blocks: equal to eager mode, and to slopes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Critic(gluon.HybridBlock):
 
 
 class Noisy(gluon.HybridBlock):
-    """What was drawn is read behind a sum that is not linear in it."""
+    """A random draw is read after a nonlinear function of its sum."""
 
     def hybrid_forward(self, F, x):
         noise = F.random.normal_like(x)

@@ -43,7 +43,7 @@ def images(count: int) -> np.ndarray:
 
 
 class Service:
-    """gunicorn with two workers on a free port, and its model in a folder of its own."""
+    """gunicorn with two workers on a free port, and its model in a separate folder."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         for name in ("digits-symbol.json", "digits-0000.params"):
@@ -304,7 +304,7 @@ class TestBatcher:
             with pytest.raises(batching.Overloaded):
                 await batcher(np.zeros(1))
             batcher.start()
-            await batcher.stop()  # computes what waits
+            await batcher.stop()  # computes the waiting requests
             assert (await waits).shape == (2,)
 
         asyncio.run(program())

@@ -1,6 +1,6 @@
-"""Sparse arrays: what they store, which storage types come out of operators, and their files.
+"""Sparse arrays: contents, storage types of results, and files.
 
-What MXNet 1.9.1 gave is written down beside the call: storage types, stored places, values.
+MXNet 1.9.1's results are in the tests: storage types, stored places, values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def made(stype: str) -> nd.NDArray:
 
 
 def parts(x) -> tuple:
-    """What a sparse array stores, as lists."""
+    """The stored parts of a sparse array, as lists."""
     indices = [x.indices.asnumpy().tolist()]
     starts = [x.indptr.asnumpy().tolist()] if x.stype == "csr" else []
     return (*starts, *indices, x.data.asnumpy().tolist())
@@ -225,7 +225,7 @@ def test_retained_rows():
     assert parts(kept) == ([1, 3, 4], [[5], [25], [0]])
 
 
-DOT = {  # storage types, transposes, what comes out
+DOT = {  # storage types, transposes, result
     (C, D, False, False): D, (C, D, True, False): R, (C, R, False, False): D,
     (C, R, True, False): R, (C, D, False, True): D, (C, D, True, True): D,
     (D, C, False, False): C, (D, C, False, True): C, (D, C, True, False): D,
@@ -313,7 +313,7 @@ def test_sparse_arrays_are_saved_and_loaded(tmp_path):
 
 
 def test_the_bytes_of_a_file(tmp_path):
-    """What MXNet 1.9.1 writes for one row_sparse array of two rows and two columns."""
+    """MXNet 1.9.1's file of one row_sparse array with two rows and two columns."""
     name = str(tmp_path / "array")
     nd.save(name, [nd.sparse.row_sparse_array((np.float32([[1, 2]]), [1]), shape=(2, 2))])
     found = (tmp_path / "array").read_bytes()

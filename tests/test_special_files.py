@@ -1,6 +1,6 @@
-"""Names under which there is no file: whatever reads files neither waits nor fills the memory.
+"""Special files: readers of files neither block nor fill the memory.
 
-What a pipe is may be legitimate (``<(command)`` in a shell): models, arrays and pictures may come
+Pipes may be legitimate (``<(command)`` in a shell): models, arrays and pictures may come
 out of one that a process writes to, up to a bound.
 """
 
@@ -45,7 +45,7 @@ def command(*words: str) -> object:
 
 
 def beside(path: str, name: str, source: Path | None = None) -> str:
-    """A name in the same folder: a link to what is tested, or to a good file."""
+    """A name in the same folder: a link to the tested file, or to a good file."""
     link = Path(path).parent / name
     if not link.is_symlink():
         link.symlink_to(source or path)
@@ -96,7 +96,7 @@ def bounds() -> Iterator[None]:
 
 @contextmanager
 def pipe_from(path: Path, words: list[str], data: bytes = b"") -> Iterator[str]:
-    """A named pipe into which a process writes ``data`` and then what its command prints."""
+    """A named pipe into which a process writes ``data`` and then the output of its command."""
     os.mkfifo(path)
     held = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # so that the process can open it
     start = path.with_suffix(".start")
@@ -149,7 +149,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("what", ENDLESS)
 def test_arrays_from_a_pipe_without_end(what, tmp_path, monkeypatch):
-    """What the header says is compared with the bound before any of it is read."""
+    """The sizes in the header are checked against the bound before reading."""
     monkeypatch.setattr(params, "_PIPE_BYTES", 100 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"], ENDLESS[what]) as path,

@@ -31,8 +31,9 @@ def layer_of(
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 @pytest.mark.parametrize("places", [(1, 2), (1, 3), (7, 7), (5, 12), (15, 15)], ids=str)
 def test_errors_are_below_a_hundred_thousandth_of_the_deviation(target, places):
-    """Of the results' standard deviation, against sums in double precision; also of what is alone
-    in its pair, and where half of the filters are no whole blocks.
+    """Of the results' standard deviation, against sums in double precision; also with an unpaired
+    block
+    and with half of the filters in incomplete blocks.
     """
     net = layer_of((2, 512, *places), 96)
     random = {name: RNG.standard_normal(a.shape).astype(a.dtype) for name, a in net.arrays.items()}
@@ -102,7 +103,7 @@ def test_chosen_where_it_is_cheaper():
 
 
 def test_not_for_other_layers():
-    """Weights that are no parameters, groups, padding, half a vector of channels, few filters, rows
+    """Weights other than parameters, groups, padding, half a vector of channels, few filters, rows
     of a batch.
     """
     nets = [
@@ -128,7 +129,7 @@ def test_samples_of_few_rows_share_their_weights(rows, is_chosen):
 
 @pytest.mark.parametrize("filters", [17, 20, 25, 33, 40, 50])
 def test_filters_come_back_from_their_packed_form(filters):
-    """Every bit of them, whatever stood in the memory; what fills up blocks is zeros."""
+    """Equal bits, independent of previous memory contents; blocks are padded with zeros."""
     weight = RNG.standard_normal((filters, 1, 1, 6)).astype(np.float32)
     packing = StrassenPacking(lanes=8, nv=2)
     packed = np.full(packing.size(weight), np.nan, np.float32)

@@ -99,7 +99,7 @@ def test_detections_are_numpys(dtype: str, target: str):
 
 def pictured(seed: int, dtype: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     """Scores, offsets and sizes of pictures, and attributes; scores repeat, some numbers are odd.
-    Offsets that go through the exponential, whose last bit is nobody's, are 0 or NaN."""
+    Offsets that go through the exponential, whose last bit is not specified, are 0 or NaN."""
     random = np.random.default_rng(seed)
     batch, height, width = (int(random.integers(1, n)) for n in (4, 9, 12))
     scales = tuple(random.choice([1.0, 2.0, 4.0, 8.0], random.integers(1, 4), replace=False))

@@ -1,4 +1,4 @@
-"""contrib.svrg_optimization: MXNet's losses, and what updates which key of a store."""
+"""contrib.svrg_optimization: MXNet's losses, and the optimizers of a store's keys."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_full_gradients():
     np.testing.assert_allclose(
         trained._param_dict[0]["fc1_bias"].asnumpy(), error.sum() / 5, rtol=1e-5
     )
-    trained.forward_backward(batch)  # at the older weights still: what is left is the full gradient
+    trained.forward_backward(batch)  # still at the older weights: the full gradient remains
     trained.update()
     np.testing.assert_allclose(
         trained._params["fc1_bias"].grad().asnumpy(), error.sum() / 5, rtol=1e-5

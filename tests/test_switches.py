@@ -1,4 +1,4 @@
-"""Switches and what other variables of the environment say: right, or a clear word about them."""
+"""Switches and other environment variables: effects, or clear errors."""
 
 from __future__ import annotations
 

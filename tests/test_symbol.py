@@ -1,6 +1,6 @@
 """Symbols: names, listings, composition, inference, errors; graphs as MXNet makes them.
 
-``fixtures/symbol_expressions.json`` holds what MXNet 1.9.1 made of a few hundred expressions
+``fixtures/symbol_expressions.json`` has MXNet 1.9.1's graphs of a few hundred expressions
 (written by ``tools/mxnet_side/record_symbols.py``).
 """
 
@@ -39,7 +39,7 @@ def dense():
     return sym.relu(sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc"), name="r")
 
 
-# What MXNet makes of expressions
+# MXNet's graphs of expressions
 
 
 @pytest.mark.parametrize("expression", RECORDED)
@@ -430,14 +430,14 @@ def test_inference_errors_name_the_line_of_the_node(dense):
 
 
 def test_operators_without_inputs_ignore_symbols():
-    """As MXNet's do: its own programs pass ``data`` to what draws numbers."""
+    """As MXNet's do: its programs pass ``data`` to random operators."""
     drawn = sym.random.randn(2, data=sym.ones((2,)))
     assert drawn.list_arguments() == []
     assert drawn.infer_shape()[1] == [(2,)]
 
 
 def test_matrices_are_of_one_element_type():
-    """What is known of one operand's type holds for the other, before any is presumed."""
+    """The known type of one operand applies to the other, before defaults."""
     triangle = sym.Cast(sym.var("a"), dtype="float64")
     solved = sym.linalg.trsm(triangle, sym.var("b"))
     assert solved.infer_shape(a=(4, 4), b=(4, 4))[1] == [(4, 4)]
@@ -546,7 +546,7 @@ PARTIAL = [
 
 @pytest.mark.parametrize("graph, known, inputs, output", PARTIAL)
 def test_types_that_do_not_follow_stay_unknown(graph, known, inputs, output):
-    """What MXNet 1.9.1 says."""
+    """MXNet 1.9.1's message."""
     arguments, outputs, _ = graph.infer_type_partial(**known)
     names = [None if t is None else np.dtype(t).name for t in (*arguments, *outputs)]
     assert names == [*inputs, output]

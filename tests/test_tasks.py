@@ -1,4 +1,4 @@
-"""Work in threads of its own: what it raises, threads that cannot be made and threads that die."""
+"""Work in separate threads: exceptions, threads that cannot start, threads that die."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def dying(function: object, args: object) -> int:
 
 
 def returned(work: Callable[[], object]) -> list[object]:
-    """What ``work`` returns or raises; AssertionError when it does not come to an end."""
+    """The result or exception of ``work``; raises AssertionError if it does not end."""
     found: list[object] = []
 
     def run() -> None:

@@ -1,4 +1,5 @@
-"""What programs import besides nets: viz, test_utils, util, base, runtime, registry, context."""
+"""Modules that programs import besides networks: viz, test_utils, util, base, runtime, registry,
+context."""
 
 import os
 import re
@@ -43,7 +44,7 @@ def test_summary_of_a_symbol(net, capsys):
 
 
 class Drawing:
-    """What plot_network uses of graphviz.Digraph."""
+    """The part of graphviz.Digraph that plot_network uses."""
 
     def __init__(self, name, format):
         self.nodes, self.edges = {}, {}
@@ -220,7 +221,7 @@ def test_optimizers_are_compared():
 
 
 class Noting(mx.optimizer.Optimizer):
-    """Changes nothing; says how what it is given is stored."""
+    """Returns its operand, and records its storage type."""
 
     def update(self, index, weight, grad, state):
         self.stored = weight.stype, grad.stype

@@ -72,7 +72,7 @@ register(
 """
 RECORD = '    KernelKind("running", reads=Reads.PACKED),\n'
 
-# What is touched, by file below ``src/hybridjit``: the line that the text stands before, or "" for
+# Changes by file below ``src/hybridjit``: the line that the text stands before, or "" for
 # the end of the file.
 FILES = {
     "codegen/kinds/running.py": ("", KERNEL),

@@ -1,8 +1,8 @@
 """docs/internals/adding.md: each row of its table, performed in a copy of the tree.
 
-A toy is the text that its row asks for, in the files that the row names and in no other; what the
-row promises then holds, and the tests that come by themselves are run. Kinds of kernels have a file
-of their own, ``test_toy_kernel.py``.
+A toy is the text that its row requires, only in the files that the row names. Then the promises of
+the row hold, and the tests that follow from the registry are run. Kinds of kernels are in
+``test_toy_kernel.py``.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ IMPORTS = {
 
 
 def rows() -> dict[str, list[str]]:
-    """What each row of the table names to touch, by what there is to add."""
+    """Files that each row of the table names, by the kind of addition."""
     table = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", SECTION, re.M)
     return {what: re.findall(r"`([\w/<>*]+\.\w+)`", touch) for what, touch in table}
 

@@ -1,4 +1,4 @@
-"""Traces of gradient rules: what they compute, when there is one, and that they are bounded."""
+"""Traces of gradient rules: results, conditions, and bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test_gradients import COMPARED, is_float
 
 
 def taken_apart(op: OpDef, sample: Sample) -> tuple[list, list, list, dict]:
-    """What the operator reads and gives, gradients of its results, its attributes."""
+    """The operator's operands, results, output gradients and attributes."""
     attrs, ins = op.parse(sample.attrs), [np.array(a) for a in sample.arrays]
     outs = [np.ascontiguousarray(y) for y in run_ref(op, list(ins), attrs)]
     random = np.random.default_rng(len(sample.name))
@@ -116,7 +116,7 @@ def test_random_operators_cannot_be_traced():
 
 
 def test_traces_are_bounded():
-    """Shapes without end, as of growing arrays, leave no more than so many behind."""
+    """Shapes without end, as of growing arrays, leave a bounded number of traces."""
     info = traced_rule._memo.cache_info
     square = lookup("square")
     for size in range(1, traced_rule.KEPT + 50):

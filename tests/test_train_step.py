@@ -121,7 +121,7 @@ def assert_same(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 
 
 def compare(case: Case, change=lambda made: None, optimizer="sgd", given=None, **options) -> Made:
-    """Train both ways; the numbers after each step agree. Returns what the step trained."""
+    """Train both ways; the numbers after each step agree. Returns the network of the step."""
     loop, ours = Made(case, optimizer, given), Made(case, optimizer, given)
     change(loop)
     change(ours)
@@ -229,7 +229,7 @@ def test_bits_are_those_of_network_and_loss_as_one_block(name):
 
 
 class TestChanges:
-    """What happens between two steps counts in the next one."""
+    """Changes between two steps take effect in the next one."""
 
     def steps(self, by_loop: bool, change: Callable[[Made], None]) -> list[np.ndarray]:
         made = Made(NETS["dense"])
@@ -363,7 +363,7 @@ class Sums(gluon.HybridBlock):
 
 
 class Found(gluon.HybridBlock):
-    """What was found is the loss."""
+    """The profile is of the loss."""
 
     def hybrid_forward(self, F, found, label):
         return found + 0 * F.sum(label)
@@ -446,7 +446,7 @@ CHANGES = [written, replaced, added, frozen, marked]
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changes_between_calls_take_effect_in_a_loop(change):
-    """What is known from the call before is no longer true: the loop finds out."""
+    """Cached information of the previous call is outdated: the loop detects it."""
     found = [[*steps_of(net, change)] for net in twins()]
     assert len(found[0]) == len(found[1])
     for eager, compiled in zip(*found):

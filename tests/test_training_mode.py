@@ -41,7 +41,7 @@ def images(shape: tuple[int, ...], dtype: str = "float32", around: float = 3.0) 
 
 
 def eager(op: str, arrays: dict[str, np.ndarray], **attrs: object) -> np.ndarray:
-    """What the operator gives in training mode, by NumPy."""
+    """The operator's results in training mode, by NumPy."""
     with autograd.train_mode():
         inputs = [nd.array(a, dtype=a.dtype) for a in arrays.values()]
         found = getattr(nd, op)(*inputs, **attrs)
@@ -100,7 +100,7 @@ def test_half_is_computed_in_single_precision():
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [(2, 3), (0, 2, 3), (1,), (0,), (0, 2), None])
 def test_reductions_of_regions(op: str, axis, keepdims: bool):
-    """They are taken where the channels lie last; every order of what is left is MXNet's."""
+    """Statistics are computed with channels last; all other orders are MXNet's."""
     arrays = {"x": images((2, 5, 8, 6))}
     pooled = call("Pooling", var("x"), kernel=(2, 2), stride=(2, 2))
     reduced = call(op, pooled, axis=axis, keepdims=keepdims)
@@ -171,7 +171,7 @@ def test_dropout_does_nothing_at_inference():
     assert [step.kind for step in plan.steps] == ["copy"]
 
 
-# --- what ends a training graph ---
+# --- losses ---
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_softmax_output_uses_output_gradients_on_request(out_grad: bool, is_hybr
 
 
 def test_moving_statistics_are_updated_in_place():
-    """A graph of training mode whose further outputs are what the statistics become."""
+    """A graph of training mode whose further outputs are the new statistics."""
     arrays = {"x": images((4, 3, 5, 5)), **states(3, "float32")}
     assert lookup("BatchNorm").traits.training is not None
     normed = call("BatchNorm", *map(var, arrays), output_mean_var=True)

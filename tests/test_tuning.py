@@ -55,7 +55,7 @@ def specs_of(executable):
     return [call.spec for row in executable.code.calls for call in row]
 
 
-KEPT = []  # executables that were measured: what is loaded is not compiled again
+KEPT = []  # executables that were measured: loaded kernels are not compiled again
 
 
 def made_up(part_of):
@@ -73,7 +73,7 @@ def made_up(part_of):
 
 
 def file_of(path, part_of):
-    """A file of what the made-up measurement tells."""
+    """A file of the made-up measurements."""
     tuned = tuned_of(tried_with(made_up(part_of)), str(find_target()))
     write_tuned(str(path), tuned)
     return tuned
@@ -122,7 +122,7 @@ def test_other_tiles_have_the_same_bits(tmp_path):
 
 
 def test_small_gains_change_nothing():
-    """3 % is what the next measurement may take back."""
+    """Gains of 3 % may not be reproducible."""
     tried = tried_with(made_up(lambda spec: 0.98))
     assert len(tried) == 2 and all(len(one.candidates) > 2 for one in tried)
     assert tuned_of(tried, "cpu").choices == {}

@@ -1,4 +1,4 @@
-"""Pointwise results of operands that lie along another axis: squares that are turned."""
+"""Pointwise results of operands with another fastest axis: blocks are transposed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def turned(executable: Executable) -> list[TurnedSpec]:
 
 
 def run(make: Callable[[Output, Output], Output], *arrays: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The result of ``make``, and whether squares were turned for it."""
+    """The result of ``make``, and whether blocks were transposed for it."""
     named = dict(zip("xy", arrays))
     executable = compiled([make(var("x"), var("y"))], named)
     (found,) = executable([*named.values()])

@@ -1,4 +1,4 @@
-"""The hybridize tutorial, to the letter: what it prints, computes, exports and imports."""
+"""The hybridize tutorial, literally: its output, results, exports and imports."""
 
 import json
 

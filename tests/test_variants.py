@@ -413,7 +413,7 @@ def test_equal_sizes_of_unlike_axes_are_no_guard():
 
 
 def test_templates_of_one_variant_are_bounded(monkeypatch):
-    """What was released is made again, with the same bits."""
+    """Released code is compiled again, with the same bits."""
     monkeypatch.setattr(generate, "_MOST_TEMPLATES", 1)
     net = layer(128, 3, padding=1, in_channels=128)()
     net.initialize(mx.init.Normal(0.3))

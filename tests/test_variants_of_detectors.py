@@ -90,7 +90,7 @@ class YOLO(gluon.HybridBlock):
 
 
 class CenterNet(gluon.HybridBlock):
-    """The largest values of a heat map, and what other maps have at their places."""
+    """The largest values of a heat map, and the elements of other maps at their positions."""
 
     def __init__(self):
         super().__init__()

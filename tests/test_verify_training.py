@@ -225,7 +225,7 @@ def test_rounding_of_terms_that_cancel_is_no_mistake():
     assert abs(net[0].weight.grad().asnumpy()).max() < 1e-3
 
 
-# --- what is not finite ---
+# --- values that are not finite ---
 
 
 class Odd(gluon.HybridBlock):

@@ -1,5 +1,4 @@
-"""The document of a compilation: what it says is what the compiler did, and damaged ones are
-refused."""
+"""The document of a compilation describes the compiler's work, and damaged ones are rejected."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def trained(subject):
 
 
 def again(document):
-    """What a file of the document holds."""
+    """The contents of a file of the document."""
     return json.loads(json.dumps(document))
 
 

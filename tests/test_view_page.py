@@ -1,6 +1,6 @@
 """The page in a real browser: it asks for nothing, complains of nothing, and its views are linked.
 
-Skipped where there is no Chromium, but for what can be said of the text alone.
+Skipped without Chromium, except for tests of the page's text.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class TestText:
 
 
 def chosen(browser: Browser, selector: str) -> list[str]:
-    """What of a view is marked."""
+    """The marked elements of a view."""
     return browser.run(
         f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => "
         "e.dataset.key || e.dataset.step || e.dataset.buffer || e.textContent)"
@@ -490,7 +490,7 @@ def test_forty_hostile_names_run_nothing(browser, folder, tmp_path):
 
 @needs_browser
 def test_the_driver_detects_errors_of_a_page(browser, tmp_path):
-    """A page that throws, that asks for something and that is refused what it asks."""
+    """A page that throws, and one whose request is blocked."""
     (tmp_path / "bad.html").write_text(
         "<script>fetch('file:///nothing'); throw Error('x')</script>"
     )
@@ -502,7 +502,7 @@ def test_the_driver_detects_errors_of_a_page(browser, tmp_path):
 
 
 def test_an_installed_package_has_the_page_in_it():
-    """All of its files match what pyproject.toml declares."""
+    """All its files match the declarations in pyproject.toml."""
     text = (PAGE.parents[3] / "pyproject.toml").read_text()
     declared = re.search(r"package-data\]\nhybridjit = \[(.*)\]", text)
     assert declared

@@ -1,4 +1,4 @@
-"""What a whole graph file makes is bounded, however its attributes multiply over nodes."""
+"""Memory of a graph file is bounded, even if attributes multiply over nodes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MULTIPLIED = {
 
 @pytest.mark.parametrize("kind", MULTIPLIED)
 def test_inputs_that_old_files_leave_out(kind):
-    """Some hundred bytes each: what they would make is refused before it is made."""
+    """Some hundred bytes each: excessive graphs are rejected before they are made."""
     check = Bounds(symbol_json.loads)
     check(file_of(MULTIPLIED[kind], 800))
     assert check.refused == 1
@@ -104,7 +104,7 @@ FULL = {
     "variables": lambda: file_of([{**DATA, "name": ""}] * 32_767),
     "defaults": lambda: file_of([node("Pooling", "", 1)] * 32_767),
     "states": lambda: states(10_900),
-    # as MXNet indents them, 9 MB: what the text says of a graph's size
+    # as MXNet indents them, 9 MB: the size of a graph's text
     "indented": lambda: json.dumps(
         json.loads(file_of([node("Convolution", f"conv{i}", 2, **LAYER) for i in range(23_000)])),
         indent=2,
@@ -168,7 +168,7 @@ def test_one_wide_character_in_a_long_text(kind, as_bytes):
 
 
 def test_wide_characters_in_a_large_graph():
-    """One emoji widens what is near it, not the whole text."""
+    """One emoji widens only its neighbourhood, not the complete string."""
     names = [f"{'😀☃é'[i % 3]}{'x' * 300}{i}" for i in range(9000)]
     check = Bounds(symbol_json.loads)
     text = file_of(
@@ -179,7 +179,7 @@ def test_wide_characters_in_a_large_graph():
 
 @pytest.mark.parametrize("read", ["loads", "outline"])
 def test_very_many_operators_that_are_unknown(read, tmp_path):
-    """What they may have meant is looked for where it is said: for the first few."""
+    """Suggestions are computed only for the few names in the message."""
     nodes = [node(f"NoSuchOperator{i}", f"n{i}", 1) for i in range(5000)]
     path = tmp_path / "n-symbol.json"
     path.write_text(file_of(nodes))

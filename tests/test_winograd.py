@@ -143,7 +143,7 @@ def test_a_line_has_no_rows(target, taps, stride):
 @pytest.mark.parametrize("window, dilate", [((3,), (4,)), ((7,), (3,)), ((5, 5), (2, 3))], ids=str)
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 def test_every_window_may_be_dilated(target, window, dilate):
-    """Where rows and columns are no multiples of the dilation."""
+    """Rows and columns that are not multiples of the dilation."""
     pad = tuple(taps // 2 * d for taps, d in zip(window, dilate))
     make = inside(conv(40, window, dilate=dilate, pad=pad), axes=len(window))
     with override(target=target):
@@ -210,7 +210,7 @@ def test_groups_are_computed_as_separate_layers(target, name, tail):
 
 
 def grouped(width: int, stride: int) -> Network:
-    """A layer of two groups of so many channels, on 28x28."""
+    """A layer of two groups with these numbers of channels, on 28x28."""
     make = inside(conv(2 * width, num_group=2, stride=(stride, stride), pad=(1, 1)))
     return network(make, (1, 2 * width, 28, 28))
 
@@ -271,7 +271,7 @@ def test_chosen_where_it_is_cheaper(target):
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("taps, stride", [(1, 1), (1, 2), (3, 1), (3, 2), (5, 2), (7, 1), (7, 2)])
 def test_phases_share_the_taps(m, taps, stride):
-    """Each tap belongs to one phase; all phases together look at what the results look at."""
+    """Each tap belongs to one phase; all phases together read the same pixels as the results."""
     line = Line(1 if taps == 1 else max(m, 2), taps, stride)
     assert sum(line.phases) == taps
     assert line.points == line.filter_matrix.shape[0] <= line.m * taps
@@ -280,7 +280,7 @@ def test_phases_share_the_taps(m, taps, stride):
 
 
 def shares_of(net: Network, shares: tuple[int, ...], threads: int) -> np.ndarray:
-    """What there is after these shares of its layer, in memory of its own."""
+    """The result after these shares of its layer, in separate memory."""
     calls = Calls(net)
     calls.results()
     for number, kind in enumerate(calls.kinds):

@@ -39,7 +39,7 @@ def _images() -> gluon.HybridBlock:
 
 
 def _plain() -> gluon.HybridBlock:
-    """Without statistics of the batch: what a sample gets does not depend on the others."""
+    """Without statistics of the batch: a sample does not depend on the others."""
     net = nn.HybridSequential(prefix="plain_")
     with net.name_scope():
         net.add(nn.Conv2D(16, 3, padding=1, activation="relu"), nn.AvgPool2D())
@@ -83,7 +83,7 @@ def prepared(net: Net) -> tuple[gluon.HybridBlock, np.ndarray]:
 
 
 def after_steps(net: Net, count: int, steps: int = 10, optimizer: str = "sgd") -> list[bytes]:
-    """Gradients of the first step and all parameters after the last, on so many threads."""
+    """Gradients of the first step and all parameters after the last, on this number of threads."""
     block, batch = prepared(net)
     trainer = gluon.Trainer(block.collect_params(), optimizer, {"learning_rate": 0.05})
     found: list[bytes] = []
@@ -123,7 +123,8 @@ def of_sample(net: Net, places: Sequence[int], sample: int) -> bytes:
 
 
 def at_offset(net: Net, offset: int) -> list[bytes]:
-    """Outputs, gradients and new states with all arrays so many bytes from a boundary of 64."""
+    """Outputs, gradients and new states with all arrays at this offset from a boundary of 64
+    bytes."""
     block, batch = prepared(net)
     data = mx.sym.var("data")
     outputs = tuple(block(data).outputs)

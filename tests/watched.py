@@ -1,6 +1,6 @@
-"""Cases run one after the other in a process of its own, which may crash or hang.
+"""Cases run one after the other in a separate process, which may crash or hang.
 
-In: a function from the number of a case to what is wrong with it and whether it ran. Out: findings
+In: a function from the number of a case to its error and whether it ran. Out: findings
 and counts, printed; the process that a case ended is made anew for the cases behind it.
 """
 
@@ -39,7 +39,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def run_watched(verdict: Verdict, first: int, count: int, replay: str) -> int:
-    """Run cases [first, first + count) and print what is wrong; how many are.
+    """Run cases [first, first + count) and print errors; return their number.
 
     ``replay`` is the command that repeats a case, without its number.
     """

@@ -56,7 +56,7 @@ def make(folder: Path) -> None:
 
 
 def packages(folder: Path) -> list[Path]:
-    """Debian's packages for AArch64 and all that they need, by an apt of their own."""
+    """Debian's packages for AArch64 with dependencies, by a separate apt."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "status").touch()

@@ -1,12 +1,12 @@
-"""ResNet-20 trained here and by MXNet on the same made-up pictures: the accuracies side by side.
+"""ResNet-20 trained here and by MXNet on the same made-up pictures: a comparison of accuracies.
 
     python tools/accuracy.py --mxnet /path/to/mxnets/python [--seeds 5] [--epochs 5] [--threads 1]
 
 2,000 pictures of 32x32 in ten classes to train on and 1,000 to test: each is its class's pattern,
 moved and faint, under noise, and every twentieth label is another one. A seed decides pictures,
 their order, how they are mirrored and the first weights, which both engines get as they are; each
-run is a process of its own. Prints the accuracies by seed, and exits with 1 if the mean of those
-here is outside of what MXNet's seeds span, or is off by more than three standard errors.
+run is a separate process. Prints the accuracies by seed, and exits with 1 if the mean of those
+here is outside of the range of MXNet's seeds, or is off by more than three standard errors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pictures(random, count, patterns):
 
 
 def draw(seed):
-    """What is trained on and tested with."""
+    """Data for training and testing."""
     random = np.random.RandomState(seed)
     coarse = random.standard_normal((CLASSES, 3, 8, 8))
     patterns = 0.7 * np.kron(coarse, np.ones((4, 4)))
@@ -97,7 +97,7 @@ def fill(mx, net, seed):
 
 
 def train(engine, seed, epochs):
-    """The accuracy on what is tested, and the seconds that it took."""
+    """The accuracy on the test data, and the duration in seconds."""
     mx = importlib.import_module(engine)
     images, labels, tested, classes = draw(seed)
     net = resnet20(mx)
@@ -123,7 +123,7 @@ def train(engine, seed, epochs):
 
 
 def run(python, engine, seed, args):
-    """One training in a process of its own."""
+    """One training in a separate process."""
     words = [python, __file__, "--engine", engine, "--seed", str(seed), "--epochs"]
     ended = subprocess.run(
         [*words, str(args.epochs)],
@@ -136,7 +136,7 @@ def run(python, engine, seed, args):
 
 
 def compare(args):
-    """Print a line for each seed and what they come to; whether all is well."""
+    """Print a line for each seed and a summary; return whether the result is good."""
     print("seed   here     MXNet    CPU seconds here, MXNet")
     found = []
     for seed in range(args.seeds):

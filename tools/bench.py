@@ -207,7 +207,7 @@ def measured(case: Case, seconds: float) -> Report:
 
 
 class TinyNet(gluon.HybridBlock):
-    """Two dense layers, 64 -> 64 -> 10: what a call costs besides its work."""
+    """Two dense layers, 64 -> 64 -> 10: the overhead of a call."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -220,7 +220,7 @@ class TinyNet(gluon.HybridBlock):
 
 
 def calls(seconds: float) -> str:
-    """What ``net(x)`` takes on a tiny net, and how much of it is native."""
+    """The time of ``net(x)`` on a tiny network, and how much of it is native."""
     net = TinyNet()
     net.initialize()
     net.hybridize(static_alloc=True, static_shape=True)
@@ -316,7 +316,7 @@ def _network_rows(
         )  # fmt: skip
 
 
-# Starts: every figure in a process of its own
+# Starts: every figure in a separate process
 
 _ROUNDS = 5
 _IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
@@ -379,7 +379,7 @@ def _start_rows(file: Path) -> list[tuple[str, ...]]:
 
 
 def _printed(program: str, *words: str, **settings: str) -> str:
-    """What a program prints in an interpreter of its own."""
+    """The output of a program in a separate interpreter."""
     environment = {**os.environ, **settings}
     command = [sys.executable, "-c", program, *words]
     return subprocess.run(

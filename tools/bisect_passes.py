@@ -25,7 +25,7 @@ from random_graphs import RandomGraph  # noqa: E402
 
 
 def without(case: RandomGraph, *names: str) -> str:
-    """What is wrong with the case when these passes or choices are left out."""
+    """The error of the case without these passes or choices."""
     with override(skip=names):
         return verdict(case)
 

@@ -55,7 +55,7 @@ BY_VALUE = ("_contrib_boolean_mask",)
 FORWARD_ONLY = ("_random_pdf_", "_contrib_Proposal", "_contrib_MultiProposal")
 # Whose gradients are MXNet's own mistakes.
 GRADIENT_QUIRKS = {"_image_to_tensor": "its gradient is not turned back, nor scaled"}
-# What oneDNN cannot do, MXNet's own code may.
+# MXNet's own code may support cases that oneDNN does not.
 PLAIN_SETTINGS = {**MXNET_SETTINGS, "MXNET_MKLDNN_ENABLED": "0"}
 
 
@@ -77,7 +77,7 @@ class Way:
 
 @dataclass
 class Report:
-    """What was found, printed as it is found."""
+    """Findings, printed immediately."""
 
     prefix: str
     cases: int = 0
@@ -139,7 +139,7 @@ class Checker:
             server.stop()
 
     def case(self, seed: int, number: int, kind: str | None) -> None:
-        """Draw one case, run it everywhere, report what differs."""
+        """Draw one case, run it everywhere, report differences."""
         draw, drawn = draw_of(seed, number)
         kind = kind or drawn
         replay = f"--seed {seed} --case {number} --kind {kind}"
@@ -165,7 +165,7 @@ class Checker:
         self._infer(draw, paths["symbol"], case.inputs, f"{kind} {case.symbol.name}", replay)
 
     def single(self, seed: int, number: int, name: str) -> None:
-        """Draw one case of one operator, run it everywhere, report what differs."""
+        """Draw one case of one operator, run it everywhere, report differences."""
         draw = Draw(seed, number)
         case = single(draw, name)
         replay = f"--seed {seed} --case {number} --operator {name}"
@@ -192,7 +192,7 @@ class Checker:
             self._infer(draw, paths["symbol"], dict(zip(names, case.arrays)), str(case), replay)
 
     def gradients(self, seed: int, number: int, name: str) -> None:
-        """Draw one case of one operator, train it on both sides, report what differs."""
+        """Draw one case of one operator, train it on both sides, report differences."""
         case = single(Draw(seed, number), name)
         if case.is_mistaken or not case.has_values or case.meaning is not None or _draws(case):
             return
@@ -219,7 +219,7 @@ class Checker:
             self.report.difference(f"gradients of {case}", why, replay)
 
     def layer(self, seed: int, number: int, name: str) -> None:
-        """Draw one layer of gluon, build and call it everywhere, report what differs."""
+        """Draw one layer of gluon, build and call it everywhere, report differences."""
         case = LAYERS[name](Draw(seed, number), name)
         replay = f"--seed {seed} --case {number} --layer {name}"
         self.report.cases += 1
@@ -255,7 +255,7 @@ class Checker:
     def _infer(
         self, draw: Draw, symbol: str, arrays: dict[str, np.ndarray], what: str, replay: str
     ) -> None:
-        """What follows from some of the inputs' shapes, parts of them unknown, and types."""
+        """Inference from some of the inputs' shapes, partly unknown, and types."""
         shapes = {
             name: [0 if draw.chance(0.15) else size for size in array.shape]
             for name, array in arrays.items()
@@ -277,7 +277,7 @@ class Checker:
         self, ways: list[Way], paths: dict[str, str], theirs: Answer, tolerance: float,
         has_values: bool = True, meaning: Meaning | None = None,
     ) -> dict[str, list[Way]]:  # fmt: skip
-        """What differs, and in which ways of running."""
+        """Differences, with the ways of running."""
         found: dict[str, list[Way]] = {}
         for way in ways:
             why = compare(self._run(way, paths), theirs, tolerance, has_values, meaning)

@@ -1,6 +1,6 @@
 """Write the generated parts of README.md and docs/ from the code and from measurement records.
 
-    python tools/docs.py            rewrite what is not current
+    python tools/docs.py            rewrite outdated parts
     python tools/docs.py --check    list it, and exit with 1
 
 A page marks a generated part by ``<!-- generated: NAME ARGUMENTS -->`` and ``<!-- end -->``; the
@@ -179,7 +179,7 @@ def _passes(rows: Sequence[Pass]) -> str:
 
 
 def kinds() -> str:
-    """The kernel kinds with what the planner knows of each."""
+    """The kernel kinds with their properties for the planner."""
     rows = [
         (f"`{kind.name}`", kind.reads.value, "yes" if kind.has_epilogue else "no")
         for kind in KINDS

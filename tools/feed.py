@@ -85,7 +85,7 @@ class Steps:
         self.trainer.step(len(images))
 
     def fed_by(self, batches: Iterable[Any], count: int) -> Fed:
-        """So many steps after the first ones."""
+        """A number of steps after the first ones."""
         begin = time.perf_counter()
         found: Iterator[Any] = iter(batches)
         first = waited = 0.0

@@ -1,4 +1,4 @@
-"""Change attributes; compile what is left, and compare with NumPy.
+"""Change attributes; compile the graph, and compare with NumPy.
 
     python tools/fuzz_attributes.py --count 10000            cases 0 to 9999 of each kind
     python tools/fuzz_attributes.py --kind graphs            of one kind alone
@@ -6,7 +6,7 @@
 
 ``graphs`` are graphs that MXNet wrote; ``operators`` are single calls of every operator, with many
 dimensions, huge and tiny numbers, counts of a thousand million. Only documented exceptions may come
-out, memory and time are bounded, and what runs has to agree. Exit code: 0 if all cases do, 1 if one
+out, memory and time are bounded, and results must agree. Exit code: 0 if all cases do, 1 if one
 does not.
 """
 

@@ -3,7 +3,7 @@
     python tools/fuzz_calls.py --count 1000000          calls 0 to 999999
     python tools/fuzz_calls.py --replay 4711            one call, with its traceback
 
-Calls run in a folder of their own, with bounded memory and time. Findings are told apart by the
+Calls run in a separate folder, with bounded memory and time. Findings are distinguished by the
 place where they come from, and each is printed once with the command that replays it. Exit code:
 0 without findings, 1 with some.
 """
@@ -35,7 +35,7 @@ from reading import address_space  # noqa: E402
 
 REPORT = 10_000
 SECONDS = 10
-PATIENCE = 6  # how often so many pass before a call that computes nothing is given up
+PATIENCE = 6  # retries before a call without progress is given up
 MEMORY = 1 << 30
 
 
@@ -69,7 +69,7 @@ CLOCK = Clock()
 
 @contextlib.contextmanager
 def quietly():
-    """In a folder that goes away, without warnings, what calls print, and the switches they set."""
+    """In a folder that goes away, without warnings, output of calls, and changes of switches."""
     before = os.getcwd()
     with (
         autograd.pause(),
@@ -92,7 +92,7 @@ def quietly():
 
 
 def attempt(number: int) -> tuple[str, BaseException | None]:
-    """Make one call: what is wrong with what came out, and the exception."""
+    """Make one call; return the error of its result, and the exception."""
     call = call_case(number)
     CLOCK.start()
     try:

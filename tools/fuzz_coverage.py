@@ -3,8 +3,8 @@
     python tools/fuzz_coverage.py params CORPUS -runs=1000000
     python tools/fuzz_coverage.py json CORPUS -max_total_time=600
 
-The folder CORPUS is filled with MXNet's own small files first, then with what reaches new code; all
-words after the format are libFuzzer's. ``fuzz_files.py`` needs nothing installed.
+The folder CORPUS is filled with MXNet's own small files first, then with inputs that reach new
+code; all words after the format are libFuzzer's. ``fuzz_files.py`` needs nothing installed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python tools/fuzz_data.py --count 100000            cases 0 to 99999
     python tools/fuzz_data.py --replay 4711             one case
 
-Coordinates, indices and lengths are NaN, infinite, huge, negative; axes are empty. What comes out
+Coordinates, indices and lengths are NaN, infinite, huge, negative; axes are empty. The outcome
 is a documented exception, or the same both ways; nothing outside a buffer is touched and every case
 ends. Exit code: 0 if all cases are so, 1 if one is not.
 """

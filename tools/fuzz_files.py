@@ -30,11 +30,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from hostile import mutated, mutated_bytes, mutated_graph, mutated_letters, spans  # noqa: E402
 from reading import FORMATS, MEMORY, Bounds, Data, address_space  # noqa: E402
 
-TRACED = 500  # one case of so many is traced to the byte; the others are bounded by the process
+TRACED = 500  # one case of this number is traced to the byte; the others are bounded by the process
 REPORT = 100_000
-FINDINGS = 20  # after so many, the rest is not worth running
+FINDINGS = 20  # number of findings after which a run ends
 
-Cases = Iterable[tuple[str, Data]]  # what replays it, and the file
+Cases = Iterable[tuple[str, Data]]  # command that replays it, and the file
 
 
 def check(read: Callable[[Data], object], cases: Cases, every: int, name: str) -> int:
@@ -62,7 +62,7 @@ def check(read: Callable[[Data], object], cases: Cases, every: int, name: str) -
 
 
 def run(job: tuple[str, int, int]) -> int:
-    """Cases of a format; the process may grow by what one of these small files may take."""
+    """Cases of a format; the process may grow by the memory of one of these small files."""
     kind, first, count = job
     faulthandler.enable(sys.__stderr__)
     with FORMATS[kind]() as (make, read):
@@ -76,7 +76,7 @@ def run(job: tuple[str, int, int]) -> int:
 
 
 def read_safely(read: Callable[[Data], object], data: Data) -> None:
-    """A first read: what is loaded only once is loaded before memory is bounded."""
+    """A first read: lazy imports happen before memory is bounded."""
     try:
         Bounds(read)(data)
     except Exception:

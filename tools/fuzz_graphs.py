@@ -13,7 +13,7 @@ A graph that differs, or that fails to compile, is saved in ``--folder`` and the
 replays it is printed. Exit code: 0 if all agree, 1 if not.
 
 LLVM's optimiser is most of the time that a graph takes. So kernels stay for the graphs to come,
-and fifteen of sixteen are compiled without it: what is looked for are mistakes of this package.
+and fifteen of sixteen are compiled without it: the target are mistakes of this package.
 ``--optimised`` has all of them as users get them.
 """
 
@@ -42,7 +42,7 @@ from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
 
 REPORT = 200
-OPTIMISED = 16  # one kernel of so many
+OPTIMISED = 16  # one kernel in this number
 KEPT = 12_000  # kernels; each is a few mappings of the 65,530 that Linux gives a process
 
 
@@ -73,7 +73,7 @@ def compile_mostly_quickly(
 
 
 def verdict(case: RandomGraph, gradients: bool = False, sizes: bool = False) -> str:
-    """What is wrong with a case, an exception included; empty if nothing is."""
+    """Error of a case, including exceptions; empty without an error."""
     try:
         if sizes:
             return size_difference(case, gradients, SHELF.keep)
@@ -104,7 +104,7 @@ def run(job: Job) -> int:
     as_it_was = {name: getattr(compile_pool, name) for name in quick}
     vars(compile_pool).update(quick)
     try:
-        with override(cache_dir="off"):  # nobody else is to have such code
+        with override(cache_dir="off"):  # other processes must not get such code
             return _run_seeds(job)
     finally:
         vars(compile_pool).update(as_it_was)

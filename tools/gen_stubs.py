@@ -1,9 +1,10 @@
-"""Write the .pyi files that show editors and type checkers what the registry puts into nd and sym.
+"""Write the .pyi files that show editors and type checkers the operators of nd and sym.
 
     python tools/gen_stubs.py
 
 In: the registry, and the imports of ``nd/__init__.py`` and ``sym/__init__.py``. Out: their stubs
-and those of the sub-modules that hold nothing else. A test compares the files with what this makes.
+and those of the sub-modules that hold nothing else. A test compares the files with the output of
+this tool.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ def _definitions(room: str, names: Iterable[str], tensor: str, whole: Whole) -> 
 
 
 def _assignments(room: str, names: Iterable[str], whole: Whole) -> Iterator[str]:
-    """The other names of what is defined."""
+    """The other names of definitions."""
     defined = _by_operator(room, names)
     for name in sorted(names):
         op = None if keyword.iskeyword(name) else _operator(room, name)

@@ -7,7 +7,7 @@
 
 It needs gluonts 0.16 or 0.17 and scipy, and with Python 3.12 setuptools. Prints how many modules of
 gluonts.mx import, and a line for each estimator: how far it came, the loss of each epoch, the mean
-of its median forecasts, the seconds of the first epoch and of the fastest, and what stopped it.
+of its median forecasts, the seconds of the first epoch and of the fastest, and its exception.
 Exit code: 1 if an estimator stopped that MXNet 1.9.1 trains.
 
 The initial weights follow from the names of the parameters, and NumPy draws the batches: with
@@ -97,7 +97,7 @@ def marked_points() -> list[Settings]:
 
 @dataclass(frozen=True)
 class Case:
-    """How an estimator is made, on what it is trained, and why MXNet 1.9.1 does not, if so."""
+    """How an estimator is made, its training data, and why MXNet 1.9.1 does not, if so."""
 
     settings: Settings = field(default_factory=dict)
     data: Callable[[], Any] = single_series
@@ -242,7 +242,7 @@ class Watch(Callback):
 
 @dataclass
 class Outcome:
-    """How far an estimator came, the losses and seconds of its epochs, and what stopped it."""
+    """How far an estimator came, the losses and seconds of its epochs, and its exception."""
 
     name: str
     reached: str = "-"

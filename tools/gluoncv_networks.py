@@ -17,7 +17,7 @@ import numpy as np
 import hybridjit as mx
 from hybridjit import nd
 
-# Patterns of names, the shape of a picture or a film, and what else the constructor is told.
+# Patterns of names, the shape of a picture or a film, and other arguments of the constructor.
 _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     (r"cifar_", (32, 32), {}),
     (r"ssd_300", (300, 300), {}),
@@ -45,12 +45,13 @@ _RULES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     (r"", (64, 64), {}),
 ]
 
-# Blocks whose results are added to what they read, many times over.
+# Residual blocks, many of them in a chain.
 _SUMS = re.compile(
     r"resnet|resnext|resnest|darknet|senet|basicblock|bottleneck|hrnet|highres|seq-\d+-linear"
 )
 
-# The last layers of detectors, and what brings exponents and logits near 1: scores that all are
+# The last layers of detectors, and scales that bring exponents and logits near 1: scores that all
+# are
 # alike or saturated are sorted by their rounding. Regions that leave the picture are empty once
 # they are cut to it: none suppresses another, and their features are alike.
 _HEAD = re.compile(r"predictor|yolooutput|rpnhead\d+_conv2_")
@@ -66,7 +67,7 @@ _PICTURES = 20
 
 # Samples of deformable convolutions are within a tenth of a cell or so. Trained maps are smooth;
 # drawn ones are noise, in which neighbours have nothing in common: with samples a cell away each
-# of these layers doubles the rounding before it, for it moves what the layer reads. Of the 16 in
+# of these layers doubles the rounding before it, because it moves the layer's operand. Of the 16 in
 # a row of dla34_dcnv2, float32 is 1e-3 of the deviation from float64 then, and 1e-5 with these.
 _OFFSETS = 0.001
 
@@ -100,7 +101,8 @@ _EACH = """
 FAMILIES = _EACH.split()
 
 
-# What gluon-cv's constructors raise: for weights that cannot be fetched or are not there, and for
+# Exceptions of gluon-cv's constructors: for weights that cannot be fetched or are not there, and
+# for
 # code that symbols do not run.
 ERRORS = (OSError, AttributeError, ValueError)
 
@@ -138,7 +140,7 @@ def make(zoo: Any, name: str) -> Network:
     size, told = next((s, t) for pattern, s, t in _RULES if re.match(pattern, name))
     shapes = [(1, 3, *size)]
     if name.startswith("siamrpn"):
-        shapes = [(1, 3, 127, 127), (1, 3, 287, 287)]  # what is looked for, and where
+        shapes = [(1, 3, 127, 127), (1, 3, 287, 287)]  # name and folder
     block = zoo.get_model(name, pretrained=False, **_without_download(zoo, name), **told)
     block.initialize()
     inputs = [nd.random.normal(shape=shape) for shape in shapes]
@@ -180,7 +182,7 @@ def _picture(block: Any, shape: tuple[int, ...]) -> nd.NDArray:
 
 
 def _without_download(zoo: Any, name: str) -> dict[str, bool]:
-    """What keeps a constructor from loading the weights of a network inside."""
+    """Prevents a constructor from loading the weights of an inner network."""
     told = inspect.signature(zoo.model_zoo._models[name]).parameters
     is_handed_on = re.match(r"(ssd|.*rcnn|psp|deeplab|fcn|icnet|danet|.*pose)_", name)
     return {"pretrained_base": False} if is_handed_on or "pretrained_base" in told else {}

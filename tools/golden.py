@@ -1,15 +1,15 @@
-"""Golden cases: what differs, what lacks a case, and the files rewritten.
+"""Golden cases: differences, subjects without a case, and rewriting of files.
 
     python tools/golden.py                   diffs of the cases that differ; subjects without cases
     python tools/golden.py conv              of those cases alone that have this in their names
-    python tools/golden.py --write [conv]    rewrite what differs, to be read before it is committed
+    python tools/golden.py --write [conv]    rewrite differing files; read them before a commit
     python tools/golden.py --list            every subject with its cases
 
 A case is a file below ``tests/golden``: a sentence, claims (`acts: kernel conv`, `must not: pass
-fuse`), a program of a few lines, and rulers (`---- plan`, `---- spec avx2`) behind which the texts
-come. To add one, write it without the texts and run this with ``--write``; ``tests/golden_case.py``
-describes the format. Exit code: 1 if a case differs or claims what is not so, or a subject has no
-case.
+fuse`), a program of a few lines, and rulers (`---- plan`, `---- spec avx2`) before the outputs
+come. To add one, write it without the outputs and run this with ``--write``;
+``tests/golden_case.py`` describes the format. Exit code: 1 if a case differs or has a wrong claim,
+or a subject has no case.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _is_right(case: Case, write: bool) -> bool:
-    """Whether the file is as it should be, or now is; says what is not."""
+    """Whether the file is current, or is now; prints differences."""
     path = golden_case.FOLDER / f"{case.name}.txt"
     outcome, text = outcome_of(case), path.read_text(encoding="utf-8")
     wrong = wrong_claims(case, outcome.facts)

@@ -1,13 +1,13 @@
-"""Interrupt pieces of work at every place in turn, and look what is wrong afterwards.
+"""Interrupt pieces of work at every place in turn, and check the state afterwards.
 
     python tools/interrupt.py                              all cases, on 1, 2 and 4 threads
     python tools/interrupt.py call set-data --threads 2    some
-    python tools/interrupt.py --most 500                   so many places of each, evenly
-    python tools/interrupt.py --signals 1000               so many signals at random times instead
+    python tools/interrupt.py --most 500                   this number of places of each, evenly
+    python tools/interrupt.py --signals 1000               this number of signals at random times
     python tools/interrupt.py call --threads 2 --at 117    one place, with all that is said
 
 A case is a name in tests/interrupted_work.py; a place is a bytecode, or the first visit to a line.
-Cases run in processes of their own: one that hangs is ended and counts as a finding. Prints a line
+Cases run in separate processes: one that hangs is ended and counts as a finding. Prints a line
 for every finding, and for every case how many places were tried. Exit code: 0 without findings,
 else 1.
 """
@@ -42,7 +42,7 @@ _COLLECT = 200  # attempts between collections of garbage
 
 @dataclass(frozen=True)
 class Trial:
-    """What to try: places ``first`` to ``last`` of a case, ``most`` of all, or so many signals."""
+    """Places to try: ``first`` to ``last`` of a case, ``most`` of all, or a number of signals."""
 
     name: str
     threads: int
@@ -62,7 +62,7 @@ class Trial:
 
 
 def run_trial(trial: Trial) -> None:
-    """Print ``total N``, then ``at NUMBER`` before each place and what became of it."""
+    """Print ``total N``, then ``at NUMBER`` before each place and its outcome."""
     faulthandler.enable()
     config.cache_dir = "off"
     hybridjit.set_num_threads(trial.threads)
@@ -89,7 +89,7 @@ def go_through(trial: Trial, case: Case, by: Breaker | Alarm, count: int, step: 
         print(f"at {number}", flush=True)
         attempt, wrong = interrupted(case, by, number)
         if attempt.outcome == "missed" and not wrong and not trial.signals:
-            del attempt  # what an earlier exception kept alive made the way shorter
+            del attempt  # objects kept alive by an earlier exception shorten the run
             gc.collect()
             attempt, wrong = interrupted(case, by, number)
         if wrong:
@@ -107,7 +107,7 @@ def go_through(trial: Trial, case: Case, by: Breaker | Alarm, count: int, step: 
 
 @dataclass
 class Tally:
-    """What became of the places of one case."""
+    """The outcomes of the places of one case."""
 
     name: str
     threads: int

@@ -1,4 +1,5 @@
-"""Run the test cases that the onnx package ships on hybridjit, and compare with what passes so far.
+"""Run the test cases that the onnx package ships on hybridjit, and compare with the list of passing
+ones.
 
     python tools/onnx_backend.py                    all cases of single operators
     python tools/onnx_backend.py conv lstm          those with one of these words in their name
@@ -12,7 +13,7 @@ MXNet lacks are the wider ones that stand for them, and numbers without axes hav
 why cases do not pass, and how often. Exit code: 1 where a case of tests/fixtures/onnx-backend.txt
 does not pass, or with --open where one has no reason in onnx-backend-open.txt, else 0.
 
-Apart from all others are cases of what is not there at all: sequences, optional values, strings,
+Apart from all others are cases of unsupported areas: sequences, optional values, strings,
 training, and operators of other domains than ONNX's own.
 """
 
@@ -43,10 +44,10 @@ from hybridjit.onnx.operators import KNOWN
 
 PASSING = Path(__file__).parent.parent / "tests" / "fixtures" / "onnx-backend.txt"
 OPEN = PASSING.with_name("onnx-backend-open.txt")
-# Single operators, small models, large ones without weights, what PyTorch's old exporters wrote.
+# Single operators, small models, large ones without weights, files of PyTorch's old exporters.
 KINDS = ("node", "simple", "real", "pytorch-converted", "pytorch-operator")
 BFLOAT16 = "bfloat16"
-# What ONNX's narrow types are held in, by the names that its arrays have.
+# Storage types of ONNX's narrow types, by the names that its arrays have.
 NARROW = {"int4": "i1", "int2": "i1", "uint4": "u1", "uint2": "u1", "float4_e2m1fn": "f4"}
 _SMALL = 64  # elements of an input that may stand for a constant
 
@@ -70,11 +71,11 @@ def raw_array(value: object) -> np.ndarray:
 def graph_of(
     model: onnx.ModelProto, arrays: dict[str, np.ndarray], raw: dict[str, np.ndarray]
 ) -> Imported:
-    """The graph for inputs of these shapes; some are constants where an operator asks for them.
+    """The graph for inputs of these shapes; some are constants if an operator requires that.
 
-    raw  the same in their own element types
+    raw  the same in their original element types
 
-    First small ones that are no floats, then all but the first, then all.
+    First small integer ones, then all but the first, then all.
     """
     small = {n for n, a in arrays.items() if a.size <= _SMALL and a.dtype.kind != "f"}
     small |= {n for n, a in list(arrays.items())[1:] if a.ndim <= 1}
@@ -101,7 +102,7 @@ def _graph_with(
 
 
 def outputs_of(imported: Imported, arrays: list[np.ndarray], eager: bool) -> list[np.ndarray]:
-    """What a graph gives; one without inputs holds its outputs."""
+    """The results of a graph; one without inputs contains its outputs."""
     if not imported.inputs:
         values = computed(imported.heads, imported.params)
         return [values[head] for head in imported.heads]
@@ -112,7 +113,7 @@ def outputs_of(imported: Imported, arrays: list[np.ndarray], eager: bool) -> lis
 
 
 def read_case(case: object) -> tuple[list[np.ndarray], Imported]:
-    """A case's graph, and the arrays of its inputs that are no constants there."""
+    """A case's graph, and the arrays of its inputs other than constants."""
     model, inputs = with_files(case).model, case.data_sets[0][0]
     held = {tensor.name for tensor in model.graph.initializer} if case.kind == "real" else ()
     names = [info.name for info in model.graph.input if info.name not in held]
@@ -141,7 +142,7 @@ _TENSOR = "tensor_type"
 
 
 def is_apart(model: onnx.ModelProto) -> bool:
-    """Whether a case is of what is not there at all."""
+    """Whether a case is of an unsupported area."""
     for graph in _graphs(model):
         for info in (*graph.input, *graph.output):
             kind = info.type.WhichOneof("value")
@@ -168,7 +169,7 @@ def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def report_open(eager: bool) -> int:
-    """Print what does not pass outside of those groups. How many cases have no reason."""
+    """Print failing cases outside of those groups. Return the number of cases without reason."""
     reasons = [line.partition(": ") for line in OPEN.read_text().splitlines() if ": " in line[1:]]
     patterns = [(p, why) for names, _, why in reasons if names[0] != "#" for p in names.split()]
     found = dict(results((), eager, ("node",)))
@@ -208,7 +209,7 @@ def with_files(case: object) -> object:
 
 
 def rising(graph: onnx.GraphProto) -> np.ndarray:
-    """What the package's own runner feeds networks with: numbers from 0 to below 1, in order."""
+    """Inputs of networks in the package's runner: numbers from 0 to below 1, in order."""
     held = {tensor.name for tensor in graph.initializer}
     (info,) = (info for info in graph.input if info.name not in held)
     shape = [size.dim_value for size in info.type.tensor_type.shape.dim]
@@ -230,7 +231,7 @@ def results(words: Sequence[str], eager: bool, kinds: Sequence[str]) -> Iterator
 
 
 def reason_of(message: str) -> str:
-    """What messages of one cause have in common."""
+    """The common part of messages with the same cause."""
     unknown = re.search(r"not known here:\n\s+([^:]+):", message)
     if unknown:
         return f"{unknown[1]} is not known"

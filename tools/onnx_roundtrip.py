@@ -13,8 +13,8 @@ Needs the packages onnx and onnxruntime. Every file passes onnx's checker with i
 shapes. Prints a line for each that is refused, or whose outputs are further than 1e-4 of their
 deviation from hybridjit's; for graphs with recorded arrays, from MXNet's: ``-io.npz`` holds the
 inputs by their names and the outputs as y0, y1, ..., or x and y. Exit code: 1 where a written file
-does not agree, else 0. gluon-cv imports packages of its own (matplotlib, pillow, requests, tqdm,
-scipy, pandas, yacs, autocfg, portalocker); networks of whole numbers are left out.
+does not agree, else 0. gluon-cv imports further packages (matplotlib, pillow, requests, tqdm,
+scipy, pandas, yacs, autocfg, portalocker); integer networks are left out.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def of_wheel(case: object, path: str) -> Example:
 
 
 def of_package(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
-    """What is there of gluon-cv, or in the package onnx."""
+    """The models of gluon-cv, or of the package onnx."""
     if options.gluoncv:
         zoo = gluoncv_networks.import_zoo(options.gluoncv)
         for name in gluoncv_networks.names(zoo, options.words):
@@ -170,7 +170,7 @@ def of_package(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, Writer]]:
-    """Names and what writes them."""
+    """Names and their writers."""
     if options.gluoncv or options.wheel:
         yield from of_package(options)
         return

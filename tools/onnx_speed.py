@@ -30,11 +30,11 @@ from onnx_roundtrip import PYTORCH, TOLERANCE, gap
 
 MOST = 0.9
 _ROUND = 0.02  # seconds of calls in a round of one engine, at least
-_WARM = 20  # calls that nobody counts
+_WARM = 20  # calls that are not counted
 
 
 class Row(NamedTuple):
-    """What a file took: milliseconds here and there, their ratio, how far the outputs are apart."""
+    """Results of a file: milliseconds of both engines, their ratio, difference of outputs."""
 
     ours: float
     theirs: float

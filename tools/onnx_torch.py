@@ -18,7 +18,7 @@ from torch.nn import functional
 
 
 class Residual(nn.Module):
-    """Two convolutions beside what they are added to."""
+    """A residual block of two convolutions."""
 
     def __init__(self, channels: int, filters: int, stride: int = 1) -> None:
         super().__init__()

@@ -50,7 +50,7 @@ def train(batch: int, steps: int) -> float:
 
 
 def rate(processes: int, batch: int, steps: int) -> float:
-    """Images a second in so many processes, which share two threads."""
+    """Images per second in several processes, which share two threads."""
     words = [sys.executable, __file__, "--worker", "--batch", str(batch), "--steps", str(steps)]
     threads = str(2 // processes)
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -1,4 +1,4 @@
-"""Whether two commits make the same plans and kernels: what a refactor has to show.
+"""Whether two commits make the same plans and kernels: the condition of a refactoring.
 
     python tools/replay.py BEFORE [AFTER] [--models DIR] [--target NAME] [--brief]
 
@@ -26,7 +26,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits-symbol.json"
 
-# Runs on the code of either commit, so it uses what both have. Nothing is compiled: modules are
+# Runs on the code of either commit, so it uses only features of both. Nothing is compiled: modules
+# are
 # dumped as they are emitted, and the sink leaves when it has them. A kernel is written once.
 WRITER = """
 import importlib

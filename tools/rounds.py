@@ -13,7 +13,7 @@ every round instead.
 
 The narrower rounds run one after the other while the round for this CPU runs beside them; where no
 test is chosen, they are followed by a part of this CPU's tests, so that two cores have as much to
-do. What the rest prints follows, so the last line is its summary. Exit code: that of the first
+do. The output of the rest follows, so the last line is its summary. Exit code: that of the first
 round that fails, else 0.
 """
 
@@ -42,7 +42,7 @@ RUN_GENERATED_CODE = (
     "promises",
     "examples",
 )
-# What runs behind the narrower rounds: about as long as the rest is longer than these.
+# Tests after the narrower rounds: about as long as the rest is longer than these.
 BEHIND = (
     "compile_pool",
     "generated_code",
@@ -85,7 +85,7 @@ def files_behind(arguments: Sequence[str]) -> list[str]:
 
 
 def narrower_arguments(arguments: Sequence[str]) -> list[str]:
-    """What a narrower round hands to pytest: its own files, unless the arguments name some."""
+    """Arguments of pytest in a narrower round: its own files, unless the arguments name some."""
     if names_files(arguments):
         return list(arguments)
     return [*(f"tests/test_{name}.py" for name in RUN_GENERATED_CODE), *arguments]
@@ -127,7 +127,7 @@ def round_for_this_cpu(
 
 
 def show(process: subprocess.Popen[bytes], log: Path) -> int:
-    """Print what the process has written and goes on to write, until it ends; its exit code."""
+    """Print the past and further output of the process, until it ends; its exit code."""
     with open(log, "rb") as lines:
         while True:
             ended = process.poll() is not None

@@ -3,8 +3,8 @@
     python tools/sizes.py [FOLDER ...]       default: src/hybridjit
 
 In: Python files. Out: a row for each part of the package, the longest files and functions, and the
-counts of operators, passes, switches and kernels. It reports and never fails: what is too long is
-for a reader to judge.
+counts of operators, passes, switches and kernels. It reports and never fails: whether a part is too
+long is for a reader to judge.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _row(name: str, modules: list[Module]) -> tuple[str, ...]:
 
 
 def _remarks(modules: list[Module], functions: list[Function]) -> list[str]:
-    """What is over the sizes that the project aims at."""
+    """Parts above the sizes that the project aims at."""
     over = [
         (sum(m.lines > MODULE_AIM for m in modules), f"files above {MODULE_AIM} lines"),
         (sum(m.lines > MODULE_CEILING for m in modules), f"files above {MODULE_CEILING} lines"),
@@ -158,7 +158,7 @@ def _remarks(modules: list[Module], functions: list[Function]) -> list[str]:
 
 
 def counts() -> str:
-    """How many there are of what grows."""
+    """Counts of growing things."""
     rows = [
         (str(len(all_ops())), f"operators, with {len(all_names())} names"),
         (str(len(PIPELINE)), "passes"),

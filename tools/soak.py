@@ -5,12 +5,12 @@
     python tools/soak.py --steps 10000 --net lenet
 
 Prints how much memory and how many mappings the process has gained since the first signatures
-(which fill what is bounded), and fails when that is more than 30 MB, or any mapping. Objects are
+(which fill bounded caches), and fails when that is more than 30 MB, or any mapping. Objects are
 not kept on disk: everything is compiled.
 
 ``--steps`` trains ResNet-18, or LeNet on 32 images of 28x28, on random images, forward, backward
-and update, prints what is held now and then, and counts from the eleventh step on: bytes, Python's
-objects, and what ``memory_stats`` counts. More than 1 MB, 20 objects or a byte that is counted is
+and update, prints memory now and then, and counts from the eleventh step on: bytes, Python's
+objects, and the counts of ``memory_stats``. More than 1 MB, 20 objects or a byte that is counted is
 too much.
 """
 
@@ -61,7 +61,7 @@ def mappings() -> int:
 
 
 def own_bytes() -> int:
-    """What the process holds without pages of files, which come and go as they are needed."""
+    """Memory of the process without pages of files, which come and go as they are needed."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def soak(signatures: int, seed: int = 0) -> tuple[int, int]:
 
 
 class Growth(NamedTuple):
-    """What a process gained: bytes, Python's objects, and bytes that ``memory_stats`` counts."""
+    """Growth of a process: bytes, Python's objects, and bytes that ``memory_stats`` counts."""
 
     bytes: int
     objects: int
@@ -103,7 +103,7 @@ def train(
     hybrid: bool = True,
     report: int = 100,
 ) -> Growth:
-    """What steps of training gained after the first ten."""
+    """Growth by training steps after the first ten."""
     net = make()
     net.hybridize(hybrid)
     loss = gluon.loss.SoftmaxCrossEntropyLoss()

@@ -4,7 +4,7 @@
 
 A timer's signal comes every 0.1 to 3 ms, and its handler raises. Every call that comes to its end
 is compared with the bits that the network gives on one thread. Prints how many interrupts and calls
-there were, how many results were wrong, and what the process computes while nobody calls; fails
+there were, how many results were wrong, and the CPU time of the process between calls; fails
 when a result is wrong, when a minute passes without an end of some call, or when anything spins.
 """
 
@@ -29,7 +29,7 @@ _MOST_IDLE = 0.05  # of a core, between calls
 
 
 class Interrupt(BaseException):
-    """What the handler raises: nothing catches it by another name."""
+    """The exception of the handler: no other code catches it."""
 
 
 class Storm:

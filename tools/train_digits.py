@@ -3,9 +3,9 @@
     python tools/train_digits.py              all 23 runs of 44 steps, eager and compiled
     python tools/train_digits.py adam lamb    these alone
 
-Prints for each run the largest difference as a part of what is allowed: 1e-5 of the loss, and 20
-times what MXNet with oneDNN differs from MXNet without it. Exit code: 1 if one is above 1 before
-the step from which the sign of a rounding decides (``KINKS`` in ``tests/test_digits_training.py``).
+Prints for each run the largest difference relative to the tolerance: 1e-5 of the loss, and 20 times
+the difference of MXNet with oneDNN from MXNet without it. Exit code: 1 if one is above 1 before the
+step from which the sign of a rounding decides (``KINKS`` in ``tests/test_digits_training.py``).
 """
 
 from __future__ import annotations

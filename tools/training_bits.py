@@ -31,11 +31,11 @@ def places_of(count: int) -> Iterator[list[int]]:
 
 
 def conditions(name: str, net: Net, steps: int, optimizers: list[str]) -> Iterator[tuple[str, int]]:
-    """What was varied, and how many different results there were."""
+    """The variation, and the number of different results."""
     for optimizer in optimizers:
         found = {tuple(after_steps(net, count, steps, optimizer)) for count in (1, 2, 3, 4)}
         yield f"1 to 4 threads, {optimizer}, {steps} steps", len(found)
-    if name == "plain":  # in the others samples meet, or NumPy adds up what is their own
+    if name == "plain":  # in the others samples depend on each other, or NumPy sums over them
         batches = [*places_of(net.shape[net.axis])]
         yield f"{len(batches)} places", len({of_sample(net, each, 1) for each in batches})
     yield "16 addresses", len({tuple(at_offset(net, offset)) for offset in range(0, 64, 4)})

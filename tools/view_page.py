@@ -56,7 +56,7 @@ def network(name: str) -> Subject:
 
 
 def take_picture(browser: Browser, subject: Subject, page: Path, path: Path) -> None:
-    with hybridjit.threads(1):  # what else runs on the machine disturbs one thread least
+    with hybridjit.threads(1):  # other programs disturb one thread least
         tries = [inference_document(subject, seconds=1.5) for _ in range(_TRIES)]
     write_page(min(tries, key=seconds_of), page)
     browser.open(page, 1360, 800)
@@ -69,14 +69,14 @@ def take_picture(browser: Browser, subject: Subject, page: Path, path: Path) -> 
 
 
 def seconds_of(document: Document) -> float:
-    """What the steps of a profiled document take together."""
+    """The total time of the steps of a profiled document."""
     profile = document["parts"][0]["profile"]
     assert profile is not None
     return profile["total"]
 
 
 def measure(browser: Browser, subject: Subject, page: Path) -> None:
-    inference_document(subject)  # compiled now: what follows is beside the compilation
+    inference_document(subject)  # compiled now: later figures exclude the compilation
     print("made", timed(lambda: write_page(inference_document(subject), page)))
     print("size", page.stat().st_size, "bytes")
     for _ in range(3):
@@ -102,7 +102,7 @@ def opened(browser: Browser, page: Path) -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and all that it started have computed, in seconds (Linux)."""
+    """CPU time of a process and all its children, in seconds (Linux)."""
     text = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own = (int(text[11]) + int(text[12])) / _TICKS
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

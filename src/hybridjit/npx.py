@@ -77,7 +77,7 @@ for _name in ("bernoulli", "normal_n", "uniform_n"):
 random.seed = seed  # type: ignore[attr-defined]
 sys.modules[random.__name__] = random
 image = ModuleType(f"{__name__}.image", "``npx.image``: operators on images, and ``mx.image``.")
-_image = Late(".image", __package__)  # what operators do not compute: files, augmenters
+_image = Late(".image", __package__)  # functions other than operators: files, augmenters
 for _name in EXTENSIONS:
     if _name.startswith("_image_"):
         setattr(image, _name[len("_image_") :], EXTENSIONS[_name])

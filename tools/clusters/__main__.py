@@ -6,11 +6,11 @@
 
 Makes an environment in FOLDER with the engines and this project (Spark needs Java), and runs
 examples/batch there: 10,000 images through the digits network, 640 through a ResNet-50 of random
-weights, and those again with a worker killed on the way. Prints for each whether every bit is what
-one process gives, and how many images a second two workers take beside two threads of one process
-that runs just before: of the images beyond the first 128, so that the start of an engine does not
-count. Of several rounds it is the median. Exit code: 0 if all bits are right and the killed workers
-cost nothing.
+weights, and those again with a worker killed on the way. Prints for each whether every bit equals
+the result of one process, and how many images a second two workers take beside two threads of one
+process that runs just before: of the images beyond the first 128, so that the start of an engine
+does not count. Of several rounds it is the median. Exit code: 0 if all bits are right and the
+killed workers cost nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEEDED = {
     "spark": ["pyspark", "pandas", "pyarrow"],
 }
 LONGEST = 1200  # seconds for a job
-# Ray's workers give way to all other processes, and Java compiles what it runs once more and better
+# Ray's workers give way to all other processes, and Java recompiles hot code with optimisation
 # in the first minute: a job of a minute would measure that.
 SETTINGS = {"RAY_worker_niceness": "0", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 FEW, ALL = 128, 640  # images through ResNet-50: whole batches in whole tasks, as many a worker
@@ -48,7 +48,7 @@ class Job:
     images: str
 
     def results(self, engine: str) -> Path:
-        """Where an engine writes what it computed."""
+        """The folder of an engine's results."""
         return self.folder / f"{self.images}-{engine}.npy"
 
     def command(self, script: Path, engine: str) -> list[str]:
@@ -73,7 +73,7 @@ def run(job: Job, engine: str, kill: bool = False) -> float:
     mark = f"{job.images}-{engine}-{time.time_ns()}"
     environment = os.environ | SETTINGS | {"BATCH_JOB": mark, "HYBRIDJIT_NUM_THREADS": "2"}
     if engine != "alone":
-        del environment["HYBRIDJIT_NUM_THREADS"]  # workers compute on what the engine gives them
+        del environment["HYBRIDJIT_NUM_THREADS"]  # workers compute on data from the engine
     begin = time.perf_counter()
     with open(job.folder / f"{job.images}-{engine}.log", "w+") as log:
         command = job.command(folder / name, engine)
@@ -98,7 +98,7 @@ def rate(engine: str, few: Job, many: Job) -> float:
 
 
 def try_engine(engine: str, digits: Job, few: Job, many: Job, rounds: int) -> bool:
-    """Run the jobs on an engine; print what came of them; whether all is right."""
+    """Run the jobs on an engine; print the results; return whether all are right."""
     run(digits, engine)
     right = [has_same_bits(digits, engine)]
     rates = [(rate("alone", few, many), rate(engine, few, many)) for _ in range(rounds)]

@@ -39,7 +39,7 @@ def workers(mark: str) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process used so far; 0 for one that ended."""
+    """CPU time of a process so far; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

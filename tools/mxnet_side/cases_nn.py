@@ -1,7 +1,7 @@
 """Random cases of the layers: convolution, pooling, dense, normalisation, activation, softmax.
 
 Sizes lie around the kernels' tiles; every attribute takes every kind of value that MXNet's CPU
-build can run. What MXNet refuses is skipped by the caller, so ranges may be generous.
+build can run. The caller skips cases that MXNet rejects, so ranges may be generous.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sizes(draw: Draw, rank: int, low: int, high: int) -> tuple[int, ...]:
 
 
 def tail(draw: Draw, x: Symbol, channel_axis: int = 1, prefix: str = "tail") -> Symbol:
-    """Some of what usually follows a layer and may be fused with it."""
+    """Some common epilogues of a layer."""
     for step in range(draw.pick(0, 0, 1, 1, 2, 3)):
         kind = draw.pick("act", "relu", "bn", "leaky", "clip", "scalar", "residual", "gate")
         name = f"{prefix}{step}"

@@ -1,6 +1,6 @@
 """Random cases of the rarer operators: detection, warps, attention, linear algebra, legacy names.
 
-What MXNet refuses is skipped by the caller, so attribute ranges may be generous.
+The caller skips cases that MXNet rejects, so attribute ranges may be generous.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def legacy(draw: Draw) -> Case:
 
 
 def states(draw: Draw) -> Case:
-    """Constants of unknown batch size, which follows from what they meet."""
+    """Constants of unknown batch size, which follows from other operands."""
     batch, width, hidden = draw.int(1, 5), draw.int(1, 6), draw.int(1, 6)
     begin = draw.pick(sym.zeros, sym.ones)(shape=(0, hidden), name="begin")
     x = sym.FullyConnected(data(), num_hidden=hidden, name="i2h")

@@ -1,6 +1,6 @@
 """Random cases of the tensor operators: pointwise, reductions, shapes, indices, products, others.
 
-What MXNet refuses is skipped by the caller, so attribute ranges may be generous.
+The caller skips cases that MXNet rejects, so attribute ranges may be generous.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def reduction(draw: Draw) -> Case:
 
 
 def movement(draw: Draw) -> Case:
-    """An operator that moves elements without changing them, and perhaps one on what it gives."""
+    """An operator that moves elements without changing them, and perhaps one on its result."""
     x, shape = draw.pick(*MOVES)(draw, draw.shape(2, 4))
     if draw.chance(0.4):
         x = sym.relu(x[0]) * 2

@@ -1,4 +1,4 @@
-"""What a random case is made of: a stream of choices, and the case itself.
+"""Parts of a random case: a stream of choices, and the case itself.
 
 In: a seed and a number. Out: always the same case for them.
 """
@@ -48,7 +48,7 @@ class Draw:
         return tuple(self.int(1, bound) for _ in range(rank))
 
     def some(self, **values: Any) -> dict[str, Any]:
-        """A random half of these attributes: what is left out has its default."""
+        """A random half of these attributes: omitted ones have their defaults."""
         return {name: value for name, value in values.items() if self.chance(0.5)}
 
     def normal(self, shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
@@ -75,7 +75,7 @@ Build = Callable[[Draw], Case]
 
 
 def draw_params(draw: Draw, case: Case) -> dict[str, np.ndarray]:
-    """``arg:`` and ``aux:`` arrays for every variable of the case that is no input.
+    """``arg:`` and ``aux:`` arrays for every variable of the case that is not an input.
 
     Raises MXNetError when shapes contradict each other, ValueError when one stays unknown.
     """

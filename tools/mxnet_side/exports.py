@@ -1,6 +1,6 @@
 """Networks built with our gluon, exported, and read by real MXNet: the files must mean the same.
 
-In: a folder. Out: one :class:`Exported` for each network, with what our own call returned.
+In: a folder. Out: one :class:`Exported` for each network, with the results of our call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Residual(gluon.HybridBlock):
 
 
 class TwoInputs(gluon.HybridBlock):
-    """Two inputs and two outputs, with a parameter of its own."""
+    """Two inputs and two outputs, with a direct parameter."""
 
     def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)

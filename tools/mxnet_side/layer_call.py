@@ -1,8 +1,8 @@
-"""One gluon layer, built and called; the same text runs with MXNet and with hybridjit.
+"""One gluon layer, built and called; the same code runs with MXNet and with hybridjit.
 
 In: the library ``mx`` and a request: the layer's path below ``mx.gluon`` and its arguments, how to
 call it, the names of its input arrays, a seed for its parameters. Out: the arrays that it returns,
-and what it is: its parameters' names, shapes and types, and its text.
+and a description: its parameters' names, shapes and types, and its repr.
 """
 
 import zlib

@@ -17,7 +17,8 @@ from mxnet_side.ops_layers import LAST, LAYOUTS, each
 
 @dataclass
 class LayerCase:
-    """A layer to build on both sides: what ``layer_call.built`` takes, and arrays in order."""
+    """A layer to build on both sides: the arguments of ``layer_call.built``, and arrays in
+    order."""
 
     layer: list[Any]
     arrays: list[np.ndarray]

@@ -86,7 +86,7 @@ def scalar(draw: Draw, name: str) -> Single:
 
 @recipe(" ".join(POWERS))
 def powers(draw: Draw, name: str) -> Single:
-    """Integers to powers of 24 bits at most: what is larger, the C library rounds as it likes."""
+    """Integers to powers of 24 bits at most: larger ones depend on the C library's rounding."""
     case = (broadcasting if name == "broadcast_power" else strict)(draw, name)
     is_whole = draw.chance(0.4)
     if is_whole:
@@ -281,7 +281,7 @@ def cumsum(draw: Draw, name: str) -> Single:
 
 
 def keys(draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
-    """What is to be sorted: whole numbers, often with equal ones among them."""
+    """Operands for sorting: integers, often with ties."""
     count = int(np.prod(shape))
     dtype = draw.pick("float32", "float32", "float64", "int32", "int64", "float16", "int8", "uint8")
     if draw.chance(0.4):

@@ -266,7 +266,7 @@ def image_resize(draw: Draw, name: str) -> Single:
 
 @recipe("_image_flip_left_right _image_flip_top_bottom")
 def image_flip(draw: Draw, name: str) -> Single:
-    # what lies in the middle of an odd number of columns or rows MXNet forgets to copy
+    # MXNet does not copy the middle of an odd number of columns or rows
     height, width = 2 * draw.int(1, 4), 2 * draw.int(1, 4)
     array = draw.rng.integers(0, 256, (height, width, draw.pick(1, 3)))
     return Single(name, [fixed(array, draw.pick("uint8", "float32"))])

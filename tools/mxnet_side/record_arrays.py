@@ -1,4 +1,4 @@
-"""Record what MXNet answers to array code, for tests/test_ndarray.py.
+"""Record MXNet's results of array code, for tests/test_ndarray.py.
 
     python tools/mxnet_side/record_arrays.py tests/fixtures/array_code.json
 
@@ -19,7 +19,7 @@ import numpy as np
 
 
 def variables(mx: Any) -> dict[str, Any]:
-    """What the code may use; made anew for each piece of it."""
+    """Variables of the code; made anew for each piece."""
     return {
         "mx": mx,
         "nd": mx.nd,

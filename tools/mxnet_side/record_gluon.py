@@ -1,4 +1,4 @@
-"""Record what MXNet exports and computes for the nets of ``tests/gluon_nets.py``.
+"""Record MXNet's files and results for the networks of ``tests/gluon_nets.py``.
 
     python tools/mxnet_side/record_gluon.py      with MXNet 1.9.1 installed
 
@@ -32,7 +32,7 @@ def flat(result):
 
 
 def record(name, make, shapes, folder):
-    """What one net gives, by keys of the fixture file."""
+    """The results of one network, by keys of the fixture file."""
     with mx.name.NameManager():
         net = make() if name.startswith("pixelshuffle") else make(prefix="net_")
     inputs = [mx.nd.array(gluon_nets.values(f"x_{i}", s)) for i, s in enumerate(shapes)]

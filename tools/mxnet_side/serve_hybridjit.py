@@ -1,4 +1,4 @@
-"""Answers requests with hybridjit; a process of its own, so that a crash is a finding.
+"""Answers requests with hybridjit; a separate process, so that a crash is a finding.
 
 The switches (``HYBRIDJIT_TARGET``, ``HYBRIDJIT_NUM_THREADS``) are in the environment. In: one JSON
 object per line on standard input. Out: one per line, ``{"ok": true}`` or ``{"refused": "why"}``.
@@ -61,7 +61,7 @@ def call_block(request, arrays):
 
 
 def layer(request):
-    """Build and call a layer of gluon, write what it returns."""
+    """Build and call a layer of gluon, write its results."""
     arrays = mx.nd.load(request["arrays"])
     result, facts = call_layer(mx, request, arrays, request["how"] == "compiled")
     mx.nd.save(request["out"], result)
@@ -85,8 +85,9 @@ def states(path):
 
 
 def value_of(text):
-    """What a user would write: a number or a tuple where the text is one. A None of nd means that
-    an attribute is not given, so it stays a text."""
+    """Arguments as a user writes them: a number or a tuple where the text is one. A None of nd
+    means that
+    an attribute is not given, so it remains a string."""
     if text == "None":
         return text
     try:
@@ -100,7 +101,7 @@ DO = {f.__name__: f for f in (run, gradients, infer, layer)}
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what else is printed is no answer
+    os.dup2(2, 1)  # other output is not an answer
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -59,7 +59,7 @@ def types_of(symbol, types):
 
 
 def layer(request):
-    """Build and call a layer of gluon, write what it returns."""
+    """Build and call a layer of gluon, write its results."""
     result, facts = call_layer(mx, request, load(request["arrays"]), False)
     write(request, result)
     return facts
@@ -102,7 +102,7 @@ DO = {f.__name__: f for f in (run, gradients, accepts, infer, layer, block, modu
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what else is printed is no answer
+    os.dup2(2, 1)  # other output is not an answer
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -1,6 +1,6 @@
-"""The two sides: processes that answer requests, and the comparison of what they answer.
+"""The two sides: processes that answer requests, and the comparison of their answers.
 
-In: a request, one JSON object. Out: the arrays that a process wrote, or a text that says why there
+In: a request, one JSON object. Out: the arrays that a process wrote, or the reason why there
 are none; and the difference of two answers in words.
 """
 
@@ -25,7 +25,7 @@ PATIENCE = 120.0  # seconds for one answer
 Answer = list[np.ndarray] | str  # outputs, or why there are none
 Meaning = Callable[[list[np.ndarray]], list[np.ndarray]]
 
-# How MXNet says that it cannot do something here, rather than that nobody may ask for it.
+# How MXNet says that it cannot do something here, rather than that it is an error.
 LACKS = re.compile(
     "CRASHED|not implemented|only support|[Nn]ot supported|does not support|[Uu]nsupported"
     "|[Tt]oo many|type_flag_|Unknown type enum|operator attributes|implmented|dim_size_is_known"
@@ -47,18 +47,18 @@ class Server:
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, request: dict[str, Any], out: Path | None = None) -> Answer:
-        """The arrays that the answer wrote to ``out``, or a text that says why not."""
+        """The arrays that the answer wrote to ``out``, or the reason why not."""
         return self.ask_more(request, out)[0]
 
     def ask_more(self, request: dict[str, Any], out: Path | None = None) -> tuple[Answer, Any]:
-        """The arrays, or why there are none; and what else was found."""
+        """The arrays, or why there are none; and other findings."""
         answer = self.tell({**request, "out": str(out)})
         if "refused" in answer:
             return str(answer["refused"]), None
         return _listed(params.load(out)) if out is not None else [], answer.get("found")
 
     def tell(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer itself: ``refused`` says why there is none, ``found`` what else it says."""
+        """The answer itself: ``refused`` says why there is none, ``found`` has other results."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -96,9 +96,9 @@ def compare(
     ours: Answer, theirs: Answer, tolerance: float, has_values: bool = True,
     meaning: Meaning | None = None,
 ) -> str:  # fmt: skip
-    """What is different, in words; empty when nothing is.
+    """Differences, in words; empty without one.
 
-    ``meaning`` turns the outputs of either side into what has to be equal.
+    ``meaning`` turns the outputs of either side into the values to compare.
     """
     if isinstance(theirs, str):
         return "" if isinstance(ours, str) else f"hybridjit takes what MXNet refuses: {theirs}"
@@ -116,7 +116,7 @@ def compare(
 
 
 def compare_types_found(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """How two answers to what shapes and element types follow differ; more may follow here.
+    """Differences of two inferences of shapes and element types; more may be known here.
 
     Types may be unknown here where MXNet presumes float32. A 0 in its shapes is an unknown size.
     """

@@ -1,7 +1,7 @@
 """Cases of one operator each: every operator of the registry, every attribute, every element type.
 
 A recipe draws an operator's arrays and attribute values, over all values that are legal. Here these
-become a graph file: attribute texts in any of the spellings that files have, other element types,
+become a graph file: attribute strings in any of the spellings that files have, other element types,
 and now and then a mistake, which both sides have to refuse.
 """
 
@@ -46,7 +46,7 @@ class Single:
     tolerance: float = 2e-5
     half_tolerance: float = 4e-3  # where arrays are float16
     has_values: bool = True  # False: results are random, only their types are compared
-    meaning: Meaning | None = None  # what has to be equal, where that is not the outputs
+    meaning: Meaning | None = None  # the values to compare, if not the outputs
     is_mistaken: bool = False
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ def recipe(names: str, dtypes: tuple[str, ...] = FLOATS) -> Callable[[Recipe], R
 
 
 def single(draw: Draw, name: str) -> Single:
-    """A case of the operator ``name``, with its texts."""
+    """A case of the operator ``name``, with its attribute strings."""
     case = RECIPES[name](draw, name)
     _retype(draw, case, draw.pick(*["float32"] * 5, *_DTYPES[name]))
     if draw.chance(0.05):
@@ -104,7 +104,7 @@ def special(draw: Draw, array: np.ndarray, chance: float = 0.25) -> np.ndarray:
 
 
 def index(draw: Draw, shape: tuple[int, ...], low: int, high: int) -> np.ndarray:
-    """Whole numbers from ``low`` to ``high``, both included, in any type that holds them."""
+    """Integers from ``low`` to ``high``, both included, in any type that holds them."""
     dtype = draw.pick("int32", "int64", "float32", "float32", "float64", "uint8", "int8")
     if dtype == "uint8":
         low, high = max(low, 0), max(high, 0)
@@ -139,7 +139,7 @@ def spelled(draw: Draw, value: Any) -> str:
 
 
 def _retype(draw: Draw, case: Single, dtype: str) -> None:
-    """Arrays that are not fixed in another element type, whole numbers where it has no others."""
+    """Arrays that are not fixed in another element type, integers where it has no others."""
     for position, array in enumerate(case.arrays):
         if isinstance(array, Fixed) or array.dtype == dtype:
             continue

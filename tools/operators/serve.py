@@ -42,7 +42,7 @@ def operand(text, rng):
         corners = np.concatenate([low, low + rng.uniform(0.05, 0.4, low.shape)], -1)
         rows = np.concatenate([np.zeros((*shape[:-1], 1)), corners * float(kind[3:])], -1)
         return mx.nd.array(rows)
-    if kind.startswith("i"):  # whole numbers from 1 to the number behind, exclusive
+    if kind.startswith("i"):  # integers from 1 to the following number, exclusive
         return mx.nd.array(rng.integers(1, int(kind[1:]), shape), dtype="float32")
     raise ValueError(text)
 

@@ -1,9 +1,10 @@
 """Four more networks, written by MXNet 1.9.1 into ./models as make_models.py does.
 
-They have what image networks have not: dense layers on many rows and attention (``bert_base_128``:
-12 layers of 768, 128 tokens; ``vit_tiny``: 12 layers of 192, 224x224), recurrence (``bilstm_256``:
-both directions, batch 16, 64 steps), small groups (``resnext50``: 32 groups of 4). Each is written
-with one batch, called ``-b1`` whatever it is. setup.sh runs this in MXNet's environment.
+They have layers that image networks lack: dense layers on many rows and attention
+(``bert_base_128``: 12 layers of 768, 128 tokens; ``vit_tiny``: 12 layers of 192, 224x224),
+recurrence (``bilstm_256``: both directions, batch 16, 64 steps), small groups (``resnext50``: 32
+groups of 4). Each is written with one batch, always called ``-b1``. setup.sh runs this in MXNet's
+environment.
 """
 
 import sys
@@ -40,7 +41,7 @@ class Layer(gluon.HybridBlock):
         return F.reshape(F.transpose(F.reshape(x, (b, t, h, d)), (0, 2, 1, 3)), (b * h, t, d))
 
     def joined(self, F, x):
-        """What ``heads`` takes apart."""
+        """The inverse of ``heads``."""
         b, t, h, d = self.sizes
         return F.reshape(F.transpose(F.reshape(x, (b, h, t, d)), (0, 2, 1, 3)), (b, t, h * d))
 
@@ -151,7 +152,7 @@ NETS = {
 
 
 def values(random, key, shape):
-    """What a parameter of that name could be in a trained network."""
+    """Plausible values of a parameter of that name in a trained network."""
     if key.endswith(("running_var", "gamma")):
         return random.uniform(0.7, 1.3, shape)
     if "i2h" in key or "h2h" in key:

@@ -1,4 +1,4 @@
-"""Engines that take turns, each in a process of its own: both sides of the conversation.
+"""Engines that take turns, each in a separate process: both sides of the conversation.
 
 A process prints one JSON line about its first call; then, for each line N on its standard input,
 it runs N times and prints the JSON list of seconds per run. Only the standard library is used
@@ -25,7 +25,7 @@ def bound_threads(threads):
 
 
 def serve(run, **found):
-    """Say what was found, and the memory that took; then run as often as is asked for."""
+    """Report the first result and its memory; then run as often as requested."""
     found["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found), flush=True)
     for line in sys.stdin:
@@ -42,7 +42,7 @@ def timed(run):
 
 
 def parser(description, nets, engines, rounds, seconds):
-    """The options that all comparisons have, with these as what is not given."""
+    """The options that all comparisons have, with these defaults."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("dir", type=Path, help="the folder that setup.sh made")
     made.add_argument("--nets", nargs="+", default=nets)
@@ -69,7 +69,7 @@ compileall.compile_dir(importlib.util.find_spec("hybridjit").submodule_search_lo
 
 
 def compile_bytes(python):
-    """Byte code of hybridjit, as pip makes it of what it installs, the other engines included.
+    """Byte code of hybridjit, as pip makes it at installation, also for the other engines.
 
     A checkout has none where PYTHONDONTWRITEBYTECODE is set: each start then reads the source, 0.3
     of the 0.9 s that a transformer takes until its first step has ended.
@@ -106,7 +106,7 @@ class Engine:
 
 
 def take_turns(commands, rounds, seconds):
-    """Each engine's median of every round, and what it said of itself with the median of those.
+    """Each engine's median of every round, and its own measurement with the median of those.
 
     ``commands`` has a command by the name of each engine. One that does not start is left out.
     """

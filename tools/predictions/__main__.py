@@ -2,9 +2,10 @@
 
     python tools/predictions DIR [NETWORK...]    DIR/NETWORK-symbol.json, -0000.params, -io.npz
 
-A step's terms are in ``model.py``, and in ``memory.py`` which memory its operands come from. What
-it took is the least of many runs on one thread. A line for each network, then for each kind, says
-how many steps are within 15 %; ``--worst`` names those that are furthest off, with their terms.
+A step's terms are in ``model.py``, and in ``memory.py`` which memory its operands come from. The
+measured time is the least of many runs on one thread. A line for each network, then for each kind,
+says how many steps are within 15 %; ``--worst`` names those that are furthest off, with their
+terms.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def rows_of(prefix: Path, seconds: float) -> Iterator[Row]:
 
 
 def compiled(prefix: Path) -> tuple[Executable, np.ndarray]:
-    """The network, bound, and what it is measured on."""
+    """The network, bound, and its inputs."""
     x = np.load(f"{prefix}-io.npz")["x"]
     given = {"data": x.shape}
     model = read_model(f"{prefix}-symbol.json", f"{prefix}-0000.params", given, given)

@@ -29,7 +29,7 @@ _INTO, _BACK = 0.85, 0.55
 
 @dataclass(frozen=True)
 class WinogradCycles:
-    """What the parts of a convolution by tiles take of one image, in cycles, without memory.
+    """Cycles of the parts of a tiled convolution for one image, without memory.
 
     again  bytes of filters that are read after the first time, once for each block of tiles
     ahead  whether a block of filters serves several register tiles, which ask for the next one
@@ -42,7 +42,8 @@ class WinogradCycles:
 
 
 def tile_cycles(rows: float, nv: float, steps: int, vectors: float) -> float:
-    """Cycles of a register tile that sums so many steps: ``vectors`` are multiplied in a cycle, and
+    """Cycles of a register tile that sums a number of steps: ``vectors`` are multiplied in a cycle,
+    and
     as many loaded; in a long tile of few sums each waits for the one before it.
     """
     waits = _LATENCY * min(1, steps * rows * nv / _UNDER_WAY)
@@ -69,7 +70,7 @@ def winograd_cycles(spec: WinogradSpec, target: Target) -> WinogradCycles:
 
 
 def direct_cycles(spec: ConvSpec, target: Target) -> float:
-    """What the definition's sums take of one image, in cycles, without memory.
+    """Cycles of the definition's sums for one image, without memory.
 
     Taps outside of the picture are left out, so that tiles at an edge have fewer steps, or fewer
     sums in a step.

@@ -1,7 +1,7 @@
 """Which memory the operands of each step come from: how much was touched since they were, in a run.
 
-A network is called again and again. What a step reads is as far away as the bytes that passed since
-it was last read or written, by this run or by the one before.
+A network is called again and again. The distance of a step's operand is the number of the bytes
+that passed since it was last read or written, by this run or by the one before.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Operands:
-    """What a step reads, writes and has for weights."""
+    """Bytes that a step reads and writes, and of its weights."""
 
     read: Levels = Levels()
     written: Levels = Levels()
@@ -60,7 +60,7 @@ def bytes_of(view: View) -> int:
 
 
 def level_of(nbytes: float, distance: float, target: Target) -> Levels:
-    """So many bytes that were last used before ``distance`` others."""
+    """Bytes that were last used before ``distance`` other bytes."""
     if distance <= target.l2_bytes:
         return Levels(second=nbytes)
     is_cached = distance <= family_of(target).third_bytes
@@ -109,7 +109,7 @@ class _Passed:
         return self.buffers[view.buffer].kind == "weight"
 
     def begin(self, weights: int, operands: int) -> None:
-        """To the middle of a step that moves so many bytes."""
+        """To the middle of a step that moves this number of bytes."""
         self.half = np.array([[weights / 2], [operands / 2]])
         self.now = self.now + self.half
 

@@ -1,8 +1,9 @@
-"""What a step takes, in cycles, as terms with names: its instructions, and the bytes that it moves.
+"""The cycles of a step, as named terms: its instructions, and the bytes that it moves.
 
 Constants are of the emitted code (instructions of a formula, cycles in which a loop turns), and
-were measured on Zen 5 over the networks of the comparison. What CPUs differ in, instructions in a
-cycle and bytes in a cycle from each memory, is of their families: ``codegen.families``.
+were measured on Zen 5 over the networks of the comparison. Properties that differ between CPUs,
+instructions in a cycle and bytes in a cycle from each memory, is of their families:
+``codegen.families``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hybridjit.ir.plan import Step
 from hybridjit.profiling import flops
 from hybridjit.runtime.profiling import Part
 
-# Of each kind of kernel without a count of its own: the share of the peak that its loops reach.
+# Of each kind of kernel without a specific count: the share of the peak that its loops reach.
 SHARES = {"recurrent": 0.83, "matmul": 0.94, "softmax": 0.52}
 _LONG, _SHORT = 30, 2  # instructions of a program's operation: with a function in it, or not
 _START = 400  # cycles in which a call begins and ends
@@ -36,7 +37,7 @@ class Terms:
 
     compute   instructions
     weights   bytes of weights, the next of which are asked for while these are used
-    operands  bytes of what other steps wrote, and of results
+    operands  bytes of other steps' results, and of results
     hidden    of the shorter of the instructions and the weights, the part that hides behind the
               longer; and of the operands'
     beside    instructions while which no memory is waited for
@@ -60,7 +61,7 @@ def _overlap(first: float, second: float, hidden: float) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """A call, what it moves, and for which CPU it is made."""
+    """A call, its bytes, and its target CPU."""
 
     part: Part
     operands: Operands
@@ -85,7 +86,7 @@ class Work:
         return product(self.part.step.writes[0].shape[:-1])
 
     def epilogue(self) -> float:
-        """Cycles of what is computed on each vector before it is stored."""
+        """Cycles of the epilogue of each vector."""
         return program_instructions(self.spec.program) / self.instructions
 
 

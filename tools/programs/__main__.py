@@ -2,11 +2,11 @@
 
 usage: python tools/programs MXNET [GLUONCV] [--only PART] [--work DIR] [--python PYTHON] [--mxnet]
 
-MXNET and GLUONCV are checkouts of the two projects (MXNet's branch v1.9.x). Their programs, and
-the code of notebooks, are copied to DIR, or to a folder that goes away; small data is made up
-there, and each program runs in a process of its own. Prints a table: what ran, what it is, how
-long it took and the last line that it said about its loss. PYTHON (this one by default) needs what
-the programs import: graphviz, imageio, matplotlib, mxboard with protobuf<3.21, pandas<3, pillow,
+MXNET and GLUONCV are checkouts of the two projects (MXNet's branch v1.9.x). Their programs, and the
+code of notebooks, are copied to DIR, or to a folder that goes away; small data is made up there,
+and each program runs in a separate process. Prints a table: the program, its subject, how long it
+took and the last line that it said about its loss. PYTHON (this one by default) needs the imports
+of the programs: graphviz, imageio, matplotlib, mxboard with protobuf<3.21, pandas<3, pillow,
 opencv-python-headless, pynose, requests, scikit-learn, scipy, tqdm, yacs. With --mxnet the programs
 run on the MXNet that is installed there instead of hybridjit, for comparison.
 """
@@ -37,7 +37,7 @@ NUMBER = re.compile(r"[=: ](\d+\.?\d*(e-?\d+)?|nan|inf)", re.I)
 
 @dataclass
 class Outcome:
-    """How a program went: its seconds, and what it said last, or why it failed."""
+    """How a program went: its seconds, and its last output, or the reason of its failure."""
 
     program: Program
     seconds: float
@@ -91,7 +91,7 @@ def copy_sources(options: argparse.Namespace, work: Path) -> None:
 
 
 def code_of(notebook: Path) -> str:
-    """The code of a notebook's cells, without what speaks to the notebook itself."""
+    """The code of a notebook's cells, without commands to the notebook itself."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     lines = [
         line.rstrip("\n")

@@ -1,7 +1,8 @@
 """Small data sets made up on the spot, in the files that MXNet's example programs read.
 
-Every function takes the folder to write to and the sizes; what it writes depends on nothing else.
-Pictures have a pattern for each class, texts follow a chain of words: there is something to learn.
+Every function takes the folder to write to and the sizes; its output depends only on these.
+Pictures have a pattern for each class, sentences follow a chain of words: there is something to
+learn.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def sentences(count: int, seed: int, shortest: int = 5, longest: int = 38) -> li
 
 
 def corpus(folder: Path, names: tuple[str, str, str], count: int = 600) -> None:
-    """Three texts, one sentence a line, the first of ``count`` lines and the others of a sixth."""
+    """Three text files, one sentence a line, the first of ``count`` lines and the others of a
+    sixth."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, name in enumerate(names):
         lines = sentences(count if seed == 0 else count // 6, seed)
@@ -157,7 +159,7 @@ def ptb(folder: Path) -> None:
 
 
 def wikitext2(folder: Path) -> None:
-    """The three texts of WikiText-2, unpacked, and the archive that they come in."""
+    """The three text files of WikiText-2, unpacked, and the archive that they come in."""
     names = ("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens")
     corpus(folder, names)
     with zipfile.ZipFile(folder / "wikitext-2-v1.zip", "w") as archive:
@@ -166,7 +168,7 @@ def wikitext2(folder: Path) -> None:
 
 
 def movielens(folder: Path, users: int = 200, items: int = 300, count: int = 6000) -> None:
-    """MovieLens-100K: who gave what how many stars, in u.data, u1.base and u1.test, and u.item."""
+    """MovieLens-100K: user, film and stars, in u.data, u1.base and u1.test, and u.item."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["\t".join(map(str, row)) + "\n" for row in _ratings(users, items, count)]
     (folder / "u.data").write_text("".join(lines))

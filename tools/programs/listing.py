@@ -15,8 +15,8 @@ class Program:
     """A program at ``path`` of MXNet's or gluon-cv's checkout.
 
     ``data`` makes its files: a path below the folder that it runs in (its own, or ``folder``), and
-    what writes there. ``limit`` is in seconds. ``says`` matches the lines that tell how it went;
-    they are in the file ``log`` when they are not printed.
+    function that writes there. ``limit`` is in seconds. ``says`` matches the lines that tell how it
+    went; they are in the file ``log`` when they are not printed.
     """
 
     path: str

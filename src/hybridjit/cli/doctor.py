@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _by_label(rows: Rows) -> dict[str, list[str]]:
-    """The texts of each label; a row without a label continues the one before."""
+    """The values of each label; a row without a label continues the previous one."""
     found: dict[str, list[str]] = {}
     for label, text in rows:
         found.setdefault(label or [*found][-1], []).append(text)

@@ -1,4 +1,4 @@
-"""What the networks of the comparison are trained on: ``BATCHES[name](random) -> (data, labels)``.
+"""Training data of the networks of the comparison: ``BATCHES[name](random) -> (data, labels)``.
 
 ``random`` is a ``numpy.random.RandomState``. Both arrays are float32, class numbers and tokens too,
 as MXNet takes them.

@@ -27,7 +27,7 @@ from turns import (
 )
 
 ENGINES = ["hybridjit", "hybridjit-step", "mxnet", "torch", "torch-compile"]
-RANDOM = {"mlp", "transformer"}  # they draw what Dropout drops
+RANDOM = {"mlp", "transformer"}  # they draw the masks of Dropout
 
 
 def command(options, name, net, threads, weights):
@@ -39,7 +39,7 @@ def command(options, name, net, threads, weights):
 
 
 def written_weights(options, net):
-    """MXNet's file of what the Gluon engines start from; made once."""
+    """MXNet's file of initial parameters for the Gluon engines; made once."""
     weights = options.dir / "training" / f"{net}.params"
     weights.parent.mkdir(exist_ok=True)
     if not weights.exists():

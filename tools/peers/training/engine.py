@@ -84,7 +84,7 @@ def load_hybridjit(name, threads, weights, hybrid=True, joined=False):
 def gluon_step(mx, batches, train):
     def step(i):
         value = float(train(*batches[i % COUNT]).mean().asscalar())
-        mx.nd.waitall()  # MXNet has the loss while the way back and the update still run
+        mx.nd.waitall()  # MXNet has the loss while backward and the update still run
         return value
 
     return step
