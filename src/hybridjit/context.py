@@ -80,7 +80,9 @@ class Context(metaclass=_ContextType):
     def require_host(self, what: str) -> None:
         """Raise MXNetError if this is a GPU, which cannot compute."""
         if self.device_typeid == _TYPE_IDS["gpu"]:
-            raise MXNetError(f"Operator {what} is not implemented for GPU.")
+            raise MXNetError(
+                f"Operator {what} is not implemented for GPU. Use the CPU: ctx=mx.cpu()"
+            )
 
 
 STACK = _Stack()

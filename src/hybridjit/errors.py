@@ -120,17 +120,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def missing_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The exception for a name that a module does not have, with the nearest that it has."""
+    hint = "" if name.startswith("_") else did_you_mean(name, known)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
 def require_no_more(made: object, unknown: Mapping[str, object]) -> None:
     """Raise TypeError for an argument that no constructor among the classes of ``made`` accepts."""
     for name in unknown:
         _refuse(type(made), name)
 
 
-def _refuse(kind: type, name: str) -> NoReturn:
+def require_known(kind: type, given: Iterable[str], synonyms: Mapping[str, str]) -> None:
+    """Raise TypeError for a name that no constructor of the class and its bases accepts.
+
+    synonyms  names that other libraries give to arguments, with the arguments
+    """
+    known = _arguments(kind)
+    for name in given:
+        if name in synonyms and name not in known:
+            _refuse(kind, name, f"; did you mean {synonyms[name]!r}?")
+
+
+def _arguments(kind: type) -> set[str]:
+    """The names of the arguments of all constructors of a class and its bases."""
     known: set[str] = set()
     for one in kind.__mro__:
         if "__init__" in vars(one) and one is not object:
             known.update(inspect.signature(vars(one)["__init__"]).parameters)
-    known -= {"self", "args", "kwargs", "unknown"}
-    hint = did_you_mean(name, known)
+    return known - {"self", "args", "kwargs", "unknown"}
+
+
+def _refuse(kind: type, name: str, hint: str = "") -> NoReturn:
+    hint = hint or did_you_mean(name, _arguments(kind))
     raise TypeError(f"{kind.__name__}.__init__() got an unexpected keyword argument '{name}'{hint}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import sym
 from ._core.background import Task, begin
+from ._core.frames import public
 from ._core.lazy import Late
 from .context import Context
 from .errors import ModelFormatError, MXNetError
@@ -35,6 +36,7 @@ else:
 onnx: Any = Late(".onnx", __package__)  # with the first ONNX file; a layer above
 
 
+@public
 def load(
     path: str | os.PathLike[str], epoch: int | None = None, ctx: Context | None = None
 ) -> SymbolBlock:

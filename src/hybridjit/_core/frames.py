@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
+from functools import wraps
 from types import FrameType, TracebackType
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..errors import InternalError
 from .config import PREFIX, config
 
 E = TypeVar("E", bound=BaseException)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older notebooks
@@ -64,6 +68,19 @@ def shortened(error: E) -> E:
     if left_out and hasattr(error, "add_note") and _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     return error.with_traceback(kept)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, raising its exceptions with :func:`shortened`; a call costs 0.2 us more."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same exception
+
+    call.__code__ = call.__code__.replace(co_name=function.__name__)
+    return wraps(function)(call)
 
 
 def _shorten_causes(error: BaseException) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .. import initializer
-from .._core.frames import shortened
+from .._core.frames import public, shortened
 from .._core.keywords import by_position, of_function
 from .._core.recording import recording_as
 from .._core.types import DType
@@ -197,6 +197,7 @@ class Block:
 
     # ---- parameters ---------------------------------------------------------------------------
 
+    @public
     def initialize(
         self,
         init: Init = None,
@@ -232,10 +233,12 @@ class Block:
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
+    @public
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
         """Write all parameters by structural path; with ``deduplicate`` shared ones only once."""
         saving.save_parameters(self, filename, deduplicate)
 
+    @public
     def load_parameters(
         self,
         filename: str,
@@ -284,6 +287,7 @@ class Block:
         )
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
+    @public
     def load_params(
         self,
         filename: str,

@@ -17,6 +17,7 @@ import numpy as np
 from .. import nd, sym
 from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
+from .._core.frames import public
 from .._core.keywords import of_function
 from .._core.lazy import Late
 from .._core.options import Flag, Options
@@ -225,6 +226,7 @@ class HybridBlock(Block):
             return results[0] if out_format == 0 else regroup(results, out_format)
         return self._forward_any(arrays)
 
+    @public
     def bind(
         self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None
     ) -> bound.BoundCall:
@@ -422,6 +424,7 @@ class HybridBlock(Block):
         for param in deferred:
             param._finish_deferred_init()
 
+    @public
     def infer_shape(self, *args: Nested) -> None:
         """Set the shape of every parameter in the graph from the arguments' shapes.
 
@@ -450,6 +453,7 @@ class HybridBlock(Block):
 
     # ---- files and other functions ------------------------------------------------------------
 
+    @public
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write ``path-symbol.json`` and ``path-NNNN.params``; returns both names.
 
@@ -477,6 +481,7 @@ class HybridBlock(Block):
             )
         return export_graph(traced, self.collect_params(), path, epoch, remove_amp_cast)
 
+    @public
     def export_onnx(
         self,
         path: str,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
+from typing import NoReturn
 
 from .. import nd
 from ..base import numeric_types
+from ..errors import missing_attribute
 from .hybrid_block import HybridBlock
 from .types import BlockArgs, Tensor, Unpack
 
@@ -776,3 +778,7 @@ class SDMLLoss(Loss):
         difference = F.expand_dims(x1, 1) - F.expand_dims(x2, 0)
         distances = F.sum(difference**2, axis=2)
         return self.kl_loss(F.log_softmax(-distances, axis=1), labels)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing_attribute(__name__, name, __all__)

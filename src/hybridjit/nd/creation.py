@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.errstate import quiet
+from .._core.frames import public
 from .._core.lazy import Late
 from .._core.shapes import partial_shape
 from .._core.timeline import PLACE, TIMELINE
@@ -64,6 +65,7 @@ def empty(
     return _filled(_sizes(shape), 0, ctx, dtype)
 
 
+@public
 def zeros(
     shape: Sizes,
     ctx: Context | None = None,
@@ -78,6 +80,7 @@ def zeros(
     return _constant(shape, 0, ctx, dtype, out)
 
 
+@public
 def ones(
     shape: Sizes,
     ctx: Context | None = None,
@@ -89,6 +92,7 @@ def ones(
     return _constant(shape, 1, ctx, dtype, out)
 
 
+@public
 def full(
     shape: Sizes,
     val: float,

@@ -470,7 +470,10 @@ def _binary(
     def function(lhs: object, rhs: object, out: NDArray | None = None) -> Any:
         if isinstance(lhs, NDArray):
             if isinstance(rhs, NDArray):
-                return invoke(lookup(array_op), (lhs, rhs), {}, out)
+                try:
+                    return invoke(lookup(array_op), (lhs, rhs), {}, out)
+                except Exception as error:
+                    raise shortened(error)  # noqa: B904 - the same exception
             if isinstance(rhs, _NUMBERS):
                 return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
             raise TypeError(f"type {type(rhs)} not supported")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypedDict, Type
 import numpy as np
 
 from .._core.types import Unpack
-from ..errors import did_you_mean, require_no_more
+from ..errors import did_you_mean, require_known, require_no_more
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
 from ..ops.attrs import Attrs
@@ -26,6 +26,14 @@ Indices: TypeAlias = Any
 Weights: TypeAlias = Any
 _Class = TypeVar("_Class", bound="type[Optimizer]")
 
+# Names of arguments in other libraries.
+_OTHER_NAMES = {
+    "lr": "learning_rate",
+    "weight_decay": "wd",
+    "betas": "beta1",
+    "eps": "epsilon",
+    "alpha": "gamma1",
+}
 _OVERWRITTEN = (
     "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer."
 )
@@ -157,7 +165,9 @@ class Optimizer:
         if name.lower() not in Optimizer.opt_registry:
             hint = did_you_mean(name, Optimizer.opt_registry)
             raise ValueError(f"Cannot find optimizer {name}{hint}")
-        return Optimizer.opt_registry[name.lower()](**kwargs)
+        kind = Optimizer.opt_registry[name.lower()]
+        require_known(kind, kwargs, _OTHER_NAMES)
+        return kind(**kwargs)
 
     # ---- to override --------------------------------------------------------------------------
 

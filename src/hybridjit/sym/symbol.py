@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from .._core.frames import public
 from .._core.lazy import Late
 from .._core.types import DType, Number, Shape, Sizes
 from ..context import Context
@@ -69,6 +70,7 @@ class Symbol(Outputs):
 
     # Types and values
 
+    @public
     def infer_shape(self, *args: Shape | None, **kwargs: Shape | None) -> Any:
         """Shapes of arguments, outputs and auxiliary states, from some arguments' shapes.
 
@@ -108,12 +110,14 @@ class Symbol(Outputs):
         """As ``infer_type``, with None for an unknown type."""
         return infer_types(self, by_argument_name(self, args, kwargs))
 
+    @public
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs, computed from arrays by argument name, as a list."""
         from ..executor import evaluate  # noqa: PLC0415 (see tests/test_layers.py)
 
         return evaluate(self, ctx, kwargs)
 
+    @public
     def bind(
         self,
         ctx: Context | None,
@@ -132,6 +136,7 @@ class Symbol(Outputs):
 
         return bind(self, ctx, args, aux_states, args_grad, grad_req)
 
+    @public
     def simple_bind(
         self,
         ctx: Context | None,

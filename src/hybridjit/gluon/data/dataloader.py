@@ -35,6 +35,13 @@ def default_batchify_fn(data: Sequence[Sample]) -> Batch:
         return nd.stack(*data)
     if isinstance(data[0], tuple):
         return [default_batchify_fn(part) for part in zip(*data)]
+    shapes = {np.shape(item) for item in data}
+    if len(shapes) > 1:
+        listed = ", ".join(map(str, sorted(shapes)))
+        raise ValueError(
+            f"the samples of a batch have the same shape, these have {listed}: pad them, or give a "
+            "batchify_fn"
+        )
     stacked = np.asarray(data)
     return as_mode(nd.array(stacked, dtype=stacked.dtype))
 

@@ -1,5 +1,8 @@
 """Layers."""
 
+from typing import NoReturn
+
+from ...errors import missing_attribute
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..symbol_block import SymbolBlock
@@ -75,3 +78,7 @@ __all__ = [
     "Swish",
     "SymbolBlock",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing_attribute(__name__, name, __all__)

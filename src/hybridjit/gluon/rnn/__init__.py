@@ -1,6 +1,9 @@
 """Recurrent layers (RNN, LSTM, GRU) and cells."""
 
+from typing import NoReturn
+
 from ..._core.lazy import arrived as _arrived
+from ...errors import missing_attribute
 from . import rnn_cell, rnn_layer
 from .rnn_cell import (
     BidirectionalCell,
@@ -39,3 +42,7 @@ __all__ = [
 ]
 
 _arrived(__name__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing_attribute(__name__, name, __all__)

@@ -92,9 +92,9 @@ def get_model(name: str, **kwargs: object) -> HybridBlock:
     """
     make = _MODELS.get(name.lower())
     if make is None:
-        options = "\n\t".join(_MODELS)
+        options = ", ".join(_MODELS)
         hint = did_you_mean(name, _MODELS) or "."
-        raise ValueError(f"Model {name} is not supported{hint} Available options are\n\t{options}")
+        raise ValueError(f"Model {name} is not supported{hint} Available options are {options}")
     return make(**kwargs)
 
 
