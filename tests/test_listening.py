@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 
 from compiling import compiled, var
-from guarded import KERNEL, at_places, by_index, of_type, products_of_any_size, strided
+from guarded import (
+    KERNEL,
+    at_places,
+    by_index,
+    of_any_size,
+    of_type,
+    products_of_any_size,
+    strided,
+)
 from hybridjit._core.config import override
 from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import all_emitters
@@ -237,6 +245,7 @@ def some_networks() -> Iterator[Network]:
     for name in ("conv3x3", "conv-winograd", "conv-few", "lstm", "deconv"):
         yield live(network(*LIVE[name]))
     yield products_of_any_size(40, 70, 50)
+    yield from of_any_size(70)
     yield of_type("float16", 17)
     yield from at_places(17)
     yield from by_index(17)
