@@ -72,13 +72,15 @@ np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
-def regions_end() -> None:
+def regions_end() -> subprocess.CompletedProcess:
     """A case that may run forever first runs in a process that can be ended."""
-    subprocess.run([sys.executable, "-c", _LONG_REGIONS], timeout=PATIENCE, check=True)
+    words = [sys.executable, "-c", _LONG_REGIONS]
+    return subprocess.run(words, timeout=PATIENCE, capture_output=True, text=True)
 
 
-def test_regions_of_any_size_end(regions_end: None):
+def test_regions_of_any_size_end(regions_end: subprocess.CompletedProcess):
     """Work is bounded by the image: 20 x 20 cells, though a region asks for 10^18 samples."""
+    assert regions_end.returncode == 0, regions_end.stderr
 
 
 def test_a_long_region_has_all_of_its_samples():
@@ -107,7 +109,10 @@ def _between(places: np.ndarray, length: int) -> np.ndarray:
 
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.parametrize("column", range(5))
-def test_pooling_of_any_regions_is_safe(column: int, far: float, regions_end: None):
+def test_pooling_of_any_regions_is_safe(
+    column: int, far: float, regions_end: subprocess.CompletedProcess
+):
+    assert regions_end.returncode == 0, regions_end.stderr
     rois = np.array([[0, 1, 1, 3, 4], [1, 0, 2, 2, 5]], np.float32)
     rois[0, column] = far
     bins = {"pooled_size": (2, 3), "spatial_scale": 0.5}

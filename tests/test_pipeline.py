@@ -329,8 +329,9 @@ def test_timing_lists_every_pass(capsys):
     with override(timing=True):
         compile_graph(outputs, inputs, {})
     text = capsys.readouterr().err
-    assert all(f" {row.name} " in text for row in PIPELINE)
-    assert "total" in text
+    times = {name: float(ms) for ms, name in re.findall(r"^ +([\d.]+) ms +(\S+)", text, re.M)}
+    assert {row.name for row in PIPELINE} <= times.keys()
+    assert times["total"] >= times["kernels"] > 0
 
 
 def test_explain_reports_values_that_were_not_fused(capsys):

@@ -191,11 +191,14 @@ def plan_of_block(name: str) -> Plan:
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_random_graphs(first: int):
+    simulated = 0
     for seed in range(first, first + 20):
         case = random_graph(seed)
         plan = plan_of(case.outputs, case.arrays, case.params)
         if is_simulable(plan):
             simulate(plan)
+            simulated += 1
+    assert simulated >= 3, "too few of these graphs only move elements: 4 to 11 did"
 
 
 @pytest.mark.parametrize("first", range(0, 200, 100))
