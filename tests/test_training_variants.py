@@ -271,3 +271,16 @@ def test_a_reshaped_executor_trains_by_the_variant_of_the_first_one():
         alone.forward(is_train=True, data=reals(n, 6), label=whole(3, n))
         alone.backward()
         np.testing.assert_array_equal(found, alone.grad_dict["weight"].asnumpy())
+
+
+def test_gradients_of_a_graph_whose_backward_pass_reads_no_input():
+    """Sizes are in its results alone: the gradient of a sum is ones."""
+    net = nn.HybridLambda(lambda F, x: F.sum(x))
+    net.hybridize()
+    for n in (3, 4, 5):
+        x = reals(n, 4)
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), np.ones((n, 4)))

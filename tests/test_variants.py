@@ -436,3 +436,29 @@ def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():
         net(arrays((n, 20), 0))
     alone, *others = net._cached.graph.cache._entries.values()
     assert all(4 * other.nbytes < alone.nbytes for other in others)
+
+
+@pytest.mark.parametrize("kind", [nn.GlobalAvgPool2D, nn.GlobalMaxPool2D])
+@pytest.mark.parametrize("width", [9, 10, 13, 16, 17])
+def test_pooling_of_wide_windows_of_one_channel_reads_each_element_once(kind, width):
+    net = kind()
+    net.hybridize()
+    x = np.random.default_rng(width).normal(size=(2, 1, 3, width)).astype(np.float32)
+    reduced = np.mean if kind is nn.GlobalAvgPool2D else np.max
+    expected = reduced(x, axis=(2, 3), keepdims=True)
+    np.testing.assert_allclose(net(nd.array(x)).asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_constant_number_of_windows_over_a_symbolic_width():
+    net = nn.HybridLambda(
+        lambda F, x: F.Convolution(
+            x, F.ones((2, 3, 1, 3)), kernel=(1, 3), stride=(1, 50), pad=(0, 1), num_filter=2,
+            no_bias=True,
+        )
+    )  # fmt: skip
+    shapes = [(1, 3, 4, n) for n in (5, 6, 9, 20)]
+    net.hybridize(dynamic=False)
+    expected = [net(arrays(shape, 0)).asnumpy() for shape in shapes]
+    net.hybridize()
+    for shape, wanted in zip(shapes, expected):
+        np.testing.assert_array_equal(net(arrays(shape, 0)).asnumpy(), wanted)

@@ -182,8 +182,8 @@ def _sized_step(step: Step, values: Values) -> Step:
 
 
 def is_symbolic_plan(plan: Plan) -> bool:
-    """Whether an input of a plan has a symbolic size."""
-    return any(is_symbolic(value.types) for value in plan.graph.inputs)
+    """Whether an array of a plan has a symbolic size."""
+    return any(is_symbolic(buffer.nbytes) for buffer in plan.buffers)
 
 
 def at_hints(plan: Plan) -> Plan:
@@ -191,8 +191,8 @@ def at_hints(plan: Plan) -> Plan:
 
     The groups of its steps are unchanged.
     """
-    sizes = [d for value in plan.graph.inputs for d in value.shape if is_symbolic(d)]
-    values = {str(size): int(hint_of(size)) for size in sizes}
+    scope = next(sizes_in(plan.buffers)).scope
+    values = {name: int(hint_of(symbol)) for name, symbol in scope.symbols.items()}
     steps = tuple(
         replace(step, reads=sized(step.reads, values), writes=sized(step.writes, values))
         for step in plan.steps

@@ -252,7 +252,7 @@ class _Window:
 
         def row(kd: Index, kh: Index, accs: Sequence[Value]) -> Sequence[Value]:
             line = input_line(b, spec, self.place, (kd, kh))
-            if is_whole and is_known and taps <= UNROLLED:
+            if is_whole and is_known and (taps <= UNROLLED or abreast > 1):
                 for number in range(0, taps, abreast):
                     accs = tap(line, number, accs)
                 return accs

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ...._core.frozen import dataclass, replace
-from ...._core.symbolic import hint_of
+from ...._core.symbolic import hint_of, range_of
 from ...._core.target import Target
 from ....ir.plan import Step
 from ....ir.plan_image import Packed
@@ -228,7 +228,10 @@ def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, A
     the order of a sum depends on its tile, except for layers summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
-    if not spec.taps and not inside[2] and is_symbolic(layer.out[2]):
+    low, high = range_of(layer.out[2])
+    if low == high:  # the tiles of a row are emitted for its width
+        pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
+    elif not spec.taps and not inside[2]:
         pinned["is_one"] = spec.out[2] <= spec.mr
     return pinned
 
