@@ -885,6 +885,24 @@ class TestTools:
         left_out = capsys.readouterr().err
         assert "left out: missing" in left_out and "No module named 'nowhere'" in left_out
 
+    def test_networks_at_varying_sizes_are_recorded(self, capsys, tmp_path):
+        varying = tool("peers/varying/compare")
+        words = ["--nets", "lstm", "--engines", "hybridjit", "mxnet", "--every", "160"]
+        varying.main([*words, "--turn", "2", "--json", str(tmp_path / "{}.json")])
+        said = capsys.readouterr()
+        assert "left out: mxnet, lstm: no interpreter" in said.err and "second pass" in said.out
+        record = json.loads((tmp_path / "1.json").read_text())
+        assert [row[0].split(", ")[1] for row in record["rows"]] == ["first pass", "second pass"]
+        assert all(float(row[1]) > 0 and row[-1] == "-" for row in record["rows"])
+
+    def test_outputs_of_engines_that_differ_are_found(self):
+        varying = tool("peers/varying/compare")
+        calls = {"hybridjit": [[1, 1, 2.0]], "mxnet": [[1, 1, 2.0001]]}
+        varying.require_equal("lstm", calls)
+        calls["mxnet"] = [[1, 1, 2.1]]
+        with pytest.raises(AssertionError, match="mxnet"):
+            varying.require_equal("lstm", calls)
+
     def test_sizes_counts_lines_and_branches(self, capsys, tmp_path):
         (tmp_path / "one.py").write_text(
             "class A:\n    def f(self):\n        if 1:\n            for i in 2:\n"

@@ -1,0 +1,179 @@
+"""Networks at sizes that vary from call to call: hybridjit beside MXNet, ONNX Runtime and OpenVINO.
+
+    python tools/peers/varying/compare.py --mxnet PYTHON --peers PYTHON --threads 1 2
+
+``--mxnet`` is an interpreter with MXNet, ``--peers`` one with ONNX Runtime and OpenVINO; engines
+without one are left out. The engines are processes that take turns, a few sizes each, first in a
+pass over sizes that they have not seen, then in a second pass. A cell is the mean of CPU time a
+call, compilation included; ``--json RECORD`` writes a record of ``docs/performance``.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NAMES = {"lstm": "Embedding + LSTM + Dense", "resnet18": "ResNet-18", "mobilenet": "MobileNet 1.0",
+         "bert-like": "Encoder of 4 layers"}  # fmt: skip
+ENGINES = ("hybridjit", "mxnet", "onnxruntime", "openvino")
+TITLES = {"mxnet": "MXNet", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+PASSES = ("first pass", "second pass")
+TOLERANCE = 1e-3  # of the largest value of an output
+
+
+class Engine:
+    """One engine's process; ``run`` gives CPU seconds, wall seconds and norms of some calls."""
+
+    def __init__(self, command):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        line = self.process.stdout.readline()
+        while line and not line.startswith("{"):
+            line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.stderr.read()[-400:])
+        self.info = json.loads(line)
+        self.calls = []
+
+    def run(self, first, count):
+        self.process.stdin.write(f"{first} {count}\n")
+        self.process.stdin.flush()
+        self.calls += json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def started(options, folder, net, threads):
+    pythons = {"hybridjit": options.python, "mxnet": options.mxnet}
+    engines = {}
+    for name in options.engines:
+        python = pythons.get(name, options.peers)
+        script = str(HERE / "engine.py")
+        try:
+            if not python:
+                raise RuntimeError("no interpreter was given for it")
+            arguments = [name, folder, net, str(threads), str(options.every)]
+            engines[name] = Engine([python, script, *arguments])
+        except (OSError, RuntimeError) as error:
+            print(f"  left out: {name}, {net}: {error}", file=sys.stderr)
+    return engines
+
+
+def measured(options, folder, net, threads):
+    """CPU and wall milliseconds a call of each engine in both passes; versions of the engines."""
+    engines = started(options, folder, net, threads)
+    if not engines:
+        return {}, {}
+    sizes = next(iter(engines.values())).info["sizes"]
+    for _ in PASSES:
+        for first in range(0, sizes, options.turn):
+            for engine in engines.values():
+                engine.run(first, options.turn)
+    found = {}
+    for name, engine in engines.items():
+        engine.close()
+        passes = engine.calls[:sizes], engine.calls[sizes:]
+        found[name] = [[1e3 * statistics.mean(call[i] for call in each) for i in (0, 1)]
+                       for each in passes]  # fmt: skip
+    require_equal(net, {name: engine.calls for name, engine in engines.items()})
+    return found, {name: engine.info["version"] for name, engine in engines.items()}
+
+
+def require_equal(net, calls):
+    """Raises AssertionError where the outputs of two engines differ in their largest value."""
+    names = list(calls)
+    for one, *others in zip(*calls.values()):
+        for name, other in zip(names[1:], others):
+            assert math.isclose(one[2], other[2], rel_tol=TOLERANCE), (net, names[0], name)
+
+
+def rows_of(net, found):
+    """A row for each pass: hybridjit's CPU time, the others', and ratios to the fastest."""
+    for number, name in enumerate(PASSES):
+        cells = {engine: passes[number][0] for engine, passes in found.items()}
+        others = [cells[engine] for engine in TITLES if engine in cells]
+        ours = cells.get("hybridjit")
+        ratio = f"{ours / min(others):.2f}" if ours and others else "-"
+        texts = [f"{cells[e]:.3f}" if e in cells else "-" for e in ENGINES]
+        yield [f"{NAMES[net]}, {name}", *texts, ratio]
+
+
+def cpu_name():
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+
+
+def record(rows, versions, threads, options):
+    """A record as ``docs/performance`` has them."""
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE,
+                            capture_output=True, text=True, check=False).stdout.strip()  # fmt: skip
+    engines = ["hybridjit", *(f"{TITLES[e]} {versions[e]}" for e in TITLES if e in versions)]
+    columns = ["hybridjit", *(TITLES[e] for e in TITLES)]
+    title = f"Sizes that vary from call to call, {threads} thread{'s' * (threads > 1)}"
+    command = "python tools/peers/varying/compare.py --mxnet PYTHON --peers PYTHON"
+    return {
+        "title": title,
+        "unit": f"ms of CPU time a call; {', '.join(engines[1:])}",
+        "cpu": cpu_name() + (f", {options.note}" if options.note else ""),
+        "date": datetime.date.today().isoformat(),
+        "commit": commit,
+        "commands": [f"{command} --threads {threads} --every {options.every}"],
+        "columns": ["Network", *columns, "ratio to the fastest other"],
+        "rows": rows,
+        "geometric_mean": {},
+    }
+
+
+def text_of(made):
+    """The record as a table."""
+    table = [made["columns"], *made["rows"]]
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table)
+    head = f"{made['title']} ({made['unit']})\n{made['cpu']}, {made['date']}, {made['commit']}"
+    return "\n".join([head, *lines])
+
+
+def read_options(arguments):
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    made.add_argument("--python", default=sys.executable, help="interpreter with hybridjit")
+    made.add_argument("--mxnet", help="interpreter with MXNet 1.9.1")
+    made.add_argument("--peers", help="interpreter with ONNX Runtime and OpenVINO")
+    made.add_argument("--nets", nargs="+", default=list(NAMES), choices=list(NAMES))
+    made.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
+    made.add_argument("--threads", nargs="+", type=int, default=[1])
+    made.add_argument("--every", type=int, default=1, help="take each N-th size only (1)")
+    made.add_argument("--turn", type=int, default=8, help="sizes of an engine's turn (8)")
+    made.add_argument("--note", default="", help="words on the machine, for the record")
+    made.add_argument("--json", help="record to write; {} stands for the number of threads")
+    return made.parse_args(arguments)
+
+
+def main(arguments=None):
+    options = read_options(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [options.python, str(HERE / "networks.py"), folder, *options.nets], check=True
+        )
+        for threads in options.threads:
+            rows, versions = [], {}
+            for net in options.nets:
+                found, known = measured(options, folder, net, threads)
+                rows += rows_of(net, found)
+                versions.update(known)
+            made = record(rows, versions, threads, options)
+            print(text_of(made), flush=True)
+            if options.json:
+                path = Path(options.json.format(threads))
+                path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""One engine and one network in a process: ``engine.py ENGINE FOLDER NAME THREADS EVERY``.
+
+Prints one JSON line with the engine's version. Then, for each line ``FIRST COUNT`` on its standard
+input, it calls the network at so many sizes and prints the JSON list of CPU seconds, wall seconds
+and a norm of each output.
+"""
+
+import json
+import os
+import sys
+import time
+
+from networks import NETWORKS, data_of
+
+
+def load_hybridjit(prefix, threads):
+    import hybridjit as mx
+
+    net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+    net.hybridize()
+    return mx.__version__, lambda x: net(mx.nd.array(x)).asnumpy()
+
+
+def load_mxnet(prefix, threads):
+    import mxnet as mx
+
+    net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+    net.hybridize(static_alloc=True)
+    return mx.__version__, lambda x: net(mx.nd.array(x)).asnumpy()
+
+
+def load_onnxruntime(prefix, threads):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    providers = ["CPUExecutionProvider"]
+    session = ort.InferenceSession(f"{prefix}.onnx", options, providers=providers)
+    name = session.get_inputs()[0].name
+    return ort.__version__, lambda x: session.run(None, {name: x})[0]
+
+
+def load_openvino(prefix, threads):
+    import openvino as ov
+
+    hints = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    request = ov.Core().compile_model(f"{prefix}.onnx", "CPU", hints).create_infer_request()
+    return ov.__version__.split("-")[0], lambda x: request.infer({0: x})[0]
+
+
+LOADERS = {
+    "hybridjit": load_hybridjit,
+    "mxnet": load_mxnet,
+    "onnxruntime": load_onnxruntime,
+    "openvino": load_openvino,
+}
+
+
+def called(run, x):
+    """CPU seconds of the process, wall seconds, and the largest value of the output."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    y = run(x)
+    return time.process_time() - cpu, time.perf_counter() - wall, float(abs(y).max())
+
+
+def main(engine, folder, name, threads, every):
+    for variable in ("OMP_NUM_THREADS", "HYBRIDJIT_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = threads
+    os.environ["HYBRIDJIT_CACHE_DIR"] = f"{folder}/objects-{name}-{threads}"  # empty at first
+    version, run = LOADERS[engine](f"{folder}/{name}", int(threads))
+    inputs = [data_of(name, shape) for shape in NETWORKS[name][1][:: int(every)]]
+    print(json.dumps({"version": version, "sizes": len(inputs)}), flush=True)
+    for line in sys.stdin:
+        first, count = map(int, line.split())
+        print(json.dumps([called(run, x) for x in inputs[first : first + count]]), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,109 @@
+"""The networks of the comparison at varying sizes, with drawn weights, and their sizes.
+
+    python networks.py FOLDER NAME ...    write NAME-symbol.json, NAME-0000.params and NAME.onnx
+
+Run by hybridjit, whose files MXNet reads. A network that cannot be written with open sizes has no
+ONNX file: engines that need one leave it out.
+"""
+
+import random
+import sys
+
+
+def recurrent(mx):
+    """Embedding, LSTM and a dense layer for every step; data are (steps, samples)."""
+    nn = mx.gluon.nn
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.lstm = nn.Embedding(1000, 128), mx.gluon.rnn.LSTM(256)
+            self.dense = nn.Dense(5, flatten=False)
+
+        def hybrid_forward(self, F, x):
+            return self.dense(self.lstm(self.embedding(x)))
+
+    return Net()
+
+
+def encoder(mx, layers=4, units=256, heads=4):
+    """A transformer's encoder: embeddings, self-attention, dense layers; data are (1, steps)."""
+    nn = mx.gluon.nn
+
+    class Layer(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            for name in ("query", "key", "value", "out"):
+                setattr(self, name, nn.Dense(units, flatten=False, in_units=units))
+            self.inner = nn.Dense(4 * units, flatten=False, in_units=units)
+            self.outer = nn.Dense(units, flatten=False, in_units=4 * units)
+            self.first, self.second = (nn.LayerNorm(in_channels=units) for _ in range(2))
+
+        def hybrid_forward(self, F, x):
+            def split(made):
+                return F.transpose(F.reshape(made, shape=(0, 0, heads, -1)), axes=(0, 2, 1, 3))
+
+            query, key, value = map(split, (self.query(x), self.key(x), self.value(x)))
+            scores = F.linalg.gemm2(query, key, transpose_b=True)
+            weights = F.softmax(scores * (units // heads) ** -0.5)
+            mixed = F.transpose(F.linalg.gemm2(weights, value), axes=(0, 2, 1, 3))
+            mixed = F.reshape(mixed, shape=(0, 0, -1))
+            x = self.first(x + self.out(mixed))
+            return self.second(x + self.outer(F.LeakyReLU(self.inner(x), act_type="gelu")))
+
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(1000, units), nn.LayerNorm(in_channels=units))
+    net.add(*(Layer() for _ in range(layers)))
+    return net
+
+
+def of_zoo(name):
+    return lambda mx: getattr(mx.gluon.model_zoo.vision, name)()
+
+
+def drawn(sizes, count):
+    """So many of the sizes, or all, in an order that is always the same."""
+    return random.Random(0).sample(sizes, min(count, len(sizes)))
+
+
+IMAGES = [(1, 3, 8 * h, 8 * w) for h in range(25, 41) for w in range(25, 41)]
+# Of each network its maker, the sizes, and the number of values that its integers have, or 0.
+NETWORKS = {
+    "lstm": (recurrent, drawn([(t, n) for t in range(5, 65) for n in range(1, 9)], 480), 1000),
+    "resnet18": (of_zoo("resnet18_v1"), drawn(IMAGES, 24), 0),
+    "mobilenet": (of_zoo("mobilenet1_0"), drawn(IMAGES, 24), 0),
+    "bert-like": (encoder, drawn([(1, t) for t in range(8, 513)], 60), 1000),
+}
+
+
+def data_of(name, shape):
+    """The input of a size, the same in every process."""
+    import numpy as np
+
+    generator = np.random.RandomState(sum(shape))
+    values = NETWORKS[name][2]
+    made = generator.randint(0, values, shape) if values else generator.randn(*shape)
+    return made.astype(np.float32)
+
+
+def write(folder, names):
+    import hybridjit as mx
+
+    for name in names:
+        make, sizes, _ = NETWORKS[name]
+        net = make(mx)
+        mx.random.seed(0)
+        net.initialize(mx.init.Xavier())
+        net.hybridize()
+        net(mx.nd.array(data_of(name, sizes[0])))
+        prefix = f"{folder}/{name}"
+        net.export(prefix)
+        files = (f"{prefix}-symbol.json", f"{prefix}-0000.params")
+        try:
+            mx.onnx.export_model(*files, [sizes[0]], onnx_file_path=f"{prefix}.onnx", dynamic=True)
+        except mx.MXNetError as error:
+            print(f"{name} has no ONNX file: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], sys.argv[2:])
