@@ -20,10 +20,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Note:
-    """A choice that was made: ``key(numbers)`` is equal for inputs that lead to equal bits."""
+    """A choice that was made: ``key(numbers)`` is equal for inputs that lead to equal bits.
+
+    same  equal for notes with equal keys at all sizes: one of them is evaluated
+    """
 
     numbers: tuple[Any, ...]
     key: Callable[[tuple[Any, ...]], Hashable]
+    same: Hashable
 
 
 class Choices:
@@ -48,9 +52,16 @@ class Choices:
         return kept
 
     def settled(
-        self, record: Record, names: Sequence[str], key: Callable[[Record], Hashable]
+        self,
+        record: Record,
+        names: Sequence[str],
+        key: Callable[[Record], Hashable],
+        same: Hashable,
     ) -> Record:
-        """The record with the sizes of the call in the fields ``names``; noted with ``key``."""
+        """The record with the sizes of the call in the fields ``names``; noted with ``key``.
+
+        ``same`` stands for all that the key depends on besides these fields.
+        """
         numbers = tuple(getattr(record, name) for name in names)
         if not is_symbolic(numbers):
             return record
@@ -58,5 +69,6 @@ class Choices:
         def with_numbers(numbers: tuple[Any, ...]) -> Record:
             return replace(record, **dict(zip(names, numbers)))
 
-        self.notes.append(Note(numbers, lambda numbers: key(with_numbers(numbers))))
+        same = (same, str(numbers))
+        self.notes.append(Note(numbers, lambda numbers: key(with_numbers(numbers)), same))
         return with_numbers(sized(numbers, self._values))

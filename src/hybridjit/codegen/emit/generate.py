@@ -141,9 +141,10 @@ class _Class:
         self.text = f"{branch}; {[str(note.numbers) for note in notes]}"
         self.templates: dict[tuple[Hashable, ...], _Entry] = {}
         self.holds = branch.recorded()
-        numbers = [[note.numbers for note in notes]]
+        distinct = {note.same: note for note in notes}.values()
+        numbers = [[note.numbers for note in distinct]]
         self._numbers = values_function(scope, tuple(scope.symbols), numbers)
-        self._keys = [note.key for note in notes]
+        self._keys = [note.key for note in distinct]
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
         """A key that is equal for sizes with the same template."""
@@ -168,6 +169,7 @@ class Templates:
         self._target = find_target(config.target)
         self._memory: dict[Hashable, Any] = {}
         self.made = 0
+        self._latest: tuple[tuple[int, ...], _Entry] | None = None  # a call asks twice
         self._classes: list[_Class] = []  # most recently used first
         self._entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
 
@@ -185,6 +187,12 @@ class Templates:
         return *template.at(sizes), code
 
     def _entry(self, sizes: tuple[int, ...], log: CompileLog | None = None) -> _Entry:
+        latest = self._latest
+        if latest is None or latest[0] != sizes:
+            latest = self._latest = (sizes, self._found(sizes, log))
+        return latest[1]
+
+    def _found(self, sizes: tuple[int, ...], log: CompileLog | None) -> _Entry:
         for each in self._classes:
             if each.holds(*sizes):
                 key = each.key(sizes)

@@ -121,7 +121,8 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
     def order(one: PoolSpec) -> tuple[bool, bool]:
         return are_abreast(one, lanes), has_long_rows(one)
 
-    are_beside, are_long = order(choices.settled(spec, ("kernel", "channels", "xs"), order))
+    settled = choices.settled(spec, ("kernel", "channels", "xs"), order, str(spec))
+    are_beside, are_long = order(settled)
     spec = replace(spec, usual=about(spec.out), inside=inside_of(spec))
     if are_beside:
         kernel, xs = spec.kernel, spec.xs

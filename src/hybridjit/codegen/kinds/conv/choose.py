@@ -116,7 +116,8 @@ def calls_of(
     finding, fixed = _Finding(target, setting.winograd, is_plain), layer
     if setting.choices is not None:
         key = partial(_bits_of, finding, setting)
-        fixed = setting.choices.settled(layer, (*EXTENTS, "images"), key)
+        same = (finding, str(replace(_without_sizes(layer), program=Program(1))))
+        fixed = setting.choices.settled(layer, (*EXTENTS, "images"), key, same)
     found = finding.of(fixed, setting)
     if setting.choices is not None and fixed is not layer:
         found = setting.choices.as_before((_without_sizes(layer), found.bits), found)

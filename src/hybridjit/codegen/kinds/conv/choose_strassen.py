@@ -21,9 +21,14 @@ def suits_strassen(layer: Layer, target: Target) -> bool:
     one = (1, 1, 1)
     is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
     is_plain = is_plain and layer.groups == 1 and layer.xs[4] == 1
-    are_whole = not layer.ic % (2 * target.lanes) and layer.oc > 2 * target.lanes
     has_pairs = product(layer.out) > 1 and not layer.images
-    return is_plain and are_whole and has_pairs and target.element == SINGLE
+    return is_plain and has_halves(layer.ic, layer.oc, target) and has_pairs
+
+
+def has_halves(inputs: int, outputs: int, target: Target) -> bool:
+    """Whether halves of the channels are whole vectors; of the filters the first half only."""
+    are_whole = not inputs % (2 * target.lanes) and outputs > 2 * target.lanes
+    return are_whole and target.element == SINGLE
 
 
 # Numbers of chunks into which the channels of a half may be divided.

@@ -29,7 +29,7 @@ from ...families import family_of
 from ...packing import ChannelPacking
 from ...spec import Ints, KernelSpec
 from ..conv.choose import algorithms, calls_of
-from ..conv.choose_strassen import suits_strassen
+from ..conv.choose_strassen import has_halves, suits_strassen
 from ..conv.cost import cost
 from ..conv.layer import Layer
 from ..conv.spec import StrassenSpec
@@ -246,7 +246,12 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
     if sum(value.type.size for value in setting.params) > _MOST_PARAMETERS:
         return SampleRows()
     rows = setting.sample_rows(anchor)
+    if not isinstance(rows.count, Size) and rows.count == 1:
+        return SampleRows()  # a single row has no pairs
     layers = (_as_convolution(step, SampleRows(x.shape[0])), _as_convolution(step, rows))
+    channels = (layers[0].ic, layers[0].oc)
+    if not is_symbolic(channels) and not has_halves(*channels, target):
+        return SampleRows()
     pays = decided("strassen", lambda both: _pays(both[0], both[1], target, setting), layers)
     return rows if pays else SampleRows()
 
