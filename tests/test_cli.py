@@ -196,6 +196,21 @@ class TestDump:
         for name, mark in zip(names, self.MARKS.values()):
             assert mark in (tmp_path / "d" / name).read_text(), name
 
+    @pytest.mark.parametrize("stage", ["plan", "spec"])
+    def test_letters_are_symbolic_sizes_with_guards(self, stage, printed):
+        out = printed.of("dump", SYMBOL, "--shape", "data=N,1,28,28", "--after", stage)
+        text, _, guards = out.partition("guards of a compilation for N = 64\n")
+        assert ("[N,10]" if stage == "plan" else "dense ic=256 oc=120") in text
+        assert guards.startswith("N > 1    ; passes/") and "==" not in guards
+
+    def test_two_letters_are_two_sizes_and_parameters_have_none(self, printed):
+        words = ("dump", *files_of("net_two_inputs"), "--after", "infer")
+        out = printed.of(*words, "--shape", "data0=N,4", "--shape", "data1=N,5")
+        assert "[N,4]" in out and "for N = 64" in out
+        shape = ("--shape", "data=N,1,28,28", "--shape", "digits_fc3_weight=K,84")
+        err = printed.error("dump", SYMBOL, *shape, "--after", "plan", code=2)
+        assert "'digits_fc3_weight' is a parameter, whose sizes are integers" in err
+
     def test_stages_before_spec_load_no_llvm(self):
         setup = "import sys; sys.modules['llvmlite'] = None"
         done = in_a_process("dump", SYMBOL, *SHAPE, "--after", "fuse,plan", setup=setup)

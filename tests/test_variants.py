@@ -403,6 +403,16 @@ def test_choices_of_kernels_are_classes_of_one_variant(capsys, monkeypatch):
     assert len(said) == 1 and "s0 = 4: s0 < 8" in said[0]
 
 
+def test_a_variant_is_explained_with_its_guards(capsys, monkeypatch):
+    monkeypatch.setattr(config, "explain", True)
+    net = mlp()
+    net.initialize()
+    net.hybridize(dynamic={"data": [0]})
+    net(arrays((30, 20), 0))
+    (said,) = [s for s in capsys.readouterr().err.splitlines() if "a variant for" in s]
+    assert "data f32[s0,20]: s0 > 1" in said and "==" not in said
+
+
 def test_equal_sizes_of_unlike_axes_are_no_guard():
     net = Recurrent()
     net.initialize()

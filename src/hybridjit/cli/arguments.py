@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from string import ascii_uppercase
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -87,15 +88,22 @@ def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
 BATCH = -1
 
 
-def add_shapes(parser: argparse.ArgumentParser, any_batch: bool = False) -> None:
-    """Add ``--shape`` and ``--dtype``; with ``any_batch`` a size may be N, any batch size."""
+def add_shapes(
+    parser: argparse.ArgumentParser,
+    shape: Callable[[str], tuple[str, tuple[Any, ...]]] | None = None,
+    more: str = "",
+) -> None:
+    """Add ``--shape``, read by ``shape`` (:func:`named_shape` by default), and ``--dtype``.
+
+    more  an addition to the help of ``--shape``
+    """
     parser.add_argument(
         "--shape",
         metavar="NAME=N,N,...",
-        type=shape_of_batches if any_batch else named_shape,
+        type=shape or named_shape,
         action="append",
         default=[],
-        help="shape of an input; repeat for each input",
+        help=f"shape of an input; repeat for each input{more}",
     )
     parser.add_argument(
         "--dtype",
@@ -166,6 +174,18 @@ def shape_of_batches(text: str) -> tuple[str, tuple[int, ...]]:
     plain = ",".join("1" if is_free else part for part, is_free in zip(parts, free))
     name, shape = named_shape(f"{name}{equals}{plain}")
     return name, tuple(BATCH if is_free else size for size, is_free in zip(shape, free))
+
+
+def symbolic_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """``data=N,T,64``: capital letters name symbolic sizes; otherwise as :func:`named_shape`."""
+    name, _, sizes = text.rpartition("=")
+    parts = [part.strip() for part in sizes.strip("()[]").split(",")]
+    letters = [part if len(part) == 1 and part in ascii_uppercase else "" for part in parts]
+    if not name or not any(letters):
+        return named_shape(text)
+    plain = ",".join("1" if letter else part for part, letter in zip(parts, letters))
+    name, shape = named_shape(f"{name}={plain}")
+    return name, tuple(letter or size for letter, size in zip(letters, shape))
 
 
 def named_dtype(text: str) -> tuple[str, np.dtype]:

@@ -24,6 +24,7 @@ from .arguments import (
     add_target,
     chosen_target,
     folder,
+    shape_of_batches,
 )
 from .library import add_library, write_library
 from .model import model_of
@@ -31,7 +32,7 @@ from .model import model_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, their types are inferred)")
-    add_shapes(parser, any_batch=True)
+    add_shapes(parser, shape_of_batches)
     parser.add_argument(
         "--cache",
         metavar="DIR",

@@ -115,7 +115,8 @@ def plan_text(plan: Plan) -> str:
     arena = [b for b in plan.buffers if b.kind == "arena"]
     for b in arena:
         life = " " * b.first + "#" * (b.last - b.first + 1)
-        lines.append(f"  arena {b.offset:>9} +{b.nbytes:<9} |{life:<{len(steps)}}|")
+        # As text: a symbolic size that is formatted as a number becomes a guard.
+        lines.append(f"  arena {b.offset!s:>9} +{b.nbytes!s:<9} |{life:<{len(steps)}}|")
     return "\n".join(lines)
 
 

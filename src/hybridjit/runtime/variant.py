@@ -311,6 +311,10 @@ class Variants(Generic[V]):
             return None
         except MXNetError:
             return None
+        if config.explain:
+            given = ", ".join(f"{n} {t}" for n, t in zip(self._names, variant.signature.types))
+            guards = "; ".join(map(str, variant.guards)) or "all sizes"
+            print(f"{name}: a variant for {given}: {guards}", file=sys.stderr)
         self.note(types)
         self.add(variant)
         return variant
