@@ -28,7 +28,7 @@ TOLERANCE = 1e-3  # of the largest value of an output
 
 
 class Engine:
-    """One engine's process; ``run`` gives CPU seconds, wall seconds and norms of some calls."""
+    """One engine's process. ``calls`` has CPU seconds, wall seconds and largest values."""
 
     def __init__(self, command):
         pipe = subprocess.PIPE

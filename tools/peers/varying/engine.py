@@ -1,8 +1,8 @@
 """One engine and one network in a process: ``engine.py ENGINE FOLDER NAME THREADS EVERY``.
 
 Prints one JSON line with the engine's version. Then, for each line ``FIRST COUNT`` on its standard
-input, it calls the network at so many sizes and prints the JSON list of CPU seconds, wall seconds
-and a norm of each output.
+input, it calls the network at ``COUNT`` sizes and prints the JSON list of CPU seconds, wall seconds
+and the largest value of each output.
 """
 
 import json

@@ -62,7 +62,7 @@ def of_zoo(name):
 
 
 def drawn(sizes, count):
-    """So many of the sizes, or all, in an order that is always the same."""
+    """``count`` of the sizes, or all, in an order that is always the same."""
     return random.Random(0).sample(sizes, min(count, len(sizes)))
 
 
