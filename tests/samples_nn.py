@@ -460,7 +460,7 @@ def resolutions() -> None:
     adaptive = "_contrib_AdaptiveAvgPooling2D"
     for size in ((), (2,), (3, 4), (7, 9)):
         add(adaptive, (2, 3, 5, 7), output_size=size)
-    bad(adaptive, (1, 2, 5, 7), error=AttributeValueError, says="positive numbers",
+    bad(adaptive, (1, 2, 5, 7), error=AttributeValueError, says="positive integers",
         output_size=(0,))  # fmt: skip
 
 

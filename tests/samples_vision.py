@@ -53,7 +53,7 @@ def boxes() -> None:
         add("_contrib_box_iou", corners(2, 3), corners(5), format=name)
         add("_contrib_box_decode", (2, 3, 4), corners(1, 3), format=name, std0=0.1, clip=0.5)
     add("_contrib_box_decode", (2, 3, 4), corners(1, 3))
-    bad("_contrib_box_iou", (2, 3), (5, 4), error=ShapeError, says="lhs is")
+    bad("_contrib_box_iou", (2, 3), (5, 4), error=ShapeError, says="lhs must be")
     bad("_contrib_box_decode", (2, 3, 4), (2, 3, 4), error=ShapeError, says="(1,3,4)")
 
 
@@ -63,7 +63,7 @@ def anchors() -> None:
     add(prior, (2, 1, 2, 3), sizes=(0.5, 0.25), ratios=(1, 2, 0.5))
     add(prior, (1, 1, 2, 2), sizes=(0.9,), clip=True, steps=(0.4, 0.3), offsets=(0.2, 0.7))
     bad(prior, (2, 3, 4), error=ShapeError, says="4D: batch-channel-y-x")
-    bad(prior, (1, 2, 3, 4), error=AttributeValueError, says="at least one number", sizes=())
+    bad(prior, (1, 2, 3, 4), error=AttributeValueError, says="at least one value", sizes=())
     scores = np.random.default_rng(3).random((2, 3, 7), np.float32)
     for options in ({}, {"nms_topk": 2}, {"force_suppress": True}, {"threshold": 0.8}):
         add(detect, scores, (2, 28), corners(1, 7, scale=0.5), **options)
@@ -97,7 +97,7 @@ def regions() -> None:
             spatial_scale=1)  # fmt: skip
         bad(name, (2, 3, 7, 5), (4, 6), error=ShapeError, says="rois should be rows",
             pooled_size=(2, 2), spatial_scale=1)  # fmt: skip
-        bad(name, (2, 3, 7, 5), (4, 5), error=AttributeValueError, says="two positive numbers",
+        bad(name, (2, 3, 7, 5), (4, 5), error=AttributeValueError, says="two positive integers",
             pooled_size=(2,), spatial_scale=1)  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def proposals() -> None:
     add(pooling, (2, 8, 7, 5), rois, spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2)
     add("_position_sensitive_back", (4, 2, 3, 3), rois, shape=(2, 8, 7, 5), spatial_scale=0.5,
         output_dim=2, pooled_size=3, group_size=2)  # fmt: skip
-    bad(pooling, (2, 12, 7, 5), (4, 5), error=ShapeError, says="27 channels, has 12",
+    bad(pooling, (2, 12, 7, 5), (4, 5), error=ShapeError, says="27 channels, but has 12",
         spatial_scale=1, output_dim=3, pooled_size=3)  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def turned_regions() -> None:
     turned = np.array([[0, 3, 3, 4, 2, 30], [1, -1, 2, 0.5, 9, -100]], np.float32)
     add(rotated, (2, 3, 6, 5), turned, pooled_size=(2, 3), spatial_scale=1)
     add(rotated, (2, 3, 6, 5), turned, pooled_size=(1, 2), spatial_scale=0.5, sampling_ratio=2)
-    bad(rotated, (2, 3, 6, 5), (4, 5), error=ShapeError, says="rows of 6 numbers",
+    bad(rotated, (2, 3, 6, 5), (4, 5), error=ShapeError, says="rows of 6 values",
         pooled_size=(2, 2), spatial_scale=1)  # fmt: skip
     rois = np.concatenate([[[0], [1]], corners(2, scale=6)], 1).astype(np.float32)
     bins = {"output_dim": 2, "group_size": 2, "pooled_size": 3}
@@ -146,9 +146,9 @@ def turned_regions() -> None:
     add(back, head, (2, 8, 7, 5), rois, spatial_scale=1, no_trans=True, **bins)
     add(back, head, (2, 8, 7, 5), rois, (2, 4, 3, 3), spatial_scale=0.5, trans_std=0.5,
         sample_per_part=3, **bins)  # fmt: skip
-    bad(moved, (2, 7, 7, 5), (2, 5), error=ShapeError, says="take 8 channels", spatial_scale=1,
+    bad(moved, (2, 7, 7, 5), (2, 5), error=ShapeError, says="need 8 channels", spatial_scale=1,
         no_trans=True, **bins)  # fmt: skip
-    bad(moved, (2, 8, 7, 5), (2, 5), (2, 2, 2, 2), error=ShapeError, says="trans is (2,",
+    bad(moved, (2, 8, 7, 5), (2, 5), (2, 2, 2, 2), error=ShapeError, says="trans must be (2,",
         spatial_scale=1, **bins)  # fmt: skip
     bad(moved, (2, 8, 7, 5), (2, 5), error=AttributeValueError, says="between 0 and 1",
         spatial_scale=1.5, no_trans=True, **bins)  # fmt: skip
@@ -174,7 +174,7 @@ def training_targets() -> None:
     add(target, found, labels, (2, 3, 9), overlap_threshold=0.2, negative_mining_ratio=1,
         negative_mining_thresh=1, variances=(1, 1, 1, 1), ignore_label=-7)  # fmt: skip
     bad(target, (1, 9, 4), (2, 2, 5), (2, 3, 8), error=ShapeError, says="class predictions")
-    bad(target, (2, 9, 4), (2, 2, 5), (2, 3, 9), error=ShapeError, says="anchors are (1, N, 4)")
+    bad(target, (2, 9, 4), (2, 2, 5), (2, 3, 9), error=ShapeError, says="anchors must be (1, N, 4)")
 
 
 def spectra() -> None:
@@ -193,7 +193,7 @@ def deformable() -> None:
         add(name, (2, 4, 8, 8), kernel=(3, 2), num_filter=6, stride=(2, 1), dilate=(1, 2),
             num_group=2, num_deformable_group=2, no_bias=True)  # fmt: skip
         fields = [UNKNOWN] * (2 if name == plain else 3)
-        bad(name, (1, 4, 6), *fields, error=ShapeError, says="takes 2D kernels", kernel=(3,),
+        bad(name, (1, 4, 6), *fields, error=ShapeError, says="needs a 2D kernel", kernel=(3,),
             num_filter=4, no_bias=True)  # fmt: skip
         bad(name, (1, 3, 6, 6), *fields, error=ShapeError, says="2 does not divide 3",
             kernel=(3, 3), num_filter=4, num_deformable_group=2, no_bias=True)  # fmt: skip
@@ -235,7 +235,7 @@ def grids() -> None:
     add("_back_from_correlation", (1, 9, 6, 7), (1, 2, 6, 7), (1, 2, 6, 7), pad_size=1)
     bad("Correlation", (1, 2, 6, 7), (1, 2, 6, 7), error=AttributeValueError, says="must be odd",
         kernel_size=2)  # fmt: skip
-    bad("Correlation", (1, 2, 6, 7), (1, 2, 7, 7), error=ShapeError, says="of one shape")
+    bad("Correlation", (1, 2, 6, 7), (1, 2, 7, 7), error=ShapeError, says="of equal shapes")
 
 
 def images() -> None:
@@ -248,13 +248,13 @@ def images() -> None:
     add("_image_resize", picture, size=(4, 8))
     add("_image_resize", picture, size=(3,), keep_ratio=True)
     add("_image_resize", (2, 5, 7, 3), size=(9, 4), interp=0)
-    bad("_image_to_tensor", (4, 5), error=ShapeError, says="an image has 3 axes")
+    bad("_image_to_tensor", (4, 5), error=ShapeError, says="an image must have 3 axes")
     for flip in ("_image_flip_left_right", "_image_flip_top_bottom"):
         add(flip, (3, 5, 3))
         bad(flip, (1, 3, 5, 3), error=ShapeError, says="(height, width, channels)")
     bad("_image_normalize", (2, 4, 5), error=ShapeError, says="1 or 3 channels")
-    bad("_image_crop", (5, 7, 3), error=ShapeError, says="leaves the image of 5 x 7", x=5, y=0,
-        width=3, height=2)  # fmt: skip
+    bad("_image_crop", (5, 7, 3), error=ShapeError, says="is not inside the image of 5 x 7", x=5,
+        y=0, width=3, height=2)  # fmt: skip
     bad("_image_resize", (5, 7, 3), error=AttributeValueError, says="got 9", size=(2, 2), interp=9)
 
 

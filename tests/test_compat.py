@@ -380,7 +380,7 @@ class TestPictures:
         assert len(digits) == 3 and label == 2 and label.dtype == np.int32
         assert digit.dtype == np.uint8 and (digit.asnumpy()[:, :, 0] == pixels[1]).all()
         labels.write_bytes(struct.pack(">2I", 0x801, 4) + bytes([7, 2, 1]))
-        with pytest.raises(mx.MXNetError, match="no IDX file of bytes with 1 axes"):
+        with pytest.raises(mx.MXNetError, match="not an IDX file of bytes with 1 axes"):
             data.vision.MNIST(str(tmp_path), train=False)
         with pytest.raises(mx.MXNetError, match="train-images.*is missing.*get it from"):
             data.vision.FashionMNIST(str(tmp_path))

@@ -136,14 +136,14 @@ def test_colours_change_where_they_may(tmp_path):
 def test_iterator_raises_for_wrong_options(tmp_path):
     path = records(tmp_path)
     for options, words in (
-        ({"unheard": 1}, "no argument unheard"),
-        ({"path_imglist": "a.lst"}, "path_imglist=a.lst is not there"),
-        ({"resize_mode": "stretch"}, "resize_mode is one of force, shrink, fit, got 'stretch'"),
-        ({"label_width": 7}, "label_width is 7, and labels have 7 to 12"),
-        ({"label_pad_width": 9}, "label_pad_width is 9, and a label has 12 values"),
+        ({"unheard": 1}, "not have the argument unheard"),
+        ({"path_imglist": "a.lst"}, "path_imglist=a.lst is not supported"),
+        ({"resize_mode": "stretch"}, "resize_mode must be one of force, shrink, fit, got 'stretch'"),
+        ({"label_width": 7}, "label_width is 7, but labels have 7 to 12"),
+        ({"label_pad_width": 9}, "label_pad_width is 9, but a label has 12 values"),
         ({"num_crop_sampler": 3, "min_crop_scales": (0, 1)}, "2 values for 3 samplers"),
-        ({"num_parts": 4, "part_index": 4}, "part_index is 0 to num_parts - 1, got 4 of 4"),
-        ({"data_shape": (2, 4, 4)}, "channels are 1 or 3, got 2"),
+        ({"num_parts": 4, "part_index": 4}, "part_index must be 0 to num_parts - 1, got 4 of 4"),
+        ({"data_shape": (2, 4, 4)}, "channels must be 1 or 3, got 2"),
     ):
         with pytest.raises(MXNetError, match=words):
             mx.io.ImageDetRecordIter(

@@ -499,7 +499,7 @@ def test_a_model_is_paired_by_structure(x, tmp_path):
 def test_a_description_takes_no_more_memory_than_a_graph(net, tmp_path):
     net.save(str(tmp_path / "m"))
     for text, why in (
-        ('{"a": [' + "{}," * 400_000 + "{}]}", "would make reading take more than"),
+        ('{"a": [' + "{}," * 400_000 + "{}]}", "would need more than"),
         ("[" * 100_000, "nested too deeply"),
         ("{", "not JSON"),
     ):

@@ -132,7 +132,7 @@ def test_long_values(kind):
     try:
         parse(data)
     except ModelFormatError as error:
-        assert "would make reading take more than" in str(error)
+        assert "would need more than" in str(error)
     taken = tracemalloc.get_traced_memory()[1] + len(data)
     tracemalloc.stop()
     assert taken <= 2 * len(data) + SLACK

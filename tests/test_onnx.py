@@ -489,7 +489,7 @@ def test_bfloat16_becomes_float32():
 
 def test_elements_that_do_not_fit():
     short = messages.Tensor(dims=(3,), data_type=1, raw_data=memoryview(bytes(8)), name="w")
-    with pytest.raises(ModelFormatError, match=r"'w' of shape \(3,\) takes 3 elements, has 2"):
+    with pytest.raises(ModelFormatError, match=r"'w' of shape \(3,\) needs 3 elements, but has 2"):
         read_array(short)
     with pytest.raises(ModelFormatError, match="larger than any memory"):
         read_array(messages.Tensor(dims=(1 << 40, 1 << 40, 0), data_type=1))
@@ -530,7 +530,7 @@ class TestFilesOfElements:
             read_array(self.tensor(location="none.bin"), str(tmp_path))
 
     def test_a_model_without_a_folder_has_none(self):
-        with pytest.raises(ModelFormatError, match="in no folder"):
+        with pytest.raises(ModelFormatError, match="not read from a folder"):
             read_array(self.tensor(location="w.bin"))
 
 
@@ -559,7 +559,7 @@ def test_a_file_of_nothing_but_empty_messages(monkeypatch):
     model = wire.number_field(1, 8) + wire.bytes_header(7, 2 * count) + bytes([10, 0]) * count
     tracemalloc.start()
     try:
-        with pytest.raises(ModelFormatError, match="parts"):
+        with pytest.raises(ModelFormatError, match="records"):
             messages.read_model(model)
         assert tracemalloc.get_traced_memory()[1] * share < MEMORY
     finally:

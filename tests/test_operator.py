@@ -245,7 +245,8 @@ def test_wrong_counts_of_shapes_are_named():
             return in_shape, [], []
 
     with pytest.raises(
-        MXNetError, match="1, 0, 0 arguments, outputs and auxiliary states; there are 1, 1, 0"
+        MXNetError,
+        match="1, 0, 0 arguments, outputs and auxiliary states; the operator has 1, 1, 0",
     ):
         nd.Custom(nd.ones((2,)), op_type="test_counts")
 

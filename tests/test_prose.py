@@ -19,11 +19,17 @@ COMPILER = (  # _core, codegen, passes, ir, runtime, compiler.py
     "src/hybridjit/runtime",
 )
 OPERATORS = (  # ops, nd, sym, np, onnx, formats, image, io, metric
+    "src/hybridjit/formats",
     "src/hybridjit/image",
+    "src/hybridjit/io",
+    "src/hybridjit/metric",
     "src/hybridjit/nd",
     "src/hybridjit/np",
     "src/hybridjit/npx.py",
+    "src/hybridjit/operator",
     "src/hybridjit/ops/numpy_mode",
+    "src/hybridjit/ops/vision",
+    "src/hybridjit/sym",
 )
 FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
     "src/hybridjit/__init__.py",

@@ -343,5 +343,5 @@ def test_the_first_call_that_asks_for_a_storage_gets_it(call: str):
 
 
 def test_rows_of_a_number_are_refused():
-    with pytest.raises(mx.MXNetError, match=r"at least 1 axis, got a number of shape \(\)"):
+    with pytest.raises(mx.MXNetError, match=r"at least 1 axis, got shape \(\)"):
         nd.array(np.float32(3)).reshape(()).tostype("row_sparse")

@@ -134,42 +134,48 @@ class TestReading:
 NO_OP = node("NoSuchOp", "bad")
 REFUSED = {
     "not json": ("hello", "not JSON: Expecting value"),
-    "not an object": ("[]", "the document is an object, got []"),
+    "not an object": ("[]", "the document must be an object, got []"),
     "cut": (document()[:-9], "not JSON"),
     "extra key": (document(foo=1), "Unknown field 'foo' in the document"),
     "no nodes": ('{"arg_nodes": [], "heads": []}', "the document has no nodes"),
     "no arg_nodes": ('{"nodes": [], "heads": []}', "the document has no arg_nodes"),
     "no heads": ('{"nodes": [], "arg_nodes": []}', "the document has no heads"),
-    "nodes type": (document(nodes={}), "nodes is a list, got {}"),
-    "node type": (document(7), "node 1 is an object, got 7"),
-    "heads type": (document(heads=3), "heads is a list, got 3"),
-    "empty heads": ('{"nodes": [], "arg_nodes": [], "heads": []}', "the graph has no output"),
-    "head range": (document(heads=[[1, 0, 0]]), "head 0 names node 1; possible here are 0 to 0"),
+    "nodes type": (document(nodes={}), "nodes must be a list, got {}"),
+    "node type": (document(7), "node 1 must be an object, got 7"),
+    "heads type": (document(heads=3), "heads must be a list, got 3"),
+    "empty heads": (
+        '{"nodes": [], "arg_nodes": [], "heads": []}',
+        "the graph does not have outputs",
+    ),
+    "head range": (document(heads=[[1, 0, 0]]), "head 0 refers to node 1; the range is 0 to 0"),
     "head output": (document(heads=[[0, 1, 0]]), "head 0 names output 1 of node 0 'data', which"),
-    "head length": (document(heads=[[0, 0, 0, 0]]), "head 0 is [node, output, version], got"),
-    "head bool": (document(heads=[[False, 0, 0]]), "head 0 is [node, output, version], got"),
-    "arg range": (document(arg_nodes=[4]), "arg_nodes names 4; there are 1 nodes"),
-    "arg op": (document(node("relu"), arg_nodes=[1]), "arg_nodes names node 1 'n', which is not"),
-    "version": (document(attrs={"mxnet_version": "1.9"}), "mxnet_version is"),
+    "head length": (document(heads=[[0, 0, 0, 0]]), "head 0 must be [node, output, version], got"),
+    "head bool": (document(heads=[[False, 0, 0]]), "head 0 must be [node, output, version], got"),
+    "arg range": (document(arg_nodes=[4]), "arg_nodes refers to 4; the graph has 1 nodes"),
+    "arg op": (
+        document(node("relu"), arg_nodes=[1]),
+        "arg_nodes refers to node 1 'n', which is not",
+    ),
+    "version": (document(attrs={"mxnet_version": "1.9"}), "mxnet_version must be"),
     "node key": (document({**DATA, "foo": 1}), "Unknown field 'foo' in node 1"),
     "no op": (document({"name": "x", "inputs": []}), "node 1 'x' has no op"),
     "no name": (document({"op": "relu", "inputs": []}), "node 1 has no name"),
     "no inputs": (document({"op": "null", "name": "x"}), "node 1 'x' has no inputs"),
     "attr number": (
         document({**DATA, "name": "x", "attrs": {"a": 1}}),
-        "attribute 'a' of node 1 'x' is a string, got 1",
+        "attribute 'a' of node 1 'x' must be a string, got 1",
     ),
-    "attrs list": (document({**DATA, "attrs": []}), "attrs of node 1 'data' is an object"),
+    "attrs list": (document({**DATA, "attrs": []}), "attrs of node 1 'data' must be an object"),
     "variable inputs": (
         document({**DATA, "name": "v", "inputs": [[0, 0, 0]]}),
-        "node 1 'v' is a variable and has 1 inputs",
+        "node 1 'v' is a variable, but has 1 inputs",
     ),
-    "self": (document(node("relu", inputs=[(1, 0, 0)])), "input 0 of node 1 'n' names node 1"),
+    "self": (document(node("relu", inputs=[(1, 0, 0)])), "input 0 of node 1 'n' refers to node 1"),
     "forward": (
         document(node("relu", inputs=[(2, 0, 0)]), node("relu", "m", [(1, 0, 0)])),
-        "input 0 of node 1 'n' names node 2; possible here are 0 to 0",
+        "input 0 of node 1 'n' refers to node 2; the range is 0 to 0",
     ),
-    "negative": (document(node("relu", inputs=[(-1, 0, 0)])), "names node -1"),
+    "negative": (document(node("relu", inputs=[(-1, 0, 0)])), "refers to node -1"),
     "negative output": (document(node("relu", inputs=[(0, -1, 0)])), "has a negative number"),
     "float index": (document(node("relu", inputs=[(0.0, 0, 0)])), "[node, output, version]"),
     "output": (
@@ -177,7 +183,10 @@ REFUSED = {
         "input 0 of node 2 'm' names output 1 of node 1 'n', which has 1",
     ),
     "many digits": (document(heads=[[0, 0, 10**30]]), "number of 31 digits"),
-    "long name": (document({**DATA, "name": "x" * 5000}), "has 5000 characters, possible are 4096"),
+    "long name": (
+        document({**DATA, "name": "x" * 5000}),
+        "has 5000 characters, at most 4096 are allowed",
+    ),
     "half surrogate": (document({**DATA, "name": "\ud800"}), "half of a surrogate pair"),
     "not utf-8": (b"\xff\xfe", "not UTF-8 at byte 0"),
     "nesting": ("[" * 100_000, "nested too deeply"),
@@ -256,12 +265,12 @@ class TestRefusing:
 
     def test_too_many_nodes(self):
         text = document(*[DATA] * 40_000)
-        with pytest.raises(ModelFormatError, match="there are more than 32768 nodes"):
+        with pytest.raises(ModelFormatError, match="the graph has more than 32768 nodes"):
             symbol_json.loads(text)
 
     def test_text_that_parses_to_too_much(self):
         text = '{"node_row_ptr": [' + ",".join(["{}"] * 400_000) + "]}"
-        with pytest.raises(ModelFormatError, match="would make reading take more than"):
+        with pytest.raises(ModelFormatError, match="would need more than"):
             symbol_json.loads(text)
 
     @pytest.mark.parametrize("wrong", [3, None, Path("x")])

@@ -1,6 +1,7 @@
-"""Writing a file so that its old content survives until the new one is whole.
+"""Atomic file writes: an old file is replaced only by a complete new one.
 
-In: a path and the bytes in pieces. Out: the file, replaced in one step. Neither format knows how.
+Input: a path and the bytes in chunks. Output: the file, replaced in one step. Independent of file
+formats.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from ..errors import MXNetError
 
 Path = str | os.PathLike[str]
 
-# The whole files that wait for those that belong to them: (temporary, target).
+# Complete files that wait for the other files of a group: (temporary, target).
 _WAITING: ContextVar[list[tuple[str, str]] | None] = ContextVar("_WAITING", default=None)
 
 
 def together(*writers: Callable[[], None]) -> None:
-    """Call the writers; their files take their places at the end: all, or none if one fails.
+    """Call the writers; their files replace the targets at the end: all, or none if one fails.
 
     A graph and its parameters are such files. Raises MXNetError with the system's reason.
     """
     files: list[tuple[str, str]] = []
     try:
-        # In a context of their own: what follows this call does not see where they wait.
+        # Separate context: code after this call does not see the list of waiting files.
         copy_context().run(_write_all, writers, files)
         _replace_all(files)
     except BaseException:
         for temporary, _ in files:
-            with suppress(OSError):  # it may have taken its place
+            with suppress(OSError):  # it may be renamed already
                 os.unlink(temporary)
         raise
 
@@ -42,45 +43,44 @@ def _write_all(writers: Sequence[Callable[[], None]], files: list[tuple[str, str
 
 
 def _replace_all(files: list[tuple[str, str]]) -> None:
-    """Put all in place. An exception that comes between two of them waits for the rest."""
+    """Rename all files. If an exception interrupts this, rename the remaining files first."""
     try:
         for temporary, target in files:
             with system_errors(target):
                 os.replace(temporary, target)
     except BaseException:
         if files and not os.path.lexists(files[0][0]):
-            with suppress(OSError):  # what the disk refused it refuses again
+            with suppress(OSError):  # a file that failed once fails again
                 for temporary, target in files:
                     if os.path.lexists(temporary):
                         os.replace(temporary, target)
         raise
 
 
-def write_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write ``pieces`` to a temporary file in the same folder, flush it to disk, rename it.
 
-    Inside :func:`together` the renaming waits. A failure (a full disk, say) leaves the old file
-    whole and no temporary one. A path that is not a regular file (a pipe, ``/dev/stdout``) is
-    written as it stands.
-    Raises MXNetError with the system's reason.
+    Inside :func:`together` the renaming is delayed. A failure, such as a full disk, leaves the old
+    file intact and no temporary file. A path that is not a regular file (a pipe, ``/dev/stdout``)
+    is written directly. Raises MXNetError with the system's reason.
     """
     with system_errors(path):
         target = os.path.realpath(path)
         if os.path.exists(target) and not os.path.isfile(target):
             with open(target, "wb") as out:
-                out.writelines(pieces)
+                out.writelines(chunks)
             return
-        _replace(target, pieces)
+        _replace(target, chunks)
 
 
-def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
+def _replace(target: str, chunks: Iterable[bytes | memoryview]) -> None:
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")
     waiting = _WAITING.get()
     is_new = not os.path.exists(target)
     try:
         with open(temporary, "xb", opener=_open_to_all if is_new else _open_to_user) as out:
-            out.writelines(pieces)
+            out.writelines(chunks)
             out.flush()
             os.fsync(out.fileno())
         if not is_new:
@@ -90,32 +90,33 @@ def _replace(target: str, pieces: Iterable[bytes | memoryview]) -> None:
         else:
             os.replace(temporary, target)
     except BaseException:
-        with suppress(OSError):  # not there yet, or no longer
+        with suppress(OSError):  # not created yet, or renamed
             os.unlink(temporary)
         raise
 
 
 def _open_to_all(path: str, flags: int) -> int:
-    """A new file, with the permissions that the process's mask leaves."""
+    """Open a new file with the permissions of the process's mask."""
     return os.open(path, flags, 0o666)
 
 
 def _open_to_user(path: str, flags: int) -> int:
-    """A file that replaces one which perhaps not everybody may read."""
+    """Open a file that only the user can read; it replaces one that may have been protected."""
     return os.open(path, flags, 0o600)
 
 
 def require_name(path: Path) -> None:
-    """Raises TypeError for what is no file name: a number would be taken for an open file."""
+    """Raise TypeError unless ``path`` is a file name; ``open`` takes an int as a file
+    descriptor."""
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"a file's name is a string or a path, got {type(path).__name__}")
+        raise TypeError(f"a file name must be a string or a path, got {type(path).__name__}")
 
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Turn the system's file errors into MXNetError: ``<path>: No such file or directory``.
+    """Convert the system's file errors to MXNetError: ``<path>: No such file or directory``.
 
-    Raises TypeError for what is no file name: a number would be taken for an open file.
+    Raises TypeError unless ``path`` is a file name; ``open`` takes an int as a file descriptor.
     """
     require_name(path)
     try:

@@ -1,8 +1,8 @@
-"""JSON from strangers, value by value, within the memory that its length allows.
+"""Streaming parser of untrusted JSON, within memory proportional to its length.
 
-In: bytes. Out: the members of objects and the elements of lists, one at a time. What is parsed in
-one go is a small window of the text, decoded by itself, so that one wide character widens little
-of it; a value that is longer is looked through before it is parsed.
+Input: bytes. Output: members of objects and elements of lists, one at a time. A small window of the
+text is parsed at a time; it is decoded separately, so that a wide character widens only that
+window. A longer value is scanned for its memory before it is parsed.
 """
 
 from __future__ import annotations
@@ -16,63 +16,63 @@ from typing import Any, NoReturn, TypeAlias
 
 from ..errors import ModelFormatError
 
-# A dictionary, a list, a text, a number, a truth value or None, as the text has it.
+# A parsed value: dictionary, list, string, number, bool or None.
 JSON: TypeAlias = Any
 
-SLACK = 64 << 20  # what reading may take beyond twice the length of what is read
+SLACK = 64 << 20  # memory limit beyond twice the length of the text
 
-_WINDOW = 1 << 16  # bytes that are decoded together
-_CAREFUL = 1 << 20  # bytes beyond which a value is looked through before it is parsed
+_WINDOW = 1 << 16  # bytes of a window
+_CAREFUL = 1 << 20  # bytes of a value above which it is scanned first
 _MAX_DIGITS = 19
-_NEAR_END = 16  # characters: what is cut off there may be a number, a word or an escape
+_NEAR_END = 16  # characters: a number, literal or escape may be cut off there
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_WIDTHS = {4: re.compile(rb"[\xf0-\xff]"), 2: re.compile(rb"[\xc4-\xef]")}  # bytes a character
-_SURROGATE = re.compile(rb"\\u[dD][89abAB]")  # half of a character of four bytes
+_WIDTHS = {4: re.compile(rb"[\xf0-\xff]"), 2: re.compile(rb"[\xc4-\xef]")}  # bytes per character
+_SURROGATE = re.compile(rb"\\u[dD][89abAB]")  # half of a four-byte character
 _ESCAPE = 6  # bytes
-# Up to 500 numbers, words and lists of them: parsed together, each takes a fifth of the time.
+# Up to 500 numbers, literals and lists of them; parsed together, each takes a fifth of the time.
 _FLAT = re.compile(
     r"((?:(?:\[[^][{}\"]*\]|[^][{}\",\s]+)[ \t\n\r]*,[ \t\n\r]*){1,499}"
     r"(?:\[[^][{}\"]*\]|[^][{}\",\s]+))[ \t\n\r]*,"
 )
-_PIECE = 1 << 18  # bytes that are looked through together
+_PIECE = 1 << 18  # bytes of a chunk in a scan
 
-# Bytes that CPython takes at most, all versions: for a string beside its characters, and for what
-# a sign outside strings stands for. A key has a place in its object and one in the parser's memory.
+# Upper bounds of CPython's memory, all versions: for a string without its characters, and for the
+# value that a character outside strings stands for. A key is in its object and the parser's memo.
 _STRING = 80
 _SIGNS = {b"{": 256, b"[": 144, b",": 56, b":": 240}
 
 
 class Budget:
-    """What reading may take: twice the length of the text and 64 MB."""
+    """Memory limit of reading: twice the length of the text and 64 MB."""
 
     def __init__(self, length: int) -> None:
         self.limit = 2 * length + SLACK
         self.left = self.limit
 
     def take(self, count: int, what: str) -> None:
-        """Raises ModelFormatError when what was taken is more than there is."""
+        """Raise ModelFormatError if the limit is exceeded."""
         self.left -= count
         if self.left < 0:
             raise ModelFormatError(
-                f"{what} would make reading take more than {self.limit} bytes, which is twice the "
-                f"length of the text and {SLACK >> 20} MB"
+                f"{what} would need more than {self.limit} bytes in total, which is twice the "
+                f"length of the text plus {SLACK >> 20} MB"
             )
 
 
 class JsonStream:
-    """A place in a JSON text. Raises ModelFormatError for what is not JSON, or takes too much."""
+    """Position in a JSON text. Raises ModelFormatError for invalid JSON and exceeded limits."""
 
     def __init__(self, data: bytes, budget: Budget) -> None:
         self._data = data
         self._budget = budget
         budget.take(len(data), "the text")
-        self._end = 0  # of the window, in bytes
+        self._end = 0  # end of the window in bytes
         self._text = ""  # the window
-        self._at = 0  # in the window
+        self._at = 0  # index in the window
         self._decoder = json.JSONDecoder(strict=False, parse_int=_bounded_int)
 
     def peek(self) -> str:
-        """The next character that is not blank; empty at the end of the text."""
+        """Next character that is not blank; empty at the end of the text."""
         while True:
             blanks = _BLANKS.match(self._text, self._at)
             assert blanks is not None
@@ -82,7 +82,7 @@ class JsonStream:
             self._decode(_WINDOW)
 
     def value(self) -> JSON:
-        """The next value, whole."""
+        """Next value, complete."""
         self.peek()
         size = _WINDOW
         while True:
@@ -102,7 +102,7 @@ class JsonStream:
             size *= 2
 
     def members(self) -> Iterator[str]:
-        """The names in an object; whoever asks takes the value of each."""
+        """Names of an object's members; the caller reads the value after each."""
         self._sign("{")
         sign = "," if self.peek() != "}" else self._sign("}")
         while sign == ",":
@@ -114,7 +114,7 @@ class JsonStream:
             sign = self._sign(",}")
 
     def elements(self) -> Iterator[JSON]:
-        """The values in a list."""
+        """Values of a list."""
         self._sign("[")
         sign = "," if self.peek() != "]" else self._sign("]")
         while sign == ",":
@@ -123,7 +123,7 @@ class JsonStream:
             sign = self._sign(",]")
 
     def _run(self) -> list[JSON]:
-        """The elements from here on that are flat and followed by another, some of them."""
+        """Next flat elements that are followed by another one, at most 500."""
         self.peek()
         run = _FLAT.match(self._text, self._at)
         if run is None:
@@ -131,12 +131,12 @@ class JsonStream:
         try:
             found = self._decoder.decode(f"[{run.group(1)}]")
         except ValueError:
-            return []  # one by one, it is found which is wrong
+            return []  # parsing one by one locates the error
         self._at = run.end()
         return found
 
     def finish(self) -> None:
-        """Nothing but blanks may follow."""
+        """Require that only blanks follow."""
         if self.peek():
             self._fail("Extra data", self._at)
 
@@ -148,7 +148,7 @@ class JsonStream:
         return found
 
     def _is_wrong(self, error: json.JSONDecodeError) -> bool:
-        """Whether more text would not make it right."""
+        """Test whether an error remains with more text."""
         if self._end == len(self._data):
             return True
         is_open = error.msg.startswith("Unterminated string")
@@ -159,7 +159,7 @@ class JsonStream:
         raise ModelFormatError(f"not JSON: {what} at byte {self._end - rest}")
 
     def _decode(self, size: int) -> None:
-        """Let the window begin where we are, and hold ``size`` bytes if there are so many."""
+        """Move the window to the current position, with at most ``size`` bytes."""
         start = self._end - len(self._text[self._at :].encode("utf-8"))
         self._text, self._at = "", 0
         end = min(start + size, len(self._data))
@@ -174,25 +174,26 @@ class JsonStream:
         self._end = start + used
 
     def _require_room(self, start: int, end: int) -> None:
-        """Raises ModelFormatError when these bytes, parsed, would take more than is left."""
+        """Raise ModelFormatError if parsing these bytes would exceed the remaining limit."""
         room = copy(self._budget)
         for count in _needs(self._data, start, end):
             room.take(count, f"a value of more than {(end - start) // 2} bytes")
 
 
 def _needs(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Bytes that part of a text takes at most when it is parsed, in parts."""
+    """Upper bound of the bytes that parsing a part of the text needs, as terms of a sum."""
     raw, escaped, is_copied = _widths(data, start, end)
-    yield (end - start) * (1 + raw if raw else 1)  # widened beside what there was before
+    yield (end - start) * (1 + raw if raw else 1)  # widened copy next to the original
     yield (end - start) * max(raw, escaped, 1) * (2 if is_copied else 1)
     for outside, strings in _outside_strings(data, start, end):
         yield strings * _STRING + sum(outside.count(sign) * n for sign, n in _SIGNS.items())
 
 
 def _widths(data: bytes, start: int, end: int) -> tuple[int, int, bool]:
-    """Bytes of the widest character: as it stands (0: all are ASCII), and as an escape.
+    """Bytes of the widest character: unescaped (0: all are ASCII) and escaped; whether escapes
+    occur.
 
-    A string with a backslash in it is made piece by piece, in room that grows by a quarter.
+    A string with a backslash is built incrementally, in memory that grows by a quarter.
     """
     raw = escaped = 0
     for at in range(start, end, _PIECE):
@@ -205,7 +206,7 @@ def _widths(data: bytes, start: int, end: int) -> tuple[int, int, bool]:
 
 
 def _outside_strings(data: bytes, start: int, end: int) -> Iterator[tuple[bytes, int]]:
-    """Piece by piece, what stands outside strings, and how many of them begin or end there."""
+    """Chunks of text outside strings, with a count of string delimiters in each."""
     is_inside = is_escaped = False
     for at in range(start, end, _PIECE):
         piece = data[at + is_escaped : min(at + _PIECE, end)].replace(rb"\\", b"")
@@ -222,7 +223,7 @@ def _bounded_int(digits: str) -> int:
 
 
 def parse(data: bytes) -> JSON:
-    """The one value that ``data`` holds. Raises ModelFormatError as :class:`JsonStream`."""
+    """Single value in ``data``. Raises ModelFormatError as :class:`JsonStream`."""
     stream = JsonStream(data, Budget(len(data)))
     value = stream.value()
     stream.finish()

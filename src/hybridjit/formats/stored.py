@@ -1,7 +1,7 @@
-"""What a sparse array stores: values, and where they stand. NumPy arrays, no devices.
+"""Contents of a sparse array: values and indices. NumPy arrays without devices.
 
-``row_sparse``: whole rows, and their numbers. ``csr``: the values of a matrix row by row, where
-each row starts among them (one start more than rows), and the column of each value.
+``row_sparse``: rows, and their indices. ``csr``: the values of a matrix row by row, the offset of
+each row among them (one more than rows), and the column of each value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ROW_SPARSE, CSR = "row_sparse", "csr"
 
 
 class Stored(NamedTuple):
-    """One sparse array.
+    """Contents of one sparse array.
 
-    places  the index arrays: (row numbers,), or (row starts, columns)
+    places  index arrays: (row indices,), or (row offsets, columns)
     """
 
     stype: str
@@ -30,24 +30,24 @@ class Stored(NamedTuple):
 
     @property
     def rows(self) -> np.ndarray:
-        """The row that each stored row or value is of."""
+        """Row index of each stored row or value."""
         if self.stype == ROW_SPARSE:
             return self.places[0]
         return np.repeat(np.arange(self.shape[0]), np.diff(self.places[0]))
 
     def dense(self) -> np.ndarray:
-        """The whole array; of a place that is stored twice the last value."""
+        """Dense array; of values with equal indices the last one wins."""
         whole = np.zeros(self.shape, self.values.dtype)
         whole[self.rows if self.stype == ROW_SPARSE else (self.rows, self.places[1])] = self.values
         return whole
 
     def fault(self, full: bool = True) -> str | None:
-        """What MXNet's formats forbid and is so here; with ``full`` the indices are looked at."""
+        """Violation of MXNet's formats, or None; with ``full`` the indices are checked too."""
         return (_fault_of_rows if self.stype == ROW_SPARSE else _fault_of_csr)(self, full)
 
 
 def nothing(stype: str, shape: tuple[int, ...], dtype: np.dtype) -> Stored:
-    """A sparse array of zeros."""
+    """Sparse array of zeros."""
     if stype == ROW_SPARSE:
         empty = np.zeros((0, *shape[1:]), dtype)
         return Stored(stype, shape, empty, (np.zeros(0, INDEX),))
@@ -56,10 +56,10 @@ def nothing(stype: str, shape: tuple[int, ...], dtype: np.dtype) -> Stored:
 
 
 def stored(stype: str, dense: np.ndarray) -> Stored:
-    """The rows, or the values, that are not zero. Raises ShapeError for rows of a number."""
+    """Nonzero rows or values of a dense array. Raises ShapeError for rows of a scalar."""
     if stype == ROW_SPARSE:
         if not dense.ndim:
-            raise ShapeError("a row_sparse array has at least 1 axis, got a number of shape ()")
+            raise ShapeError("a row_sparse array needs at least 1 axis, got shape ()")
         width = product(dense.shape[1:])
         rows = np.flatnonzero((dense.reshape(len(dense), width) != 0).any(axis=1))
         return Stored(stype, dense.shape, dense[rows], (rows.astype(INDEX),))
@@ -69,7 +69,7 @@ def stored(stype: str, dense: np.ndarray) -> Stored:
 
 
 def starts_of(rows: np.ndarray, count: int) -> np.ndarray:
-    """Where each of ``count`` rows starts among values that are sorted by row."""
+    """Offset of each of ``count`` rows among values that are sorted by row."""
     starts = np.zeros(count + 1, INDEX)
     np.cumsum(np.bincount(rows, minlength=count), out=starts[1:])
     return starts
@@ -78,7 +78,7 @@ def starts_of(rows: np.ndarray, count: int) -> np.ndarray:
 def _fault_of_rows(x: Stored, full: bool) -> str | None:
     (rows,) = x.places
     if len(rows) != len(x.values) or x.values.shape[1:] != x.shape[1:]:
-        return f"{len(rows)} row numbers for values of shape {x.values.shape}"
+        return f"{len(rows)} row indices for values of shape {x.values.shape}"
     if full and len(rows) and not (rows[0] >= 0 and rows[-1] < x.shape[0] and _ascends(rows)):
         return (
             "Indices of row_sparse NDArray should be non-negative, less than the size of first "

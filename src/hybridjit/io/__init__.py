@@ -1,7 +1,4 @@
-"""``mx.io``: batches and what they come from; and beside it the file formats of nets.
-
-The formats are in modules of their own: ``params``, ``symbol_json``, ``checkpoint``.
-"""
+"""``mx.io``: data batches and iterators; submodules for checkpoints."""
 
 from .._core.lazy import arrived as _arrived
 from .batches import DataBatch, DataDesc, DataIter, PrefetchingIter, ResizeIter

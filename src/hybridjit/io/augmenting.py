@@ -1,8 +1,8 @@
-"""What ``ImageRecordIter`` does to a picture by chance before it is normalized.
+"""Random augmentations of ``ImageRecordIter``, applied before normalization.
 
-In: pixels (rows, columns, C), red first, 0 to 255. Out: pixels of the size that is asked for. Sizes
-come first, then colours, in MXNet's order: scale and stretch, pad, cut, brightness, contrast and
-saturation in random order, hue, lightness and saturation of HLS, noise along the colours' axes.
+Input: RGB pixels (rows, columns, C), 0 to 255. Output: pixels of the requested size. Sizes precede
+colours, in MXNet's order: scaling and stretching, padding, cropping; brightness, contrast and
+saturation in random order; hue, lightness and saturation of HLS; noise along the principal axes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import MXNetError
 from .picture_records import resized
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
-# Principal axes of ImageNet's colours, each a column, and how far they spread.
+# Standard deviations along the principal axes of ImageNet's colours, and these axes as columns.
 _SPREAD = np.array([55.46, 4.794, 1.148], np.float32)
 _AXES = np.array(
     [
@@ -32,19 +32,19 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class Augmentation:
-    """The augmentations of ``ImageRecordIter`` by MXNet's names; the defaults change nothing.
+    """Augmentations of ``ImageRecordIter`` by MXNet's names; the defaults change nothing.
 
-    max_random_scale, min_random_scale  both sides are scaled by a factor between them
-    max_aspect_ratio   without ``random_resized_crop``: the sides' ratio changes by up to this part
-    max_img_size, min_img_size  bounds of the sides after that, in pixels
+    max_random_scale, min_random_scale  both sides are scaled by a random factor between them
+    max_aspect_ratio   without ``random_resized_crop``: maximal relative change of the aspect ratio
+    max_img_size, min_img_size  limits of the sides after that, in pixels
     pad, fill_value    pixels added on every side, and their value
-    max_crop_size, min_crop_size  a square of a size between them is cut and resized
-    random_resized_crop  a part is cut and resized: of an area between ``min_random_area`` and
-                       ``max_random_area`` of the picture's, and sides whose ratio is between
+    max_crop_size, min_crop_size  crop a square of a size between them and resize it
+    random_resized_crop  crop and resize: the area is a fraction between ``min_random_area`` and
+                       ``max_random_area`` of the image's, the aspect ratio is between
                        ``min_aspect_ratio`` (1 if None) and ``max_aspect_ratio``, or its inverse
-    brightness, contrast, saturation  each times 1 plus a number up to this
+    brightness, contrast, saturation  factors of 1 +- a random value up to this
     random_h, random_l, random_s  added to hue (0 to 180), lightness and saturation (0 to 255)
-    pca_noise          deviation of the noise along the colours' principal axes
+    pca_noise          standard deviation of the noise along the colours' principal axes
     """
 
     random_resized_crop: bool = False
@@ -69,7 +69,7 @@ class Augmentation:
     pca_noise: float = 0.0
 
     def require_possible(self) -> None:
-        """Raises MXNetError for bounds of which the lower is above the upper one."""
+        """Raise MXNetError for a lower bound above its upper bound."""
         least = self._aspects()[0] if self.random_resized_crop else 0.0
         pairs = {
             "random_scale": (self.min_random_scale, self.max_random_scale),
@@ -81,7 +81,7 @@ class Augmentation:
         for name, (low, high) in pairs.items():
             if not low <= high or (low <= 0 and name in ("random_scale", "random_area")):
                 raise MXNetError(
-                    f"ImageRecordIter: min_{name} is above 0 and no more than max_{name}, got "
+                    f"ImageRecordIter: min_{name} must be above 0 and at most max_{name}, got "
                     f"{low} and {high}"
                 )
 
@@ -92,7 +92,7 @@ class Augmentation:
     # ---- sizes ----------------------------------------------------------------------------------
 
     def enlarged(self, pixels: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Scaled, stretched and padded."""
+        """Scale, stretch and pad."""
         h, w = pixels.shape[:2]
         scale = random.uniform(self.min_random_scale, self.max_random_scale)
         stretch = 0.0 if self.random_resized_crop else self.max_aspect_ratio
@@ -109,7 +109,7 @@ class Augmentation:
     def part(
         self, pixels: np.ndarray, random: np.random.Generator, is_random: bool
     ) -> np.ndarray | None:
-        """The part that is resized to the wanted shape; None where that shape is cut out."""
+        """Region to resize to the wanted shape; None if that shape itself is cropped."""
         if self.random_resized_crop:
             return self._area(pixels, random)
         if max(self.min_crop_size, self.max_crop_size) < 1:
@@ -121,7 +121,7 @@ class Augmentation:
         return cut(pixels, size, size, random if is_random else None)
 
     def _area(self, pixels: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A part by area and ratio; the middle square where ten attempts do not fit."""
+        """Region by area and ratio; the central square if ten attempts do not fit."""
         h, w = pixels.shape[:2]
         for _ in range(_ATTEMPTS):
             area = h * w * random.uniform(self.min_random_area, self.max_random_area)
@@ -135,7 +135,7 @@ class Augmentation:
     # ---- colours --------------------------------------------------------------------------------
 
     def coloured(self, pixels: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """With other colours, as float32 where any changes; grey pictures stay as they are."""
+        """Change colours, as float32 if anything changes; grey images do not change."""
         if pixels.shape[2] != 3:
             return pixels
         jitters: list[tuple[float, Callable[..., np.ndarray]]] = [
@@ -169,14 +169,14 @@ class Augmentation:
 def cut(
     pixels: np.ndarray, rows: int, columns: int, random: np.random.Generator | None
 ) -> np.ndarray:
-    """A part of this size, at a random place or, without ``random``, in the middle."""
+    """Crop of this size at a random position or, without ``random``, at the centre."""
     y, x = pixels.shape[0] - rows, pixels.shape[1] - columns
     y, x = (y // 2, x // 2) if random is None else random.integers((y, x), endpoint=True)
     return pixels[y : y + rows, x : x + columns]
 
 
 def hls(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hue, lightness and saturation, each 0 to 1, of red, green and blue from 0 to 1."""
+    """Hue, lightness and saturation, each 0 to 1, of RGB values from 0 to 1."""
     red, green, blue = np.moveaxis(pixels, -1, 0)
     high, low = pixels.max(-1), pixels.min(-1)
     width, light = high - low, (high + low) / 2
@@ -191,7 +191,7 @@ def hls(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def rgb(hue: np.ndarray, light: np.ndarray, vivid: np.ndarray) -> np.ndarray:
-    """What :func:`hls` is of."""
+    """Inverse of :func:`hls`."""
     reach = vivid * np.minimum(light, 1 - light)
     turns = [(n + 12 * hue) % 12 for n in (0, 8, 4)]
     parts = [light - reach * np.clip(np.minimum(k - 3, 9 - k), -1, 1) for k in turns]

@@ -1,7 +1,7 @@
-"""Batches, their descriptions, and the protocol of what yields them.
+"""Batches, their descriptions, and the protocol of their iterators.
 
-In: arrays. Out: ``DataBatch``es, one after the other, until ``StopIteration``. Nothing is read
-from files here.
+Input: arrays. Output: a sequence of ``DataBatch``es until ``StopIteration``. This module reads no
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _NameAndShape(NamedTuple):
 
 
 class DataDesc(_NameAndShape):
-    """Name and shape of an array of a batch, with its element type and layout."""
+    """Name, shape, dtype and layout of an array of a batch."""
 
     dtype: DType
     layout: str | None
@@ -42,14 +42,14 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """Where samples lie in ``layout``: 0 without one, -1 for one without an N."""
+        """Axis of samples in ``layout``: 0 without a layout, -1 for one without an N."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
     def get_list(
         shapes: Iterable[tuple[str, Shape]], types: Iterable[tuple[str, DType]] | None
     ) -> list[DataDesc]:
-        """Descriptions from names with shapes, and names with types if there are any."""
+        """Descriptions from names with shapes, and names with types if given."""
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
         by_name = dict(types)
@@ -57,7 +57,7 @@ class DataDesc(_NameAndShape):
 
 
 class DataBatch:
-    """Arrays and labels of some samples; the last ``pad`` of them only fill the batch up."""
+    """Arrays and labels of some samples; the last ``pad`` samples are padding."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class DataBatch:
 
 
 class DataIter:
-    """Base of what yields batches. A subclass overrides ``next``, or ``iter_next`` and getters."""
+    """Base of iterators over batches. Subclasses define ``next``, or ``iter_next`` and getters."""
 
     provide_data: list[DataDesc]
     provide_label: list[DataDesc]
@@ -103,42 +103,42 @@ class DataIter:
         return self.next()
 
     def reset(self) -> None:
-        """Start from the beginning."""
+        """Restart from the beginning."""
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration after the last one."""
+        """Next batch. Raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
 
     def iter_next(self) -> bool:
-        """Move on; False at the end."""
+        """Advance to the next batch; False at the end."""
         return False
 
     def getdata(self) -> Sequence[NDArray] | None:
-        """To override: the arrays of the current batch, None where it has none."""
+        """Arrays of the current batch, None if absent. To override."""
         return None
 
     def getlabel(self) -> Sequence[NDArray] | None:
-        """To override: the labels of the current batch, None where it has none."""
+        """Labels of the current batch, None if absent. To override."""
         return None
 
     def getindex(self) -> np.ndarray | None:
-        """To override: the numbers of its samples, None where they have none."""
+        """Indices of its samples, None if absent. To override."""
         return None
 
     def getpad(self) -> int | None:
-        """To override: how many samples only fill the batch up."""
+        """Number of samples that pad the batch. To override."""
         return None
 
 
 class _Forwarding(DataIter):
-    """An iterator that hands on the batch that it made its own."""
+    """Iterator that forwards the attributes of its current batch."""
 
     current_batch: DataBatch | None = None
 
     def _current(self) -> DataBatch:
-        assert self.current_batch is not None, "there is no batch yet: call iter_next() first"
+        assert self.current_batch is not None, "call iter_next() before reading a batch"
         return self.current_batch
 
     def getdata(self) -> Sequence[NDArray] | None:
@@ -155,7 +155,7 @@ class _Forwarding(DataIter):
 
 
 class ResizeIter(_Forwarding):
-    """``size`` batches per epoch of another iterator, starting it again when it ends."""
+    """``size`` batches per epoch of another iterator, restarted when it ends."""
 
     def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True) -> None:
         super().__init__(data_iter.batch_size)
@@ -165,7 +165,7 @@ class ResizeIter(_Forwarding):
         self.cur = 0
         self.provide_data = data_iter.provide_data
         self.provide_label = data_iter.provide_label
-        if hasattr(data_iter, "default_bucket_key"):  # an iterator over buckets, whoever wrote it
+        if hasattr(data_iter, "default_bucket_key"):  # any iterator over buckets
             self.default_bucket_key = data_iter.default_bucket_key
 
     def reset(self) -> None:
@@ -186,9 +186,9 @@ class ResizeIter(_Forwarding):
 
 
 class PrefetchingIter(_Forwarding):
-    """Batches of several iterators side by side, their arrays under new names if wanted.
+    """Combined batches of several iterators, with renamed arrays if requested.
 
-    The name is MXNet's; nothing runs ahead here, batches are made when they are asked for.
+    The name is MXNet's; nothing is prefetched, batches are computed on demand.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class PrefetchingIter(_Forwarding):
         rename_label: list[Mapping[str, str]] | None = None,
     ) -> None:
         self.iters = iters if isinstance(iters, list) else [iters]
-        assert self.iters, "PrefetchingIter takes at least one iterator"
+        assert self.iters, "PrefetchingIter needs at least one iterator"
         self.provide_data = _described([i.provide_data for i in self.iters], rename_data)
         self.provide_label = _described([i.provide_label for i in self.iters], rename_label)
         super().__init__(self.provide_data[0].shape[0])

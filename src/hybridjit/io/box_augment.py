@@ -1,8 +1,8 @@
-"""Pictures with boxes changed at random, as the iterator of detection records does.
+"""Random augmentation of images with boxes, for the iterator of detection records.
 
-In: pixels (H, W, C) of 8 bits and objects, rows of a class and a box: left, top, right, bottom as
-parts of the picture, and what else belongs to them. Out: the same after padding and cropping,
-where boxes follow and objects that are cut off are left out.
+Input: 8-bit pixels (H, W, C) and objects, rows of a class, a box (left, top, right, bottom in
+fractions of the image's size) and further values. Output: the same after padding and cropping;
+boxes are adjusted and objects outside are dropped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class CropRule:
-    """What a random crop is like; each pair is a least and a largest value.
+    """Rule of a random crop; each pair is a minimum and a maximum.
 
-    ``scales``: its larger side as a part of the picture's; ``aspect_ratios``: width by height.
-    Some object has an ``overlaps`` with it (shared by joined area), a ``sample_coverages`` (shared
-    by the crop's area) and an ``object_coverages`` (shared by its own area) in range.
+    ``scales``: larger side as a fraction of the image's; ``aspect_ratios``: width divided by
+    height. At least one object must have ``overlaps`` (intersection over union with the crop),
+    ``sample_coverages`` (intersection over the crop's area) and ``object_coverages`` (intersection
+    over the object's area) in range.
     """
 
     trials: int
@@ -32,7 +33,7 @@ class CropRule:
     object_coverages: tuple[float, float]
 
     def drawn(self, objects: np.ndarray, aspect: float, random: np.random.Generator) -> Box | None:
-        """A crop of a picture of this ``aspect`` ratio, None when no trial gives one."""
+        """Crop of an image with this aspect ratio, None if no trial succeeds."""
         for _ in range(self.trials):
             box = self._box(aspect, random)
             if self._is_wanted(box, objects):
@@ -59,13 +60,13 @@ class CropRule:
 
 
 class Kept(NamedTuple):
-    """Which objects of a crop stay: by their centre, or by the part of them that it shows."""
+    """Selection of the objects of a crop: by their centre, or by their visible fraction."""
 
     by_centre: bool = True
     least_shown: float = 0.3
 
     def of(self, objects: np.ndarray, box: Box) -> np.ndarray:
-        """The objects of a crop, their boxes as parts of it."""
+        """Objects of a crop, with boxes in fractions of the crop."""
         boxes = objects[:, 1:5]
         if self.by_centre:
             x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
@@ -76,7 +77,7 @@ class Kept(NamedTuple):
 
 
 def cropped(pixels: np.ndarray, box: Box) -> np.ndarray:
-    """The part of a picture in ``box``, at least one pixel each way."""
+    """Crop of an image, at least one pixel in each direction."""
     height, width = pixels.shape[:2]
     left, top = min(int(box[0] * width), width - 1), min(int(box[1] * height), height - 1)
     right, bottom = max(round(box[2] * width), left + 1), max(round(box[3] * height), top + 1)
@@ -86,7 +87,7 @@ def cropped(pixels: np.ndarray, box: Box) -> np.ndarray:
 def padded(
     pixels: np.ndarray, objects: np.ndarray, scale: float, fill: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The picture somewhere in one ``scale`` times as large, the rest ``fill``."""
+    """Image at a random position of a ``scale`` times larger one filled with ``fill``."""
     height, width, channels = pixels.shape
     rows, columns = int(height * scale), int(width * scale)
     found = np.full((rows, columns, channels), fill, np.uint8)
@@ -97,14 +98,14 @@ def padded(
 
 
 def mirrored(objects: np.ndarray) -> np.ndarray:
-    """The objects of the picture's mirror image."""
+    """Objects of the flipped image."""
     found = objects.copy()
     found[:, 1], found[:, 3] = 1 - objects[:, 3], 1 - objects[:, 1]
     return found
 
 
 def placed(objects: np.ndarray, box: Box) -> np.ndarray:
-    """The objects with boxes as parts of ``box``, which is cut out of the picture."""
+    """Objects with boxes in fractions of ``box``."""
     found = objects.copy()
     low, high = np.array(box[:2]), np.array(box[2:])
     size = np.maximum(high - low, 1e-12)
@@ -114,7 +115,7 @@ def placed(objects: np.ndarray, box: Box) -> np.ndarray:
 
 
 def recoloured(pixels: np.ndarray, hue: int, lightness: int, saturation: int) -> np.ndarray:
-    """The picture, red first, with these added; hue in 2 degrees, the others of 255."""
+    """RGB image with these values added; hue in units of 2 degrees, the others in 255ths."""
     red, green, blue = np.moveaxis(pixels.astype(np.float32) / 255, -1, 0)
     most, least = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
     span, light = most - least, (most + least) / 2
@@ -131,9 +132,9 @@ def recoloured(pixels: np.ndarray, hue: int, lightness: int, saturation: int) ->
 
 
 def _from_hue(colour: np.ndarray, light: np.ndarray, full: np.ndarray) -> np.ndarray:
-    """8-bit pixels of hues in sixths of the circle, lightness and saturation from 0 to 1."""
+    """8-bit pixels from hue in sixths of the circle, lightness and saturation from 0 to 1."""
     reach = full * np.minimum(light, 1 - light)
-    turns = [(colour + third) % 6 for third in (0, 4, 2)]  # red, green and blue, a third apart
+    turns = [(colour + third) % 6 for third in (0, 4, 2)]  # red, green and blue: offsets of a third
     parts = [light + reach * np.clip(2 * np.abs(turn - 3) - 3, -1, 1) for turn in turns]
     return np.rint(np.clip(np.stack(parts, -1), 0, 1) * 255).astype(np.uint8)
 

@@ -1,6 +1,6 @@
 """Module-style checkpoints, ``mx.model``: ``<prefix>-symbol.json`` and ``<prefix>-0000.params``.
 
-In: a prefix and an epoch. Out: the graph and its arrays, arguments and auxiliary states apart.
+Input: a prefix and an epoch. Output: the graph, its arguments and its auxiliary states.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Arrays = dict[str, NDArray]
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
-    """``(symbol, arg_params, aux_params)``, the arrays under their names without ``arg:``.
+    """``(symbol, arg_params, aux_params)``, arrays by name without ``arg:``.
 
-    Raises MXNetError when a file is missing or malformed.
+    Raises MXNetError for a missing or malformed file.
     """
     symbol = sym.load(f"{prefix}-symbol.json")
     return (symbol, *load_params(prefix, epoch))
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
-    """``(arg_params, aux_params)``; names with another prefix are passed over, as in MXNet.
+    """``(arg_params, aux_params)``; names with another prefix are skipped, as in MXNet.
 
-    Raises ModelFormatError when a name has no prefix at all, or when the file has no names.
+    Raises ModelFormatError for a name without a prefix, or a file without names.
     """
     path = _params_path(prefix, epoch)
     loaded = nd_files.load(path)
@@ -38,7 +38,7 @@ def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
         logging.warning("Params file '%s' is empty", path)
         return {}, {}
     if not isinstance(loaded, dict):
-        raise ModelFormatError(f"{path} holds a list of arrays; a checkpoint has names")
+        raise ModelFormatError(f"{path} contains a list of arrays; a checkpoint has names")
     found: dict[str, Arrays] = {"arg": {}, "aux": {}}
     for name, array in loaded.items():
         kind, colon, rest = name.partition(":")
@@ -57,7 +57,7 @@ def save_checkpoint(
     aux_params: Mapping[str, NDArray],
     remove_amp_cast: bool = True,
 ) -> None:
-    """Write both files or, if one cannot be written, none; only the arrays when ``symbol`` is None.
+    """Write both files or, if one fails, neither; only the arrays if ``symbol`` is None.
 
     Raises MXNetError.
     """

@@ -1,7 +1,7 @@
-"""Iterators over files: tables of numbers as text, MNIST's files.
+"""Iterators over files: tables of numbers, and MNIST's files.
 
-In: files that are there. Out: batches of ``batch_size`` samples, in the order of the file unless
-shuffled. A file is read once, when the iterator is made.
+Input: existing files. Output: batches of ``batch_size`` samples, in file order unless shuffled. The
+constructor reads the file once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = "np.ndarray | CSRNDArray"  # a row for each sample
 
-_DEFLATED = 1032  # the most bytes that one packed byte can stand for
+_DEFLATED = 1032  # maximal bytes per compressed byte
 
 
 class _Table(DataIter):
-    """Batches of rows in memory. The last one is filled up from the beginning, or left out."""
+    """Batches of rows in memory. The last one is padded from the start, or dropped."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class _Table(DataIter):
         names: tuple[str, str] = ("data", "softmax_label"),
     ) -> None:
         if batch_size < 1:
-            raise MXNetError(f"batch_size is a positive number, got {batch_size}")
+            raise MXNetError(f"batch_size must be a positive integer, got {batch_size}")
         super().__init__(batch_size)
         self._data, self._label = data, label
         self._keeps_last = keeps_last
@@ -70,34 +70,34 @@ class _Table(DataIter):
         return DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
 
     def getdata(self) -> NDArray:  # type: ignore[override]
-        """The array of the current batch, not in a list: so have it MXNet's iterators of files."""
+        """Array of the current batch, not in a list, as in MXNet's file iterators."""
         return self._rows(self._data)
 
     def getlabel(self) -> NDArray:  # type: ignore[override]
-        """The labels of the current batch, as :meth:`getdata`."""
+        """Labels of the current batch, not in a list."""
         return self._rows(self._label)
 
     def _rows(self, table: Table) -> NDArray:
-        """The rows of this batch."""
+        """Rows of this batch."""
         if isinstance(table, np.ndarray):
             return array(table[self.getindex()], dtype=table.dtype)
         return take(table, array(self.getindex(), dtype=np.int64))
 
     def getindex(self) -> np.ndarray:
-        """The numbers of the samples of this batch."""
+        """Indices of the samples of this batch."""
         return np.arange(self._at, self._at + self.batch_size) % len(self._data)
 
     def getpad(self) -> int:
-        """How many samples only fill the batch up."""
+        """Number of samples that pad the batch."""
         return max(0, self._at + self.batch_size - len(self._data))
 
 
 class CSVIter(_Table):
-    """Rows of a file of numbers with commas between, each in ``data_shape``.
+    """Rows of comma-separated numbers, each in ``data_shape``.
 
-    Labels are the rows of another such file, or zeros; of shape (1,) they come as (batch_size,).
-    The last batch is filled up from the beginning, and ``pad`` counts what fills it. Raises
-    MXNetError for a file that is not there, or whose rows have another number of columns.
+    Labels are the rows of another such file, or zeros; labels of shape (1,) have the batch shape
+    (batch_size,). The last batch is padded from the start, and ``pad`` counts the padding. Raises
+    MXNetError for a missing file, or rows with another number of columns.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class CSVIter(_Table):
 class LibSVMIter(_Table):
     """Rows of ``label index:value ...`` lines, as csr arrays; indices count from 0.
 
-    Labels are the first number of a line, or the rows of a file ``label_libsvm`` of the same kind.
-    Raises MXNetError for a file that is not there, or a line that is something else.
+    Labels are the first number of a line, or the rows of a file ``label_libsvm`` of the same
+    format. Raises MXNetError for a missing file or an invalid line.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class LibSVMIter(_Table):
 
 
 class MNISTIter(_Table):
-    """Pictures and labels of two files of MNIST's kind, packed or not; pixels from 0 to 1.
+    """Images and labels of two files in MNIST's format, compressed or not; pixels from 0 to 1.
 
-    Pictures are (1, rows, columns), or one row of numbers with ``flat``. Samples that fill no batch
-    are left out. ``shuffle`` orders them at random once, as ``seed`` says. Raises MXNetError for
-    files that are not there or not of this kind.
+    Images are (1, rows, columns), or vectors with ``flat``. An incomplete last batch is dropped.
+    ``shuffle`` permutes the samples once, by ``seed``. Raises MXNetError for files that are missing
+    or not in this format.
     """
 
     def __init__(
@@ -195,10 +195,10 @@ class MNISTIter(_Table):
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """The bytes of an IDX file with ``ndim`` axes, packed by gzip or not.
+    """Bytes of an IDX file with ``ndim`` axes, compressed by gzip or not.
 
     The file is a magic number, the sizes in big-endian order, the data. Raises ModelFormatError for
-    what is something else, MXNetError for a file that cannot be read.
+    another format, MXNetError for a file that cannot be read.
     """
     try:
         with system_errors(path), open_file(path) as file:
@@ -210,7 +210,7 @@ def read_idx(path: str, ndim: int) -> np.ndarray:
     except (EOFError, struct.error, zlib.error):
         magic, count, data = 0, 0, b""
     if magic != 0x800 + ndim or len(data) != count:
-        raise ModelFormatError(f"{path} is no IDX file of bytes with {ndim} axes")
+        raise ModelFormatError(f"{path} is not an IDX file of bytes with {ndim} axes")
     return np.frombuffer(data, np.uint8).reshape(sizes)
 
 
@@ -219,21 +219,21 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 def _part(count: int, num_parts: int, part_index: int) -> slice:
-    """Part ``part_index`` of ``num_parts`` consecutive ones."""
+    """Slice ``part_index`` of ``num_parts`` consecutive ones."""
     if not 0 <= part_index < num_parts:
-        raise MXNetError(f"part_index is 0 to num_parts - 1, got {part_index} of {num_parts}")
+        raise MXNetError(f"part_index must be 0 to num_parts - 1, got {part_index} of {num_parts}")
     return slice(count * part_index // num_parts, count * (part_index + 1) // num_parts)
 
 
 def _require_equal(first: str, count: int, second: str, other: int) -> None:
     if count != other:
-        raise MXNetError(f"{first} has {count} samples, {second} has {other}")
+        raise MXNetError(f"{first} has {count} samples, but {second} has {other}")
     if not count:
-        raise MXNetError(f"{first} has no sample")
+        raise MXNetError(f"{first} does not have samples")
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text that are not blank, with their numbers."""
+    """Lines that are not blank, with their numbers."""
     with system_errors(path), open_file(path) as file:
         for number, line in enumerate(io.TextIOWrapper(file, "utf-8", errors="replace"), 1):
             if line.strip():
@@ -247,23 +247,25 @@ def _csv(path: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
             row = np.array(line.split(","), dtype=dtype)
         except (ValueError, OverflowError):
             raise MXNetError(
-                f"{path}: line {number} has no {dtype.name} numbers between commas: {line[:60]!r}"
+                f"{path}: line {number} does not consist of {dtype.name} numbers between commas: "
+                f"{line[:60]!r}"
             ) from None
         if row.size != product(shape):
             raise MXNetError(
-                f"{path}: line {number} has {row.size} numbers, the shape {shape} {product(shape)}"
+                f"{path}: line {number} has {row.size} numbers, but the shape {shape} has "
+                f"{product(shape)}"
             )
         rows.append(row)
     return np.array(rows, dtype).reshape(len(rows), *shape)
 
 
 def _libsvm(path: str, shape: tuple[int, ...]) -> tuple[CSRNDArray, np.ndarray]:
-    """The rows as a csr array, of a column that a line names twice the last value; the labels.
+    """Rows as a csr array, and labels; of a column that occurs twice the last value wins.
 
     Raises MXNetError for rows of several axes.
     """
     if len(shape) != 1:
-        raise MXNetError(f"{path}: a csr array has rows of one axis, the shape is {shape}")
+        raise MXNetError(f"{path}: rows of a csr array have one axis, but the shape is {shape}")
     values: list[float] = []
     columns: list[int] = []
     starts, labels = [0], []
@@ -279,7 +281,7 @@ def _libsvm(path: str, shape: tuple[int, ...]) -> tuple[CSRNDArray, np.ndarray]:
 
 
 def _sparse_row(path: str, number: int, line: str, width: int) -> tuple[float, dict[int, float]]:
-    """The first number of a line, and its values by column. Raises MXNetError."""
+    """First number of a line, and its values by column. Raises MXNetError."""
     row = {}
     try:
         first, *pairs = line.split()
@@ -288,11 +290,11 @@ def _sparse_row(path: str, number: int, line: str, width: int) -> tuple[float, d
             index, value = pair.split(":")
             if not 0 <= int(index) < width:
                 raise MXNetError(
-                    f"{path}: line {number} names index {index}, possible are 0 to {width - 1}"
+                    f"{path}: line {number} has the index {index}, the range is 0 to {width - 1}"
                 )
             row[int(index)] = float(value)
     except ValueError:
         raise MXNetError(
-            f"{path}: line {number} is a label and pairs index:value, got {line[:60]!r}"
+            f"{path}: line {number} must be a label and pairs index:value, got {line[:60]!r}"
         ) from None
     return label, row

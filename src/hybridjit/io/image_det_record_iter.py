@@ -1,9 +1,10 @@
-"""``ImageDetRecordIter``: batches of pictures with boxes from a record file.
+"""``ImageDetRecordIter``: batches of images with boxes from a record file.
 
-In: a ``.rec`` file of pictures whose labels are the width of a header, the width of an object, what
-else is in the header, then the objects: a class, a box as parts of the picture, what else belongs
-to them. Out: float32 batches (N, C, H, W), red first, each pixel (x - mean) / std * scale, and
-labels (N, 4 + L): channels, rows and columns of the picture, the length of the label, the label.
+Input: a ``.rec`` file of images whose labels have the width of a header, the width of an object,
+the rest of the header, then the objects: a class, a box in fractions of the image's size, and
+further values. Output: float32 batches (N, C, H, W) in RGB order, each pixel (x - mean) / std *
+scale, and labels (N, 4 + L): channels, rows and columns of the image, length of the label, the
+label.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .batches import DataBatch, DataDesc
 from .box_augment import CropRule, Kept, cropped, mirrored, padded, recoloured
 from .picture_records import PictureRecords, resized
 
-_HEADER = 4  # values in front of the label
+_HEADER = 4  # values before the label
 _LISTS = {
     "crop_scales": (0.0, 1.0),
     "crop_aspect_ratios": (1.0, 1.0),
@@ -49,7 +50,7 @@ _ARGUMENTS: dict[str, object] = {
     **{f"min_{name}": (low,) for name, (low, _) in _LISTS.items()},
     **{f"max_{name}": (high,) for name, (_, high) in _LISTS.items()},
 }
-# What concerns threads, messages and memory of MXNet's, and values that stay at what they are.
+# MXNet's arguments of threads, messages and memory, and arguments with one supported value.
 _IGNORED = frozenset(
     [
         *("preprocess_threads", "prefetch_buffer", "verbose", "ctx", "device_id"),
@@ -66,24 +67,24 @@ _RESIZING = ("force", "shrink", "fit")
 
 
 class ImageDetRecordIter(PictureRecords):
-    """Batches of the pictures of a record file, in its order or shuffled at every reset.
+    """Batches of the images of a record file, in file order or shuffled at every reset.
 
-    label_pad_width, label_pad_value  how long labels are, at least as long as the longest one, and
-        what fills shorter ones up
-    resize       the shorter side before anything else; -1 leaves the picture as it is
-    resize_mode  "force" to ``data_shape``; "shrink" and "fit" keep the ratio, the rest is black,
-        and "shrink" enlarges nothing
-    rand_crop_prob, num_crop_sampler, min_crop_scales, ...  how often a part is cut out, by which
-        rules: each list has one value, or one for each rule, which are tried in any order
-    crop_emit_mode  objects stay whose centre is in the part ("center"), or of which more than
+    label_pad_width, label_pad_value  length of labels, at least that of the longest one, and
+        the value that pads shorter ones
+    resize       size of the shorter side before anything else; -1 does not resize
+    resize_mode  "force": to ``data_shape``; "shrink" and "fit": keep the ratio, pad with black;
+        "shrink" does not enlarge
+    rand_crop_prob, num_crop_sampler, min_crop_scales, ...  probability of a crop, and its rules:
+        each list has one value, or one for each rule; rules are tried in random order
+    crop_emit_mode  a crop keeps objects whose centre is inside ("center"), or of which more than
         emit_overlap_thresh is ("overlap")
-    rand_pad_prob, max_pad_scale, fill_value  how often the picture is put into a larger one
-    random_hue_prob, max_random_hue, ...  how often colours change, and by how much at most
-    round_batch  fill the last batch up from the beginning; else with its last picture. ``pad``
-        counts both
+    rand_pad_prob, max_pad_scale, fill_value  probability of padding to a larger image
+    random_hue_prob, max_random_hue, ...  probability of colour changes, and their maximum
+    round_batch  pad the last batch from the start of the epoch; otherwise with its last image.
+        ``pad`` counts both
 
-    Other names are those of ImageRecordIter. Raises MXNetError for an argument that is not there,
-    for a file or label that is missing or damaged, and without OpenCV and Pillow.
+    Other names are those of ImageRecordIter. Raises MXNetError for an unknown argument, for a
+    missing or damaged file or label, and without OpenCV and Pillow.
     """
 
     def __init__(
@@ -124,14 +125,14 @@ class ImageDetRecordIter(PictureRecords):
         self.reset()
 
     def _longest(self, wanted: int, padded_to: int) -> int:
-        """How long labels are. Raises MXNetError where one is no label, or longer than wanted."""
+        """Length of labels. Raises MXNetError if one is invalid, or longer than requested."""
         sizes = [self._record(number)[0].size for number in range(len(self._places))]
         if wanted > 0 and set(sizes) != {wanted}:
             raise MXNetError(
-                f"label_width is {wanted}, and labels have {min(sizes)} to {max(sizes)}"
+                f"label_width is {wanted}, but labels have {min(sizes)} to {max(sizes)} values"
             )
         if 0 < padded_to < max(sizes):
-            raise MXNetError(f"label_pad_width is {padded_to}, and a label has {max(sizes)} values")
+            raise MXNetError(f"label_pad_width is {padded_to}, but a label has {max(sizes)} values")
         return max(*sizes, padded_to)
 
     def iter_next(self) -> bool:
@@ -139,7 +140,7 @@ class ImageDetRecordIter(PictureRecords):
         return self._at < len(self._order)
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration after the last one."""
+        """Next batch. Raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         chosen = np.arange(self._at, self._at + self.batch_size)
@@ -154,17 +155,19 @@ class ImageDetRecordIter(PictureRecords):
         return DataBatch([array(data)], [array(label)], pad, self._order[chosen])
 
     def _record(self, number: int) -> tuple[np.ndarray, bytes]:
-        """The label and the picture's file. Raises MXNetError for what is no label of objects."""
+        """Label and image file of a record. Raises MXNetError for an invalid label."""
         label, data = self._unpacked(number)
         if label.size < 2 or not (2 <= label[0] <= label.size and 5 <= label[1] < np.inf):
             raise MXNetError(
-                f"{self._file.uri}: the label of record {number} begins {label[:2].tolist()}, not "
+                f"{self._file.uri}: the label of record {number} starts with "
+                f"{label[:2].tolist()}, not "
                 "with the widths of its header (2 or more) and of an object (5 or more)"
             )
         if (label.size - int(label[0])) % int(label[1]):
             raise MXNetError(
-                f"{self._file.uri}: the label of record {number} has {label.size} values: a header "
-                f"of {int(label[0])} and no whole number of objects of {int(label[1])}"
+                f"{self._file.uri}: the label of record {number} has {label.size} values, not a "
+                f"header "
+                f"of {int(label[0])} and a multiple of {int(label[1])} per object"
             )
         return label, data
 
@@ -183,10 +186,11 @@ class ImageDetRecordIter(PictureRecords):
         filled[: _HEADER + whole.size] = np.concatenate([shape, whole])
         return (found - self._mean) * self._factor, filled
 
-    # ---- what is done at random -----------------------------------------------------------------
+    # ---- augmentation
+    # -----------------------------------------------------------------------------
 
     def _changed(self, pixels: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Resized, in other colours, mirrored, padded, cropped: in this order, each if it is so."""
+        """Resize, change colours, flip, pad and crop, in this order, each as configured."""
         options = self._options
         if options["resize"] > 0:
             height, width = pixels.shape[:2]
@@ -226,7 +230,7 @@ class ImageDetRecordIter(PictureRecords):
         return pixels
 
     def _part(self, pixels: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the first rule that can cuts out with an object left; the whole if none can."""
+        """Crop by the first rule that keeps an object; the whole image if there is none."""
         aspect = pixels.shape[1] / pixels.shape[0]
         for i in self._random.permutation(len(self._rules)):
             box = self._rules[i].drawn(objects, aspect, self._random)
@@ -235,14 +239,14 @@ class ImageDetRecordIter(PictureRecords):
         return pixels, objects
 
     def _interpolation(self) -> int:
-        """MXNet's number of a way to resize: 9 and 10 stand for several."""
+        """MXNet's code of an interpolation; 9 and 10 select among several."""
         method = int(self._options["inter_method"])
         if method == 10:
             return int(self._random.integers(0, 5))
         return 2 if method == 9 else method
 
     def _fitted_size(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of a picture in the batch."""
+        """Rows and columns of an image in the batch."""
         if self._options["resize_mode"] == "force":
             return self._height, self._width
         ratio = min(self._height / height, self._width / width)
@@ -253,15 +257,15 @@ class ImageDetRecordIter(PictureRecords):
 
 
 def _options(given: Mapping[str, object]) -> dict[str, Any]:
-    """All arguments. Raises MXNetError for one that is not there, or has a value that is not."""
+    """All arguments. Raises MXNetError for an unknown argument or an unsupported value."""
     for name, value in given.items():
         if name in _ARGUMENTS or name in _IGNORED:
             continue
         if name not in _UNCHANGED:
-            raise MXNetError(f"ImageDetRecordIter has no argument {name}")
+            raise MXNetError(f"ImageDetRecordIter does not have the argument {name}")
         if value != _UNCHANGED[name]:
             raise MXNetError(
-                f"ImageDetRecordIter: {name}={value} is not there, only {_UNCHANGED[name]!r}"
+                f"ImageDetRecordIter: {name}={value} is not supported, only {_UNCHANGED[name]!r}"
             )
     found = {**_ARGUMENTS, **{name: given[name] for name in given if name in _ARGUMENTS}}
     for name, values in (
@@ -269,7 +273,7 @@ def _options(given: Mapping[str, object]) -> dict[str, Any]:
         ("crop_emit_mode", ("center", "overlap")),
     ):
         if found[name] not in values:
-            raise MXNetError(f"{name} is one of {', '.join(values)}, got {found[name]!r}")
+            raise MXNetError(f"{name} must be one of {', '.join(values)}, got {found[name]!r}")
     return found
 
 
@@ -278,7 +282,8 @@ def _kept(options: Mapping[str, Any]) -> Kept:
 
 
 def _crop_rules(options: Mapping[str, Any]) -> list[CropRule]:
-    """One for each sampler. Raises MXNetError for lists that have neither one value nor theirs."""
+    """One rule per sampler. Raises MXNetError for lists with neither one value nor one per
+    sampler."""
     count = int(options["num_crop_sampler"])
     trials = _spread("max_crop_trials", options, count)
     ranges = [

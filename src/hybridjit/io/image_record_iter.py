@@ -1,7 +1,7 @@
-"""``ImageRecordIter``: batches of pictures from a record file, decoded, cut and normalized.
+"""``ImageRecordIter``: batches of images from a record file, decoded, cropped and normalized.
 
-In: a ``.rec`` file of pictures with labels. Out: float32 batches (N, C, H, W), red first, each
-pixel (x - mean) / std * scale. Pictures are decoded by OpenCV or Pillow.
+Input: a ``.rec`` file of images with labels. Output: float32 batches (N, C, H, W) in RGB order,
+each pixel (x - mean) / std * scale. OpenCV or Pillow decodes images.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .batches import DataBatch, DataDesc
 from .picture_records import PictureRecords, resized
 
 _AUGMENTATIONS = frozenset(field.name for field in fields(Augmentation))
-# What is left at what changes nothing.
+# Arguments of which only this value, without effect, is supported.
 _UNCHANGED: dict[str, object] = {
     "max_rotate_angle": 0,
     "max_shear_ratio": 0.0,
@@ -30,7 +30,7 @@ _UNCHANGED: dict[str, object] = {
     "inter_method": 1,
     "path_imglist": "",
 }
-# What concerns threads, messages and memory of MXNet's.
+# MXNet's arguments of threads, messages and memory, which have no effect.
 _IGNORED = frozenset(
     [
         *("preprocess_threads", "prefetch_buffer", "verbose", "path_imgidx", "seed_aug", "ctx"),
@@ -40,18 +40,17 @@ _IGNORED = frozenset(
 
 
 class ImageRecordIter(PictureRecords):
-    """Batches of the pictures of a record file, in its order or shuffled at every reset.
+    """Batches of the images of a record file, in file order or shuffled at every reset.
 
-    resize     the shorter side before cutting; -1 leaves the picture as it is
-    rand_crop  cut ``data_shape`` at a random place instead of the middle; smaller pictures are
+    resize     size of the shorter side before cropping; -1 does not resize
+    rand_crop  crop ``data_shape`` at a random position instead of the centre; smaller images are
                enlarged first
-    mirror, rand_mirror  mirror all pictures, or as many as not
-    round_batch  fill the last batch up from the beginning, and count that by ``pad``; else it is
-                 left out
+    mirror, rand_mirror  flip all images, or with probability 1/2
+    round_batch  pad the last batch from the start and count that in ``pad``; otherwise drop it
 
-    Further arguments are those of :class:`.augmenting.Augmentation`. What is drawn follows from
-    ``seed``; the numbers are not MXNet's. Raises MXNetError for an augmentation that is not there,
-    for a file that is missing or damaged, and without OpenCV and Pillow.
+    Further arguments are those of :class:`.augmenting.Augmentation`. Random values depend on
+    ``seed``; they are not MXNet's. Raises MXNetError for an unsupported augmentation, for a missing
+    or damaged file, and without OpenCV and Pillow.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class ImageRecordIter(PictureRecords):
         if label.size < self._label_width:
             raise MXNetError(
                 f"{self._file.uri}: record {number} has {label.size} labels, "
-                f"label_width is {self._label_width}"
+                f"but label_width is {self._label_width}"
             )
         pixels = self._cut(decoded(data, self._channels == 3))
         pixels = self._augmentation.coloured(pixels, self._random).transpose(2, 0, 1)
@@ -125,7 +124,7 @@ class ImageRecordIter(PictureRecords):
         return self._normalized(pixels), label[: self._label_width]
 
     def _cut(self, pixels: np.ndarray) -> np.ndarray:
-        """The part of ``data_shape``."""
+        """Crop of ``data_shape``."""
         h, w = pixels.shape[:2]
         if self._resize > 0:
             short = self._resize
@@ -146,9 +145,10 @@ def _require_known(given: Mapping[str, object]) -> None:
         if name in _IGNORED or name in _AUGMENTATIONS:
             continue
         if name not in _UNCHANGED:
-            raise MXNetError(f"ImageRecordIter has no argument {name}")
+            raise MXNetError(f"ImageRecordIter does not have the argument {name}")
         if value != _UNCHANGED[name]:
             raise MXNetError(
-                f"ImageRecordIter: {name}={value} is not there, only {_UNCHANGED[name]!r}: augment "
+                f"ImageRecordIter: {name}={value} is not supported, only {_UNCHANGED[name]!r}: "
+                f"augment "
                 "with gluon.data.vision.transforms"
             )

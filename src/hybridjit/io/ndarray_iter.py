@@ -1,7 +1,7 @@
-"""``NDArrayIter``: batches cut from arrays in memory.
+"""``NDArrayIter``: batches of slices of arrays in memory.
 
-In: data and labels by name, NumPy arrays or NDArrays with samples along one axis. Out: batches of
-``batch_size`` samples each. What becomes of a last, smaller batch is the caller's choice.
+Input: data and labels by name, NumPy arrays or NDArrays with samples along one axis. Output:
+batches of ``batch_size`` samples. The caller selects the handling of an incomplete last batch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Source: TypeAlias = Array | list[Array] | dict[str, Array]
 
 
 class NDArrayIter(DataIter):
-    """Batches of ``batch_size`` samples. ``last_batch_handle`` says what ends an epoch:
+    """Batches of ``batch_size`` samples. ``last_batch_handle`` selects the end of an epoch:
 
-    pad        a full batch, its missing samples taken from the beginning and counted by ``pad``
-    discard    nothing: samples that fill no batch are left out
-    roll_over  nothing, but these samples begin the next epoch
+    pad        a full batch; missing samples come from the start, and ``pad`` counts them
+    discard    an incomplete batch is dropped
+    roll_over  the samples of an incomplete batch start the next epoch
 
-    Shuffling uses NumPy's global generator, so ``np.random.seed`` decides it.
+    Shuffling uses NumPy's global generator, so ``np.random.seed`` makes it repeatable.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class NDArrayIter(DataIter):
     ) -> None:
         super().__init__(batch_size)
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
-            f"last_batch_handle is pad, discard or roll_over, got {last_batch_handle}"
+            f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle}"
         )
-        assert data is not None, "data is needed, got None"
+        assert data is not None, "data is required, got None"
         self.data = _named(data, data_name)
-        assert self.data, "data has no array"
+        assert self.data, "data does not contain arrays"
         self.label = [] if label is None else _named(label, label_name)
         self.layout = layout
         self.shuffle = shuffle
@@ -66,17 +66,17 @@ class NDArrayIter(DataIter):
 
     @property
     def num_source(self) -> int:
-        """The number of arrays, data and labels."""
+        """Number of arrays, data and labels."""
         return len(self.data) + len(self.label)
 
     @property
     def provide_data(self) -> list[DataDesc]:  # type: ignore[override]
-        """Names, shapes and element types of the data of a batch."""
+        """Names, shapes and dtypes of the data of a batch."""
         return self._described(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:  # type: ignore[override]
-        """Names, shapes and element types of the labels of a batch."""
+        """Names, shapes and dtypes of the labels of a batch."""
         return self._described(self.label)
 
     def _described(self, named: Named) -> list[DataDesc]:
@@ -88,17 +88,17 @@ class NDArrayIter(DataIter):
         return found
 
     def hard_reset(self) -> None:
-        """Start anew without what the last epoch left over."""
+        """Start the next epoch without samples carried over."""
         if self.shuffle:
             self._shuffle()
         self._rest = None
         self.cursor = -self.batch_size
 
     def reset(self) -> None:
-        """Start the next epoch; what the last one left over comes first, if that was wanted."""
+        """Start the next epoch, with samples carried over first if requested."""
         if self.shuffle:
             self._shuffle()
-        left = self.num_data - self.cursor  # samples that filled no batch
+        left = self.num_data - self.cursor  # samples of the incomplete batch
         if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
             self.cursor = -left - self.batch_size
         else:
@@ -126,7 +126,7 @@ class NDArrayIter(DataIter):
         return self._cut(self.label, 1)
 
     def getpad(self) -> int:
-        """How many samples fill the batch up, or were rolled over into it."""
+        """Number of samples that pad the batch, or were carried over to it."""
         if self.last_batch_handle == "pad":
             return max(0, self.cursor + self.batch_size - self.num_data)
         if self.last_batch_handle == "roll_over":
@@ -134,7 +134,7 @@ class NDArrayIter(DataIter):
         return 0
 
     def _cut(self, named: Named, which: int) -> list[NDArray]:
-        """The current batch of every array; fewer samples at an end that is not padded."""
+        """Current batch of every array; incomplete at the end unless padded."""
         assert self.cursor < self.num_data, "DataIter needs reset."
         end = self.cursor + self.batch_size
         if self.last_batch_handle != "pad":
@@ -147,7 +147,7 @@ class NDArrayIter(DataIter):
         return [concatenate([first, second], axis=self._axis) for first, second in both]
 
     def _samples(self, values: NDArray, begin: int, end: int) -> NDArray:
-        """Samples ``begin`` to ``end``, beginning again after the last one."""
+        """Samples from ``begin`` to ``end``, wrapping around after the last one."""
         if end <= self.num_data:
             return array_ops.slice_axis(values, axis=self._axis, begin=begin, end=end)
         chosen = array(np.arange(begin, end) % self.num_data, dtype="int64")
@@ -164,7 +164,7 @@ class NDArrayIter(DataIter):
 
 
 def _named(source: Source, default_name: str) -> Named:
-    """Arrays with names, in the order of these. TypeError for what is not arrays."""
+    """Arrays with names, sorted by name. Raises TypeError for other objects."""
     if isinstance(source, (np.ndarray, NDArray)):
         source = [source]
     if isinstance(source, list):

@@ -1,6 +1,6 @@
-"""What iterators over the pictures of a record file share: which records, their order, pixels.
+"""Base of iterators over the images of a record file: selection, order, pixels.
 
-In: a ``.rec`` file and what is to be done to each pixel. Out: records by number, labels as vectors,
+Input: a ``.rec`` file and the normalization of pixels. Output: records by index, labels as vectors,
 normalized pixels.
 """
 
@@ -18,10 +18,10 @@ from .batches import DataIter
 
 
 class PictureRecords(DataIter):
-    """The records of a part of a file, in its order or shuffled at every reset.
+    """Records of a part of a file, in file order or shuffled at every reset.
 
     ``data_shape`` is (channels, rows, columns). Raises MXNetError for other channels than 1 and 3,
-    a part that is not there or has no record, and for a file that is missing or damaged.
+    an invalid or empty part, and a missing or damaged file.
     """
 
     def __init__(
@@ -37,9 +37,13 @@ class PictureRecords(DataIter):
         super().__init__(batch_size)
         self._channels, self._height, self._width = data_shape
         if self._channels not in (1, 3) or batch_size < 1:
-            raise MXNetError(f"channels are 1 or 3, got {self._channels}; batch_size {batch_size}")
+            raise MXNetError(
+                f"channels must be 1 or 3, got {self._channels}; batch_size {batch_size}"
+            )
         if not 0 <= part_index < num_parts:
-            raise MXNetError(f"part_index is 0 to num_parts - 1, got {part_index} of {num_parts}")
+            raise MXNetError(
+                f"part_index must be 0 to num_parts - 1, got {part_index} of {num_parts}"
+            )
         self._shuffle = shuffle
         self._random = np.random.default_rng(seed)
         self._file = MXRecordIO(path, "r")
@@ -47,10 +51,10 @@ class PictureRecords(DataIter):
         first, last = (len(places) * end // num_parts for end in (part_index, part_index + 1))
         self._places = places[first:last]
         if not self._places:
-            raise MXNetError(f"{path}: this part of the file has no record")
+            raise MXNetError(f"{path}: this part of the file does not contain records")
 
     def _normalize_by(self, mean: Sequence[float], std: Sequence[float], scale: float) -> None:
-        """What ``_normalized`` does to the channels, red first."""
+        """Set the normalization of channels in RGB order."""
         used = slice(self._channels)
         self._mean = np.array(mean[used], np.float32)[:, None, None]
         self._factor = np.float32(scale) / np.array(std[used], np.float32)[:, None, None]
@@ -67,7 +71,7 @@ class PictureRecords(DataIter):
         self._at = -self.batch_size
 
     def _unpacked(self, number: int) -> tuple[np.ndarray, bytes]:
-        """The label of a record, as a vector of float32, and the picture's file."""
+        """Label of a record as a float32 vector, and the bytes of the image file."""
         self._file._check_pid(allow_reset=True)
         self._file.handle.seek(self._places[number])
         record = self._file.read()
@@ -77,7 +81,7 @@ class PictureRecords(DataIter):
 
 
 def resized(pixels: np.ndarray, rows: int, columns: int, method: int = 1) -> np.ndarray:
-    """Pixels (rows, columns, C), by MXNet's number of a way to interpolate."""
+    """Image (rows, columns, C) resized by MXNet's interpolation code."""
     if (rows, columns) == pixels.shape[:2]:
         return pixels
     source = array(np.ascontiguousarray(pixels), dtype="uint8")

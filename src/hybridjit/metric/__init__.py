@@ -1,6 +1,6 @@
-"""``mx.metric``: how good predictions are, counted over batches.
+"""``mx.metric``: evaluation of predictions over batches.
 
-``create`` makes a metric from a name such as ``"acc"``, a function, or a list of these.
+``create`` creates a metric from a name such as ``"acc"``, a function, or a list of these.
 """
 
 from .._core.lazy import arrived as _arrived

@@ -1,6 +1,7 @@
-"""What all metrics share: two running sums, one since ``reset`` and one since ``reset_local``.
+"""Base of all metrics: running sums since ``reset`` and since ``reset_local``.
 
-In: lists of labels and predictions, one pair per output of a net. Out: a name and a value.
+Input: lists of labels and predictions, one pair per output of a network. Output: a name and a
+value.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from ..nd import NDArray
 from ..nd import op as array_ops
 
 Arrays: TypeAlias = NDArray | Sequence[NDArray]
-Values: TypeAlias = float | list[float]  # of one metric, or of several
+Values: TypeAlias = float | list[float]  # value of one metric, or values of several
 
 Found: TypeAlias = Arrays | numpy.ndarray
 Measure: TypeAlias = Callable[[numpy.ndarray, numpy.ndarray], float | tuple[float, float]]
 Described: TypeAlias = (
-    "str | EvalMetric | Measure | dict[str, object] | list[Described]"  # what makes a metric
+    "str | EvalMetric | Measure | dict[str, object] | list[Described]"  # an argument of create
 )
 
 
 class EvalMetric:
-    """Base of all metrics: the sum of what was measured over the number of instances.
+    """Base of all metrics: sum of measured values divided by the number of instances.
 
-    A subclass overrides ``measure(label, prediction)``, or ``update`` as a whole.
+    A subclass overrides ``measure(label, prediction)`` or ``update``.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> dict[str, object]:
-        """What ``create`` makes this metric from again."""
+        """Configuration from which ``create`` creates an equal metric."""
         return {
             **self._kwargs,
             "metric": type(self).__name__,
@@ -58,11 +59,11 @@ class EvalMetric:
         }
 
     def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
-        """To override: the sum over this pair, and of how many instances it is."""
+        """Sum over this pair, and its number of instances. To override."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure or update")
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
-        """Count a batch. Raises ValueError when there are not as many labels as predictions."""
+        """Count a batch. Raises ValueError if the counts of labels and predictions differ."""
         for label, pred in paired(labels, preds):
             self._count(*self.measure(label, pred))
 
@@ -73,19 +74,19 @@ class EvalMetric:
         self.global_num_inst += instances
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """Count a batch given by name: those in ``output_names`` and ``label_names``, or all."""
+        """Count a batch given by name: entries of ``output_names`` and ``label_names``, or all."""
         preds = [pred[name] for name in self.output_names or pred]
         labels = [label[name] for name in self.label_names or label]
         self.update(labels, preds)
 
     def reset(self) -> None:
-        """Start anew."""
+        """Reset all sums."""
         self.global_num_inst: float = 0
         self.global_sum_metric: float = 0.0
         self.reset_local()
 
     def reset_local(self) -> None:
-        """Start anew, but for what ``get_global`` tells."""
+        """Reset the local sums, not those of ``get_global``."""
         self.num_inst: float = 0
         self.sum_metric: float = 0.0
 
@@ -94,21 +95,21 @@ class EvalMetric:
         return self.name, self.value_of(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[str | list[str], Values]:
-        """As ``get``, over everything since ``reset``."""
+        """Name and value over all batches since ``reset``."""
         if not self._has_global_stats:
             return self.get()
         return self.name, self.value_of(self.global_sum_metric, self.global_num_inst)
 
     def value_of(self, total: float, instances: float) -> float:
-        """The value from the two sums."""
+        """Value from the two sums."""
         return float(total / instances) if instances else float("nan")
 
     def get_name_value(self) -> list[tuple[str, float]]:
-        """Names and values in pairs."""
+        """Pairs of names and values."""
         return _pairs(*self.get())
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
-        """As ``get_name_value``, over everything since ``reset``."""
+        """Pairs of names and values over all batches since ``reset``."""
         return _pairs(*self.get_global())
 
 
@@ -118,7 +119,7 @@ _create = registry.get_create_func(EvalMetric, "metric")
 
 
 def create(metric: Described, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from its name or configuration, a function of NumPy arrays, or a list of these.
+    """Metric from a name, a configuration, a function of NumPy arrays, or a list of these.
 
     Raises AssertionError for a name that is not registered.
     """
@@ -167,11 +168,11 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Described) -> None:
-        """Append a metric, or what makes one."""
+        """Append a metric, or an argument of ``create``."""
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
-        """The metric at ``index``. Raises IndexError beyond."""
+        """Metric at ``index``. Raises IndexError if out of range."""
         return self.metrics[index]
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
@@ -236,7 +237,7 @@ class Loss(EvalMetric):
 
 @register
 class Torch(Loss):
-    """:class:`Loss` by another name."""
+    """:class:`Loss` under another name."""
 
     def __init__(
         self,
@@ -249,7 +250,7 @@ class Torch(Loss):
 
 @register
 class Caffe(Loss):
-    """:class:`Loss` by another name."""
+    """:class:`Loss` under another name."""
 
     def __init__(
         self,
@@ -314,21 +315,21 @@ class CustomMetric(EvalMetric):
             self._count(*(found if isinstance(found, tuple) else (found, 1)))
 
     def get_config(self) -> dict[str, object]:
-        """Raises NotImplementedError: a function is no text."""
+        """Raise NotImplementedError: a function cannot be serialized."""
         raise NotImplementedError("CustomMetric cannot be serialized")
 
 
 def np(
     numpy_feval: Measure, name: str | None = None, allow_extra_outputs: bool = False
 ) -> CustomMetric:
-    """A metric of a function of NumPy arrays, named after it."""
+    """Metric of a function of NumPy arrays, named after it."""
     return CustomMetric(numpy_feval, name, allow_extra_outputs)
 
 
 def check_label_shapes(
     labels: Found, preds: Found, wrap: bool = False, shape: bool = False
 ) -> tuple[Found, Found]:
-    """Both, in lists if ``wrap``. ValueError unless lengths (or with ``shape`` shapes) agree."""
+    """Both arguments, in lists if ``wrap``. Raises ValueError unless lengths or shapes agree."""
     sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))  # type: ignore[union-attr]
     if sizes[0] != sizes[1]:
         raise ValueError(
@@ -341,13 +342,13 @@ def check_label_shapes(
 
 
 def paired(labels: Arrays, preds: Arrays) -> Iterator[tuple[NDArray, NDArray]]:
-    """Labels with their predictions. ValueError when there are not as many."""
+    """Pairs of labels and predictions. Raises ValueError if their counts differ."""
     check_label_shapes(labels, preds)
     return zip(*([a] if isinstance(a, NDArray) else a for a in (labels, preds)))
 
 
 def predicted_classes(label: NDArray, pred: NDArray, axis: int = 1) -> numpy.ndarray:
-    """Class numbers: predictions that have the label's shape already, else the largest score's."""
+    """Predicted classes: predictions of the label's shape, else the index of the largest score."""
     scores = pred.asnumpy()
     return (scores if pred.shape == label.shape else scores.argmax(axis)).astype(numpy.int32)
 

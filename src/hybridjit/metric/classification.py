@@ -1,4 +1,4 @@
-"""Metrics of class numbers and probabilities: accuracy, F1, correlation, cross entropy."""
+"""Metrics of classes and probabilities: accuracy, F1, correlation, cross entropy."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ class TopKAccuracy(EvalMetric):
 
 
 class _OfCounts(EvalMetric):
-    """A value of the counts of right and wrong answers, ``counts[predicted, wanted]``.
+    """Metric computed from a table of counts, ``counts[predicted, wanted]``.
 
-    ``average`` "macro" takes the mean over updates, "micro" the value of all counts together.
+    ``average`` "macro" is the mean over updates, "micro" the value of the total counts.
     """
 
     classes = 2
@@ -140,7 +140,7 @@ class _OfCounts(EvalMetric):
         super().reset_local()
 
     def score(self, counts: np.ndarray) -> float:
-        """To override: the value of these counts."""
+        """Value for these counts. To override."""
         raise NotImplementedError(f"{type(self).__name__} does not define score")
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
@@ -246,7 +246,7 @@ class MCC(_OfCounts):
 
 @register
 class PCC(EvalMetric):
-    """Matthews' correlation of any number of classes, from all counts together."""
+    """Matthews' correlation for any number of classes, from the total counts."""
 
     def __init__(
         self,
@@ -281,7 +281,7 @@ class PCC(EvalMetric):
 
 
 def _grown(counts: np.ndarray, classes: int) -> np.ndarray:
-    """The counts with rows and columns for at least so many classes."""
+    """Counts padded with rows and columns for at least ``classes`` classes."""
     more = max(0, classes - len(counts))
     return np.pad(counts, ((0, more), (0, more)))
 

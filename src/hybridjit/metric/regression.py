@@ -1,4 +1,4 @@
-"""Metrics of numbers: absolute and squared distances, correlation."""
+"""Metrics of real values: absolute and squared errors, correlation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Names = list[str] | None
 
 
 class _Distance(EvalMetric):
-    """A mean over batches of a function of the differences."""
+    """Mean over batches of a function of the differences."""
 
     default_name = ""
 
@@ -26,7 +26,7 @@ class _Distance(EvalMetric):
         )
 
     def of(self, difference: np.ndarray) -> float:
-        """To override: one number for a batch."""
+        """Value of a batch. To override."""
         raise NotImplementedError(f"{type(self).__name__} does not define of")
 
     def measure(self, label: NDArray, pred: NDArray) -> tuple[float, float]:
@@ -34,7 +34,7 @@ class _Distance(EvalMetric):
 
 
 def _column(array: NDArray) -> np.ndarray:
-    """A vector as a column, so that it does not broadcast against one."""
+    """Vector as a column, so that two vectors do not broadcast to a matrix."""
     values = array.asnumpy()
     return values.reshape(-1, 1) if values.ndim == 1 else values
 
@@ -173,7 +173,7 @@ class PearsonCorrelation(EvalMetric):
 
 
 class _Moments:
-    """Means and co-moments of two series that arrive in parts."""
+    """Means and co-moments of two series that arrive in chunks."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -15,7 +15,7 @@ else:  # a layer above, which most programs do not use
 
 
 def Custom(*args: Any, **kwargs: Any) -> Any:
-    """What the class registered as ``op_type`` computes of arrays of NumPy mode."""
+    """Result of the class registered as ``op_type`` on arrays of NumPy mode."""
     return as_np(_custom(*args, **kwargs))
 
 

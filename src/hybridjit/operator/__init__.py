@@ -1,4 +1,4 @@
-"""``mx.operator``: operators written in Python, in arrays, symbols and hybridized networks."""
+"""``mx.operator``: operators written in Python, for arrays, symbols and hybridized networks."""
 
 from .._core.lazy import arrived as _arrived
 from .custom import CustomOp, CustomOpProp, get_all_registered_operators, register

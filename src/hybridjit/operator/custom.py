@@ -1,7 +1,8 @@
-"""Operators written in Python, in arrays, symbols and hybridized networks.
+"""Operators written in Python, for arrays, symbols and hybridized networks.
 
-In: a :class:`CustomOpProp` class, registered under a name. Out: ``nd.Custom`` and ``sym.Custom``
-with that ``op_type``; in a compiled graph the operator is a step that runs in Python.
+Input: a :class:`CustomOpProp` class, registered under a name. Output: ``nd.Custom`` and
+``sym.Custom`` with that ``op_type``; in a compiled graph the operator is a step that runs in
+Python.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Three: TypeAlias = tuple[list[T], list[T], list[T]]  # of arguments, outputs, au
 
 
 class CustomOp:
-    """What an operator computes. A subclass overrides ``forward``, and ``backward`` to be trained.
+    """Computation of an operator. A subclass overrides ``forward``, and ``backward`` for training.
 
-    Both write their results into arrays that are there, by :meth:`assign`.
+    Both write their results to existing arrays with :meth:`assign`.
     """
 
     def forward(
@@ -51,7 +52,7 @@ class CustomOp:
         out_data: Sequence[NDArray],
         aux: Sequence[NDArray],
     ) -> None:
-        """To override: write the outputs."""
+        """Write the outputs. To override."""
 
     def backward(
         self,
@@ -62,10 +63,10 @@ class CustomOp:
         in_grad: Sequence[NDArray],
         aux: Sequence[NDArray],
     ) -> None:
-        """To override: write the gradients of the inputs; left out they are zeros."""
+        """Write the gradients of the inputs. To override; by default zeros."""
 
     def assign(self, dst: NDArray, req: str, src: NDArray | float) -> None:
-        """Write ``src`` into ``dst``, add it, or neither, as ``req`` says."""
+        """Write ``src`` to ``dst``, add it, or do nothing, as ``req`` requires."""
         if req in ("write", "inplace"):
             dst[:] = src
         elif req == "add":
@@ -73,17 +74,18 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What an operator takes and gives. A subclass overrides ``create_operator`` and what differs.
+    """Properties of an operator. A subclass overrides ``create_operator`` and others as needed.
 
-    Keywords of ``nd.Custom`` and ``sym.Custom`` reach the constructor as texts. With
-    ``need_top_grad`` False the operator is a loss, whose gradient does not look at what comes back.
+    Keywords of ``nd.Custom`` and ``sym.Custom`` are passed to the constructor as strings. With
+    ``need_top_grad`` False the operator is a loss, whose gradient does not depend on the output
+    gradients.
     """
 
     def __init__(self, need_top_grad: bool = True) -> None:
         self.need_top_grad_ = need_top_grad
 
     def infer_shape(self, in_shape: list[list[int]]) -> Three[list[int]]:
-        """Shapes of arguments, outputs and auxiliary states, from what is known of arguments."""
+        """Shapes of arguments, outputs and auxiliary states, from the arguments' known shapes."""
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type: list[type]) -> Three[type]:
@@ -106,13 +108,13 @@ class CustomOpProp:
     def declare_backward_dependency(
         self, out_grad: list[int], in_data: list[int], out_data: list[int]
     ) -> list[int]:
-        """What ``backward`` reads. It gets everything, whatever this says."""
+        """Inputs of ``backward``. Ignored: ``backward`` receives all of them."""
         return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
 
     def create_operator(
         self, ctx: str, in_shapes: list[list[int]], in_dtypes: list[type]
     ) -> CustomOp:
-        """The :class:`CustomOp` for operands of these shapes and element types."""
+        """:class:`CustomOp` for operands of these shapes and dtypes."""
         return CustomOp()
 
     def _states(self) -> list[str]:
@@ -120,7 +122,7 @@ class CustomOpProp:
 
 
 def register(reg_name: str) -> Callable[[_Class], _Class]:
-    """``@register("name")`` makes a class the operator of ``op_type="name"``; the latest counts."""
+    """Decorator: register a class as the operator of ``op_type``, replacing an earlier one."""
 
     def registered(prop_class: _Class) -> _Class:
         provide(reg_name, partial(_record, reg_name, prop_class))
@@ -135,13 +137,13 @@ def get_all_registered_operators() -> list[str]:
 
 
 def _record(op_type: str, prop_class: type, text: Mapping[str, str]) -> OpDef:
-    """The record of one use of an operator. Raises MXNetError for what the class raises."""
+    """Record of one use of an operator. Raises MXNetError for exceptions of the class."""
     return _Use(op_type, prop_class, text).record()
 
 
 @contextmanager
 def _inside(who: str) -> Iterator[None]:
-    """What the user's code raises is raised as MXNetError, with its type."""
+    """Convert exceptions of the user's code to MXNetError with their type."""
     try:
         yield
     except Exception as error:
@@ -149,11 +151,12 @@ def _inside(who: str) -> Iterator[None]:
 
 
 class _Use:
-    """One node's operator: its property, and the instances that compute, one for each signature.
+    """Operator of one node: its property, and one computing instance for each signature.
 
-    A forward and the backward after it meet the same instance, which may keep what it likes.
-    live  operands that are handed on where they are, so that writing to them takes effect: see
-          :class:`.Traits`. Others are copies, and new states are further results in training
+    The forward pass and its backward pass use the same instance, which may store state.
+
+    live  operands that are passed without a copy, so that writes to them take effect: see
+          :class:`.Traits`. Others are copies; new states are further results in training
     """
 
     def __init__(self, op_type: str, prop_class: type, text: Mapping[str, str]) -> None:
@@ -171,12 +174,12 @@ class _Use:
     # ---- records --------------------------------------------------------------------------------
 
     def record(self) -> OpDef:
-        """The operator outside of training; its traits name the one in training."""
+        """Operator for inference; its traits refer to the one for training."""
         trained = self._record_of(True, None)
         return self._record_of(False, lambda attrs: trained)
 
     def _on_live(self, live: Live) -> OpDef:
-        """The record of the same use, on these operands where they are."""
+        """Record of the same use on live operands."""
         other = copy.copy(self)
         other.live = live
         return other.record()
@@ -195,7 +198,7 @@ class _Use:
             grad=self._grad,
             outputs=names,
             traits=Traits(
-                random=True,  # no two uses are one, and none runs ahead of a call
+                random=True,  # uses are not shared and do not run at bind time
                 ignores_head=lambda attrs: not getattr(self.prop, "need_top_grad_", True),
                 training=training,
                 adds_gradient=True,
@@ -222,7 +225,7 @@ class _Use:
             traits=Traits(random=True),
             doc="The gradient of an operator written in Python.",
         )
-        # the states as the forward left them: those it gave, or the caller's own, which it changed
+        # States after the forward pass: its results, or the caller's own arrays, which it changed.
         left = outs[len(shown) :] or ins[len(self.arguments) :]
         data = ins[: len(self.arguments)]
         found = g.outputs(back, *heads, *data, *left, *[outs[i] for i in shown], at="backward")
@@ -251,7 +254,7 @@ class _Use:
         return merged(ins, tuple(found_ins)), merged(outs, tuple(found_outs))
 
     def _shapes(self, known: Sequence[PartialShape | None]) -> Three[Any]:
-        """Shapes of arguments, outputs and states; what is unknown is [] and 0 to the property."""
+        """Shapes of arguments, outputs and states; the property sees [] and 0 for unknown ones."""
         asked = [[size or 0 for size in shape or ()] for shape in known]
         with _inside(f"{self.who}.infer_shape"):
             found = [list(part) for part in self.prop.infer_shape(asked)]
@@ -272,8 +275,8 @@ class _Use:
         counts = [len(self.arguments), len(self.outputs), len(self.states)]
         if len(parts) != 3 or [len(part) for part in parts] != counts:
             raise ShapeError(
-                f"{self.who}.{rule} answers for {', '.join(str(len(p)) for p in parts)} arguments, "
-                f"outputs and auxiliary states; there are {', '.join(map(str, counts))}"
+                f"{self.who}.{rule} returns {', '.join(str(len(p)) for p in parts)} arguments, "
+                f"outputs and auxiliary states; the operator has {', '.join(map(str, counts))}"
             )
         return parts
 
@@ -281,7 +284,8 @@ class _Use:
         first = len(self.outputs)
         return ins, merged(outs, ins[first : first + len(self.arguments)])
 
-    # ---- running --------------------------------------------------------------------------------
+    # ---- execution
+    # --------------------------------------------------------------------------------
 
     def _forward(
         self, is_train: bool, gives_states: bool, *arrays: np.ndarray, **attrs: object
@@ -332,7 +336,7 @@ class _Use:
         return own[: len(self.arguments)], own[len(self.arguments) :]
 
     def _operand(self, position: int, array: np.ndarray) -> NDArray:
-        """What ``forward`` and ``backward`` see of an operand."""
+        """Array that ``forward`` and ``backward`` receive for an operand."""
         find = self.live.get(position, _copied)
         if find is None:
             return _array(array)
@@ -357,11 +361,11 @@ def _array(data: np.ndarray, storage: Any = None) -> NDArray:
 
 
 def _copied() -> None:
-    """Nothing is known of an operand but its values."""
+    """Return None: only the values of the operand are known."""
 
 
 def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, ...] | None:
-    """A shape that a property answered; [] and 0 say nothing unless it was told everything."""
+    """Shape returned by a property; [] and 0 mean unknown unless all inputs were known."""
     with _inside(f"{who}.infer_shape"):
         sizes = tuple(int(size) for size in shape)
     return sizes if is_exact else partial_shape(sizes)

@@ -1,7 +1,7 @@
-"""MXNet's older ways to write operators in Python: classes whose instances make symbols.
+"""MXNet's older interfaces of operators in Python: classes whose instances create symbols.
 
-In: an instance of a subclass of :class:`NumpyOp` or :class:`NDArrayOp`. Out: symbols of ``Custom``
-with an operator of the instance's own, which computes by its methods.
+Input: an instance of a subclass of :class:`NumpyOp` or :class:`NDArrayOp`. Output: symbols of
+``Custom`` with a separate operator for the instance, computed by its methods.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..sym.custom import custom_call
 from .custom import CustomOp, CustomOpProp, register
 
 Shapes = list[list[int]]
-Array: TypeAlias = Any  # of NumPy for a NumpyOp, an NDArray for an NDArrayOp
+Array: TypeAlias = Any  # a NumPy array for a NumpyOp, an NDArray for an NDArrayOp
 
 _numbers = itertools.count()
 
 
 class PythonOp:
-    """What the two have in common. A subclass overrides ``forward``, and what differs.
+    """Base of the two classes. A subclass overrides ``forward`` and other methods as needed.
 
-    With ``need_top_grad`` False the operator is a loss, whose gradient does not look at what comes
-    back.
+    With ``need_top_grad`` False the operator is a loss, whose gradient does not depend on the
+    output gradients.
     """
 
-    _hint = "_Python"  # what automatic names begin with
+    _hint = "_Python"  # prefix of automatic names
 
     def __init__(self, need_top_grad: bool = True) -> None:
         self.need_top_grad_ = need_top_grad
@@ -39,13 +39,13 @@ class PythonOp:
         return self.get_symbol(*args, **kwargs)
 
     def get_symbol(self, *args: Symbol, **kwargs: object) -> Symbol:
-        """The operator on these symbols, by place or by name; operands left out are variables."""
+        """Operator on symbols by position or by name; missing operands become variables."""
         op_type = f"{self._hint}_{next(_numbers)}"
         register(op_type)(_property_of(self))
         return custom_call(self._hint, args, {"op_type": op_type, **kwargs})
 
     def forward(self, in_data: list[Array], out_data: list[Array]) -> None:
-        """To override: write the results into ``out_data``. The first operand, here."""
+        """Write the results to ``out_data``. To override; by default the first operand."""
         out_data[0][:] = in_data[0]
 
     def backward(
@@ -55,11 +55,11 @@ class PythonOp:
         out_data: list[Array],
         in_grad: list[Array],
     ) -> None:
-        """To override: write the gradients of the operands into ``in_grad``. Ones, here."""
+        """Write the gradients of the operands to ``in_grad``. To override; by default ones."""
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: Shapes) -> tuple[Shapes, Shapes]:
-        """Shapes of operands and results, from what is known of operands."""
+        """Shapes of operands and results, from the operands' known shapes."""
         return in_shape, [in_shape[0]]
 
     def list_outputs(self) -> list[str]:
@@ -71,16 +71,16 @@ class PythonOp:
         return ["data"]
 
     def need_top_grad(self) -> bool:
-        """Whether ``backward`` looks at the gradients of the results."""
+        """Whether ``backward`` reads the output gradients."""
         return self.need_top_grad_
 
     def _take(self, arrays: Sequence[NDArray]) -> list[Array]:
-        """The arrays as the methods take them."""
+        """Convert arrays to the type that the methods accept."""
         raise NotImplementedError
 
 
 class _Computation(CustomOp):
-    """Calls an instance's methods; of NumPy arrays what they wrote is written back."""
+    """Calls an instance's methods; results in NumPy arrays are copied back."""
 
     def __init__(self, op: PythonOp) -> None:
         self._op = op
@@ -124,7 +124,7 @@ class _Computation(CustomOp):
 
 
 class NumpyOp(PythonOp):
-    """An operator whose methods take NumPy arrays."""
+    """Operator whose methods receive NumPy arrays."""
 
     _hint = "_Native"
 
@@ -133,7 +133,7 @@ class NumpyOp(PythonOp):
 
 
 class NDArrayOp(PythonOp):
-    """An operator whose methods take NDArrays."""
+    """Operator whose methods receive NDArrays."""
 
     _hint = "_NDArray"
 
@@ -143,12 +143,12 @@ class NDArrayOp(PythonOp):
     def declare_backward_dependency(
         self, out_grad: list[int], in_data: list[int], out_data: list[int]
     ) -> list[int]:
-        """What ``backward`` reads. It gets everything, whatever this says."""
+        """Inputs of ``backward``. Ignored: ``backward`` receives all of them."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
 
 def _property_of(op: PythonOp) -> type[CustomOpProp]:
-    """The class that describes an instance's operator."""
+    """Class that describes an instance's operator."""
 
     class _Property(CustomOpProp):
         def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Symbols: ``sym.var`` and its kin, and one function per operator.
+"""Symbols: creation functions such as ``sym.var``, and one function per operator.
 
-The functions of operators come from the registry (``sym/__init__.pyi`` lists them for editors);
-``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are modules of their own.
+The operator functions come from the registry (``sym/__init__.pyi`` lists them for editors);
+``contrib``, ``linalg``, ``image``, ``random`` and ``sparse`` are separate modules.
 """
 
 import sys
@@ -57,7 +57,7 @@ __all__ = [
     "zeros",
 ]
 
-# `F.np` and `F.npx` of a block that is traced.
+# ``F.np`` and ``F.npx`` of a block that is traced.
 __getattr__ = names_of(__package__, {"np": ".np", "npx": ".npx"})
 
 for _module in (contrib, image, linalg, random, sparse):

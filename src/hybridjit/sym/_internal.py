@@ -1,4 +1,4 @@
-"""Operators whose names begin with an underscore, for symbols; filled from the registry."""
+"""Operators with a leading underscore, for symbols; filled in from the registry."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,7 @@
-"""Making nodes: an operator, the symbols it is applied to, attributes and a name.
+"""Construction of nodes from an operator, its operands, attributes and a name.
 
-In: an operator, Outputs by input name, attribute values. Out: one node. Inputs that the caller left
-out become variables ``<node>_<input>``, as MXNet makes them.
+Input: an operator, Outputs by input name, attribute values. Output: one node. Missing inputs become
+variables ``<node>_<input>``, as in MXNet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..ops.record import OpDef
 
 @runtime_checkable
 class Dumpable(Protocol):
-    """What spells itself as text for files: an initializer."""
+    """Object with a string form for files: an initializer."""
 
     def dumps(self) -> str: ...
 
@@ -33,10 +33,10 @@ def compose(
     name: str | None = None,
     attr: Mapping[str, object] | None = None,
 ) -> Node:
-    """A node that applies ``op``. Raises MXNetError naming operator, node and the user's line."""
+    """Node that applies ``op``. Raises MXNetError with operator, node and the user's line."""
     source = user_line()
     if attr is not None and not isinstance(attr, Mapping):
-        raise TypeError(f"attr is a dictionary of strings, got {type(attr).__name__}")
+        raise TypeError(f"attr must be a dictionary of strings, got {type(attr).__name__}")
     hidden = {key: str(given[key]) for key in HIDDEN_KEYS & given.keys()}
     own = {key: value for key, value in given.items() if key not in hidden}
     asked = {key: _as_text(value) for key, value in (attr or {}).items()}
@@ -46,7 +46,7 @@ def compose(
         _refuse_inputs_attributes(text)
         attrs = op.parse(text)
         names = op.input_names(attrs)
-        inputs = inputs if names else {}  # MXNet looks at none where an operator reads none
+        inputs = inputs if names else {}  # MXNet ignores inputs of operators without inputs
         by_name = dict(zip(names, inputs.values())) if is_variadic(op) else inputs
         _check_inputs(names, inputs, by_name)
     except MXNetError as error:
@@ -58,14 +58,14 @@ def compose(
 
 
 def _as_text(value: object) -> str:
-    """A value of an operator's ``attr``: an initializer as its dump, all else as str gives it."""
+    """String form of a value of ``attr``: the dump of an initializer, else ``str``."""
     return value.dumps() if isinstance(value, Dumpable) else str(value)
 
 
 def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:
-    """The attributes of the current AttrScope and ``attr``, hidden keys between underscores.
+    """Attributes of the current AttrScope and ``attr``, hidden keys with underscores.
 
-    Raises ValueError when one is not text.
+    Raises ValueError for a value that is not a string.
     """
     texts = AttrScope.current.get(attr)
     if any(not isinstance(value, str) for value in texts.values()):
@@ -74,7 +74,7 @@ def user_texts(attr: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _refuse_inputs_attributes(texts: Mapping[str, str]) -> None:
-    """Raises MXNetError for an attribute of an input's variable, such as ``weight_lr_mult``."""
+    """Raise MXNetError for an attribute of an input's variable, such as ``weight_lr_mult``."""
     for key in texts:
         for hidden in HIDDEN_KEYS:
             if key.endswith(f"_{hidden}"):
@@ -88,18 +88,20 @@ def _refuse_inputs_attributes(texts: Mapping[str, str]) -> None:
 def _check_inputs(
     names: Sequence[str], given: Mapping[str, Output], by_name: Mapping[str, Output]
 ) -> None:
-    """Raises MXNetError when an input was given that these attributes do not have."""
+    """Raise MXNetError for an input that the operator does not have with these attributes."""
     if len(by_name) < len(given):
         raise MXNetError(f"expects {len(names)} inputs, but got {len(given)} instead.")
     for name in by_name:
         if name not in names:
-            raise MXNetError(f"there is no input {name}; the inputs are {', '.join(names)}")
+            raise MXNetError(
+                f"the operator does not have the input {name}; its inputs are {', '.join(names)}"
+            )
 
 
 def _implicit_variable(
     op: OpDef, node_name: str, input_name: str, text: Mapping[str, str], source: str
 ) -> Node:
-    """The variable for an input that was left out; it carries the operator's attributes."""
+    """Variable for a missing input; it has the operator's attributes."""
     initializer = op.traits.initializer(input_name)
     own = {**text, "__init__": initializer} if initializer else text
     return variable(f"{node_name}_{input_name}", own, source)

@@ -21,7 +21,7 @@ def rand_zipfian(
 ) -> tuple[Symbol, Symbol, Symbol]:
     """Classes drawn from a log-uniform distribution below ``range_max``, and expected counts.
 
-    The numbers are those of ``nd.contrib.rand_zipfian``.
+    The values are equal to those of ``nd.contrib.rand_zipfian``.
     """
     log_range = math.log(range_max + 1)
     drawn: Symbol = uniform(0, log_range, shape=(num_sampled,), dtype="float64")

@@ -1,8 +1,9 @@
-"""``sym.contrib.foreach``, ``while_loop`` and ``cond``: loops and branches as nodes around graphs.
+"""``sym.contrib.foreach``, ``while_loop`` and ``cond``: nodes that contain graphs.
 
-In: Python functions of symbols. Each is called once, with variables for what changes from step to
-step; what it makes carries the attribute ``__subgraph_name__``, and what it reads from outside is
-cut off there and becomes an operand. Out: symbols, as MXNet nests and names them.
+Input: Python functions of symbols. Each is called once, with variables for the values that change
+from step to step; nodes that it creates have the attribute ``__subgraph_name__``, and outside
+values that they read become operands of the control flow node. Output: symbols, nested and named as
+in MXNet.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from ..ops.registry import lookup
 from .compose import compose, user_texts
 from .symbol import Symbol
 
-Nested: TypeAlias = Any  # a Symbol, or lists of lists of them
+Nested: TypeAlias = Any  # a Symbol, or nested lists of them
 
 _KEY = "__subgraph_name__"
 
 
 class Cut(NamedTuple):
-    """A graph without what it reads from outside: a variable stands there, for each of these."""
+    """Graph in which outside values are replaced by variables; ``outside`` maps these back."""
 
     outputs: tuple[Output, ...]
     outside: dict[Node, Output]
 
     def operand(self, node: Node) -> Output:
-        """What a variable of the graph stands for: itself where the function did not make it."""
+        """Operand of a variable of the graph: the outside value, or the variable itself."""
         return self.outside.get(node, Output(node))
 
 
@@ -44,10 +45,10 @@ def foreach(
     init_states: Nested,
     name: str = "foreach",
 ) -> tuple[Nested, Nested]:
-    """``output, states = body(row, states)`` for each row of ``data``: stacked outputs, states.
+    """Loop ``output, states = body(row, states)`` over ``data``: stacked outputs, states.
 
-    Rows lie along axis 0; ``data``, outputs and states are symbols or lists of lists of them.
-    Raises AssertionError where ``body`` does not read them all, or returns other states.
+    Rows are along axis 0; ``data``, outputs and states are symbols or nested lists of them. Raises
+    AssertionError if ``body`` does not read all of them, or changes the nesting of states.
     """
     rows, states = _flat(data, "foreach input"), _flat(init_states, "foreach states")
     name = _unique(name)
@@ -83,11 +84,11 @@ def while_loop(
     max_iterations: int | None = None,
     name: str = "while_loop",
 ) -> tuple[Nested, Nested]:
-    """``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
+    """Loop ``output, vars = func(*vars)`` while ``cond(*vars)``: stacked outputs, variables.
 
-    Outputs have ``max_iterations`` rows; those that were not computed are 0. Raises ValueError
-    without ``max_iterations`` or variables, where ``cond`` gives no symbol, and where ``func``
-    gives another number of variables or does not read them all.
+    Outputs have ``max_iterations`` rows, padded with 0. Raises ValueError without
+    ``max_iterations`` or variables, if ``cond`` does not return a symbol, and if ``func`` changes
+    the count of variables or does not read all of them.
     """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
@@ -136,10 +137,10 @@ def cond(
     else_func: Callable[[], Nested],
     name: str = "cond",
 ) -> Nested:
-    """``then_func()`` if ``pred`` (one element) is not 0, else ``else_func()``.
+    """``then_func()`` if ``pred`` (one element) is nonzero, else ``else_func()``.
 
-    Raises AssertionError for what is no symbol, ValueError where the two give different numbers of
-    results.
+    Raises AssertionError for objects that are not symbols, ValueError if the two functions return
+    different counts of results.
     """
     _flat(pred, "cond outputs")
     asking = _traced([], lambda xs: ([pred], None), f"{name}_pred")
@@ -165,10 +166,10 @@ def cond(
 
 
 class Traced(NamedTuple):
-    """A function that was called once with variables.
+    """Function that was called once with variables.
 
-    own      the variables that it was called with; ``given``: what these stand for
-    results  what it returned, flat; ``more``: what else is known of that
+    own      variables of the call; ``given``: the operands that they represent
+    results  flat list of the returned symbols; ``more``: another value that the function returned
     """
 
     cut: Cut
@@ -179,12 +180,12 @@ class Traced(NamedTuple):
     more: Nested
 
     def places(self) -> list[int | None]:
-        """Of each of its own variables the place among the graph's, None where it is not read."""
+        """Index of each own variable among the graph's variables, None if it is not read."""
         found = {node: i for i, node in enumerate(self.body.variables)}
         return [found.get(node) for node in self.own]
 
     def operand(self, node: Node) -> Output:
-        """What a variable of the graph stands for."""
+        """Operand of a variable of the graph."""
         if node in self.own:
             return self.given[self.own.index(node)]
         return self.cut.operand(node)
@@ -207,9 +208,9 @@ def _traced(
 
 
 def _joined(operands: list[Output], part: Traced) -> list[int]:
-    """Which operand each variable reads; new ones are added.
+    """Index of the operand that each variable reads; appends new operands.
 
-    A variable that changes is an operand of its own, apart from others that read the same.
+    Variables that change have separate operands, even if others read the same value.
     """
     found = []
     for node in part.body.variables:
@@ -221,25 +222,25 @@ def _joined(operands: list[Output], part: Traced) -> list[int]:
 
 
 def _unique(name: str) -> str:
-    """The name with a number that no other graph of this name has."""
+    """Name with a suffix that no other graph of this name has."""
     number = AttrScope._subgraph_names[name]
     AttrScope._subgraph_names[name] += 1
     return f"{name}{number}"
 
 
 def kind_of(symbols: Sequence[Symbol]) -> type[Symbol]:
-    """The class of the first symbol: results are classic, or of NumPy mode, as operands are."""
+    """Class of the first symbol: classic operands have classic results, likewise in NumPy mode."""
     return type(symbols[0]) if symbols else Symbol
 
 
 def _variable(x: Symbol) -> Symbol:
-    """A variable for what changes, named after what it begins with."""
+    """Variable for a changing value, named after its initial value."""
     node, index = x.outputs[0]
     return type(x)((Output(variable(f"{node.name}-{index}", user_texts(None))),))
 
 
 def _finished(results: Sequence[Symbol], name: str) -> list[Output]:
-    """The outputs of a graph: each is made by an operator inside of it."""
+    """Outputs of a graph, each computed by an operator inside it."""
     identity, found = lookup("_copy"), []
     for x in results:
         output = x.outputs[0]
@@ -250,7 +251,7 @@ def _finished(results: Sequence[Symbol], name: str) -> list[Output]:
 
 
 def _cut(outputs: Sequence[Output], name: str) -> Cut:
-    """The graph of what carries this name."""
+    """Cut out the graph of the nodes with this name."""
     outside: dict[Node, Output] = {}
     instead: dict[Output, Output] = {}
     for node in _inside(outputs, name):
@@ -267,7 +268,7 @@ def _cut(outputs: Sequence[Output], name: str) -> Cut:
 
 
 def _inside(outputs: Sequence[Output], name: str) -> Iterator[Node]:
-    """The nodes that carry this name, operands first."""
+    """Nodes with this name, operands first."""
     for node in topological(outputs):
         if node.op is not None and node.text.get(_KEY) == name:
             yield node
@@ -276,7 +277,7 @@ def _inside(outputs: Sequence[Output], name: str) -> Iterator[Node]:
 def _node(
     op: OpDef, operands: Sequence[Output], numbers: Attrs, kind: type[Symbol]
 ) -> Iterator[Symbol]:
-    """The results of a node, as symbols of this class."""
+    """Results of a node, as symbols of class ``kind``."""
     counts = {
         "num_args": len(operands) + len(op.subgraphs),
         "num_outputs": len(op.output_names({})),
@@ -288,7 +289,7 @@ def _node(
 
 
 def _whole(name: str, value: Any) -> int:
-    """A whole number, also from what holds one. Raises ValueError."""
+    """Integer from a number or an array of one element. Raises ValueError."""
     try:
         return int(value.asscalar() if hasattr(value, "asscalar") else value)
     except (TypeError, ValueError):
@@ -299,7 +300,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _flat(nested: Nested, what: str) -> list[Symbol]:
-    """All symbols in order. Raises AssertionError for what is none."""
+    """Flat list of all symbols. Raises AssertionError for other objects."""
     if isinstance(nested, Symbol):
         return [nested] if len(nested.outputs) == 1 else list(nested)
     assert isinstance(nested, (list, tuple)), (
@@ -309,12 +310,12 @@ def _flat(nested: Nested, what: str) -> list[Symbol]:
 
 
 def _shape(nested: Nested) -> object:
-    """The nesting alone."""
+    """Structure of the nesting."""
     return None if isinstance(nested, Symbol) else [_shape(item) for item in nested]
 
 
 def _like(nested: Nested, found: Iterator[Symbol]) -> Nested:
-    """The next symbols, nested as another nest is."""
+    """Next symbols of ``found``, nested as ``nested``."""
     if isinstance(nested, Symbol):
         group = [next(found) for _ in nested.outputs]
         return group[0] if len(group) == 1 else type(nested)(tuple(x.outputs[0] for x in group))
@@ -322,6 +323,6 @@ def _like(nested: Nested, found: Iterator[Symbol]) -> Nested:
 
 
 def _arguments(nested: Nested, own: Sequence[Symbol]) -> Sequence[Nested]:
-    """What a function of the variables is called with."""
+    """Arguments of a function of the variables."""
     found = _like(nested, iter(own))
     return [found] if isinstance(nested, Symbol) else found

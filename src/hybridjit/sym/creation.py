@@ -1,4 +1,4 @@
-"""Symbols from names, files and rules: ``sym.var``, ``sym.Group``, ``sym.zeros`` and their kin."""
+"""Creation of symbols: ``sym.var``, ``sym.Group``, ``sym.load``, ``sym.zeros`` and others."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def var(
     stype: str | None = None,
     **kwargs: object,
 ) -> Symbol:
-    """A variable. What is known of it is kept as attributes (``__shape__``, ``__dtype__``, ...).
+    """Variable. Its properties are stored as attributes (``__shape__``, ``__dtype__``, ...).
 
-    ``stype`` is the storage type of the array that ``simple_bind`` makes. Raises TypeError for a
-    name that is not text, ValueError for another keyword unless it looks like ``__this__``,
-    DTypeError for an element type that MXNet does not have, KeyError for another storage type.
+    ``stype`` is the storage type of the array that ``simple_bind`` creates. Raises TypeError for a
+    name that is not a string, ValueError for another keyword unless it has the form ``__this__``,
+    DTypeError for a dtype that MXNet does not have, KeyError for an unknown storage type.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expect a string for variable `name`, got {type(name)}")
@@ -61,7 +61,7 @@ Variable = var
 
 
 def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Storage types of the variables that are not dense: ``given``, or those of the variables."""
+    """Storage types of the variables that are not dense: from ``given``, or their attributes."""
     stypes = {code: stype for stype, code in _STORAGE_CODES.items()}
     found = {
         name: stypes.get(attrs.get("__storage_type__", ""), "default")
@@ -72,7 +72,7 @@ def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -
 
 
 def Group(symbols: Iterable[Symbol]) -> Symbol:
-    """All outputs of several symbols as one. Raises TypeError when something is no symbol."""
+    """Group of all outputs of several symbols. Raises TypeError for other objects."""
     members = list(symbols)
     if not members or any(not isinstance(member, Symbol) for member in members):
         raise TypeError("Expected a list of symbols as input")
@@ -82,8 +82,8 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
 def load(fname: object) -> Symbol:
     """Read a ``-symbol.json`` file.
 
-    Raises TypeError unless ``fname`` is a string, and MXNetError for a file that is missing or
-    that is not a graph.
+    Raises TypeError unless ``fname`` is a string, MXNetError if the file is missing or does not
+    contain a graph.
     """
     if not isinstance(fname, str):
         raise TypeError("fname need to be string")
@@ -91,24 +91,24 @@ def load(fname: object) -> Symbol:
 
 
 def load_json(json_str: str) -> Symbol:
-    """A Symbol from JSON text. Raises TypeError unless it is a string, MXNetError as ``load``."""
+    """Symbol from a JSON string. Raises TypeError for other types, MXNetError as ``load``."""
     if not isinstance(json_str, str):
         raise TypeError("fname required to be string")
     return Symbol(symbol_json.loads(json_str))
 
 
 def zeros(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
-    """Zeros in this shape."""
+    """Array of zeros."""
     return _INTERNAL["_zeros"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def ones(shape: Sizes, dtype: DType | None = None, **kwargs: object) -> Symbol:
-    """Ones in this shape."""
+    """Array of ones."""
     return _INTERNAL["_ones"](shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def full(shape: Sizes, val: float, dtype: DType | None = None, **kwargs: object) -> Symbol:
-    """``val`` everywhere, in this shape."""
+    """Array filled with ``val``."""
     dtype = dtype or "float32"
     return _INTERNAL["_full"](shape=shape, dtype=dtype, value=float(val), **kwargs)
 
@@ -142,23 +142,23 @@ def linspace(
     name: str | None = None,
     dtype: DType | None = None,
 ) -> Symbol:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    """``num`` evenly spaced values from ``start`` to ``stop``."""
     return _INTERNAL["_linspace"](
         start=start, stop=stop, num=num, endpoint=endpoint, name=name, dtype=dtype or "float32"
     )
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: DType | None = None, **kwargs: object) -> Symbol:
-    """Ones on the ``k``-th diagonal of ``N`` rows and ``M`` columns (0: as many)."""
+    """Matrix of ``N`` rows and ``M`` columns (0: ``N``) with ones on the ``k``-th diagonal."""
     return _INTERNAL["_eye"](N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
 
 
 def histogram(
     a: Symbol, bins: Symbol | int = 10, range: tuple[float, float] | None = None, **kwargs: object
 ) -> Symbol:
-    """Counts per bin and the bins' edges. ``bins`` is their number, or a Symbol of edges.
+    """Counts per bin and bin edges. ``bins`` is a count, or a Symbol of edges.
 
-    Raises ValueError for a number of bins without a range: it cannot depend on the values.
+    Raises ValueError for a count without a range, because bins cannot depend on values.
     """
     if isinstance(bins, Symbol):
         return _INTERNAL["_histogram"](a, bins, **kwargs)
@@ -168,9 +168,9 @@ def histogram(
 
 
 def _dtype_code(dtype: DType) -> str:
-    """The number that stands for an element type, as text."""
+    """MXNet's integer code of a dtype, as a string."""
     code = CODE_OF_DTYPE.get(np.dtype(dtype))
     if code is None:
         names = ", ".join(known.name for known in CODE_OF_DTYPE)
-        raise DTypeError(f"dtype is one of {names}, got {dtype}")
+        raise DTypeError(f"dtype must be one of {names}, got {dtype}")
     return str(code)

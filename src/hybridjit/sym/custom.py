@@ -13,16 +13,17 @@ _OPTIONS = ("name", "attr")
 
 
 def Custom(*args: Symbol, **kwargs: object) -> Symbol:
-    """What the class registered as ``op_type`` makes of these symbols, by place or by name.
+    """Symbol of the class registered as ``op_type``; operands by position or by name.
 
-    Operands left out become variables. All other keywords reach the class as texts. Raises
-    MXNetError for a type that is not registered, AssertionError for an operand that is no Symbol.
+    Missing operands become variables. All other keywords are passed to the class as strings. Raises
+    MXNetError for a type that is not registered, AssertionError for an operand that is not a
+    Symbol.
     """
     return custom_call("Custom", args, kwargs)
 
 
 def custom_call(called: str, args: Sequence[Symbol], kwargs: dict[str, Any]) -> Symbol:
-    """The same under another name, which automatic names begin with."""
+    """:func:`Custom` with another base of automatic names."""
     options = {key: kwargs.pop(key) for key in _OPTIONS if key in kwargs}
     named = {key: kwargs.pop(key) for key in [k for k in kwargs if _is_symbol(kwargs[k])]}
     texts = keyword_texts(kwargs, attr_text)

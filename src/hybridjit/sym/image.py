@@ -1,1 +1,1 @@
-"""``sym.image``: image operators; filled from the registry."""
+"""``sym.image``: image operators; filled in from the registry."""

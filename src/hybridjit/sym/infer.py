@@ -1,8 +1,8 @@
-"""What ``infer_shape`` and ``infer_type`` of a Symbol answer.
+"""Inference for ``Symbol.infer_shape`` and ``Symbol.infer_type``.
 
-In: a Symbol's outputs, and shapes or element types by argument name. Out: MXNet's three lists
-(arguments, outputs, auxiliary states), in which what is unknown is what the thread's shape
-semantics have for it: 0 and (), or -1 and None.
+Input: a Symbol's outputs, and shapes or dtypes by argument name. Output: MXNet's three lists
+(arguments, outputs, auxiliary states). Unknown sizes and shapes are 0 and (), or -1 and None, as
+the thread's shape semantics require.
 """
 
 from __future__ import annotations
@@ -32,30 +32,31 @@ from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes, apply_rule, infer_node_types, settle, variable_type
 from .outputs import Outputs, auxiliary_nodes
 
-_RANKS = (4, 3, 2, 1)  # stand in for unknown shapes
-_TRIED = (1, 2, 64, 192)  # stand in for unknown sizes: small, so that clipping is seen, and large
+_RANKS = (4, 3, 2, 1)  # ranks assumed for unknown shapes
+_TRIED = (1, 2, 64, 192)  # sizes assumed for unknown ones: small ones reveal clipping
 _OTHERS: tuple[np.dtype, ...] = (
     FLOAT32,
     FLOAT64,
     np.dtype("float16"),
     INT32,
     INT64,
-)  # stand in for any element type
-_MANY = 16  # inputs that may be of types of their own: no operator has as many
+)  # dtypes assumed for an unknown one
+_MANY = 16  # limit of inputs with separate types; every operator has fewer
 
 Fact = TypeVar("Fact")
 Lists = tuple[list[Fact | None], list[Fact | None], list[Fact | None]]
 
 
 def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[PartialShape]:
-    """Shapes, from some arguments' shapes, with None for unknown sizes: 0 is the size of no
-    elements. Raises MXNetError when they contradict each other.
+    """Shapes, from some arguments' shapes, with None for unknown sizes; 0 is a known size.
+
+    Raises MXNetError for inconsistent shapes.
     """
     for name, shape in shapes.items():
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     known = {name: TensorType(partial_shape(sizes), None) for name, sizes in shapes.items()}
-    for name in _lengths(symbol):  # the only inputs that may not be presumed to be float32
+    for name in _lengths(symbol):  # the only inputs that are not assumed to be float32
         known[name] = known.get(name, UNKNOWN).with_dtype(INT64)
     types = infer_node_types(symbol.outputs, known)
     for node in topological(symbol.outputs):
@@ -65,13 +66,13 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[P
 
 
 def shown_shapes(lists: Lists[PartialShape]) -> Lists[Shape]:
-    """The three lists as users read them."""
+    """The three lists in the form that users see."""
     arguments, outputs, states = ([shown_shape(shape) for shape in part] for part in lists)
     return arguments, outputs, states
 
 
 def _lengths(symbol: Outputs) -> list[str]:
-    """Names of the variables that are lengths of a softmax: whole numbers."""
+    """Names of the variables that are lengths of a softmax, which are integers."""
     return [
         edge.node.name
         for node in topological(symbol.outputs)
@@ -81,9 +82,9 @@ def _lengths(symbol: Outputs) -> list[str]:
 
 
 def infer_types(symbol: Outputs, dtypes: Mapping[str, DType | None]) -> Lists[type[np.generic]]:
-    """Element types, from some arguments' types and no shapes. Raises DTypeError.
+    """Dtypes, from some arguments' dtypes, without shapes. Raises DTypeError.
 
-    What may be one or another stays unknown.
+    A dtype that is not determined remains unknown.
     """
     known = {n: TensorType(None, _element_type(n, d)) for n, d in dtypes.items() if d is not None}
     order = topological(symbol.outputs)
@@ -101,21 +102,21 @@ def infer_types(symbol: Outputs, dtypes: Mapping[str, DType | None]) -> Lists[ty
 
 
 def is_complete(lists: Lists[Fact]) -> bool:
-    """Whether nothing in the three lists is unknown."""
+    """Test whether the three lists contain no unknown item."""
     return all(is_known_fact(item) for item in sum(lists, []))
 
 
 def is_known_fact(item: object) -> bool:
-    """Whether a shape or an element type of the lists is known."""
+    """Test whether a shape or dtype of the lists is known."""
     return is_known_shape(item) if isinstance(item, tuple) else item is not None
 
 
 def by_argument_name(
     symbol: Outputs, args: Sequence[Fact | None], kwargs: Mapping[str, Fact | None]
 ) -> dict[str, Fact | None]:
-    """Facts given by position (in argument order, None for unknown) or by name, by name.
+    """Shapes or dtypes by name, given by position (None for unknown) or by name.
 
-    Raises ValueError when both are given, MXNetError for a name that is no variable's.
+    Raises ValueError if both are given, MXNetError for a name that is not a variable.
     """
     if args and kwargs:
         raise ValueError(
@@ -124,7 +125,7 @@ def by_argument_name(
     if args:
         names = symbol.list_arguments()
         if len(args) > len(names):
-            raise MXNetError(f"{len(args)} arguments are given, the symbol has {len(names)}")
+            raise MXNetError(f"{len(args)} arguments are given, but the symbol has {len(names)}")
         return {name: fact for name, fact in zip(names, args) if fact is not None}
     names = symbol.list_inputs()
     possible = frozenset(names)
@@ -135,9 +136,9 @@ def by_argument_name(
 
 
 def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
-    """A node's output types, with the sizes that are the same whatever the unknown ones are.
+    """Output types of a node, with the sizes that do not depend on unknown input sizes.
 
-    Rules that wait for whole shapes are asked with several sizes in the place of the unknown ones.
+    Rules that need complete shapes are evaluated with several assumed values of unknown sizes.
     """
     ins = [types[edge.node][edge.index] for edge in node.inputs]
     if any(t.shape is None for t in ins):
@@ -145,7 +146,7 @@ def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
     answers = [found for size in _TRIED if (found := _asked(node, ins, size)) is not None]
     if len(answers) < 2:
         return types[node]
-    # A rule that refuses some sizes may clip others: then only sizes of the inputs are believed
+    # If a rule rejects some sizes it may clip others: then accept only sizes of the inputs.
     believed = None if len(answers) == len(_TRIED) else {d for t in ins for d in t.shape or ()}
     return tuple(
         known.with_shape(_agreed([found[i].shape for found in answers], known.shape, believed))
@@ -154,12 +155,12 @@ def _tried(node: Node, types: NodeTypes) -> tuple[TensorType, ...]:
 
 
 def _asked(node: Node, ins: list[TensorType], size: int) -> tuple[TensorType, ...] | None:
-    """Output types if every unknown size were ``size``; None if the rule does not allow that."""
+    """Output types if every unknown size were ``size``; None if the rule rejects that."""
     return _outputs_of(node, [TensorType(_shape_of(t, 0, size), t.dtype or FLOAT32) for t in ins])
 
 
 def _outputs_of(node: Node, ins: list[TensorType]) -> tuple[TensorType, ...] | None:
-    """What the rule says of the outputs for these inputs; None if it refuses them."""
+    """Output types by the operator's rule for these inputs; None if it rejects them."""
     assert node.op is not None
     try:
         return node.op.infer(tuple(ins), (UNKNOWN,) * len(node.output_names), **node.attrs)[1]
@@ -172,7 +173,7 @@ def _agreed(
     known: PartialShape | None,
     believed: set[int | None] | None,
 ) -> PartialShape | None:
-    """The sizes that all shapes share and that are ``believed``, beside those that are known."""
+    """Known sizes, and sizes that are equal in all shapes and are in ``believed``."""
     if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
         return known
     columns = zip(*(shape for shape in shapes if shape is not None))
@@ -211,10 +212,10 @@ def _element_type(name: str, dtype: DType) -> np.dtype:
 
 
 def _complete(node: Node, types: NodeTypes) -> None:
-    """Conclude from the element types that are known what the operator leaves no choice for.
+    """Infer dtypes that the known dtypes determine.
 
-    An operator that takes none of the shapes that are tried is taken to have one element type, and
-    results of the one that its ``dtype`` names.
+    If the operator accepts none of the assumed shapes, all operands are assumed to have one dtype,
+    and results the dtype of the attribute ``dtype``.
     """
     ins = [types[edge.node][edge.index] for edge in node.inputs]
     unknown = [k for k, t in enumerate(ins) if t.dtype is None]
@@ -233,9 +234,9 @@ def _complete(node: Node, types: NodeTypes) -> None:
 
 
 def _taken(node: Node, ins: list[TensorType], first: np.dtype) -> list[TensorType] | None:
-    """Inputs with shapes, and types for those that have none, that the node's rule takes.
+    """Input types with assumed shapes and dtypes that the node's rule accepts.
 
-    Most rules wait for shapes. None if none of those that are tried is taken.
+    Most rules need shapes. None if no assumed shape is accepted.
     """
     for dtype, ranks, size in product((first, *_OTHERS), _ranks(len(ins)), _TRIED):
         shapes = (_shape_of(t, rank, size) for t, rank in zip(ins, ranks))
@@ -249,7 +250,7 @@ def _taken(node: Node, ins: list[TensorType], first: np.dtype) -> list[TensorTyp
 def _decided(
     node: Node, whole: list[TensorType], unknown: list[int]
 ) -> tuple[dict[int, np.dtype | None], list[np.dtype | None]]:
-    """The types of ``unknown`` inputs and of outputs that are the same whatever else is tried."""
+    """Dtypes of ``unknown`` inputs and of outputs that do not change with assumed dtypes."""
     inputs = {k: whole[k].dtype for k in unknown}
     results = [t.dtype for t in _outputs_of(node, whole) or ()]
     separate = [[k] for k in unknown]
@@ -263,7 +264,7 @@ def _decided(
 
 
 def _ranks(count: int) -> Iterator[list[int | None]]:
-    """Ranks of so many inputs: of the first, and of the rest none, the same or falling ones."""
+    """Assumed ranks of inputs: of the first, and unknown, equal or falling ones of the others."""
     for first in _RANKS:
         for rest in (None, *_RANKS):
             yield [first, *[rest] * (count - 1)]
@@ -271,14 +272,14 @@ def _ranks(count: int) -> Iterator[list[int | None]]:
 
 
 def _shape_of(t: TensorType, rank: int | None, size: int) -> PartialShape | None:
-    """The shape of a type, with ``size`` for what is unknown of it."""
+    """Shape of a type, with ``size`` for unknown sizes."""
     if t.shape is None:
         return None if rank is None else (size,) * rank
     return tuple(size if d is None else d for d in t.shape)
 
 
 def _learn(edges: Sequence[Output], dtypes: Sequence[np.dtype | None], types: NodeTypes) -> None:
-    """Give edges whose element type is unknown these."""
+    """Set the dtypes of edges whose dtype is unknown."""
     rows = {node: list(types[node]) for node in {edge.node for edge in edges}}
     for edge, dtype in zip(edges, dtypes):
         row = rows[edge.node]

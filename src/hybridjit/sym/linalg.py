@@ -1,1 +1,1 @@
-"""``sym.linalg``: linear algebra; filled from the registry."""
+"""``sym.linalg``: linear algebra; filled in from the registry."""

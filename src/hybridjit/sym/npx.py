@@ -1,4 +1,4 @@
-"""``mx.sym.npx``: operators of networks on symbols of NumPy mode."""
+"""``mx.sym.npx``: neural network operators on symbols of NumPy mode."""
 
 import sys
 from types import ModuleType
@@ -15,13 +15,13 @@ from .np.front import EXTENSIONS, FRONT
 
 
 def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
-    """The same elements in another shape; codes -1 to -6."""
+    """Array reshaped; -1 to -6 are codes, as in MXNet."""
     sizes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     return FRONT.op("_npx_reshape", a, newshape=sizes, reverse=reverse, order=order)
 
 
 globals().update(bound(LaterLayers(FRONT)))
-random = ModuleType(f"{__name__}.random", "``sym.npx.random``: further draws.")
+random = ModuleType(f"{__name__}.random", "``sym.npx.random``: more distributions.")
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):
     setattr(random, _name, getattr(_batches, _name))

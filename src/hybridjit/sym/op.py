@@ -1,4 +1,4 @@
-"""``sym.op``: every public operator under its plain name; filled from the registry."""
+"""``sym.op``: every public operator under its plain name; filled in from the registry."""
 
 from typing import TYPE_CHECKING, Any
 

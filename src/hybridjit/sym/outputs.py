@@ -1,7 +1,7 @@
-"""A tuple of outputs of nodes: indexing, names and listings.
+"""Tuple of node outputs: indexing, names and listings.
 
-In: outputs. Out: names, attributes, and other tuples of outputs. No operator is known here;
-:mod:`.symbol` adds them.
+Input: outputs. Output: names, attributes, and other tuples of outputs. This module uses no
+operators; :mod:`.symbol` adds them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _VALUES_ONLY = frozenset({"shape", "dtype", "size", "ndim", "context", "ctx", "T
 
 
 class Outputs:
-    """What every Symbol can do without an operator."""
+    """Methods of symbols that need no operator."""
 
     __slots__ = ("outputs", "__weakref__")
-    __array_priority__ = 1000.0  # NumPy scalars on the left leave the operation to us
+    __array_priority__ = 1000.0  # NumPy scalars on the left defer to this class
 
     def __init__(self, outputs: Iterable[Output] | None) -> None:
-        """None: of nothing yet, which is how pickles begin that MXNet wrote."""
+        """``outputs`` is None while a pickle written by MXNet is read."""
         self.outputs = () if outputs is None else tuple(outputs)
 
     @property
     def name(self) -> str | None:
-        """The node's name; None for a group over several nodes."""
+        """Name of the node; None for a group of several nodes."""
         names = {id(output.node): output.node.name for output in self.outputs}
         return names.popitem()[1] if len(names) == 1 else None
 
@@ -45,10 +45,10 @@ class Outputs:
         return (type(self)((output,)) for output in self.outputs)
 
     def __getitem__(self: Self, index: int | str | slice) -> Self:
-        """One output by position or name, or a group of them by a slice.
+        """Output selected by index or name, or a group selected by a slice.
 
-        Raises IndexError for a position that is not there, ValueError for such a name, MXNetError
-        for a negative position and TypeError for anything else.
+        Raises IndexError for an index out of range, ValueError for an unknown name, MXNetError for
+        a negative index and TypeError for other keys.
         """
         if isinstance(index, str):
             return self._output_named(index)
@@ -60,8 +60,8 @@ class Outputs:
             raise MXNetError(f"Symbol only accept nonnegative index, got {index}")
         if index >= len(self.outputs):
             raise IndexError(
-                f"output {index} of {self!r}, which has {len(self.outputs)}: "
-                "on a Symbol the brackets choose an output, not a row"
+                f"output {index} of {self!r} does not exist, it has {len(self.outputs)}: "
+                "indexing a Symbol selects an output, not a row"
             )
         return type(self)((self.outputs[index],))
 
@@ -77,7 +77,7 @@ class Outputs:
         message = f"'Symbol' object has no attribute '{name}'"
         if name in _VALUES_ONLY:
             message += (
-                ": nothing is computed yet while a block is traced; an operator can find it out "
+                ": a traced block has not computed values; operators can use them "
                 "at run time (shape_array, reshape with 0 and -1, slice_like, reshape_like)"
             )
         raise AttributeError(message)
@@ -95,7 +95,7 @@ class Outputs:
         return [output.name for output in self.outputs]
 
     def list_inputs(self) -> list[str]:
-        """Names of all variables, in the order of the nodes."""
+        """Names of all variables in topological order."""
         return [node.name for node in self._variables()]
 
     def list_arguments(self) -> list[str]:
@@ -104,7 +104,7 @@ class Outputs:
         return [node.name for node in self._variables() if node not in aux]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the variables that operators read as auxiliary states."""
+        """Names of the variables that are auxiliary states of an operator."""
         aux = auxiliary_nodes(self.outputs)
         return [node.name for node in self._variables() if node in aux]
 
@@ -112,18 +112,18 @@ class Outputs:
         return [node for node in topological(self.outputs) if node.is_variable]
 
     def get_internals(self: Self) -> Self:
-        """A group of every output of every node."""
+        """Group of all outputs of all nodes."""
         nodes = topological(self.outputs)
         return type(self)(Output(n, i) for n in nodes for i in range(len(n.output_names)))
 
     def get_children(self: Self) -> Self | None:
-        """A group of the inputs of the nodes; None when there are none."""
+        """Group of the inputs of the nodes; None if there are none."""
         nodes = dict.fromkeys(output.node for output in self.outputs)
         inputs = [edge for node in nodes for edge in node.inputs]
         return type(self)(inputs) if inputs else None
 
     def attr(self, key: str) -> str | None:
-        """One attribute's text; None if it is not set or this is a group."""
+        """Value of an attribute; None if it is not set or this is a group."""
         return self.list_attr().get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
@@ -136,10 +136,10 @@ class Outputs:
         return {} if self.name is None else _shown_attrs(self.outputs[0].node)
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Give the node further attributes, wherever else it is held.
+        """Set attributes of the node, which other symbols may share.
 
-        Raises ValueError for what is not text, MXNetError for a group and for an attribute of the
-        operator itself.
+        Raises ValueError for a value that is not a string, MXNetError for a group and for an
+        attribute of the operator itself.
         """
         if any(not isinstance(value, str) for value in kwargs.values()):
             raise ValueError("Set Attr only accepts string values")
@@ -149,12 +149,12 @@ class Outputs:
         annotate(self.outputs[0].node, hidden)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """The attributes of every node that has any, by name."""
+        """Attributes by node name, for nodes that have any."""
         nodes = topological(self.outputs)
         return {node.name: _shown_attrs(node) for node in nodes if node.text}
 
     def debug_str(self) -> str:
-        """A listing of all nodes."""
+        """Listing of all nodes."""
         lines = ["Symbol Outputs:"]
         lines += [f"\toutput[{i}]={o.node.name}({o.index})" for i, o in enumerate(self.outputs)]
         for node in topological(self.outputs):
@@ -163,7 +163,7 @@ class Outputs:
 
 
 def auxiliary_nodes(outputs: Iterable[Output]) -> set[Node]:
-    """The variables that some operator reads as an auxiliary state."""
+    """Variables that are auxiliary states of an operator."""
     found: set[Node] = set()
     for node in topological(outputs):
         if node.op is not None:
@@ -174,7 +174,7 @@ def auxiliary_nodes(outputs: Iterable[Output]) -> set[Node]:
 def substituted(
     outputs: Iterable[Output], values: Mapping[str, Output], name: str | None = None
 ) -> list[Output]:
-    """The same outputs of a copy of the graph with variables replaced, by name.
+    """Outputs of a copy of the graph in which variables are replaced, by name.
 
     ``name`` is the new name of the first output's node.
     """

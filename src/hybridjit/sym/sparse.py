@@ -1,1 +1,1 @@
-"""``sym.sparse``: MXNet's sparse operators, on dense values; filled from the registry."""
+"""``sym.sparse``: MXNet's sparse operators, on dense values; filled in from the registry."""

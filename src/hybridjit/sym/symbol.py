@@ -1,8 +1,8 @@
-"""Symbol with its operators, and ``call``: the one place where they make nodes.
+"""Symbol with its operators, and ``call``, which creates all their nodes.
 
-In: symbols and attribute values. Out: symbols. Operators are strict here, as in MXNet: ``+`` makes
-``elemwise_add``, which does not broadcast. Evaluation belongs to
-``executor.py``, a layer above, which its methods import when they are called.
+Input: symbols and attribute values. Output: symbols. Operators are strict, as in MXNet: ``+``
+creates ``elemwise_add``, which does not broadcast. ``executor.py``, a higher layer that methods
+import when they are called, implements evaluation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from .np import symbols as numpy_symbols
-else:  # programs in NumPy mode use it
+else:  # lazy: only programs in NumPy mode use it
     numpy_symbols = Late(".np", __package__)
 
 _NUMBERS = (float, int, np.generic)
@@ -56,7 +56,7 @@ ARRAY_ONLY = (
 
 
 class Symbol(Outputs):
-    """Outputs of a graph that is yet to be computed. Make one with ``sym.var`` or an operator."""
+    """Outputs of a graph that is not computed yet; created by ``sym.var`` or an operator."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == makes a node
@@ -65,17 +65,17 @@ class Symbol(Outputs):
         return _restored, (self.tojson(False),)
 
     def __setstate__(self, state: dict[str, str]) -> None:
-        """What an MXNet that pickled this symbol says of it: its graph as JSON."""
+        """Set the symbol from MXNet's pickled state, its graph as JSON."""
         self.outputs = Symbol(symbol_json.loads(state["handle"])).outputs
 
-    # Types and values
+    # Inference and evaluation
 
     @public
     def infer_shape(self, *args: Shape | None, **kwargs: Shape | None) -> Any:
         """Shapes of arguments, outputs and auxiliary states, from some arguments' shapes.
 
-        ``(None, None, None)`` and a warning when they do not suffice. Raises MXNetError when they
-        contradict each other.
+        Returns ``(None, None, None)`` with a warning if they do not determine all shapes. Raises
+        MXNetError for inconsistent shapes.
         """
         found = infer_shapes(self, by_argument_name(self, args, kwargs))
         shown = shown_shapes(found)
@@ -93,26 +93,26 @@ class Symbol(Outputs):
         return None, None, None
 
     def infer_shape_partial(self, *args: Shape | None, **kwargs: Shape | None) -> Lists[Shape]:
-        """As ``infer_shape``, with ``()`` for an unknown shape and 0 for an unknown size.
+        """:func:`infer_shape` with ``()`` for an unknown shape and 0 for an unknown size.
 
         With ``np_shape`` these are None and -1.
         """
         return shown_shapes(infer_shapes(self, by_argument_name(self, args, kwargs)))
 
     def infer_type(self, *args: DType | None, **kwargs: DType | None) -> Any:
-        """Element types of arguments, outputs and auxiliary states, from some arguments' types."""
+        """Dtypes of arguments, outputs and auxiliary states, from some arguments' dtypes."""
         found = self.infer_type_partial(*args, **kwargs)
         return found if is_complete(found) else (None, None, None)
 
     def infer_type_partial(
         self, *args: DType | None, **kwargs: DType | None
     ) -> Lists[type[np.generic]]:
-        """As ``infer_type``, with None for an unknown type."""
+        """:func:`infer_type` with None for an unknown dtype."""
         return infer_types(self, by_argument_name(self, args, kwargs))
 
     @public
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs, computed from arrays by argument name, as a list."""
+        """List of the outputs, computed from arrays by argument name."""
         from ..executor import evaluate  # noqa: PLC0415 (see tests/test_layers.py)
 
         return evaluate(self, ctx, kwargs)
@@ -127,10 +127,10 @@ class Symbol(Outputs):
         aux_states: Arrays | None = None,
         **kwargs: object,
     ) -> Executor:
-        """An Executor over these arrays (a dictionary, or a list in argument order).
+        """Executor on these arrays (a dictionary, or a list in argument order).
 
-        ``args_grad`` are arrays for gradients, ``grad_req`` what becomes of these: "write", "add"
-        or "null", for all, as a list or by name.
+        ``args_grad`` has arrays for gradients, ``grad_req`` how to store them: "write", "add" or
+        "null", for all, as a list or by name.
         """
         from ..executor import bind  # noqa: PLC0415 (see tests/test_layers.py)
 
@@ -149,37 +149,38 @@ class Symbol(Outputs):
         shared_buffer: object = None,
         **kwargs: object,
     ) -> Executor:
-        """An Executor over new arrays of zeros, from the shapes of some arguments.
+        """Executor on new arrays of zeros, from the shapes of some arguments.
 
-        ``grad_req`` says what becomes of gradients: new arrays too where it is not "null".
-        ``group2ctx`` has the contexts of variables that were made in an ``AttrScope(ctx_group=)``.
-        The ``shared_`` ones, which save memory in MXNet, share nothing here. Raises MXNetError for
-        an argument that is to be sparse.
+        ``grad_req`` selects how gradients are stored, in new arrays unless it is "null".
+        ``group2ctx`` maps each ``AttrScope(ctx_group=)`` to the context of its variables. The
+        ``shared_`` arguments, which save memory in MXNet, have no effect. Raises MXNetError for an
+        argument with a sparse storage type.
         """
         from ..executor import simple_bind  # noqa: PLC0415 (see tests/test_layers.py)
 
         return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
-        """Itself: there are no other backends."""
+        """Return the symbol itself: hybridjit has no other backends."""
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """Itself: there are no other backends."""
+        """Return the symbol itself: hybridjit has no other backends."""
         return self
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The graph as MXNet's symbol JSON."""
+        """Graph in MXNet's symbol JSON."""
         return symbol_json.dumps(self.outputs, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
-        """Write the graph to a ``-symbol.json`` file. Raises TypeError unless it is a string."""
+        """Write the graph to a ``-symbol.json`` file. Raises TypeError unless ``fname`` is a
+        string."""
         if not isinstance(fname, str):
             raise TypeError("fname need to be string")
         symbol_json.save(fname, self.outputs, remove_amp_cast)
 
     def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
-        """A copy with variables replaced: ``net(data=other)``; ``name`` renames its node."""
+        """Copy with variables replaced, as in ``net(data=other)``; ``name`` renames its node."""
         if args and kwargs:
             raise TypeError(
                 "compose only accept input Symbols either as positional or keyword arguments, "
@@ -196,44 +197,44 @@ class Symbol(Outputs):
         values = {key: single_output(key, value) for key, value in kwargs.items()}
         return kind_of(kwargs.values())(substituted(self.outputs, values, name))
 
-    # Shapes
+    # Methods that are operators
 
     def reshape(self, *args: object, **kwargs: object) -> Symbol:
-        """The operator ``reshape``: takes the shape as one tuple."""
+        """Operator ``reshape`` with the shape as one tuple."""
         return _PUBLIC["reshape"](self, *args, **kwargs)
 
     def astype(self, *args: object, **kwargs: object) -> Symbol:
-        """The operator ``cast``."""
+        """Operator ``cast``."""
         return _PUBLIC["cast"](self, *args, **kwargs)
 
     def flatten(self, inplace: bool = False, **kwargs: object) -> Symbol:
-        """Two axes, the first as it is."""
+        """Array with two axes, the first unchanged."""
         return _PUBLIC["flatten"](self, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: object) -> Symbol:
-        """A new axis of size 1."""
+        """Array with a new axis of size 1."""
         return _PUBLIC["expand_dims"](self, axis=axis, **kwargs)
 
     def squeeze(self, axis: Sizes | None = None, inplace: bool = False, **kwargs: object) -> Symbol:
-        """Without some axes, or all, of size 1."""
+        """Array without the given axes of size 1, by default all."""
         return _PUBLIC["squeeze"](self, axis=axis, **kwargs)
 
     def diag(self, k: int = 0, **kwargs: object) -> Symbol:
-        """The ``k``-th diagonal, or a matrix with this one."""
+        """``k``-th diagonal, or a matrix with this diagonal."""
         return _PUBLIC["diag"](self, k, **kwargs)
 
     def split_v2(
         self, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
     ) -> Symbol:
-        """Split along ``axis`` into so many equal parts, or at these indices."""
+        """Split along ``axis`` into a number of equal slices, or at these indices."""
         return split_v2(self, indices_or_sections, axis, squeeze_axis)
 
     def as_nd_ndarray(self) -> Symbol:
-        """Itself."""
+        """Return the symbol itself."""
         return self
 
     def as_np_ndarray(self) -> Any:
-        """The symbol of NumPy mode of the same outputs."""
+        """Symbol of NumPy mode with the same outputs."""
         return numpy_symbols._Symbol(self.outputs)
 
     # Python's operators
@@ -298,7 +299,7 @@ class Symbol(Outputs):
     def __le__(self, other: Operand) -> Symbol:
         return _lesser_equal(self, other)
 
-    # What only arrays can do
+    # Methods that only arrays support
 
     def __iadd__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__iadd__", "+=", other, 1)
@@ -320,7 +321,7 @@ class Symbol(Outputs):
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, Any]) -> Symbol:
-    """What a function of the ``sym`` namespace does with its arguments."""
+    """Call a function of the ``sym`` namespace with its arguments."""
     name, attr = given.pop("name", None), given.pop("attr", None)
     given.pop("out", None)
     for key in [key for key, value in given.items() if isinstance(value, Symbol)]:
@@ -336,16 +337,16 @@ def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, An
 
 
 def kind_of(operands: Iterable[Any]) -> type[Symbol]:
-    """The class of what is made of these: that of NumPy mode if one is of it."""
+    """Class of a result of these operands: that of NumPy mode if one has it."""
     return next((type(x) for x in operands if type(x) is not Symbol), Symbol)
 
 
 def single_output(name: str, symbol: Symbol) -> Output:
-    """The one output of ``symbol``. Raises MXNetError when it has several."""
+    """Single output of ``symbol``. Raises MXNetError if it has several."""
     if len(symbol.outputs) != 1:
         raise MXNetError(
-            f"input {name} takes one output, {symbol!r} has {len(symbol.outputs)}: "
-            "choose one with [i]"
+            f"input {name} needs one output, but {symbol!r} has {len(symbol.outputs)}: "
+            "select one with [i]"
         )
     return symbol.outputs[0]
 
@@ -375,9 +376,9 @@ def _binary(
     reversed_word: str,
     plain: Callable[..., Number] | None = None,
 ) -> Callable[[Operand, Operand], Any]:
-    """The function behind a Python operator: strict on symbols, numbers become an attribute.
+    """Function of a Python operator: strict on symbols, numbers become attributes.
 
-    The words are names of operators as MXNet's front end calls them; nodes are named after them.
+    The words are the names of operators in MXNet's front end; nodes are named after them.
     """
 
     def function(lhs: Operand, rhs: Operand) -> Any:
@@ -393,7 +394,7 @@ def _binary(
         raise TypeError(f"type {type(strange)} not supported")
 
     called = word.lstrip("_").lower()
-    function.__doc__ = f"{called} of two symbols of one shape, or of a symbol and a number."
+    function.__doc__ = f"{called} of two symbols of equal shape, or of a symbol and a number."
     return function
 
 
@@ -418,7 +419,7 @@ _lesser_equal = _binary("_lesser_equal", "_lesser_equal_scalar", "_greater_equal
 def split_v2(
     ary: Symbol, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
-    """Split along ``axis`` into so many equal parts, or at these indices."""
+    """Split along ``axis`` into a number of equal slices, or at these indices."""
     if isinstance(indices_or_sections, int):
         return _INTERNAL["_split_v2"](ary, [], axis, squeeze_axis, indices_or_sections)
     return _INTERNAL["_split_v2"](ary, [0, *indices_or_sections], axis, squeeze_axis, 0)

@@ -1,7 +1,7 @@
-"""The large arrays of a file, read together: few system calls, in which Python runs elsewhere.
+"""Reads of the large arrays of a file, combined into few system calls without the GIL.
 
-In: arrays, and where their bytes are. Out: the same arrays, filled. One array at a time, each
-would wait for its turn among the threads that run Python.
+Input: arrays, and the offsets of their bytes. Output: the same arrays, filled. With one call per
+array, each would wait to reacquire the GIL.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from collections.abc import Iterator
 import numpy as np
 
 CAN_READ = hasattr(os, "preadv")
-WORTH_IT = 1 << 16  # bytes of an array: less is in the buffer of the file already, or nearly
-_CALL_BYTES = 16 << 20  # what is read in one call, about
-_CALL_BUFFERS = 512  # of 1024, which is the least limit that systems have
+WORTH_IT = 1 << 16  # minimal bytes of an array: smaller ones are mostly in the file's buffer
+_CALL_BYTES = 16 << 20  # approximate bytes of a call
+_CALL_BUFFERS = 512  # below 1024, the smallest system limit
 
 
 class Bulk:
-    """Arrays that wait for their bytes from the file ``handle``, in the order of the file."""
+    """Arrays to fill from the file ``handle``, in the order of the file."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
         self._waiting: list[tuple[int, memoryview]] = []
 
     def add(self, array: np.ndarray, offset: int) -> None:
-        """A contiguous array whose bytes begin at ``offset``, after all that were added before."""
+        """Add a contiguous array whose bytes start at ``offset``, after those of the previous
+        arrays."""
         self._waiting.append((offset, array.reshape(-1).view(np.uint8).data))
 
     def read(self) -> None:
-        """Fill all arrays. Raises EOFError when the file ends before that, OSError."""
+        """Fill all arrays. Raises EOFError if the file ends early, OSError."""
         for offset, buffers in _runs(self._waiting):
             while buffers:
                 got = os.preadv(self._handle, buffers, offset)
@@ -40,9 +41,9 @@ class Bulk:
 
 
 def _runs(waiting: list[tuple[int, memoryview]]) -> Iterator[tuple[int, list[memoryview]]]:
-    """What is read in one call: an offset, and buffers for all bytes from there on.
+    """Arguments of each call: an offset, and consecutive buffers.
 
-    The bytes between two arrays go into one buffer, which nobody reads.
+    The bytes between two arrays go to one buffer that is discarded.
     """
     between = memoryview(bytearray(WORTH_IT))
     start = end = 0
@@ -64,7 +65,7 @@ def _runs(waiting: list[tuple[int, memoryview]]) -> Iterator[tuple[int, list[mem
 
 
 def _after(buffers: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of buffers when the first ``count`` bytes are filled."""
+    """Remaining parts of the buffers after ``count`` bytes were read."""
     for index, buffer in enumerate(buffers):
         if count < len(buffer):
             return [buffer[count:], *buffers[index + 1 :]]

@@ -1,13 +1,12 @@
-"""MXNet's binary array files: ``.params``, and whatever ``nd.save`` writes.
+"""MXNet's binary array files: ``.params`` and other files of ``nd.save``.
 
-In: a file, of any version MXNet ever wrote. Out: NumPy arrays in the host's memory, by name or in
-order. Sparse records become dense unless the caller asks for them, and bfloat16 becomes float32.
-Writing is always the current layout. Nothing here trusts the file: each count and size is held
-against the bytes that are left before anything is allocated for it.
+Input: a file of any MXNet version. Output: NumPy arrays, by name or in order. Sparse records become
+dense unless the caller requests sparse ones, and bfloat16 becomes float32. The writer uses the
+current layout only. The file is untrusted: every count and size is checked against the remaining
+bytes before memory is allocated for it.
 
-Layout (little-endian): u64 0x112, u64 reserved, u64 count, the records back to back, u64 number
-of names (the count, or 0), each name as u64 length and bytes. Records are described at
-:func:`_read_record`.
+Layout (little-endian): u64 0x112, u64 reserved, u64 count, the records, u64 number of names (the
+count, or 0), each name as u64 length and bytes. :func:`_read_record` describes records.
 """
 
 from __future__ import annotations
@@ -42,59 +41,59 @@ _BFLOAT16 = 12
 _INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
 
-_MAX_ARRAYS = 1 << 16  # a Python object each: 8 MB for a file of empty records
-_DENSE_SLACK = 32 << 20  # what sparse records may grow by, beyond the file's own length
-_PIPE_BYTES = 1 << 30  # what is read of a pipe, which has no length to compare anything with
-_PIECE = 1 << 20  # bytes or items that are looked at together, where all would take too much
+_MAX_ARRAYS = 1 << 16  # each is a Python object: 8 MB for a file of empty records
+_DENSE_SLACK = 32 << 20  # growth of sparse records beyond the file's length
+_PIPE_BYTES = 1 << 30  # limit of bytes from a pipe, whose length is unknown
+_PIECE = 1 << 20  # bytes or items of a chunk, where reading all needs too much memory
 
 
 def load(path: Path) -> Arrays:
-    """Read a file or a pipe: a dict when it holds names (the last of equal ones wins), else a list.
+    """Read a file or a pipe: a dict if it has names (the last of equal ones wins), else a list.
 
-    Arrays are fresh, aligned and writable. Raises MXNetError when the file cannot be opened and
-    ModelFormatError when it is not what the format says.
+    Arrays are new, aligned and writable. Raises MXNetError if the file cannot be opened and
+    ModelFormatError if it does not have this format.
     """
     return load_any(path, sparse=False)  # type: ignore[return-value]
 
 
 def load_any(path: Path, sparse: bool = True) -> AnyArrays:
-    """The same as :func:`load`; ``sparse`` leaves sparse arrays as the file stores them."""
+    """:func:`load`; with ``sparse``, sparse records remain sparse."""
     with system_errors(path), open_file(path, _PIPE_BYTES) as file:
         return _read_container(_Reader(file, os.fspath(path), sparse))
 
 
 def loads(data: bytes | bytearray | memoryview) -> Arrays:
-    """The same as :func:`load` for a file's content."""
+    """:func:`load` for the contents of a file."""
     return loads_any(data, sparse=False)  # type: ignore[return-value]
 
 
 def loads_any(data: bytes | bytearray | memoryview, sparse: bool = True) -> AnyArrays:
-    """The same as :func:`load_any` for a file's content."""
+    """:func:`load_any` for the contents of a file."""
     return _read_container(_Reader(io.BytesIO(data), "buffer", sparse))
 
 
 def read_record(data: bytes | bytearray | memoryview, sparse: bool = False) -> AnyArray:
-    """One array without the container, as MXNet puts it into pickles. Raises ModelFormatError."""
+    """Array of a record without container, as in MXNet's pickles. Raises ModelFormatError."""
     return _read_record(_Reader(io.BytesIO(data), "buffer", sparse))
 
 
 def dump_record(array: AnyArray) -> bytes:
-    """One array as :func:`read_record` reads it. Raises DTypeError as :func:`save` does."""
+    """Record of an array, for :func:`read_record`. Raises DTypeError as :func:`save` does."""
     _check_dtypes([array])
     return b"".join(_record_pieces(array))
 
 
 def save(path: Path, arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> None:
-    """Write arrays as MXNet 1.9.1 does, byte for byte; the old file is replaced only when done.
+    """Write arrays byte for byte as MXNet 1.9.1; an old file is replaced only by a complete one.
 
-    Raises DTypeError for an element type that the format lacks, MXNetError when the disk refuses.
+    Raises DTypeError for an element type that the format lacks, MXNetError if writing fails.
     """
     _check_dtypes(arrays)
     write_atomically(path, _pieces(arrays))
 
 
 def dumps(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> bytes:
-    """The bytes that :func:`save` writes."""
+    """Bytes that :func:`save` writes."""
     _check_dtypes(arrays)
     return b"".join(_pieces(arrays))
 
@@ -103,10 +102,10 @@ def dumps(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> bytes:
 
 
 class _Reader:
-    """A bounded stream: knows how much is left, where it is, and which array it is in.
+    """Bounded stream with the number of remaining bytes, the offset and the current array.
 
-    A pipe may be as long as the most that is read of it; what is in it is seen when it comes.
-    With ``sparse`` sparse records stay what they are.
+    The length of a pipe is assumed to be the limit, and its end is detected when it is reached.
+    With ``sparse``, sparse records remain sparse.
     """
 
     def __init__(self, file: BinaryIO, name: str, sparse: bool) -> None:
@@ -117,7 +116,7 @@ class _Reader:
         self.size = _PIPE_BYTES if self.is_pipe else file.seek(0, io.SEEK_END)
         self.offset = 0 if self.is_pipe else file.seek(0)
         self.place = "the header"
-        self.dense_bytes = 0  # what sparse arrays took so far
+        self.dense_bytes = 0  # bytes of sparse arrays made dense so far
         is_file = CAN_READ and isinstance(file, io.BufferedReader) and not self.is_pipe
         self.bulk = Bulk(file.fileno()) if is_file else None
 
@@ -137,7 +136,7 @@ class _Reader:
             self.fail(f"{what} takes {count} bytes, {self.left} are left")
 
     def require_small(self, shape: tuple[int, ...], offset: int) -> None:
-        """Bound the sizes beside a zero too: NumPy multiplies them without it."""
+        """Limit the sizes of an array with a size of 0: NumPy multiplies the other sizes."""
         if product(tuple(d for d in shape if d)) >= 1 << 48:
             self.fail(f"shape {shape} is larger than any file", offset)
 
@@ -157,7 +156,7 @@ class _Reader:
     def array(
         self, shape: tuple[int, ...], dtype: np.dtype, what: str, later: bool = False
     ) -> np.ndarray:
-        """The next values; ``later`` leaves a large array to be filled by :meth:`finish`."""
+        """Next values; ``later`` delays reading of a large array until :meth:`finish`."""
         self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
         self.require_small(shape, self.offset)
         if self.is_pipe:
@@ -175,13 +174,13 @@ class _Reader:
         return result.astype(dtype, copy=False)
 
     def pieces(self, count: int, dtype: np.dtype, what: str) -> Iterator[np.ndarray]:
-        """The next ``count`` values, some at a time."""
+        """Next ``count`` values, in chunks."""
         self.need(count * dtype.itemsize, f"{what} of {count} values of {dtype.name}")
         for start in range(0, count, _PIECE):
             yield self.array((min(_PIECE, count - start),), dtype, what)
 
     def finish(self) -> None:
-        """Fill the arrays that were left for later."""
+        """Read the delayed arrays."""
         if self.bulk:
             try:
                 self.bulk.read()
@@ -190,7 +189,7 @@ class _Reader:
                 self.fail("file shrank while it was read")
 
     def dense_left(self) -> int:
-        """Bytes that sparse arrays may still take when they become dense."""
+        """Bytes that sparse arrays may still use when they become dense."""
         seen = self.offset if self.is_pipe else self.size
         return seen + _DENSE_SLACK - self.dense_bytes
 
@@ -204,7 +203,7 @@ class _Reader:
         return data
 
     def _come(self, count: int) -> bytearray:
-        """The next bytes of a pipe. No room is made for any before they are there."""
+        """Next bytes of a pipe. Memory is allocated only for bytes that have arrived."""
         data = bytearray()
         while len(data) < count:
             piece = self.file.read(min(count - len(data), _PIECE))
@@ -244,13 +243,13 @@ def _read_names(reader: _Reader, arrays: int) -> list[str]:
 
 
 def _read_record(reader: _Reader) -> AnyArray:
-    """One array of any version.
+    """Array of any version.
 
-    V2, V3: u32 magic, i32 storage type, [i32 ndim + i64 dims of the stored values,] i32 ndim,
-    i64 dims, i32 device type, i32 device id, i32 dtype, [per index array i32 dtype, i32 ndim,
-    i64 dims,] values, [index arrays]; bracketed parts only in sparse records.
-    V1: no storage type. V0: no magic either, u32 ndim and u32 dims.
-    An array without dimensions ends after its shape, except in V3, where it is a scalar.
+    V2, V3: u32 magic, i32 storage type, [i32 ndim + i64 dims of the stored values,] i32 ndim, i64
+    dims, i32 device type, i32 device id, i32 dtype, [per index array i32 dtype, i32 ndim, i64
+    dims,] values, [index arrays]; bracketed parts only in sparse records. V1: without storage type.
+    V0: without magic number, u32 ndim and u32 dims. An array without dimensions ends after its
+    shape, except in V3, where it is a scalar.
     """
     (magic,) = reader.unpack("<I", "magic number of the array")
     storage = _DENSE
@@ -262,12 +261,12 @@ def _read_record(reader: _Reader) -> AnyArray:
     shape = _read_old_shape(reader, magic) if magic < _V1 else _read_shape(reader)
     if shape is None or (shape == () and magic != _V3):
         return np.zeros((0,), FLOAT32)
-    reader.unpack("<ii", "device")  # where the array lived; here it is always host memory
+    reader.unpack("<ii", "device")  # device of the array; ignored
     code = _read_dtype_code(reader)
     if storage == _DENSE:
         return _read_values(reader, shape, code, later=True)
     if not stored:
-        reader.fail("stored values of a sparse array have no shape")
+        reader.fail("the stored values of a sparse array do not have a shape")
     start = reader.offset
     found = _read_sparse(reader, storage, stored, shape, code)
     return found if reader.sparse else _made_dense(reader, found, start)
@@ -281,7 +280,7 @@ def _read_storage_type(reader: _Reader) -> int:
 
 
 def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
-    """The dims of a V0 record, whose first number is the count of dimensions itself."""
+    """Dims of a V0 record, whose first integer is the number of dimensions."""
     if ndim > MAX_DIMS:
         reader.fail(
             f"{ndim:#x} is neither a magic number nor a number of dimensions", reader.offset - 4
@@ -290,12 +289,12 @@ def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
 
 
 def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
-    """A shape; None for ndim -1, which np-shape files write for an array that never had one."""
+    """Shape; None for ndim -1, which np-shape files have for an array of unknown shape."""
     (ndim,) = reader.unpack("<i", "number of dimensions")
     if ndim == -1:
         return None
     if not 0 <= ndim <= MAX_DIMS:
-        reader.fail(f"{ndim} dimensions, possible are 0 to {MAX_DIMS}", reader.offset - 4)
+        reader.fail(f"{ndim} dimensions, but 0 to {MAX_DIMS} are supported", reader.offset - 4)
     dims = reader.unpack(f"<{ndim}q", "dims")
     if any(d < 0 for d in dims):
         reader.fail(f"negative size in shape {dims}", reader.offset - 8 * ndim)
@@ -316,13 +315,14 @@ def _read_values(
     if code == _BFLOAT16:
         return _read_bfloat16(reader, shape)
     dtype = DTYPE_CODES[code]
-    if dtype.kind == "b":  # any byte may stand in a file, only 0 and 1 may stand in a NumPy bool
+    if dtype.kind == "b":  # files may have any byte, NumPy bools only 0 and 1
         return reader.array(shape, np.dtype("uint8"), "data") != 0
     return reader.array(shape, dtype, "data", later)
 
 
 def _read_bfloat16(reader: _Reader, shape: tuple[int, ...]) -> np.ndarray:
-    """The upper halves of float32, in pieces: all of them and the result take three times both."""
+    """Upper halves of float32, in chunks: reading all at once needs three times the memory of
+    both."""
     reader.require_small(shape, reader.offset)
     wide = bytearray()
     for halves in reader.pieces(product(shape), np.dtype("uint16"), f"data of shape {shape}"):
@@ -338,7 +338,7 @@ def _read_sparse(
 ) -> Stored:
     start = reader.offset
     heads = [_read_index_head(reader) for _ in range(_AUX_COUNT[storage])]
-    # MXNet may write 0 for the number of stored values; the index array's length is what counts.
+    # MXNet may write 0 as the number of stored values; the length of the index array is valid.
     values = _read_values(reader, (heads[-1][1], *stored[1:]), code)
     indices = [_read_values(reader, (count,), index_code) for index_code, count in heads]
     (_check_csr if storage == _CSR else _check_rows)(reader, values, indices, shape, start)
@@ -348,7 +348,7 @@ def _read_sparse(
 
 def _made_dense(reader: _Reader, x: Stored, start: int) -> np.ndarray:
     dense = _zeros(reader, x.shape, x.values.dtype, start)
-    for first in range(0, len(x.values), _PIECE):  # positions take 8 bytes, whatever the file has
+    for first in range(0, len(x.values), _PIECE):  # indices take 8 bytes in memory
         piece = slice(first, first + _PIECE)
         at = x.places[-1][piece]
         if x.stype == CSR:
@@ -363,10 +363,15 @@ def _read_index_head(reader: _Reader) -> tuple[int, int]:
     """Element type and length of an index array."""
     code = _read_dtype_code(reader)
     if code not in _INDEX_CODES:
-        reader.fail(f"index array of a sparse array is {DTYPE_CODES.get(code)}", reader.offset - 4)
+        reader.fail(
+            f"the index array of a sparse array has the type {DTYPE_CODES.get(code)}",
+            reader.offset - 4,
+        )
     shape = _read_shape(reader)
     if shape is None or len(shape) != 1:
-        reader.fail(f"index array of a sparse array has shape {shape}, not one dimension")
+        reader.fail(
+            f"the index array of a sparse array has shape {shape}, it must have one dimension"
+        )
     return code, shape[0]
 
 
@@ -393,7 +398,9 @@ def _check_rows(
     start: int,
 ) -> None:
     if not shape or values.shape[1:] != shape[1:]:
-        reader.fail(f"rows of shape {values.shape[1:]} in an array of shape {shape}", start)
+        reader.fail(
+            f"rows of shape {values.shape[1:]} do not match an array of shape {shape}", start
+        )
     _check_indices(reader, values, indices[0], shape[0], start)
 
 
@@ -407,12 +414,12 @@ def _check_indices(
 
 
 def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int) -> np.ndarray:
-    """Room for a dense copy, within what all sparse records of one file may take together."""
+    """Zeros for a dense copy, within the common limit of all sparse records of a file."""
     needed = product(shape) * dtype.itemsize
     if needed > reader.dense_left():
         reader.fail(
-            f"sparse array of shape {shape} takes {needed} bytes when dense, "
-            f"the file may grow by {reader.dense_left()}",
+            f"sparse array of shape {shape} needs {needed} bytes when dense, "
+            f"but the file may grow by {reader.dense_left()} only",
             start,
         )
     reader.dense_bytes += needed
@@ -423,13 +430,15 @@ def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int)
 
 
 def _check_dtypes(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> None:
-    """Before the first byte is written: a refusal must not cost the old file."""
+    """Check dtypes before the first byte is written, to preserve the old file."""
     items = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays)
     for name, given in items:
         array = given.values if isinstance(given, Stored) else given
         if array.dtype.newbyteorder("=") not in CODE_OF_DTYPE:
             known = ", ".join(dtype.name for dtype in CODE_OF_DTYPE)
-            raise DTypeError(f"array {name!r} is {array.dtype}; the file format has {known}")
+            raise DTypeError(
+                f"array {name!r} has the type {array.dtype}; the file format has {known}"
+            )
 
 
 def _pieces(
@@ -448,7 +457,7 @@ def _pieces(
 
 
 def _record_pieces(array: AnyArray) -> Iterator[bytes | memoryview]:
-    """The record of one array: V2; V3 with ``np_shape`` and for a scalar, which V2 cannot hold."""
+    """Record of an array: V2; V3 with ``np_shape`` and for a scalar, which V2 cannot represent."""
     if isinstance(array, Stored):
         yield from _sparse_pieces(array)
         return
@@ -461,7 +470,7 @@ def _record_pieces(array: AnyArray) -> Iterator[bytes | memoryview]:
 
 
 def _sparse_pieces(x: Stored) -> Iterator[bytes | memoryview]:
-    """The record of a sparse array: the stored values' shape and each index array's type too."""
+    """Record of a sparse array, with the shape of stored values and each index array's type."""
     yield struct.pack("<Ii", _V3 if is_np_shape() else _V2, _CODES[x.stype])
     for shape in (x.values.shape, x.shape):
         yield struct.pack(f"<i{len(shape)}q", len(shape), *shape)

@@ -1,7 +1,7 @@
-"""Pickles without running them: plain values, and what the caller knows by name.
+"""Pickle reader without execution: plain values, and names that the caller provides.
 
-In: bytes from anywhere. Out: the value. Classes and functions are looked up by the caller's
-:class:`Names` and nowhere else; a pickle cannot ask for memory that its length does not justify.
+Input: untrusted bytes. Output: the value. Only the caller's :class:`Names` resolves classes and
+functions; a pickle cannot allocate memory out of proportion to its length.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from ...errors import ModelFormatError
 
-_KEYS = (int, str, bytes, float, bool, type(None))  # what a dictionary's keys may be
+_KEYS = (int, str, bytes, float, bool, type(None))  # types of a dictionary's keys
 
 
 class Names(NamedTuple):
-    """What a pickle may name, and how what it made is given a state.
+    """Names that a pickle may use, and the function that sets the state of objects.
 
     find   ``find(module, name)``: a class, or a function to call in its place, or None
     build  ``build(target, state)``
@@ -27,7 +27,7 @@ class Names(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A class or function on the stack, which may be called but kept nowhere."""
+    """Class or function on the stack, which can be called but not stored."""
 
     called: Callable[..., object]
 
@@ -43,7 +43,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(data: bytes, names: Names) -> Any:
-    """The value. Raises ModelFormatError for what is malformed, unknown or not plain."""
+    """The value. Raises ModelFormatError for malformed, unknown or other than plain contents."""
     machine = _Machine(names)
     try:
         for opcode, argument, _ in pickletools.genops(data):
@@ -54,7 +54,7 @@ def read_pickle(data: bytes, names: Names) -> Any:
 
 
 class _Machine:
-    """A pickle's stack and memory, and what each of its instructions does to them."""
+    """Stack and memory of a pickle, with one method per instruction."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -63,11 +63,11 @@ class _Machine:
 
     def result(self) -> Any:
         if len(self._stack) != 1:
-            raise ModelFormatError(f"a pickle makes one value, got {len(self._stack)}")
+            raise ModelFormatError(f"a pickle must produce one value, got {len(self._stack)}")
         return self._plain(self._stack[0])
 
     def do(self, name: str, argument: Any) -> None:
-        """Carry out one instruction."""
+        """Execute one instruction."""
         if name in _VALUES:
             self._stack.append(bytes(argument) if name == "BYTEARRAY8" else argument)
         elif name in _CONSTANTS:
@@ -76,7 +76,7 @@ class _Machine:
             count = _TUPLES[name]
             parts = tuple(map(self._plain, self._stack[-count:]))
             if len(parts) != count:
-                raise ModelFormatError("malformed pickle: a tuple of values that are not there")
+                raise ModelFormatError("malformed pickle: a tuple of missing values")
             self._stack[-count:] = [parts]
         else:
             perform = getattr(self, f"_do_{name.lower()}", None)
@@ -85,9 +85,9 @@ class _Machine:
             perform(argument)
 
     def _plain(self, value: object) -> object:
-        """A value that may be kept. Raises ModelFormatError for marks, classes and functions."""
+        """Value that can be stored. Raises ModelFormatError for marks, classes and functions."""
         if value is _MARK or isinstance(value, _Named):
-            raise ModelFormatError("malformed pickle: a class or a mark where a value is due")
+            raise ModelFormatError("malformed pickle: a class or a mark in place of a value")
         return value
 
     def _pop(self) -> Any:
@@ -102,7 +102,7 @@ class _Machine:
     # ---- instructions without effect, marks and memory ------------------------------------------
 
     def _do_proto(self, argument: int) -> None:
-        """The version says nothing that the instructions do not."""
+        """Ignore the version: the instructions are sufficient."""
 
     _do_frame = _do_proto
     _do_stop = _do_proto
@@ -155,19 +155,22 @@ class _Machine:
 
     def _list(self) -> list[Any]:
         if not isinstance(self._stack[-1], list):
-            raise ModelFormatError("malformed pickle: it appends to what is no list")
+            raise ModelFormatError("malformed pickle: append to an object that is not a list")
         return self._stack[-1]
 
     def _set_items(self, flat: Sequence[object]) -> None:
         target = self._stack[-1]
         if type(target) is not dict or len(flat) % 2:
-            raise ModelFormatError("malformed pickle: it sets items of what is no dictionary")
+            raise ModelFormatError(
+                "malformed pickle: item assignment to an object that is not a dictionary"
+            )
         for key, value in zip(flat[::2], flat[1::2]):
             if not isinstance(key, _KEYS):
-                raise ModelFormatError(f"a key is a number or a text, got {type(key)}")
+                raise ModelFormatError(f"a key must be a number or a string, got {type(key)}")
             target[key] = value
 
-    # ---- what has a name ------------------------------------------------------------------------
+    # ---- names and calls
+    # --------------------------------------------------------------------------
 
     def _do_global(self, argument: str) -> None:
         module, _, name = argument.partition(" ")
@@ -188,13 +191,15 @@ class _Machine:
     def _do_reduce(self, argument: None) -> None:
         given, target = self._pop(), self._stack.pop()
         if not isinstance(target, _Named) or isinstance(target.called, type):
-            raise ModelFormatError("malformed pickle: it calls what is no function")
+            raise ModelFormatError("malformed pickle: the callee is not an allowed function")
         self._stack.append(target.called(*given))
 
     def _do_newobj(self, argument: None) -> None:
         given, target = self._pop(), self._stack.pop()
         if not isinstance(target, _Named) or not isinstance(target.called, type) or given:
-            raise ModelFormatError("malformed pickle: it makes an object of what is no class")
+            raise ModelFormatError(
+                "malformed pickle: an object of a type that is not an allowed class"
+            )
         self._stack.append(object.__new__(target.called))
 
     def _do_build(self, argument: None) -> None:

@@ -1,7 +1,7 @@
-"""MXNet's graph files, ``-symbol.json``: text in, outputs over nodes out, and back.
+"""MXNet's graph files, ``-symbol.json``: conversion from JSON to graph outputs and back.
 
-Writing reproduces MXNet 1.9.1 (CPU build with oneDNN) byte for byte; reading is in
-``symbol_reader.py``. Types are not looked at here: a graph may be written before any are known.
+Written files are equal byte for byte to those of MXNet 1.9.1 (CPU build with oneDNN);
+``symbol_reader.py`` reads. Types are not checked: a graph can be written before any are known.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Entry = tuple[int, int, int]
 
 _LONG = 10  # MXNet breaks lists of more items than this over lines
 
-_PIPE_BYTES = 256 << 20  # what is read of a pipe, which has no length to look at first
+_PIPE_BYTES = 256 << 20  # limit of bytes from a pipe, whose length is unknown
 
 
 def load(path: Path, changes: Changes | None = None) -> Outputs:
-    """Read a graph from a file. Raises as :func:`loads`, and MXNetError when it cannot be read.
+    """Read a graph from a file. Raises as :func:`loads`, and MXNetError if it cannot be read.
 
-    ``changes`` takes what had to be changed in a file of an older version.
+    ``changes`` collects the changes made to a file of an older version.
     """
     with system_errors(path), open_file(path, _PIPE_BYTES) as file:
         data = file.read()
@@ -37,9 +37,9 @@ def load(path: Path, changes: Changes | None = None) -> Outputs:
 
 
 def load_outline(path: Path) -> tuple[list[RawLine], list[tuple[int, int]]]:
-    """The nodes and heads of a file as they are written, whatever operators they name.
+    """Nodes and heads of a file as written, for any operator names.
 
-    Raises ModelFormatError for a file that is not a graph, MXNetError when it cannot be read.
+    Raises ModelFormatError for a file that is not a graph, MXNetError if it cannot be read.
     """
     with system_errors(path), open_file(path, _PIPE_BYTES) as file:
         data = file.read()
@@ -47,22 +47,22 @@ def load_outline(path: Path) -> tuple[list[RawLine], list[tuple[int, int]]]:
 
 
 def loads(text: str | bytes) -> Outputs:
-    """The outputs of the graph that ``text`` holds, of any MXNet version up to 1.9.1.
+    """Outputs of the graph in ``text``, of any MXNet version up to 1.9.1.
 
-    Raises ModelFormatError for text that is not a graph, UnknownOpError listing every operator
-    that is not registered, and the operator's own error for a wrong attribute or number of
-    inputs; all are MXNetError and name the node.
+    Raises ModelFormatError for text that is not a graph, UnknownOpError with every operator that is
+    not registered, and the operator's error for an invalid attribute or number of inputs; all are
+    MXNetErrors that contain the node's name.
     """
     return read_document(text, "symbol JSON")
 
 
 def save(path: Path, outputs: Iterable[Output], remove_amp_cast: bool = True) -> None:
-    """Write :func:`dumps` to a file, replacing an old one only when done."""
+    """Write :func:`dumps` to a file; an old file is replaced only by a complete one."""
     write_atomically(path, [dumps(outputs, remove_amp_cast).encode("utf-8")])
 
 
 def dumps(outputs: Iterable[Output], remove_amp_cast: bool = True) -> str:
-    """The graph as JSON text; what mixed precision put in is left out unless asked for."""
+    """Graph as JSON; casts of mixed precision are removed by default."""
     heads = tuple(outputs)
     if remove_amp_cast:
         heads = without_amp_casts(heads)
@@ -98,7 +98,7 @@ def _graph_attrs_text() -> str:
 
 
 def without_amp_casts(outputs: Sequence[Output]) -> Outputs:
-    """The same graph without ``amp_cast`` and ``amp_multicast`` nodes: users read their inputs."""
+    """Graph without ``amp_cast`` and ``amp_multicast`` nodes: users read their inputs."""
     instead: dict[Output, Output] = {}
     for node in topological(outputs):
         inputs = tuple(instead.get(i, i) for i in node.inputs)
@@ -112,11 +112,11 @@ def without_amp_casts(outputs: Sequence[Output]) -> Outputs:
 
 
 def _input_entries(order: list[Node], index: Mapping[Node, int]) -> dict[Node, list[Entry]]:
-    """Each node's inputs as (node, output, version).
+    """Inputs of each node as (node, output, version).
 
-    The version of a variable counts the operators composed on it that write it (BatchNorm its
-    moving averages). It means nothing when the graph runs; a file that was read keeps the number
-    that its first writer had.
+    The version of a variable counts the operators composed on it that write it (BatchNorm writes
+    its moving averages). It has no effect on execution; a file that was read keeps the number of
+    its first writer.
     """
     versions: dict[Node, int] = {}
     entries: dict[Node, list[Entry]] = {}
@@ -131,7 +131,7 @@ def _input_entries(order: list[Node], index: Mapping[Node, int]) -> dict[Node, l
 
 
 def _written(node: Node) -> frozenset[int]:
-    """Which inputs are auxiliary states, of the node or, by their names, of graphs inside it."""
+    """Indices of inputs that are auxiliary states of the node or, by name, of its subgraphs."""
     if node.op is None:
         return frozenset()
     inner = [n for graph in node.op.subgraphs for n in topological(graph)]
@@ -147,7 +147,7 @@ def _next_version(variable: Node, current: int | None) -> int:
 
 
 def _total_outputs(node: Node) -> int:
-    """The outputs that ``node_row_ptr`` counts; no user sees statistics, masks or workspaces."""
+    """Outputs that ``node_row_ptr`` counts, including hidden statistics, masks and workspaces."""
     if node.op is None:
         return 1
     hidden = node.op.traits.total_outputs
@@ -155,7 +155,7 @@ def _total_outputs(node: Node) -> int:
     return max(len(node.output_names), total)
 
 
-# Text
+# JSON
 
 
 def _node_text(node: Node, entries: list[Entry]) -> str:
@@ -180,7 +180,7 @@ def _attrs_text(text: Mapping[str, str]) -> str:
 
 
 def _sorted_pairs(text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Sorted by the bytes of the key, as MXNet's map is."""
+    """Items sorted by the bytes of the key, as in MXNet's map."""
     return iter(sorted(text.items(), key=lambda pair: pair[0].encode("utf-8", "surrogatepass")))
 
 
@@ -189,7 +189,7 @@ def _entry_text(entry: Entry) -> str:
 
 
 def _list_text(items: list[str], indent: int) -> str:
-    """A JSON list, on one line up to ten items; ``indent`` is that of the line it starts on."""
+    """JSON list, on one line up to ten items; ``indent`` is that of the line it starts on."""
     if len(items) <= _LONG:
         return "[" + ", ".join(items) + "]"
     inner = "\n" + " " * (indent + 2)
@@ -200,5 +200,5 @@ _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\
 
 
 def _string(text: str) -> str:
-    """A string as MXNet quotes it: five escapes, everything else as it is."""
+    """String with MXNet's quoting: five escapes, all other characters unchanged."""
     return f'"{text.translate(_ESCAPES)}"'

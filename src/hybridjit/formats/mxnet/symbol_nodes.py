@@ -1,4 +1,4 @@
-"""From the records of a graph file to nodes: what attributes mean, and which output is meant."""
+"""Conversion of a graph file's records to nodes: parsed attributes, selected outputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..json_stream import Budget
 from .checked_json import fail
 from .symbol_upgrade import RawEntry, RawNode
 
-MAX_INPUTS = 1 << 14  # of one node; also the bound on attributes that say how many there are
-MAX_OUTPUTS = 1 << 18  # of all nodes together: each gets a type, and a name when it is asked for
+MAX_INPUTS = 1 << 14  # of one node; also the limit of attributes that are counts
+MAX_OUTPUTS = 1 << 18  # of all nodes together: each has a type and a name
 _COUNTS = frozenset(["num_args", "num_outputs", "num_weights", "num_arrays", "sections"])
 _NUMBER_BYTES = 40
 
@@ -32,9 +32,9 @@ def built_nodes(raw: list[RawNode], budget: Budget) -> dict[RawNode, Node]:
 
 
 def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, AttrValue]]:
-    """What each node's attributes mean. Of a state, the first version under which it is written.
+    """Parsed attributes of each node; for a state the first version under which it is written.
 
-    The version is there to be saved again.
+    The version is stored only to be written again.
     """
     meanings: dict[RawNode, dict[str, AttrValue]] = {}
     outputs = 0
@@ -44,7 +44,10 @@ def _meanings(raw: list[RawNode], budget: Budget) -> dict[RawNode, dict[str, Att
             continue
         outputs += len(record.op.output_names(attrs))
         if outputs > MAX_OUTPUTS:
-            fail(f"up to {record.place} there are {outputs} outputs, possible are {MAX_OUTPUTS}")
+            fail(
+                f"up to {record.place} the graph has {outputs} outputs, at most {MAX_OUTPUTS} are "
+                f"allowed"
+            )
         budget.take(_meaning_bytes(attrs), record.place)
         for source, _, version in (record.inputs[i] for i in record.op.aux_positions(attrs)):
             if source.op is None:
@@ -62,7 +65,7 @@ def _meaning(record: RawNode) -> dict[str, AttrValue]:
 
 
 def _meaning_bytes(attrs: Attrs) -> int:
-    """What parsed attributes take: tuples and numbers; words and small numbers are shared."""
+    """Memory of parsed attributes: tuples and numbers; strings and small numbers are shared."""
     values = attrs.values()
     tuples = [value for value in values if type(value) is tuple]
     numbers = sum(map(_is_fresh, values)) + sum(_is_fresh(n) for v in tuples for n in v)
@@ -70,12 +73,12 @@ def _meaning_bytes(attrs: Attrs) -> int:
 
 
 def _is_fresh(value: object) -> bool:
-    """Whether it is a number that CPython does not keep ready."""
+    """Test for a number that CPython does not share."""
     return type(value) is float or (type(value) is int and not -5 <= value <= 256)
 
 
 def check_counts(record: RawNode) -> None:
-    """Bound the attributes that say how many inputs or outputs there are: each gets a name."""
+    """Limit attributes that are counts of inputs or outputs, each of which has a name."""
     for attr in record.op.attrs if record.op else ():
         if attr.name not in _COUNTS or attr.name not in record.text:
             continue
@@ -85,7 +88,7 @@ def check_counts(record: RawNode) -> None:
             raise AttributeValueError(f"{record.place}: {error}") from None
         if isinstance(count, int) and count > MAX_INPUTS:
             raise AttributeValueError(
-                f"{record.place}: {attr.name} is {count}, possible are {MAX_INPUTS}"
+                f"{record.place}: {attr.name} is {count}, at most {MAX_INPUTS} is allowed"
             )
 
 

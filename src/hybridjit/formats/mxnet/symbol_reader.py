@@ -1,11 +1,10 @@
-"""Reading a graph file: untrusted text in, nodes out.
+"""Reader of graph files: untrusted JSON in, nodes out.
 
-Three steps: JSON text becomes :class:`RawNode` records with every type and index checked; old
-spellings are brought up to date (``symbol_upgrade.py``); operators are applied in order
-(``symbol_nodes.py``). An input
-may only name an earlier node, so a cycle cannot be built. Nothing is evaluated, and no count in
-the file is believed before it was held against a bound. All that a file makes, whatever its
-attributes multiply, is taken from one :class:`Budget` before it is made.
+Three steps: JSON becomes :class:`RawNode` records with every type and index checked; records are
+upgraded to the current version (``symbol_upgrade.py``); operators are applied in order
+(``symbol_nodes.py``). An input can only refer to an earlier node, so cycles are impossible. Nothing
+is evaluated, and every count of the file is checked against a limit. All memory, including that of
+objects that attributes multiply, is taken from one :class:`Budget` in advance.
 """
 
 from __future__ import annotations
@@ -37,29 +36,29 @@ from .symbol_upgrade import (
 )
 
 _MAX_NAME = 4096
-_MAX_ATTR = 1 << 16  # hidden `__x__` attributes, which nothing parses, may be longer
+_MAX_ATTR = 1 << 16  # hidden `__x__` attributes, which are not parsed, may be longer
 _MAX_LISTED = 20
-_MAX_GRAPHS = 3  # of one node
+_MAX_GRAPHS = 3  # limit for one node
 
 _TOP_KEYS = frozenset(["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"])
 _NODE_KEYS = frozenset(["op", "name", "attrs", "inputs", "control_deps", "subgraphs"])
 _OLD_NODE_KEYS = frozenset(["attr", "param", "backward_source_id"])
 _ATTRIBUTE_KEYS = ("attr", "param", "attrs")
 
-# Bytes that things take from the text to the nodes, beside texts and what attributes mean.
+# Estimated bytes of objects from JSON to nodes, without strings and parsed attributes.
 _NODE_BYTES = 640
 _ENTRY_BYTES = 160
 _HEAD_BYTES = 128
-_OUTPUT_BYTES = 256  # an output in a graph inside of a node: that one gets its type with the node
-_KEY_BYTES = 200  # that the name of an attribute takes among those that are known
+_OUTPUT_BYTES = 256  # output of a subgraph, including its type
+_KEY_BYTES = 200  # entry in the table of attribute names
 
 Outputs = tuple[Output, ...]
 
 
 def read_document(data: str | bytes, name: str, changes: Changes | None = None) -> Outputs:
-    """The outputs of the graph in ``data``; ``name`` is what messages call the file.
+    """Outputs of the graph in ``data``; ``name`` is the file's name for messages.
 
-    ``changes`` takes what had to be changed in a file of an older version.
+    ``changes`` collects the changes made to a file of an older version.
     """
     changes = Changes() if changes is None else changes
     try:
@@ -71,7 +70,7 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
         if is_np_shape() and "is_np_shape" not in top.get("attrs", {}):
             mark_unknown_sizes(nodes.raw)
         for record in nodes.raw:
-            check_counts(record)  # first: every later step makes something for each input
+            check_counts(record)  # first: every later step allocates memory for each input
         built = built_nodes(upgrade(nodes.raw, version, changes, nodes.budget), nodes.budget)
         return tuple(
             output_of((nodes.raw[index], output, 0), built, f"head {k}")
@@ -82,7 +81,7 @@ def read_document(data: str | bytes, name: str, changes: Changes | None = None) 
 
 
 class RawLine(NamedTuple):
-    """A node as the file has it: its operator may be unknown, its attributes may be wrong."""
+    """Node as written in the file: its operator may be unknown, its attributes invalid."""
 
     op: str
     name: str
@@ -92,10 +91,10 @@ class RawLine(NamedTuple):
 
 
 def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tuple[int, int]]]:
-    """The nodes of a file and its heads, for a look at a graph whose operators are not all known.
+    """Nodes and heads of a file, also if operators are unknown.
 
-    Inputs and heads are (node, output); ``problem`` says why an operator is refused. Raises
-    ModelFormatError as :func:`read_document` does, but not for operators.
+    Inputs and heads are (node, output); ``problem`` is the reason why an operator is rejected.
+    Raises ModelFormatError as :func:`read_document` does, but not for operators.
     """
     try:
         outline = _Outline()
@@ -106,32 +105,32 @@ def read_outline(data: str | bytes, name: str) -> tuple[list[RawLine], list[tupl
 
 
 def _about_file(error: MXNetError, name: str) -> MXNetError:
-    """The same error with the file's name at the end of its first line."""
+    """Error with the file's name appended to its first line."""
     first, *rest = str(error).split("\n")
     if isinstance(error, ModelFormatError) and not first.startswith(INVALID):
         first = f"{INVALID}{first}"
     return type(error)("\n".join([f"{first} (in {name})", *rest]))
 
 
-# From text to records
+# From JSON to records
 
 
 class _Collector:
-    """Takes the nodes of a file, one after the other, and what they cost."""
+    """Collects the nodes of a file in order, and their memory."""
 
     budget: Budget
 
     def __init__(self) -> None:
-        self.known: dict[str, str] = {}  # names of attributes: nodes have the same ones
+        self.known: dict[str, str] = {}  # attribute names, shared by nodes
 
     def add(self, item: object) -> None:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """All nodes are there."""
+        """Called after the last node."""
 
     def attributes(self, node: Mapping[str, object], place: str) -> dict[str, str]:
-        """A node's attributes from any of the three keys that versions of MXNet used."""
+        """Attributes of a node from any of the three keys of MXNet's versions."""
         merged: dict[str, str] = {}
         for key in filter(node.__contains__, _ATTRIBUTE_KEYS):
             for name, value in object_of(node[key], f"{key} of {place}").items():
@@ -149,11 +148,12 @@ class _Collector:
 
 
 def _read(data: str | bytes, collector: _Collector) -> dict[str, JSON]:
-    """Hand every node to ``collector``; the rest of the document, its heads as flat numbers."""
+    """Pass every node to ``collector``; returns the rest of the document, heads as flat
+    integers."""
     try:
         text = data.encode("utf-8") if isinstance(data, str) else bytes(data)
     except UnicodeEncodeError:
-        fail("the text holds half of a surrogate pair")
+        fail("the text contains half of a surrogate pair")
     collector.budget = Budget(len(text))
     stream = JsonStream(text, collector.budget)
     if stream.peek() != "{":
@@ -161,7 +161,7 @@ def _read(data: str | bytes, collector: _Collector) -> dict[str, JSON]:
     top: dict[str, object] = {}
     for key in stream.members():
         if key in top:
-            fail(f"{key} stands twice in the document")
+            fail(f"{key} occurs twice in the document")
         top[key] = _part(key, stream, collector)
     stream.finish()
     required(top, "nodes", "the document")
@@ -175,7 +175,7 @@ def _part(key: str, stream: JsonStream, collector: _Collector) -> JSON:
     if key == "nodes":
         for number, item in enumerate(_elements(stream, key)):
             if number == MAX_NODES:
-                fail(f"there are more than {MAX_NODES} nodes")
+                fail(f"the graph has more than {MAX_NODES} nodes")
             collector.add(item)
         return None
     if key == "heads":
@@ -197,7 +197,7 @@ def _heads(stream: JsonStream, budget: Budget) -> array[int]:
     for k, item in enumerate(_elements(stream, "heads")):
         index, output, _ = _position(item, MAX_NODES, f"head {k}")
         if output > MAX_OUTPUTS:
-            fail(f"head {k} names output {output}; possible are {MAX_OUTPUTS}")
+            fail(f"head {k} refers to output {output}; the limit is {MAX_OUTPUTS}")
         budget.take(_HEAD_BYTES, f"head {k}")
         flat.extend((index, output))
     return flat
@@ -207,18 +207,18 @@ def _arg_nodes(stream: JsonStream) -> array[int]:
     found = array("q")
     for item in _elements(stream, "arg_nodes"):
         if type(item) is not int or not 0 <= item < MAX_NODES:
-            fail(f"arg_nodes names {shown(item)}; possible are 0 to {MAX_NODES - 1}")
+            fail(f"arg_nodes refers to {shown(item)}; the range is 0 to {MAX_NODES - 1}")
         if len(found) == MAX_NODES:
-            fail(f"arg_nodes names more than {MAX_NODES}")
+            fail(f"arg_nodes has more than {MAX_NODES} items")
         found.append(item)
     return found
 
 
 def _head_positions(top: Mapping[str, object], nodes: int) -> Iterator[tuple[int, int]]:
-    """(node, output) of each head. Raises ModelFormatError when a node is not there."""
+    """(node, output) of each head. Raises ModelFormatError for a node out of range."""
     flat = required(top, "heads", "the document")
     if not flat:
-        fail("heads is empty, the graph has no output")
+        fail("heads is empty: the graph does not have outputs")
     for k, index in enumerate(flat[::2]):
         _require_node(index, nodes, f"head {k}")
     return zip(flat[::2], flat[1::2])
@@ -227,27 +227,27 @@ def _head_positions(top: Mapping[str, object], nodes: int) -> Iterator[tuple[int
 def _check_arg_nodes(top: Mapping[str, object], raw: list[RawNode]) -> None:
     for index in required(top, "arg_nodes", "the document"):
         if index >= len(raw):
-            fail(f"arg_nodes names {index}; there are {len(raw)} nodes")
+            fail(f"arg_nodes refers to {index}; the graph has {len(raw)} nodes")
         if raw[index].op is not None:
-            fail(f"arg_nodes names {raw[index].place}, which is not a variable")
+            fail(f"arg_nodes refers to {raw[index].place}, which is not a variable")
 
 
 def _version(top: Mapping[str, object]) -> int:
     attrs = object_of(top.get("attrs", {}), "attrs of the graph")
     pair = attrs.get("mxnet_version", ["int", UNSTATED])
     if not (isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int):
-        fail(f'mxnet_version is ["int", number], got {shown(pair)}')
+        fail(f'mxnet_version must be ["int", number], got {shown(pair)}')
     if pair[1] > CURRENT:
         warnings.warn(
             f"loading symbol saved by MXNet version {pair[1]}, newer than {CURRENT}; "
-            "what it means may have changed",
+            "its meaning may have changed",
             stacklevel=4,
         )
     return pair[1]
 
 
 class _Nodes(_Collector):
-    """The nodes as records. All operators that are unknown are named in one error, at the end."""
+    """Collector of records. One error at the end lists all unknown operators."""
 
     def __init__(self, changes: Changes, depth: int = 0) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class _Nodes(_Collector):
         if record.op is not None and node["op"] != record.op.name:
             self._changes.note(f"{node['op']} is called {record.op.name}", record.name)
         if not _OLD_NODE_KEYS.isdisjoint(node):
-            self._changes.note("attributes stand under attr and param", record.name)
+            self._changes.note("attributes have the keys attr and param", record.name)
         record.text = self.attributes(node, place)
         entries = list_of(required(node, "inputs", place), f"inputs of {place}")
         self.budget.take(_node_bytes(record.name, record.text, len(entries)), place)
@@ -289,12 +289,12 @@ class _Nodes(_Collector):
             return False
 
     def _control(self, name: str, node: Mapping[str, JSON], place: str) -> OpDef:
-        """An operator around graphs, which stand in the node."""
+        """Control flow operator, whose subgraphs are in the node."""
         if self._depth >= subgraphs.MOST_NESTED:
-            fail(f"{place}: more than {subgraphs.MOST_NESTED} graphs stand in each other")
+            fail(f"{place}: graphs are nested more than {subgraphs.MOST_NESTED} deep")
         graphs = list_of(required(node, "subgraphs", place), f"subgraphs of {place}")
         if len(graphs) > _MAX_GRAPHS:
-            fail(f"{place} has {len(graphs)} subgraphs, possible are {_MAX_GRAPHS}")
+            fail(f"{place} has {len(graphs)} subgraphs, at most {_MAX_GRAPHS} are allowed")
         made = [self._graph(item, f"subgraph {k} of {place}") for k, item in enumerate(graphs)]
         try:
             return subgraphs.control_operator(name, self.attributes(node, place), made)
@@ -302,7 +302,7 @@ class _Nodes(_Collector):
             raise type(error)(f"{place}: {error}") from None
 
     def _graph(self, item: object, place: str) -> Outputs:
-        """The outputs of a graph inside of a node, of the version that this is."""
+        """Outputs of a subgraph, which has the version of the document."""
         document = object_of(item, place, _TOP_KEYS)
         inner = _Nodes(self._changes, self._depth + 1)
         inner.budget, inner.known = self.budget, self.known
@@ -324,14 +324,14 @@ class _Nodes(_Collector):
         )
 
     def finish(self) -> None:
-        """Raises UnknownOpError naming every operator that is unknown, and its nodes."""
+        """Raise UnknownOpError with every unknown operator and its nodes."""
         if self._refused:
             lines = [f"{why}: {_some(where)}" for why, where in self._refused.items()]
             raise UnknownOpError("\n".join(lines[:_MAX_LISTED]))
 
 
 class _Outline(_Collector):
-    """The nodes as lines."""
+    """Collector of nodes as lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -361,7 +361,7 @@ class _Outline(_Collector):
 
 
 def _node_bytes(name: str, text: Mapping[str, str], inputs: int) -> int:
-    """What a node takes, from record to :class:`Node`, but for what its attributes mean."""
+    """Memory of a node, from record to :class:`Node`, without parsed attributes."""
     texts = sum(map(sys.getsizeof, (name, text, *text.values())))
     return _NODE_BYTES + texts + inputs * _ENTRY_BYTES
 
@@ -371,11 +371,11 @@ def _node_name(node: Mapping[str, object], place: str) -> str:
 
 
 def _operator(name: str, has_subgraphs: bool, refused: Mapping[str, object]) -> OpDef | None:
-    """None for a variable. Raises UnknownOpError; near names are looked for a few times only."""
+    """Operator, None for a variable. Raises UnknownOpError, at first with similar names."""
     if has_subgraphs:
         fused = name.startswith("_sg_")
-        what = "operators fused for another backend" if fused else "no loop, and no branch"
-        raise UnknownOpError(f"Operator {name} is not supported: it holds a subgraph ({what})")
+        what = "operators fused for another backend" if fused else "neither a loop nor a branch"
+        raise UnknownOpError(f"Operator {name} is not supported: it has a subgraph ({what})")
     if name == "null":
         return None
     if len(refused) >= _MAX_LISTED and find(name) is None:
@@ -391,23 +391,23 @@ def _some(places: list[str]) -> str:
 def _inputs(items: list[JSON], record: RawNode, earlier: list[RawNode]) -> list[RawEntry]:
     place = record.place
     if len(items) > MAX_INPUTS:
-        fail(f"{place} has {len(items)} inputs, possible are {MAX_INPUTS}")
+        fail(f"{place} has {len(items)} inputs, at most {MAX_INPUTS} are allowed")
     if items and record.op is None:
-        fail(f"{place} is a variable and has {len(items)} inputs")
+        fail(f"{place} is a variable, but has {len(items)} inputs")
     return [_entry(item, earlier, f"input {k} of {place}") for k, item in enumerate(items)]
 
 
 def _entry(item: object, nodes: list[RawNode], what: str) -> RawEntry:
-    """``[node, output]`` or ``[node, output, version]``, naming one of ``nodes``."""
+    """``[node, output]`` or ``[node, output, version]`` that refers to one of ``nodes``."""
     index, output, version = _position(item, len(nodes), what)
     return nodes[index], output, version
 
 
 def _position(item: object, count: int, what: str) -> tuple[int, int, int]:
-    """``[node, output, version]`` as numbers, the node one of ``count``."""
+    """``[node, output, version]`` as integers, the node below ``count``."""
     numbers = list_of(item, what)
     if len(numbers) not in (2, 3) or {*map(type, numbers)} != {int}:
-        fail(f"{what} is [node, output, version], got {shown(item)}")
+        fail(f"{what} must be [node, output, version], got {shown(item)}")
     index, output, version = (*numbers, 0)[:3]
     _require_node(index, count, what)
     if output < 0 or version < 0:
@@ -417,7 +417,7 @@ def _position(item: object, count: int, what: str) -> tuple[int, int, int]:
 
 def _require_node(index: int, count: int, what: str) -> None:
     if not 0 <= index < count:
-        fail(f"{what} names node {index}; possible here are 0 to {count - 1}")
+        fail(f"{what} refers to node {index}; the range is 0 to {count - 1}")
 
 
 # From records to nodes

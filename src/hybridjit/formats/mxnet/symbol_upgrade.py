@@ -1,8 +1,8 @@
-"""Bringing graphs of older MXNet versions up to date.
+"""Upgrade of graphs of older MXNet versions.
 
-In: nodes as a file had them, with their operators looked up, and the version that wrote them.
-Out: nodes as MXNet 1.9.1 would have written them. What changed when is MXNet's history; the
-numbers are ``major*10000 + minor*100 + patch``.
+Input: nodes of a file, with their operators, and the version that wrote them. Output: nodes as
+written by MXNet 1.9.1. Versions are ``major*10000 + minor*100 + patch``; the changes follow MXNet's
+history.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ...ops.record import OpDef
 from ...ops.tensor.ordering import ARGMAX, ARGMIN
 from ..json_stream import Budget
 
-CURRENT = 10901  # what this project reads and writes
-UNSTATED = 800  # a file without a version is older than the key
+CURRENT = 10901  # version that is read and written
+UNSTATED = 800  # version of a file without the version key
 
-_STORED_AUX = 900  # since then auxiliary states and all other inputs stand in the file
+_STORED_AUX = 900  # first version that stores all inputs and auxiliary states
 _STORED_INIT = 904
-_SIGNED_ARGMAX_AXIS = 905  # before, axis -1 of argmax and argmin meant "over everything"
+_SIGNED_ARGMAX_AXIS = 905  # earlier, axis -1 of argmax and argmin meant all axes
 
-MAX_NODES = 1 << 15  # of a file, with those that are made for it
-_SHOWN = 200  # characters of a name in a message
-_VARIABLE_BYTES = 1000  # that a variable takes beside its texts
+MAX_NODES = 1 << 15  # limit of a file's nodes, including added ones
+_SHOWN = 200  # limit of a name's characters in a message
+_VARIABLE_BYTES = 1000  # memory of a variable without its strings
 _SHAPE = Attr("__shape__", "shape")
 
 
 @dataclass(eq=False, slots=True)
 class RawNode:
-    """A node of a file: checked for form, not yet for meaning. Inputs name earlier nodes.
+    """Node of a file, checked for form but not semantics. Inputs refer to earlier nodes.
 
-    ``number`` is its place in the file; a variable made for an input has its user's.
+    ``number`` is its index in the file; a variable added for an input has the number of its user.
     """
 
     number: int
@@ -46,7 +46,7 @@ class RawNode:
 
     @property
     def place(self) -> str:
-        """What messages call it."""
+        """Name of the node in messages."""
         name = self.name if len(self.name) <= _SHOWN else f"{self.name[:_SHOWN]}..."
         return f"node {self.number} '{name}'"
 
@@ -55,18 +55,18 @@ RawEntry = tuple[RawNode, int, int]  # node, output, version
 
 
 class Changes(dict[str, list[str]]):
-    """What was changed in a file's graph, each with the names of the nodes."""
+    """Changes made to a file's graph, each with the names of the nodes."""
 
     def note(self, what: str, name: str) -> None:
         self.setdefault(what, []).append(name)
 
 
 def upgrade(nodes: list[RawNode], version: int, changes: Changes, budget: Budget) -> list[RawNode]:
-    """The nodes with everything later versions renamed or added; a new list, records edited.
+    """Apply renames and additions of later versions; returns a new list, edits records.
 
-    What was done is noted in ``changes``. Raises AttributeValueError when an operator's attributes
-    do not say which inputs it has, MXNetError when it has others, and ModelFormatError when the
-    inputs that were left out are more than ``budget`` allows.
+    Changes are noted in ``changes``. Raises AttributeValueError if an operator's attributes do not
+    determine its inputs, MXNetError if it has other inputs, and ModelFormatError if missing inputs
+    exceed ``budget``.
     """
     if version >= CURRENT:
         return nodes
@@ -76,32 +76,32 @@ def upgrade(nodes: list[RawNode], version: int, changes: Changes, budget: Budget
         before = dict(node.text)
         moved = _rename_hidden(node)
         if before != node.text:
-            changes.note("attributes such as lr_mult are hidden ones", node.name)
+            changes.note("attributes such as lr_mult became hidden", node.name)
         if node.op is not None:
             for made in _with_inputs(node, node.op, moved, version, room):
-                changes.note("inputs that the file leaves out are variables", made.name)
+                changes.note("missing inputs became variables", made.name)
                 result.append(made)
         if version < _STORED_INIT:
             _set_default_init(node)
         if version < _SIGNED_ARGMAX_AXIS and _drop_argmax_axis(node):
-            changes.note("axis -1 means over everything", node.name)
+            changes.note("axis -1 means all axes", node.name)
         result.append(node)
     return result
 
 
 def mark_unknown_sizes(nodes: list[RawNode]) -> None:
-    """Sizes of variables that are 0 for unknown become -1, which NumPy's semantics have for it."""
+    """Replace sizes of 0 (unknown) in variables by -1, which NumPy's semantics use."""
     for node in nodes:
         if node.op is None and "__shape__" in node.text:
             try:
                 sizes = _SHAPE.parse(node.text["__shape__"])
             except AttributeValueError:
-                continue  # says nothing
+                continue  # invalid: keep
             node.text["__shape__"] = f"[{','.join(str(size or -1) for size in sizes)}]"
 
 
 def _rename_hidden(node: RawNode) -> dict[str, str]:
-    """Bare hidden keys become ``__key__``; ``<input>_<key>`` is taken out and returned."""
+    """Rename bare hidden keys to ``__key__``; remove ``<input>_<key>`` and return them."""
     moved = {}
     for key in list(node.text):
         hidden = next((h for h in HIDDEN_KEYS if key == h or key.endswith("_" + h)), None)
@@ -117,14 +117,14 @@ def _rename_hidden(node: RawNode) -> dict[str, str]:
 def _with_inputs(
     node: RawNode, op: OpDef, moved: dict[str, str], version: int, room: _Room
 ) -> list[RawNode]:
-    """Complete a node's inputs, and give them the attributes that are theirs; the new variables.
+    """Add missing inputs, and move attributes to their inputs; returns the new variables.
 
-    Raises MXNetError when the operator takes others.
+    Raises MXNetError if the operator has other inputs.
     """
     names = _input_names(node, op)
     made = room.missing_inputs(node, op, names) if version < _STORED_AUX else []
     try:
-        op.require_inputs(names, len(node.inputs))  # before every name is looked at
+        op.require_inputs(names, len(node.inputs))  # limits the loop over names
     except MXNetError as error:
         raise located(error, f"{op.name} '{node.name}'") from None
     _move_to_inputs(node, names, moved)
@@ -132,16 +132,16 @@ def _with_inputs(
 
 
 class _Room:
-    """How much a file's nodes and the variables that are made for them may still take."""
+    """Remaining limit of nodes, including variables added for inputs."""
 
     def __init__(self, nodes: int, budget: Budget) -> None:
         self._nodes = nodes
         self._budget = budget
 
     def missing_inputs(self, node: RawNode, op: OpDef, names: Sequence[str]) -> list[RawNode]:
-        """New variables for the inputs that the file left out, with the operator's attributes.
+        """New variables for missing inputs, with the operator's attributes.
 
-        Raises ModelFormatError, before any is made, when they are too many or take too much.
+        Raises ModelFormatError, before any is created, if they exceed the limits.
         """
         self._take(node, len(names) - len(node.inputs))
         missing = names[len(node.inputs) :]
@@ -158,8 +158,8 @@ class _Room:
         self._nodes += count
         if self._nodes > MAX_NODES:
             raise ModelFormatError(
-                f"up to {node.place} there are {self._nodes} nodes, with the variables for inputs "
-                f"that are left out; possible are {MAX_NODES}"
+                f"up to {node.place} the graph has {self._nodes} nodes, including variables for  "
+                f"missing inputs; at most {MAX_NODES} are allowed"
             )
         texts = sum(len(key) + len(value) for key, value in node.text.items())
         each = _VARIABLE_BYTES + sys.getsizeof(node.name) + sys.getsizeof(node.text) + texts
@@ -167,7 +167,7 @@ class _Room:
 
 
 def _move_to_inputs(node: RawNode, names: Sequence[str], moved: dict[str, str]) -> None:
-    """``weight_lr_mult`` of an operator belongs to the variable that feeds its ``weight``."""
+    """Move attributes such as ``weight_lr_mult`` to the variable of the input ``weight``."""
     if not moved:
         return
     inputs = dict(zip(names, node.inputs))
@@ -175,7 +175,7 @@ def _move_to_inputs(node: RawNode, names: Sequence[str], moved: dict[str, str]) 
         hidden = next(h for h in HIDDEN_KEYS if key.endswith("_" + h))
         entry = inputs.get(key[: -len(hidden) - 1])
         if entry is None:
-            node.text[key] = value  # nothing of that name: the operator will refuse it
+            node.text[key] = value  # unknown input: the operator raises an error
         elif entry[0].op is None:
             entry[0].text[f"__{hidden}__"] = value
 
@@ -192,7 +192,7 @@ def _set_default_init(node: RawNode) -> None:
 
 
 def _drop_argmax_axis(node: RawNode) -> bool:
-    """Whether it was one of these."""
+    """Remove axis -1 of argmax or argmin; returns whether it was present."""
     if node.op not in (ARGMAX, ARGMIN) or node.text.get("axis") != "-1":
         return False
     del node.text["axis"]

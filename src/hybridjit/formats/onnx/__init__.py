@@ -1,1 +1,1 @@
-"""ONNX's file format: models as records, both ways. Knows no operator's meaning."""
+"""ONNX's file format: models as records, reading and writing, without operator semantics."""

@@ -1,11 +1,11 @@
-"""ONNX's messages as records, and the one reader and one writer of all of them.
+"""ONNX's messages as records, with one reader and one writer for all of them.
 
-In: a model file's bytes. Out: :class:`Model`, whose tensors are views of these bytes. Field
+Input: a model file's bytes. Output: :class:`Model`, whose tensors are views of these bytes. Field
 numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto). Fields
-that no reader here asks for are passed over.
+without a record attribute are skipped.
 
-A record costs more memory than the two bytes that it may take in a file, so their number is
-bounded.
+A record needs more memory than the two bytes that it may have in a file, so the number of records
+is limited.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from . import wire
 from .wire import BYTES, FIXED32, VARINT, Field
 
 MAX_RECORDS = 1 << 18
-"""Messages, texts and numbers beside the elements of tensors; ResNet-50 has 5,000."""
-_MAX_DEPTH = 32  # graphs within graphs, five messages each time
+"""Maximal number of messages, strings and numbers, tensor elements excluded; ResNet-50 has
+5,000."""
+_MAX_DEPTH = 32  # nested messages; a nested graph is five
 
 M = TypeVar("M")
 
 
 class Slot(NamedTuple):
-    """How a record keeps a field: ``read`` makes a value of the file's, ``write`` the bytes."""
+    """Field of a record: ``read`` converts values of the file, ``write`` returns the bytes."""
 
     name: str
     kind: str
@@ -48,63 +49,63 @@ def _slot(
 
 
 def text(number: int) -> str:
-    """A text, empty where the file has none."""
+    """String field, empty if absent."""
     return _slot(number, "text", "")  # type: ignore[return-value]
 
 
 def texts(number: int) -> Sequence[str]:
-    """Several texts."""
+    """Repeated string field."""
     return _slot(number, "text", ())  # type: ignore[return-value]
 
 
 def integer(number: int) -> int:
-    """A signed number, 0 where the file has none."""
+    """Signed integer field, 0 if absent."""
     return _slot(number, "integer", 0)  # type: ignore[return-value]
 
 
 def maybe_integer(number: int) -> int | None:
-    """A signed number, None where the file has none."""
+    """Signed integer field, None if absent."""
     return _slot(number, "integer", None)  # type: ignore[return-value]
 
 
 def integers(number: int) -> Sequence[int]:
-    """Several signed numbers, packed or not."""
+    """Repeated signed integer field, packed or not."""
     return _slot(number, "integer", ())  # type: ignore[return-value]
 
 
 def maybe_real(number: int) -> float | None:
-    """A float of 32 bits, None where the file has none."""
+    """Field of a 32-bit float, None if absent."""
     return _slot(number, "real", None)  # type: ignore[return-value]
 
 
 def reals(number: int) -> Sequence[float]:
-    """Several floats, packed or not."""
+    """Repeated field of 32-bit floats, packed or not."""
     return _slot(number, "real", ())  # type: ignore[return-value]
 
 
 def maybe_raw(number: int) -> memoryview | None:
-    """Bytes as they are, None where the file has none."""
+    """Bytes field, None if absent."""
     return _slot(number, "raw", None)  # type: ignore[return-value]
 
 
 def raws(number: int) -> Sequence[memoryview]:
-    """Several pieces of bytes; of a packed field there is one for each time that it stands."""
+    """Repeated bytes field; a packed field has one element for each occurrence."""
     return _slot(number, "raw", ())  # type: ignore[return-value]
 
 
 def one(number: int, message: Callable[[], type[M]]) -> M | None:
-    """A message, None where the file has none."""
+    """Message field, None if absent."""
     return _slot(number, "message", None, message)  # type: ignore[return-value]
 
 
 def many(number: int, message: Callable[[], type[M]]) -> Sequence[M]:
-    """Several messages."""
+    """Repeated message field."""
     return _slot(number, "message", (), message)  # type: ignore[return-value]
 
 
 @dataclass(slots=True)
 class Entry:
-    """A key and its value."""
+    """Key and value."""
 
     key: str = text(1)
     value: str = text(2)
@@ -112,9 +113,9 @@ class Entry:
 
 @dataclass(slots=True)
 class Tensor:
-    """An array. Its elements stand in ``raw_data``, or by type in one of the other five.
+    """Array. Its elements are in ``raw_data`` or, by type, in one of the other five fields.
 
-    These are the pieces of packed fields, floats and doubles of fixed size and varints else.
+    These hold chunks of packed fields: floats and doubles of fixed size, otherwise varints.
     """
 
     dims: Sequence[int] = integers(1)
@@ -133,7 +134,7 @@ class Tensor:
 
 @dataclass(slots=True)
 class Attribute:
-    """A node's attribute; ``type`` says which of the values counts."""
+    """Attribute of a node; ``type`` selects the valid value."""
 
     name: str = text(1)
     f: float | None = maybe_real(2)
@@ -151,7 +152,7 @@ class Attribute:
 
 @dataclass(slots=True)
 class Node:
-    """One use of an operator; inputs and outputs by name, "" for those left out."""
+    """Use of an operator; inputs and outputs by name, "" for missing ones."""
 
     input: Sequence[str] = texts(1)
     output: Sequence[str] = texts(2)
@@ -163,7 +164,7 @@ class Node:
 
 @dataclass(slots=True)
 class Dimension:
-    """A size, or the name of one that is not known."""
+    """Size, or the name of a symbolic size."""
 
     dim_value: int | None = maybe_integer(1)
     dim_param: str = text(2)
@@ -178,7 +179,7 @@ class Shape:
 
 @dataclass(slots=True)
 class TensorType:
-    """Element type and shape; no shape where the number of axes is unknown."""
+    """Element type and shape; the shape is None if the number of axes is unknown."""
 
     elem_type: int = integer(1)
     shape: Shape | None = one(2, lambda: Shape)
@@ -186,14 +187,14 @@ class TensorType:
 
 @dataclass(slots=True)
 class Type:
-    """What a value is; None for all that is no tensor: sequences, maps, optional values."""
+    """Type of a value; None for types other than tensors: sequences, maps, optional values."""
 
     tensor_type: TensorType | None = one(1, lambda: TensorType)
 
 
 @dataclass(slots=True)
 class ValueInfo:
-    """A value's name and type."""
+    """Name and type of a value."""
 
     name: str = text(1)
     type: Type | None = one(2, lambda: Type)
@@ -201,7 +202,7 @@ class ValueInfo:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes in an order in which they can be computed."""
+    """Graph with nodes in topological order."""
 
     node: Sequence[Node] = many(1, lambda: Node)
     name: str = text(2)
@@ -213,7 +214,7 @@ class Graph:
 
 @dataclass(slots=True)
 class OperatorSet:
-    """A set of operators and its version; the domain of ONNX's own is ""."""
+    """Operator set and its version; the domain of ONNX's operators is ""."""
 
     domain: str = text(1)
     version: int = integer(2)
@@ -221,7 +222,7 @@ class OperatorSet:
 
 @dataclass(slots=True)
 class Function:
-    """An operator that is defined by nodes in the file itself."""
+    """Operator that nodes in the file define."""
 
     name: str = text(1)
     input: Sequence[str] = texts(4)
@@ -235,7 +236,7 @@ class Function:
 
 @dataclass(slots=True)
 class Model:
-    """A file."""
+    """Model file."""
 
     ir_version: int = integer(1)
     producer_name: str = text(2)
@@ -250,7 +251,7 @@ _SLOTS: dict[type, dict[int, Slot]] = {}
 
 
 def slots(message: type) -> dict[int, Slot]:
-    """The fields of a record by their numbers."""
+    """Fields of a record by number."""
     if message not in _SLOTS:
         _SLOTS[message] = {
             field.metadata["number"]: Slot(
@@ -265,27 +266,27 @@ def slots(message: type) -> dict[int, Slot]:
 
 
 def read_model(data: bytes | memoryview) -> Model:
-    """A model; its tensors are views of ``data``. Raises ModelFormatError for what is none."""
+    """Model whose tensors are views of ``data``. Raises ModelFormatError if it is malformed."""
     model = _Reader().read(Model, memoryview(data), 0)
     if model.graph is None or not model.ir_version:
-        raise ModelFormatError("not an ONNX model: it has no graph or no version")
+        raise ModelFormatError("not an ONNX model: the graph or the version is missing")
     return model
 
 
 def read_tensor(data: bytes | memoryview) -> Tensor:
-    """A tensor alone, as test data is stored. Raises ModelFormatError."""
+    """Single tensor, as in files of test data. Raises ModelFormatError."""
     return _Reader().read(Tensor, memoryview(data), 0)
 
 
 class _Reader:
-    """Counts what it makes."""
+    """Reader that limits the number of records."""
 
     def __init__(self) -> None:
         self._made = 0
 
     def read(self, message: type[M], data: memoryview, depth: int) -> M:
         if depth > 5 * _MAX_DEPTH:
-            raise ModelFormatError(f"graphs stand in graphs more than {_MAX_DEPTH} deep")
+            raise ModelFormatError(f"graphs are nested more than {_MAX_DEPTH} deep")
         known = slots(message)
         values: dict[str, list[object]] = {}
         for field in wire.read_fields(data):
@@ -299,7 +300,7 @@ class _Reader:
         for value in _read_values(slot, field):
             self._made += 1
             if self._made > MAX_RECORDS:
-                raise ModelFormatError(f"the model has more than {MAX_RECORDS} parts")
+                raise ModelFormatError(f"the model has more than {MAX_RECORDS} records")
             if slot.message is not None:
                 assert isinstance(value, memoryview)
                 value = self.read(slot.message(), value, depth + 1)
@@ -307,7 +308,7 @@ class _Reader:
 
 
 def _read_values(slot: Slot, field: Field) -> Iterator[object]:
-    """The values of one field: several where numbers are packed."""
+    """Values of one field: several if numbers are packed."""
     value = field.value
     if slot.kind == "integer" and field.kind == VARINT:
         assert isinstance(value, int)
@@ -323,7 +324,7 @@ def _read_values(slot: Slot, field: Field) -> Iterator[object]:
 
 
 def _raw_numbers(slot: Slot, field: Field) -> Iterator[object]:
-    """A lone number of a field that is kept as bytes, as these bytes."""
+    """Single number of a field that is stored as bytes, as its bytes."""
     if slot.kind != "raw" or not isinstance(field.value, int):
         raise ModelFormatError(
             f"the field '{slot.name}' is of kind {field.kind} (at byte {field.offset})"
@@ -333,7 +334,7 @@ def _raw_numbers(slot: Slot, field: Field) -> Iterator[object]:
 
 def _read_floats(value: memoryview, field: Field) -> Iterator[float]:
     if field.kind not in (FIXED32, BYTES) or len(value) % 4:
-        raise ModelFormatError(f"{len(value)} bytes are no floats (at byte {field.offset})")
+        raise ModelFormatError(f"{len(value)} bytes are not 32-bit floats (at byte {field.offset})")
     yield from (number for (number,) in struct.iter_unpack("<f", value))
 
 
@@ -341,22 +342,22 @@ def _as_text(value: memoryview, offset: int) -> str:
     try:
         return str(value, "utf-8")
     except UnicodeDecodeError:
-        raise ModelFormatError(f"a text is not UTF-8 (at byte {offset})") from None
+        raise ModelFormatError(f"a string is not UTF-8 (at byte {offset})") from None
 
 
 # Writing
 
 
 def write(record: object) -> list[bytes | memoryview]:
-    """The bytes of a record in pieces; the arrays in it are not copied."""
-    pieces: list[bytes | memoryview] = []
+    """Bytes of a record as a list of chunks; arrays are not copied."""
+    chunks: list[bytes | memoryview] = []
     for number, slot in sorted(slots(type(record)).items()):
         value = getattr(record, slot.name)
         values = value if slot.is_repeated else [value]
         for item in values:
             if slot.is_repeated or item != slot.default:
-                pieces += _field(number, slot, item)
-    return pieces
+                chunks += _field(number, slot, item)
+    return chunks
 
 
 def _field(number: int, slot: Slot, value: object) -> list[bytes | memoryview]:
@@ -366,11 +367,11 @@ def _field(number: int, slot: Slot, value: object) -> list[bytes | memoryview]:
     if slot.kind == "real":
         assert isinstance(value, float)
         return [wire.float_field(number, value)]
-    pieces: list[bytes | memoryview]
+    chunks: list[bytes | memoryview]
     if isinstance(value, str):
-        pieces = [value.encode()]
+        chunks = [value.encode()]
     elif isinstance(value, memoryview):
-        pieces = [value]
+        chunks = [value]
     else:
-        pieces = write(value)
-    return [wire.bytes_header(number, sum(map(len, pieces))), *pieces]
+        chunks = write(value)
+    return [wire.bytes_header(number, sum(map(len, chunks))), *chunks]

@@ -1,7 +1,7 @@
-"""ONNX's element types of eight bits and fewer that NumPy lacks: how their bits are read.
+"""ONNX's element types of at most eight bits that NumPy does not have.
 
-In: bytes, elements of four and two bits packed from the lowest bits on. Out: arrays of a wider type
-that holds the same numbers: float32 for floats, bytes for whole numbers.
+Input: bytes; elements of four and two bits are packed from the lowest bits on. Output: arrays of a
+wider type that holds the same values: float32 for floats, int8 or uint8 for integers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..._core.frozen import dataclass
 
 @dataclass(frozen=True)
 class NarrowFloat:
-    """A float: a sign where ``is_signed``, ``exponent`` bits, ``mantissa`` bits.
+    """Float with a sign bit if ``is_signed``, ``exponent`` bits and ``mantissa`` bits.
 
-    bias      what is taken from the exponent
-    largest   the largest finite number
-    infinite  whether there are infinities
-    nans      codes that are no numbers
+    bias      subtracted from the exponent
+    largest   largest finite value
+    infinite  whether the type has infinities
+    nans      codes of NaNs
     """
 
     name: str
@@ -39,11 +39,11 @@ class NarrowFloat:
 
     @property
     def lowest_exponent(self) -> int:
-        """Of the numbers with all bits of the mantissa."""
+        """Exponent of the lowest bit-complete (normal) values."""
         return (1 if self.mantissa else 0) - self.bias
 
     def table(self) -> np.ndarray:
-        """The number of each code."""
+        """Value of each code."""
         codes = np.arange(1 << self.bits)
         mantissa = (codes & ((1 << self.mantissa) - 1)) / (1 << self.mantissa)
         exponent = codes >> self.mantissa & ((1 << self.exponent) - 1)
@@ -60,7 +60,7 @@ class NarrowFloat:
 
 @dataclass(frozen=True)
 class NarrowWhole:
-    """A whole number."""
+    """Integer type."""
 
     name: str
     bits: int
@@ -68,17 +68,17 @@ class NarrowWhole:
 
     @property
     def dtype(self) -> np.dtype:
-        """What holds it."""
+        """NumPy dtype of the values."""
         return np.dtype("int8" if self.is_signed else "uint8")
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the largest."""
+        """Smallest and largest value."""
         half = 1 << (self.bits - 1)
         return (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
 
     def table(self) -> np.ndarray:
-        """The number of each code."""
+        """Value of each code."""
         codes = np.arange(1 << self.bits)
         low = self.bounds[0]
         return ((codes - low) % (1 << self.bits) + low).astype(self.dtype)
@@ -103,7 +103,7 @@ NARROW: dict[int, Narrow] = {
 
 
 def decoded(packed: np.ndarray, kind: Narrow) -> np.ndarray:
-    """All elements of these bytes, those that fill up the last byte too."""
+    """All elements of these bytes, including padding in the last byte."""
     each = 8 // kind.bits
     shifts = np.arange(each, dtype=np.uint8) * np.uint8(kind.bits)
     codes = packed[:, None] >> shifts & np.uint8((1 << kind.bits) - 1)

@@ -1,7 +1,7 @@
-"""ONNX's tensors as NumPy arrays, both ways.
+"""Conversion of ONNX tensors to NumPy arrays and back.
 
-In: a :class:`.messages.Tensor`, with the folder that its file stands in where elements may stand
-in files of their own. Out: an array, a view of the model's bytes where they are aligned.
+Input: a :class:`.messages.Tensor`, and the model's folder if elements may be stored in external
+files. Output: an array, a view of the model's bytes if these are aligned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .narrow import NARROW, decoded
 
 FLOAT16, BFLOAT16, STRING = 10, 16, 8
 
-# Codes of TensorProto.DataType that NumPy has too, and bfloat16, which becomes float32.
+# Codes of TensorProto.DataType that NumPy has too; bfloat16 becomes float32.
 DTYPES: dict[int, np.dtype] = {
     1: np.dtype("<f4"),
     2: np.dtype("u1"),
@@ -45,16 +45,16 @@ _MAX_BYTES = 1 << 47
 
 
 def dtype_of(code: int, what: str) -> np.dtype:
-    """The element type with this code, or the one that holds its numbers.
+    """Element type with this code, or the wider type that holds its values.
 
-    Raises DTypeError naming ``what`` where there is none.
+    Raises DTypeError with ``what`` for an unknown code.
     """
     if code in NARROW:
         return NARROW[code].dtype
     if code not in DTYPES:
         known = ", ".join([*(dtype.name for dtype in CODES), *(n.name for n in NARROW.values())])
         raise DTypeError(
-            f"{what} has the element type {code}{_named(code)}; there are {known} and bfloat16"
+            f"{what} has the element type {code}{_named(code)}; supported are {known} and bfloat16"
         )
     return DTYPES[code]
 
@@ -64,10 +64,10 @@ def _named(code: int) -> str:
 
 
 def read_array(tensor: Tensor, folder: str | None = None) -> np.ndarray:
-    """The elements of a tensor; read only where they are the model's own bytes.
+    """Elements of a tensor; read-only if they are the model's own bytes.
 
-    ``folder`` is where files of elements may stand; None refuses them. Raises ModelFormatError for
-    sizes that do not fit the elements, DTypeError for an element type that is not there.
+    ``folder`` is the folder of external files; None rejects these. Raises ModelFormatError for
+    sizes that do not match the elements, DTypeError for an unknown element type.
     """
     what = f"tensor '{tensor.name}'"
     dtype = dtype_of(tensor.data_type, what)
@@ -82,27 +82,29 @@ def read_array(tensor: Tensor, folder: str | None = None) -> np.ndarray:
         flat = _unpacked(flat, count, tensor.data_type, what)
     if len(flat) != count:
         shape = tuple(tensor.dims)
-        raise ModelFormatError(f"{what} of shape {shape} takes {count} elements, has {len(flat)}")
+        raise ModelFormatError(
+            f"{what} of shape {shape} needs {count} elements, but has {len(flat)}"
+        )
     return flat.reshape(tuple(tensor.dims))
 
 
 def _count(dims: Sequence[int], dtype: np.dtype, what: str) -> int:
     if len(dims) > MAX_DIMS:
-        raise ModelFormatError(f"{what} has {len(dims)} axes, of at most {MAX_DIMS}")
+        raise ModelFormatError(f"{what} has {len(dims)} axes, but at most {MAX_DIMS} are supported")
     if any(size < 0 for size in dims):
-        raise ModelFormatError(f"{what} has the shape {tuple(dims)}")
+        raise ModelFormatError(f"{what} has the invalid shape {tuple(dims)}")
     if math.prod(size or 1 for size in dims) * dtype.itemsize >= _MAX_BYTES:
         raise ModelFormatError(f"{what} of shape {tuple(dims)} is larger than any memory")
     return math.prod(dims)
 
 
 def _bits(data: bytes | memoryview, code: int) -> np.ndarray:
-    """Elements that stand as they are in memory; of narrow types the bytes that they fill."""
+    """Elements stored in their memory representation; for narrow types the packed bytes."""
     if code in NARROW:
         return np.frombuffer(data, np.uint8)
     dtype = np.dtype("<u2") if code == BFLOAT16 else DTYPES[code]
     if len(data) % dtype.itemsize:
-        raise ModelFormatError(f"{len(data)} bytes are no {dtype.name} elements")
+        raise ModelFormatError(f"{len(data)} bytes are not a multiple of the size of {dtype.name}")
     flat = np.frombuffer(data, dtype)
     if not flat.flags.aligned:
         flat = flat.copy()
@@ -110,23 +112,24 @@ def _bits(data: bytes | memoryview, code: int) -> np.ndarray:
 
 
 def _unpacked(packed: np.ndarray, count: int, code: int, what: str) -> np.ndarray:
-    """Elements of a narrow type, of the bytes that they fill."""
+    """Elements of a narrow type, unpacked from bytes."""
     kind = NARROW[code]
     filled = -(-count * kind.bits // 8)
     if len(packed) != filled:
         raise ModelFormatError(
-            f"{what}: {count} elements of {kind.name} take {filled} bytes, there are {len(packed)}"
+            f"{what}: {count} elements of {kind.name} need {filled} bytes, but {len(packed)} are "
+            f"given"
         )
     return decoded(packed, kind)[:count]
 
 
 def _widened(halves: np.ndarray) -> np.ndarray:
-    """float32 of the upper halves of its bits."""
+    """float32 from the upper halves of its bits."""
     return (halves.astype("<u4") << 16).view("<f4")
 
 
 def _typed(tensor: Tensor, dtype: np.dtype) -> np.ndarray:
-    """Elements in the field that their type has."""
+    """Elements from the field of their type."""
     if tensor.data_type in NARROW:
         return _numbers(tensor.int32_data).astype(np.uint8)
     if dtype == np.float32 and tensor.data_type != BFLOAT16:
@@ -143,16 +146,16 @@ def _typed(tensor: Tensor, dtype: np.dtype) -> np.ndarray:
     return bits.astype("<u2").view(dtype) if tensor.data_type == FLOAT16 else bits.astype(dtype)
 
 
-def _numbers(pieces: Sequence[memoryview]) -> np.ndarray:
-    """Varints one behind the other, from 0 to 2**64 - 1, several at a time."""
-    data = np.frombuffer(b"".join(pieces), np.uint8)
+def _numbers(chunks: Sequence[memoryview]) -> np.ndarray:
+    """Decode consecutive varints, from 0 to 2**64 - 1, several at a time."""
+    data = np.frombuffer(b"".join(chunks), np.uint8)
     ends = np.flatnonzero(data < 128)
     if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
-        raise ModelFormatError("the last number of a tensor does not end")
+        raise ModelFormatError("the last varint of a tensor is incomplete")
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
     lengths = ends - starts + 1
     if len(lengths) and lengths.max() > 10:
-        raise ModelFormatError("a number of a tensor does not end")
+        raise ModelFormatError("a varint of a tensor is too long")
     values = np.zeros(len(ends), np.uint64)
     for place in range(int(lengths.max(initial=0))):
         has = lengths > place
@@ -161,15 +164,17 @@ def _numbers(pieces: Sequence[memoryview]) -> np.ndarray:
     return values
 
 
-# Files of elements
+# External files
 
 
 def _read_external(tensor: Tensor, folder: str | None, what: str) -> bytes:
-    """The bytes that stand in another file: in the model's folder or below it, and nowhere else."""
+    """Bytes of an external file, which must be in the model's folder or below it."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if folder is None:
-        raise ModelFormatError(f"{what} stands in '{location}', and this model is in no folder")
+        raise ModelFormatError(
+            f"{what} is stored in '{location}', but this model was not read from a folder"
+        )
     offset, length = (_number(entries, key, what) for key in ("offset", "length"))
     path = _inside(folder, location, what)
     with system_errors(path), open_file(path) as file:
@@ -178,7 +183,7 @@ def _read_external(tensor: Tensor, folder: str | None, what: str) -> bytes:
         count = size - start if length is None else length
         if not 0 <= start <= start + count <= size:
             raise ModelFormatError(
-                f"{what} takes {count} bytes from byte {start} of '{location}', which has {size}"
+                f"{what} needs {count} bytes from byte {start} of '{location}', which has {size}"
             )
         file.seek(start)
         return file.read(count)
@@ -189,19 +194,19 @@ def _number(entries: dict[str, str], key: str, what: str) -> int | None:
     if value is None:
         return None
     if not (value.isascii() and value.isdigit() and len(value) < 20):
-        raise ModelFormatError(f"{what} has the {key} {value[:40]!r}, which is no number")
+        raise ModelFormatError(f"{what} has the {key} {value[:40]!r}, which is not an integer")
     return int(value)
 
 
 def _inside(folder: str, location: str, what: str) -> str:
-    """The file's path. Raises ModelFormatError where it leads out of the folder, by links too."""
+    """Path of the file. Raises ModelFormatError if it is outside of the folder, also by links."""
     path = PurePosixPath(location)
     root = os.path.realpath(folder)
     whole = os.path.realpath(os.path.join(root, location)) if "\0" not in location else ""
     is_inside = os.path.commonpath([root, whole]) == root if whole else False
     if not location or path.is_absolute() or ".." in path.parts or not is_inside:
         raise ModelFormatError(
-            f"{what} stands in {location!r}, which is outside the model's folder"
+            f"{what} is stored in {location!r}, which is outside the model's folder"
         )
     return whole
 
@@ -210,13 +215,13 @@ def _inside(folder: str, location: str, what: str) -> str:
 
 
 def make_tensor(name: str, array: np.ndarray) -> Tensor:
-    """A tensor of these elements, which are not copied where they are contiguous.
+    """Tensor of these elements, which are not copied if they are contiguous.
 
-    Raises DTypeError for an element type that ONNX lacks.
+    Raises DTypeError for an element type that ONNX does not have.
     """
     dtype = array.dtype.newbyteorder("<")
     if dtype not in CODES:
-        raise DTypeError(f"array '{name}': ONNX has no element type {array.dtype}")
+        raise DTypeError(f"array '{name}': ONNX does not have the element type {array.dtype}")
     flat = np.ascontiguousarray(array, dtype).reshape(-1)
     data = flat.view(np.uint8).data if flat.size else memoryview(b"")
     return Tensor(dims=array.shape, data_type=CODES[dtype], name=name, raw_data=data)

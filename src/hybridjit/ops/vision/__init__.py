@@ -1,1 +1,1 @@
-"""Pictures, boxes, regions and anchors, and sampling at places between elements."""
+"""Operators on images, boxes, regions and anchors, and sampling between elements."""

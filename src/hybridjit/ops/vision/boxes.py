@@ -1,7 +1,7 @@
 """Boxes: overlap, suppression and decoding.
 
-In: boxes of four numbers, corners (x1, y1, x2, y2) or centres (x, y, w, h), in rows. Out: rows
-again, or overlaps. Box arithmetic stays in the data's own precision.
+Input: rows with boxes of four values, corners (x1, y1, x2, y2) or centres (x, y, w, h). Output:
+rows, or overlaps. Box arithmetic uses the data's precision.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..tensor.joining import CONCAT
 from ..tensor.ordering import first_of
 from ..tensor.primitives import narrow
 
-# Pairs of boxes that are compared at a time: what that takes stays in the second-level cache.
+# Pairs of boxes compared at a time, so that temporary arrays fit into the second-level cache.
 _PAIRS = 1 << 15
 
 
@@ -42,7 +42,7 @@ def to_centres(boxes: np.ndarray) -> np.ndarray:
 
 
 def overlaps(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count 0."""
+    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count as 0."""
     low, high = np.maximum(lhs[..., :2], rhs[..., :2]), np.minimum(lhs[..., 2:], rhs[..., 2:])
     shared = product_of_sizes(np.maximum(high - low, 0))
     union = _areas(lhs) + _areas(rhs) - shared
@@ -55,17 +55,17 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def product_of_sizes(sizes: np.ndarray) -> np.ndarray:
-    """Width times height; NumPy's product along an axis of two takes five times as long."""
+    """Width times height; ``np.prod`` along an axis of two takes five times as long."""
     return sizes[..., 0] * sizes[..., 1]
 
 
 def suppress(
     boxes: np.ndarray, ids: np.ndarray | None, threshold: float, strict: bool
 ) -> np.ndarray:
-    """Which of the corner boxes, best first, survive greedy suppression.
+    """Mask of the corner boxes, best first, that survive greedy suppression.
 
-    A box falls to a better survivor of its own id (of any, when ``ids`` is None) that overlaps it
-    by more than the threshold, or by the threshold itself unless ``strict``.
+    A box is suppressed by a better survivor with the same id (any id if ``ids`` is None) that
+    overlaps it by more than the threshold, or by exactly the threshold unless ``strict``.
     """
     limit = boxes.dtype.type(threshold)
 
@@ -80,11 +80,11 @@ def suppress(
 def greedy_survivors(
     count: int, hits: Callable[[np.ndarray, np.ndarray], np.ndarray], wanted: int | None = None
 ) -> np.ndarray:
-    """Which of ``count`` candidates, best first, are hit by no better survivor.
+    """Mask of the candidates, best first, that no better survivor hits.
 
-    ``hits(own, left)`` tells for indices of candidates which of ``left`` each of ``own`` hits. It
-    is asked about many pairs at a time, and about none that have fallen. Once there are as many
-    survivors as are ``wanted``, the search may end.
+    ``hits(own, left)`` returns for indices of candidates which of ``left`` each of ``own`` hits. It
+    is called for many pairs at a time, and for no suppressed candidate. The search may stop once
+    ``wanted`` survivors are found.
     """
     alive, left = np.zeros(count, bool), np.arange(count)
     while len(left) and (wanted is None or np.count_nonzero(alive) < wanted):
@@ -100,7 +100,7 @@ def greedy_survivors(
 
 def _check_column(name: str, first: int, count: int, width: int) -> None:
     if first < 0 or first + count > width:
-        raise AttributeValueError(f"{name} {first} is out of range for rows of {width} numbers")
+        raise AttributeValueError(f"{name} {first} is out of range for rows of {width} values")
 
 
 @forward
@@ -110,7 +110,7 @@ def _infer_nms(
     """Like the data (..., rows, width)."""
     require_float("box_nms", data)
     if data.ndim < 2:
-        raise ShapeError(f"box_nms takes (..., num_box, box_width), got {shape_text(data.shape)}")
+        raise ShapeError(f"box_nms needs (..., num_box, box_width), got {shape_text(data.shape)}")
     width = data.dims[-1]
     _check_column("coord_start", coord_start, 4, width)
     _check_column("score_index", score_index, 1, width)
@@ -133,7 +133,7 @@ def _kept_rows(
     in_format: str,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """Which rows of one batch survive, best first. Classes are the ids as int32 holds them."""
+    """Indices of surviving rows of one batch, best first. Ids are converted to int32."""
     scores = rows[:, score_index]
     valid = scores > scores.dtype.type(valid_thresh)
     if id_index >= 0:
@@ -150,7 +150,7 @@ def _kept_rows(
 def _nms_rows(
     rows: np.ndarray, *, in_format: str, out_format: str, coord_start: int, **attrs: Declared
 ) -> np.ndarray:
-    """Survivors of one batch at the top, best first, and rows of -1 below."""
+    """Survivors of one batch, best first, followed by rows of -1."""
     kept = rows[_kept_rows(rows, in_format=in_format, coord_start=coord_start, **attrs)]
     if in_format != out_format:
         columns = slice(coord_start, coord_start + 4)
@@ -162,7 +162,7 @@ def _nms_rows(
 
 
 def _box_nms(data: np.ndarray, **attrs: Declared) -> np.ndarray:
-    """Non-maximum suppression in each (rows, width) of the data; topk 0 leaves it as it is."""
+    """Non-maximum suppression in each (rows, width) of the data; topk 0 copies the data."""
     if attrs["topk"] == 0 or data.size == 0:
         return data.copy()
     batches = data.reshape(product(data.shape[:-2]), *data.shape[-2:])
@@ -170,7 +170,7 @@ def _box_nms(data: np.ndarray, **attrs: Declared) -> np.ndarray:
 
 
 def _box_nms_back(head: np.ndarray, data: np.ndarray, **attrs: Declared) -> np.ndarray:
-    """What comes back to the survivors, in the rows where they stand in the data."""
+    """Gradient of the survivors, moved to their rows in the data."""
     if attrs["topk"] == 0 or data.size == 0:
         return head.copy()
     back = np.zeros_like(data)
@@ -197,7 +197,7 @@ BOX_NMS_BACK = register(
     internal=True,
     infer=forward(lambda head, data, **attrs: data),
     ref=_box_nms_back,
-    doc="What comes back to the rows that suppression kept.",
+    doc="Gradient of suppression with respect to the data.",
 )
 register(
     "_contrib_box_nms",
@@ -210,7 +210,7 @@ register(
     traits=Traits(total_outputs=2, samples=Samples.ROWS),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",
-    doc="Greedy non-maximum suppression: survivors first, the other rows -1.",
+    doc="Greedy non-maximum suppression: survivors first, then rows of -1.",
 )
 
 
@@ -221,7 +221,7 @@ def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: AttrValue) -> TensorTy
     require_float("box_iou", lhs)
     for name, t in (("lhs", lhs), ("rhs", rhs)):
         if t.ndim < 2 or t.dims[-1] != 4:
-            raise ShapeError(f"{name} is (..., N, 4), got {shape_text(t.shape)}")
+            raise ShapeError(f"{name} must be (..., N, 4), got {shape_text(t.shape)}")
     return TensorType(lhs.dims[:-1] + rhs.dims[:-1], dtype)
 
 
@@ -232,7 +232,7 @@ def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
     return overlaps(a.reshape(-1, 1, 4), b.reshape(1, -1, 4)).reshape(shape)
 
 
-# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
+# As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
 register(
     "_contrib_box_iou",
     "lhs rhs",
@@ -247,7 +247,7 @@ register(
 
 @forward
 def _infer_decode(data: TensorType, anchors: TensorType, **attrs: AttrValue) -> TensorType:
-    """Like the data (B, N, 4); anchors (1, N, 4) serve every batch."""
+    """Like the data (B, N, 4); anchors (1, N, 4) apply to every image."""
     same_dtype(data, anchors)
     require_float("box_decode", data)
     if data.ndim != 3 or data.dims[2] != 4:

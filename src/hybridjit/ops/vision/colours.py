@@ -1,8 +1,8 @@
-"""Images whose colours and sides change at random.
+"""Random changes of colours and orientation of images.
 
-In: images (..., height, width, channels) of any element type, channels 3 or 1. Out: the same shape
-and type; 8-bit results are clamped and cut, as MXNet does. Random numbers are those of
-``mx.random.seed``. Gradients pass unchanged, as in MXNet.
+Input: images (..., height, width, channels) of any dtype with 3 channels or 1. Output: the same
+shape and dtype; 8-bit results are clamped and truncated, as in MXNet. Random numbers come from the
+generator of ``mx.random.seed``. Gradients pass unchanged, as in MXNet.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..rules import Types, same_type
 from .interpolation import picked
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
-# The principal components of the colours of ImageNet, times their deviations.
+# Principal components of the colours of ImageNet, times their standard deviations.
 _LIGHT = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
 ) * [55.46, 4.794, 1.148]
 
-# Pixels whose hues are turned at once: forty arrays of 32 KB, which stay in the caches.
+# Pixels whose hues are rotated at once: forty arrays of 32 KB, which stay in the caches.
 _BLOCK = 1 << 13
 
 Change = Callable[[np.ndarray, float], np.ndarray]
@@ -36,19 +36,20 @@ Change = Callable[[np.ndarray, float], np.ndarray]
 def _image_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
     for name in ("min_factor", "max_factor"):
         if not attrs.get(name, 0) >= 0:  # type: ignore[operator]
-            raise AttributeValueError(f"{name} is at least 0, got {attrs[name]}")
+            raise AttributeValueError(f"{name} must be at least 0, got {attrs[name]}")
     ins, outs = same_type(ins, outs)
     dims = ins[0].shape
     if dims is not None and (len(dims) not in (3, 4) or dims[-1] not in (1, 3, None)):
         raise ShapeError(
-            "an image is (height, width, channels) or a batch of such, with 3 channels or 1, got "
+            "an image must be (height, width, channels), or a batch of these, with 3 channels or "
+            "1, got "
             f"{dims}"
         )
     return ins, outs
 
 
 def _unchanged(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
-    """The head gradient."""
+    """Pass the output gradient."""
     return douts[0]
 
 
@@ -66,7 +67,7 @@ def _register(name: str, attrs: str, ref: Callable[..., np.ndarray], doc: str) -
 
 
 def _stored(pixels: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Numbers as ``data`` holds them: whole ones are clamped, and lose their fractions."""
+    """Convert to the dtype of ``data``; integers are clamped and truncated."""
     kind = data.dtype
     if kind.kind in "iu":
         info = np.iinfo(kind)
@@ -96,14 +97,14 @@ def _flipped(data: np.ndarray, axis: int) -> np.ndarray:
 def _jittered(
     data: np.ndarray, *, brightness: float, contrast: float, saturation: float, hue: float
 ) -> np.ndarray:
-    """All four in random order, factors as far from 1 (a hue from 0) as the attributes say."""
+    """Apply all four in random order, with factors within the given distances from 1 (hue: 0)."""
     steps = [
         (function, middle + _drawn(-width, width))
         for function, middle, width in (
             (_brightened, 1.0, brightness),
             (_contrasted, 1.0, contrast),
             (_saturated, 1.0, saturation),
-            (_turned, 0.0, hue),
+            (_hue_rotated, 0.0, hue),
         )
         if width > 0
     ]
@@ -144,24 +145,24 @@ def _saturated(x: np.ndarray, factor: float) -> np.ndarray:
     return x * np.float32(factor) + np.float32(1 - factor) * (x @ _GREY)[..., None]
 
 
-def _turned(x: np.ndarray, part: float) -> np.ndarray:
-    """Colours of hue, lightness and saturation, the first turned by ``part`` of the circle."""
+def _hue_rotated(x: np.ndarray, part: float) -> np.ndarray:
+    """Rotate the hue by ``part`` of the circle; lightness and saturation do not change."""
     if x.shape[-1] == 1:
         return x
     made = np.empty(x.shape, np.float32)
-    pixels, turned = x.reshape(-1, 3), made.reshape(-1, 3)
+    pixels, rotated = x.reshape(-1, 3), made.reshape(-1, 3)
     for first in range(0, len(pixels), _BLOCK):
         block = slice(first, first + _BLOCK)
-        _turn_block(pixels[block], part, turned[block])
+        _rotate_block(pixels[block], part, rotated[block])
     return made
 
 
-def _turn_block(x: np.ndarray, part: float, made: np.ndarray) -> None:
-    """Some pixels (count, 3), as :func:`_turned` says."""
+def _rotate_block(x: np.ndarray, part: float, made: np.ndarray) -> None:
+    """Pixels (count, 3) rotated as in :func:`_hue_rotated`, written to ``made``."""
     r, g, b = (x[:, channel] / np.float32(255) for channel in range(3))
     top, bottom = np.maximum(np.maximum(r, g), b), np.minimum(np.minimum(r, g), b)
     lightness, spread = (top + bottom) / 2, top - bottom
-    # Where all colours are equal the other numbers do not count: their chroma is 0.
+    # Grey pixels have chroma 0, so their other values do not matter.
     over = 1 / np.where(spread > 0, spread, np.float32(1))
     room = np.where(lightness < 0.5, top + bottom, 2 - top - bottom)
     limit = np.minimum(lightness, 1 - lightness)
@@ -176,47 +177,47 @@ def _turn_block(x: np.ndarray, part: float, made: np.ndarray) -> None:
 
 
 def _channel(hue: np.ndarray, lightness: np.ndarray, chroma: np.ndarray) -> np.ndarray:
-    """One colour of a hue in sixths of the circle: it rises over one, stays for two, and falls."""
+    """Channel value of a hue in sixths of the circle: rises in one, constant in two, falls."""
     sixth = hue - 6 * np.floor(hue * np.float32(1 / 6))
     return lightness + chroma * np.clip(np.minimum(sixth, 4 - sixth) * 2 - 1, -1, 1)
 
 
 _FACTORS = "min_factor:float! max_factor:float!"
 for _name, _change, _doc in (
-    ("brightness", _brightened, "The images times a factor between the two."),
+    ("brightness", _brightened, "Images times a random factor between the two."),
     (
         "contrast",
         _contrasted,
-        "The distance of the images from their mean grey times a factor between the two.",
+        "Difference of the images from their mean grey, times a random factor between the two.",
     ),
     (
         "saturation",
         _saturated,
-        "The distance of every pixel from its grey times a factor between the two.",
+        "Difference of every pixel from its grey, times a random factor between the two.",
     ),
-    ("hue", _turned, "The images, their hues turned by a part of a circle between the two."),
+    ("hue", _hue_rotated, "Images with hues rotated by a random part of a circle between the two."),
 ):
     _register(f"random_{_name}", _FACTORS, partial(_by_factor, change=_change), _doc)
 for _name, _axis, _doc in (
-    ("left_right", -2, "The images or, as often, their mirror images."),
-    ("top_bottom", -3, "The images or, as often, upside down."),
+    ("left_right", -2, "Images, flipped left to right with probability 1/2."),
+    ("top_bottom", -3, "Images, flipped upside down with probability 1/2."),
 ):
     _register(f"random_flip_{_name}", "", partial(_flipped, axis=_axis), _doc)
 _register(
     "random_color_jitter",
     "brightness:float! contrast:float! saturation:float! hue:float!",
     _jittered,
-    "Brightness, contrast, saturation and hue changed at random, in random order.",
+    "Images with random changes of brightness, contrast, saturation and hue.",
 )
 _register(
     "adjust_lighting",
     "alpha:floats!",
     _lit,
-    "The images with a light of the colour that alpha of ImageNet's components make.",
+    "Images plus ImageNet's principal colour components weighted by alpha.",
 )
 _register(
     "random_lighting",
     "alpha_std:float=0.05",
     _lit_at_random,
-    "adjust_lighting by normal random numbers of this deviation.",
+    "adjust_lighting with normal random weights of this standard deviation.",
 )

@@ -1,6 +1,7 @@
 """Correlation of two feature maps over a neighbourhood of displacements.
 
-In: data1 and data2 (N, C, H, W). Out: (N, D * D, h, w), one channel per displacement, rows first.
+Input: data1 and data2 (N, C, H, W). Output: (N, D * D, h, w), one channel per displacement, row by
+row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ..rules import forward, require_float, same_dtype
 
 
 class _Geometry(NamedTuple):
-    """radius: displacements to each side; border: what windows and displacements need around."""
+    """radius: displacements to each side; border: cells that windows and displacements extend
+    over."""
 
     radius: int
     border: int
@@ -63,7 +65,7 @@ def _infer_correlation(data1: TensorType, data2: TensorType, **attrs: int) -> Te
     require_float("Correlation", data1)
     if data1.ndim != 4 or data1.dims != data2.dims:
         raise ShapeError(
-            f"Correlation takes two 4D operands of one shape, got {shape_text(data1.shape)} and "
+            f"Correlation needs two 4D operands of equal shapes, got {shape_text(data1.shape)} and "
             f"{shape_text(data2.shape)}"
         )
     geometry = _geometry(*data1.dims[2:], **attrs)  # type: ignore[arg-type]
@@ -74,7 +76,7 @@ def _infer_correlation(data1: TensorType, data2: TensorType, **attrs: int) -> Te
 def _window_means(
     a: np.ndarray, b: np.ndarray, kernel: int, geometry: _Geometry, stride: int, multiply: bool
 ) -> np.ndarray:
-    """Mean over channels and the kernel of a * b or |a - b|, one number per window."""
+    """Mean over channels and the kernel of a * b or |a - b|, one value per window."""
     cells = a * b if multiply else np.abs(a - b)
     summed = cells.sum(axis=1)
     total = sum(
@@ -90,7 +92,7 @@ def _window_means(
 
 
 class _Pairs(NamedTuple):
-    """The padded operands, and for each displacement the part of the second beside the centre."""
+    """Padded operands: slice of the first, and for each displacement the slice of the second."""
 
     first: np.ndarray
     second: np.ndarray
@@ -120,7 +122,7 @@ def _correlation(
     is_multiply: bool,
     **attrs: int,
 ) -> np.ndarray:
-    """Displacements run over multiples of stride2, from top left to bottom right."""
+    """Displacements are multiples of stride2, from top left to bottom right."""
     attrs |= {"kernel_size": kernel_size, "stride1": stride1, "is_multiply": is_multiply}
     geometry = _geometry(*data1.shape[2:], **attrs)  # type: ignore[arg-type]
     a, b, centre, moved = _pairs(data1, data2, geometry, attrs)
@@ -141,7 +143,7 @@ def _back_from_correlation(
     is_multiply: bool,
     **attrs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What reaches each cell of a product is the sum over the windows that it lies in."""
+    """Gradient of each cell: sum over the windows that contain it."""
     attrs |= {"kernel_size": kernel_size, "stride1": stride1, "is_multiply": is_multiply}
     geometry = _geometry(*data1.shape[2:], **attrs)  # type: ignore[arg-type]
     a, b, centre, moved = _pairs(data1, data2, geometry, attrs)
@@ -179,7 +181,7 @@ BACK_FROM_CORRELATION = register(
     infer=forward(lambda head, data1, data2, **attrs: (data1, data2)),
     ref=_back_from_correlation,
     outputs=("d_data1", "d_data2"),
-    doc="What reaches the feature maps of Correlation.",
+    doc="Gradients of Correlation with respect to the feature maps.",
 )
 
 

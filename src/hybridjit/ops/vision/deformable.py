@@ -1,7 +1,8 @@
 """Deformable convolutions: every tap samples the data at a learned offset.
 
-In: data (N, C, H, W), offset (N, 2 * groups * taps, oh, ow) alternating dy, dx, for the modulated
-form mask (N, groups * taps, oh, ow), weight (F, C/g, kh, kw), bias. Out: (N, F, oh, ow).
+Input: data (N, C, H, W), offset (N, 2 * groups * taps, oh, ow) alternating dy and dx, for the
+modulated variant mask (N, groups * taps, oh, ow), weight (F, C/g, kh, kw), bias. Output: (N, F, oh,
+ow).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 def _window(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, layout: str | None) -> Window:
     window = window_of(kernel, stride, dilate, pad)
     if window.rank != 2:
-        raise ShapeError(f"deformable convolution takes 2D kernels, got {shape_text(kernel)}")
+        raise ShapeError(f"deformable convolution needs a 2D kernel, got {shape_text(kernel)}")
     if is_channel_last(layout, 2):
-        raise AttributeValueError(f"deformable convolution takes layout NCHW, got {layout}")
+        raise AttributeValueError(f"deformable convolution needs layout NCHW, got {layout}")
     return window
 
 
@@ -70,7 +71,7 @@ def _infer(
     layout: str | None,
     **attrs: AttrValue,
 ) -> tuple[Types, Types]:
-    """Sizes as Convolution's; offset (and mask) have two (one) channels per group and tap."""
+    """Sizes as in Convolution; offset (and mask) have two (one) channels per group and tap."""
     window = _window(kernel, stride, dilate, pad, layout)
     dtype = same_dtype(*ins, *outs)
     data = ins[0].with_dtype(dtype)
@@ -107,7 +108,7 @@ def _corners(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gather(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """x[:, y, c], with cells outside counting as 0."""
+    """``x[:, y, c]``, with cells outside counting as 0."""
     height, width = x.shape[1:]
     if x.size == 0:
         return np.zeros((len(x), *y.shape), x.dtype)
@@ -117,7 +118,7 @@ def _gather(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def sample_zero_padded(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Bilinear samples of (C, H, W) at rows y and columns c, the data continued by zeros."""
+    """Bilinear samples of (C, H, W) at rows y and columns c; cells outside are zero."""
     top, fy = _corners(y)
     left, fc = _corners(c)
     upper = _gather(x, top, left) * (1 - fc) + _gather(x, top, left + 1) * fc
@@ -134,7 +135,7 @@ def _sample_clamped(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _sample_padded(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Samples outside (-1, H) x (-1, W), and at no number, are 0; zeros continue the data."""
+    """Samples outside (-1, H) x (-1, W), or at NaN, are 0; cells outside are zero."""
     height, width = x.shape[1:]
     inside = (y > -1) & (y < height) & (c > -1) & (c < width)
     return np.where(inside, sample_zero_padded(x, *(np.where(inside, at, 0) for at in (y, c))), 0)
@@ -143,7 +144,7 @@ def _sample_padded(x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _sampled_columns(
     x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, window: Window, sampler: Sampler
 ) -> np.ndarray:
-    """One sample's columns (C, taps, oh * ow). offset is (groups, taps, 2, oh, ow)."""
+    """Columns of one image (C, taps, oh * ow). offset is (groups, taps, 2, oh, ow)."""
     groups, taps, _, oh, ow = offset.shape
     per_group = x.shape[0] // groups
     base = np.mgrid[:oh, :ow].astype(x.dtype)
@@ -211,19 +212,19 @@ def _modulated(
 
 
 def _parts(g: Builder[X], data: X, offset: X, *weights: X, **attrs: AttrValue) -> X:
-    """deformable convolution  =>  weights times samples at the taps' places"""
+    """deformable convolution  =>  weights times samples at the taps' positions"""
     return _Parts(g, data, offset, None, weights, attrs).run()
 
 
 def _modulated_parts(
     g: Builder[X], data: X, offset: X, mask: X, *weights: X, **attrs: AttrValue
 ) -> X:
-    """deformable convolution  =>  weights times samples at the taps' places"""
+    """deformable convolution  =>  weights times samples at the taps' positions"""
     return _Parts(g, data, offset, mask, weights, attrs).run()
 
 
 class _Parts(Generic[X]):
-    """A deformable convolution taken apart: N images, P = oh * ow places of the result."""
+    """Expansion of a deformable convolution: N images, P = oh * ow output positions."""
 
     def __init__(
         self,
@@ -243,7 +244,7 @@ class _Parts(Generic[X]):
         self.batch, self.channels, *self.sizes = g.type(data).dims
 
     def run(self) -> X:
-        """The product, laid out as (N, F, oh, ow)."""
+        """Product with the layout (N, F, oh, ow)."""
         g, filters = self.g, self.attrs["num_filter"]
         rows = self._columns()
         y = self._dense(rows) if self.groups == 1 else self._grouped(rows)
@@ -252,11 +253,11 @@ class _Parts(Generic[X]):
         return reshape(g, first, (self.batch, filters, *self.size))
 
     def _split(self, x: X, sizes: Shape, at: str) -> X:
-        """The images of ``x``, each cut into its deformable groups, as images of their own."""
+        """Images of ``x`` split into deformable groups, each as a separate image."""
         return reshape(self.g, x, (self.batch * self.pieces, *sizes), at=at)
 
     def _columns(self) -> X:
-        """(N * P, taps * C): the samples under each place, tap by tap."""
+        """(N * P, taps * C): samples of each output position, tap by tap."""
         g, deep = self.g, self.channels // self.pieces
         cells = self._split(self.data, (deep, *self.sizes), "parts")
         inputs = [transpose(g, cells, (0, 2, 3, 1), at="nhwc"), self._samples_at()]
@@ -266,14 +267,14 @@ class _Parts(Generic[X]):
         flags = {"is_held": self.mask is None, "is_masked": self.mask is not None}
         found = g.op(SAMPLE_CELLS_LAST, *inputs, at="samples", **flags)
         if self.pieces > 1:
-            apart = (self.batch, self.pieces, self.places, self.taps, deep)
-            found = reshape(g, found, apart, at="apart")
+            grouped = (self.batch, self.pieces, self.places, self.taps, deep)
+            found = reshape(g, found, grouped, at="apart")
             found = transpose(g, found, (0, 2, 3, 1, 4), at="together")
         rows = (self.batch * self.places, self.taps * self.channels)
         return reshape(g, found, rows, at="rows")
 
     def _samples_at(self) -> X:
-        """Rows and columns to sample at: (N * groups, 2, P, taps)."""
+        """Rows and columns of the samples: (N * groups, 2, P, taps)."""
         g, window = self.g, {k: self.attrs[k] for k in ("kernel", "stride", "dilate", "pad")}
         dtype = g.type(self.data).dtype
         grid = g.op(TAP_GRID, at="grid", size=self.size, dtype=dtype, **window)
@@ -345,7 +346,7 @@ def _sampled_inputs(*, is_masked: bool, **attrs: AttrValue) -> tuple[str, ...]:
 def _sample_cells(
     data: np.ndarray, places: np.ndarray, *mask: np.ndarray, is_held: bool, is_masked: bool
 ) -> np.ndarray:
-    """Each image (H, W, C) at rows places[0] and columns places[1], times the mask."""
+    """Samples of each image (H, W, C) at rows places[0] and columns places[1], times the mask."""
     sampler = _sample_clamped if is_held else _sample_padded
     found = [sampler(np.moveaxis(x, 2, 0), *at) for x, at in zip(data, places)]
     y = np.moveaxis(np.stack(found), 1, 3)
@@ -355,7 +356,7 @@ def _sample_cells(
 def _places_of(
     at: np.ndarray, sizes: Shape, is_held: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns that are sampled; which count at all, and which move with ``at``."""
+    """Sampled rows and columns, mask of samples inside, and mask of those that depend on ``at``."""
     bounds = np.array(sizes).reshape(2, 1, 1)
     if is_held:
         inside = np.asarray(((at >= 0) & (at < bounds)).all(0))
@@ -367,7 +368,7 @@ def _places_of(
 def _back_from_image(
     x: np.ndarray, at: np.ndarray, d: np.ndarray, is_held: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What reaches one image and its places, and the samples: each is weighted by its corners."""
+    """Gradients with respect to an image and its positions, and the samples."""
     places, inside, moves = _places_of(at, x.shape[:2], is_held)
     low, share = _corners(places)
     of_x, of_at = np.zeros_like(x), np.zeros_like(at)
@@ -417,7 +418,7 @@ BACK_FROM_SAMPLES = register(
     infer=forward(lambda head, *operands, **attrs: operands),
     ref=_back_from_samples,
     outputs=_back_outputs,
-    doc="What reaches images, places and masks of bilinear samples.",
+    doc="Gradients of bilinear samples with respect to images, positions and masks.",
 )
 
 
@@ -440,14 +441,14 @@ SAMPLE_CELLS_LAST = register(
     ),
     ref=_sample_cells,
     grad=_grad_samples,
-    doc="Bilinear samples of images with channels last, at places counted in cells.",
+    doc="Bilinear samples of images with channels last, at positions in cells.",
 )
 
 
 def _tap_grid(
     *, kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, size: Shape, dtype: np.dtype
 ) -> np.ndarray:
-    """Row and column of each tap at each place of the output: (taps, 2, oh * ow)."""
+    """Row and column of each tap at each output position: (taps, 2, oh * ow)."""
     window = window_of(kernel, stride, dilate, pad)
     taps = np.mgrid[: kernel[0], : kernel[1]].reshape(2, -1).T
     cells = np.mgrid[: size[0], : size[1]].reshape(2, -1)
@@ -464,5 +465,5 @@ TAP_GRID = register(
         lambda kernel, size, dtype, **attrs: TensorType((product(kernel), 2, product(size)), dtype)
     ),
     ref=_tap_grid,
-    doc="Where a convolution's taps lie; made by the compiler only.",
+    doc="Positions of a convolution's taps; created by the compiler only.",
 )

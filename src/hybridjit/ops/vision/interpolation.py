@@ -1,8 +1,8 @@
-"""Pictures in another size, with OpenCV's rules, which MXNet's image functions have.
+"""Image resizing with OpenCV's rules, which MXNet's image functions have.
 
-In: pictures (..., H, W, C), a height and a width, and OpenCV's number of the method. Out: the
-resized pictures in the same dtype. Each axis by itself: every new cell is a weighted sum of a few
-old ones, its *taps*. Beyond the edges the edge's cells go on.
+Input: images (..., H, W, C), a height and a width, and OpenCV's code of the method. Output: resized
+images of the same dtype. Axes are processed separately: every new cell is a weighted sum of a few
+old ones, its *taps*. Cells beyond the edges are equal to the edge.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ METHODS = {
     LANCZOS: "Lanczos",
 }
 
-# Bytes of a pixel that machine code copies at once.
+# Maximal bytes of a pixel that machine code copies at once.
 _MOST_MOVED = 64
-# Terms of a sum, and numbers of a pixel, that machine code does not count at run time.
+# Maximal terms of a sum, and channels of a pixel, that are unrolled in machine code.
 _FEW_TAPS, _FEW_CHANNELS = 8, 4
-# Weights of 8-bit pictures are whole multiples of 1 / 2048.
+# Weights of 8-bit images are integer multiples of 1 / 2048.
 _FIXED_BITS = 11
 
 
 class Taps(NamedTuple):
-    """``cells[i, k]`` and ``weights[i, k]``: what new cell i is the sum of."""
+    """New cell i is the sum over k of ``weights[i, k]`` times cell ``cells[i, k]``."""
 
     cells: np.ndarray
     weights: np.ndarray
@@ -49,11 +49,11 @@ def resample(data: np.ndarray, height: int, width: int, method: int) -> np.ndarr
         return _nearest(data, height, width)
     shrinks = rows >= height and columns >= width
     if method == LINEAR and rows == 2 * height and columns == 2 * width:
-        method = AREA  # the same numbers, and OpenCV's rounding of them
+        method = AREA  # equal sums, with OpenCV's rounding
     if method == AREA and shrinks:
         return _area_means(data, height, width)
     vertical, horizontal = _taps(height, rows, method), _taps(width, columns, method)
-    if method == LINEAR:  # along rows OpenCV gives the edge the weight of what lies beyond it
+    if method == LINEAR:  # along rows OpenCV adds outside weights to the edge
         horizontal = _edged(horizontal)
     if data.dtype == np.uint8:
         return _fixed_point(data, vertical, horizontal, method)
@@ -86,14 +86,14 @@ def _nearest_cells(out: int, size: int) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _taps(out: int, size: int, method: int) -> Taps:
-    """Taps that do not depend on how much the picture shrinks; enlarging by area is linear."""
+    """Taps that do not depend on the scale of shrinking; enlarging by area is linear."""
     scale = 1 / (out / size)
     new = np.arange(out)
     if method == AREA:
         low = np.floor(new * scale)
         at = low + np.maximum((new + 1) - (low + 1) / scale, 0) % 1
     else:
-        at = ((new + 0.5) * scale - 0.5).astype(np.float32)  # in single precision there too
+        at = ((new + 0.5) * scale - 0.5).astype(np.float32)  # single precision, as in OpenCV
     low = np.floor(at)
     first, weights_of = _WEIGHTS[method]
     weights = weights_of((at - low).astype(np.float32))
@@ -102,7 +102,7 @@ def _taps(out: int, size: int, method: int) -> Taps:
 
 
 def _edged(taps: Taps) -> Taps:
-    """The whole weight on the first tap where both taps are the same cell."""
+    """Assign the whole weight to the first tap where both taps are the same cell."""
     same = taps.cells[:, :1] == taps.cells[:, 1:]
     return Taps(taps.cells, np.where(same, np.array([[1, 0]], np.float32), taps.weights))
 
@@ -127,7 +127,7 @@ def _lanczos(x: np.ndarray) -> np.ndarray:
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-# The place of the first tap against the cell before, and the weights from the distance to it.
+# Offset of the first tap from the cell at or before, and weights from the distance to it.
 _WEIGHTS: dict[int, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
     LINEAR: (0, _linear),
     AREA: (0, _linear),
@@ -152,7 +152,7 @@ def _sum_columns(x: np.ndarray, taps: Taps) -> np.ndarray:
 
 
 def _weighted(data: np.ndarray, vertical: Taps, horizontal: Taps, working: np.dtype) -> np.ndarray:
-    """The sums in floating point; integers are rounded to the nearest, halves to even."""
+    """The sums in floating point; integers are rounded to the nearest, ties to even."""
     if data.dtype in (np.uint8, np.float32) and working == np.float32:
         made = _by_routine(data, vertical, horizontal, "float")
         if made is not None:
@@ -169,14 +169,14 @@ def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _fixed_point(data: np.ndarray, vertical: Taps, horizontal: Taps, method: int) -> np.ndarray:
-    """8-bit pictures: sums of integers, with OpenCV's cuts between the two axes."""
+    """Resize 8-bit images by integer sums, with OpenCV's truncation between the two axes."""
     made = _by_fixed_routine(data, vertical, horizontal, method)
     if made is not None:
         return made
     vertical, horizontal = _whole(vertical), _whole(horizontal)
     lines = _sum_columns(data.astype(np.int64), horizontal)
     if method in (LINEAR, AREA):
-        # Its vertical pass drops 4 bits of the lines and 16 of each product.
+        # OpenCV's vertical pass drops 4 bits of the rows and 16 of each product.
         parts = (
             ((lines >> 4)[..., cells, :, :] * weights[:, None, None]) >> 16
             for cells, weights in zip(vertical.cells.T, vertical.weights.T)
@@ -195,7 +195,7 @@ def _whole(taps: Taps) -> Taps:
 
 
 def _scaled(whole: Taps) -> Taps:
-    """Weights of lines whose own are whole multiples."""
+    """Floating-point weights of rows whose own weights are integers."""
     scaled = (whole.weights / float(1 << 2 * _FIXED_BITS)).astype(np.float32)
     return Taps(whole.cells, scaled)
 
@@ -212,7 +212,7 @@ def _by_fixed_routine(
 
 
 def _by_routine(data: np.ndarray, down: Taps, across: Taps, how: str) -> np.ndarray | None:
-    """The sums by machine code; None where NumPy computes them."""
+    """Sums computed by machine code; None where NumPy must compute them."""
     rows, columns, channels = data.shape[-3:]
     taps = [table.cells.shape[1] for table in (across, down)]
     known = [count if count <= _FEW_TAPS else 0 for count in taps]
@@ -235,12 +235,12 @@ def _by_routine(data: np.ndarray, down: Taps, across: Taps, how: str) -> np.ndar
 
 
 def _power_of_two(count: int) -> int:
-    """The least one that is not below."""
+    """Smallest power of two that is at least ``count``."""
     return 1 << (count - 1).bit_length()
 
 
 def _tables(taps: Taps, channels: int, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cells and weights as the routine reads them: places in a line, or numbers of lines."""
+    """Cells and weights in the routine's format: offsets in a row, or indices of rows."""
     cells = (taps.cells * channels).astype(np.int32) if channels else taps.cells
     is_float = how == "float" or (how == "single" and not channels)
     weights = taps.weights.astype(np.float32 if is_float else np.int32)
@@ -248,7 +248,7 @@ def _tables(taps: Taps, channels: int, how: str) -> tuple[np.ndarray, np.ndarray
 
 
 def _area_means(data: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Each new cell is the mean of the area that it covers."""
+    """Mean of the area that each new cell covers."""
     rows, columns = data.shape[-3:-1]
     if rows % height or columns % width:
         vertical, horizontal = _area_taps(height, rows), _area_taps(width, columns)
@@ -259,14 +259,14 @@ def _area_means(data: np.ndarray, height: int, width: int) -> np.ndarray:
     )
     area = (rows // height) * (columns // width)
     if data.dtype == np.uint8 and area == 4 and rows == 2 * height:
-        return ((blocks.sum((-4, -2), dtype=np.int64) + 2) >> 2).astype(np.uint8)  # halves go up
+        return ((blocks.sum((-4, -2), dtype=np.int64) + 2) >> 2).astype(np.uint8)  # ties round up
     exact = np.dtype(np.float32 if data.dtype == np.float32 else np.float64)
     total = blocks.sum((-4, -2), dtype=exact)
     return _rounded((total * np.float32(1 / area)).astype(exact), data.dtype)
 
 
 def _area_taps(out: int, size: int) -> Taps:
-    """The cells that new cell i covers, from i * scale to (i + 1) * scale, by their shares."""
+    """Cells between i * scale and (i + 1) * scale, weighted by the covered fraction."""
     scale = size / out
     edges = np.arange(out) * scale
     first = np.floor(edges + 1e-3).astype(np.int64)

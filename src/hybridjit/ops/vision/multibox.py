@@ -1,7 +1,7 @@
 """Anchors and detections of single-shot detectors.
 
-In: feature maps, or class scores, box offsets and anchors. Out: normalised corner anchors
-(1, H * W * A, 4), or detections (B, N, 6) of id, score and box.
+Input: feature maps, or class scores, box offsets and anchors. Output: normalized corner anchors (1,
+H * W * A, 4), or detections (B, N, 6) of id, score and box.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def _infer_prior(
     if data.ndim != 4:
         raise ShapeError(f"Input data should be 4D: batch-channel-y-x, got {data.ndim}D")
     if not sizes or not ratios:
-        raise AttributeValueError("sizes and ratios need at least one number each")
+        raise AttributeValueError("sizes and ratios need at least one value each")
     if len(steps) != 2 or len(offsets) != 2:
         raise AttributeValueError(
-            f"steps and offsets are two numbers (y, x) each, got {len(steps)} and {len(offsets)}"
+            f"steps and offsets must be two numbers (y, x) each, got {len(steps)} and "
+            f"{len(offsets)}"
         )
     height, width = data.dims[2:]
     return data.with_shape((1, height * width * (len(sizes) + len(ratios) - 1), 4))
@@ -72,7 +73,7 @@ def _prior(
     steps: tuple[float, ...],
     offsets: tuple[float, ...],
 ) -> np.ndarray:
-    """centre -+ half sizes; steps and offsets come as (y, x)."""
+    """Centres -+ half sizes; steps and offsets are (y, x)."""
     height, width = data.shape[2:]
     step = [s if s > 0 else 1 / max(n, 1) for s, n in zip(steps, (height, width))]
     y, x = (
@@ -86,7 +87,7 @@ def _prior(
     return (np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype, copy=False)
 
 
-# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
+# As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
 register(
     "_contrib_MultiBoxPrior",
     "data",
@@ -114,7 +115,7 @@ def _infer_detection(
     same_dtype(cls_prob, loc_pred, anchor)
     require_float("MultiBoxDetection", cls_prob)
     if len(variances) != 4:
-        raise AttributeValueError(f"variances takes four numbers, got {len(variances)}")
+        raise AttributeValueError(f"variances must be four numbers, got {len(variances)}")
     if cls_prob.ndim != 3:
         raise ShapeError(f"cls_prob should be (batch, classes, anchors), got {cls_prob}")
     batch, _, count = cls_prob.dims
@@ -150,10 +151,10 @@ def _best_rows(
     force_suppress: bool,
     nms_topk: int,
 ) -> np.ndarray:
-    """One batch: rows of anchors that show something, best first once suppression ran.
+    """Rows of one image above the threshold, best first, after suppression.
 
-    Suppressed rows keep score and box and lose their id; so do the rows beyond nms_topk, which
-    stay in the order of the anchors.
+    Suppressed rows keep score and box and lose their id, and so do rows beyond nms_topk, which
+    remain in the order of the anchors.
     """
     out = np.full_like(rows, -1)
     rows = rows[rows[:, 1] >= rows.dtype.type(threshold)]
@@ -183,7 +184,7 @@ DETECTIONS = register(
     grad=none_at_all,
     kernel="detect",
     traits=Traits(samples=Samples.FIRST),
-    doc="Rows of id, score and box: those that show something, after suppression per class.",
+    doc="Rows of id, score and box above the threshold, after suppression per class.",
 )
 
 
@@ -194,7 +195,7 @@ def _rows(
     clip: bool,
     variances: tuple[float, ...],
 ) -> np.ndarray:
-    """One batch: the best class but the first of each anchor, its score, the box."""
+    """Rows of one image: best class except the first of each anchor, its score, its box."""
     if len(scores) < 2 or not scores.size:
         return np.full((scores.shape[1], 6), np.nan, scores.dtype)
     best = scores[1:].argmax(axis=0)
@@ -214,7 +215,7 @@ def _detection(
     background_id: int,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """Class 0 is the background, whatever background_id says, as MXNet has it."""
+    """Detections of each image. Class 0 is the background for any background_id, as in MXNet."""
     if not cls_prob.shape[0]:
         return np.empty((0, cls_prob.shape[2], 6), cls_prob.dtype)
     pairs = zip(cls_prob, loc_pred)
@@ -233,7 +234,7 @@ def _detection_parts(
     background_id: int,
     **attrs: Declared,
 ) -> X | None:
-    """MultiBoxDetection(p, o, a)  =>  the best of rows of classes, scores and decoded boxes"""
+    """MultiBoxDetection(p, o, a)  =>  best of rows of classes, scores and decoded boxes"""
     batch, classes, count = g.type(cls_prob).dims
     if classes < 2 or not batch or not count:
         return None
@@ -245,7 +246,7 @@ def _detection_parts(
     boxes = g.op(BOX_DECODE, offsets, anchor, at="boxes", format="corner", **stds)
     if clip:
         below = g.op(LESSER_THAN, boxes, at="below", scalar=1.0)
-        ones = g.op(NOT_BELOW, below, at="ones", scalar=0.0)  # of each sample's own
+        ones = g.op(NOT_BELOW, below, at="ones", scalar=0.0)  # ones, separate for each sample
         inside = g.op(WHERE, below, boxes, ones, at="inside")  # NaN becomes 1
         boxes = g.op(MAXIMUM.scalar, inside, at="clipped", scalar=0.0)
     ids = reshape(g, place, (batch, count, 1), at="ids")
@@ -254,7 +255,7 @@ def _detection_parts(
     return g.op(DETECTIONS, rows, **attrs)
 
 
-# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
+# As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
 register(
     "_contrib_MultiBoxDetection",
     "cls_prob loc_pred anchor",

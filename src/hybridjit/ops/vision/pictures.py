@@ -1,6 +1,6 @@
-"""Preparation of images: HWC pictures to CHW tensors, normalising, cropping, resizing.
+"""Preparation of images: conversion from HWC to CHW, normalization, cropping, resizing.
 
-In: one image (three axes) or a batch (four). Out: the same number of axes.
+Input: one image (three axes) or a batch (four). Output: the same number of axes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .interpolation import METHODS, resample
 
 def _check_image(t: TensorType) -> None:
     if t.ndim not in (3, 4):
-        raise ShapeError(f"an image has 3 axes, a batch of them 4, got {shape_text(t.shape)}")
+        raise ShapeError(f"an image must have 3 axes, or 4 for a batch, got {shape_text(t.shape)}")
 
 
 @forward
@@ -70,10 +70,10 @@ def _infer_normalize(
     require_float("_image_normalize", data)
     channels = data.dims[-3]
     if channels not in (1, 3):
-        raise ShapeError(f"_image_normalize takes 1 or 3 channels on axis -3, got {channels}")
+        raise ShapeError(f"_image_normalize needs 1 or 3 channels on axis -3, got {channels}")
     for name, values in (("mean", mean), ("std", std)):
         if len(values) not in (1, channels, 4):  # 4 is the length of the defaults
-            raise AttributeValueError(f"{name} has {len(values)} numbers for {channels} channels")
+            raise AttributeValueError(f"{name} has {len(values)} values for {channels} channels")
     return data
 
 
@@ -83,7 +83,7 @@ def _per_channel(numbers: tuple[float, ...], channels: int, dtype: np.dtype) -> 
 
 
 def _normalize(data: np.ndarray, *, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
-    """(x - mean) / std per channel; one number serves all channels."""
+    """(x - mean) / std per channel; one value applies to all channels."""
     channels, x = data.shape[-3], widened(data)
     y = (x - _per_channel(mean, channels, x.dtype)) / _per_channel(std, channels, x.dtype)
     return y.astype(data.dtype, copy=False)
@@ -96,7 +96,7 @@ CHANNEL_NUMBERS = register(
     internal=True,
     infer=forward(lambda numbers, channels, dtype: TensorType((channels, 1, 1), dtype)),
     ref=_per_channel,
-    doc="A number for each channel of an image; made by the compiler only.",
+    doc="One value for each channel of an image; created by the compiler only.",
 )
 
 
@@ -121,7 +121,7 @@ register(
     ref=_normalize,
     expand=_normalize_parts,
     traits=Traits(parts_in_floats=True, names_data=True),
-    doc="Subtract the mean of each channel and divide by its deviation.",
+    doc="Subtract each channel's mean and divide by its standard deviation.",
 )
 
 
@@ -132,7 +132,7 @@ def _infer_crop(data: TensorType, *, x: int, y: int, width: int, height: int) ->
     rows, columns = data.dims[-3:-1]
     if min(x, y) < 0 or min(width, height) < 1 or x + width > columns or y + height > rows:
         raise ShapeError(
-            f"the crop of {height} x {width} at row {y}, column {x} leaves the image of "
+            f"the crop of {height} x {width} at row {y}, column {x} is not inside the image of "
             f"{rows} x {columns}"
         )
     return data.with_shape((*data.dims[:-3], height, width, data.dims[-1]))
@@ -161,9 +161,9 @@ register(
 
 
 def _target(rows: int, columns: int, size: Shape, keep_ratio: bool) -> Shape:
-    """Height and width: size is (w, h), or one number for both or for the shorter side."""
+    """Height and width for ``size``: (w, h), or one value for both or for the shorter side."""
     if not 1 <= len(size) <= 2 or min(size) < 1:
-        raise AttributeValueError(f"size takes one or two positive numbers, got {size}")
+        raise AttributeValueError(f"size must be one or two positive integers, got {size}")
     if len(size) == 2:
         return size[1], size[0]
     if not keep_ratio:
@@ -179,7 +179,7 @@ def _infer_resize(data: TensorType, *, size: Shape, keep_ratio: bool, interp: in
     _check_image(data)
     if interp not in METHODS:
         known = ", ".join(f"{number} ({name})" for number, name in METHODS.items())
-        raise AttributeValueError(f"interp is one of {known}, got {interp}")
+        raise AttributeValueError(f"interp must be one of {known}, got {interp}")
     *lead, rows, columns, channels = data.dims
     if not rows or not columns:
         raise ShapeError(f"an image of {rows} x {columns} has no pixels")
@@ -187,13 +187,14 @@ def _infer_resize(data: TensorType, *, size: Shape, keep_ratio: bool, interp: in
 
 
 def _resize(data: np.ndarray, *, size: Shape, keep_ratio: bool, interp: int) -> np.ndarray:
-    """The picture with OpenCV's method of this number; integers are rounded."""
+    """Image resized by OpenCV's method of this code; integers are rounded."""
     height, width = _target(data.shape[-3], data.shape[-2], size, keep_ratio)
     return resample(data, height, width, interp)
 
 
-def _no_way_back(*args: object, **attrs: object) -> NoReturn:
-    """Said when a gradient is computed: MXNet binds gradients of this operator."""
+def _no_gradient(*args: object, **attrs: object) -> NoReturn:
+    """Raise NoGradientError at differentiation, not at bind: MXNet binds gradients of this
+    operator."""
     raise NoGradientError("image.resize has no gradient here: use contrib.BilinearResize2D")
 
 
@@ -203,7 +204,7 @@ register(
     "size:shape=() keep_ratio:bool=False interp:int=1",
     infer=_infer_resize,
     ref=_resize,
-    grad=_no_way_back,
+    grad=_no_gradient,
     doc="Resize an HWC image.",
 )
 
@@ -226,5 +227,5 @@ def _flip(name: str, axis: int, doc: str) -> None:
     register(name, "data", infer=_infer_flip, expand=expand, doc=doc)
 
 
-_flip("_image_flip_left_right", 1, "The columns of an image (H, W, C) in reverse.")
-_flip("_image_flip_top_bottom", 0, "The rows of an image (H, W, C) in reverse.")
+_flip("_image_flip_left_right", 1, "Columns of an image (H, W, C) in reverse order.")
+_flip("_image_flip_top_bottom", 0, "Rows of an image (H, W, C) in reverse order.")

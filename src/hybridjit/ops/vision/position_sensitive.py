@@ -1,4 +1,4 @@
-"""PSROIPooling: averages of each bin of each region, each bin from channels of its own."""
+"""PSROIPooling: averages of each bin of each region, each bin from separate channels."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ def _infer_position_sensitive(
     check_regions(data, rois, (pooled_size, pooled_size), (5,))
     if output_dim < 1 or group_size < 0:
         raise AttributeValueError(
-            f"output_dim is positive and group_size not negative, got {output_dim} and {group_size}"
+            f"output_dim must be positive and group_size not negative, got {output_dim} and "
+            f"{group_size}"
         )
     groups = group_size or pooled_size
     if data.dims[1] != output_dim * groups * groups:
         raise ShapeError(
             f"data should have output_dim * group_size^2 = {output_dim * groups * groups} "
-            f"channels, has {data.dims[1]}"
+            f"channels, but has {data.dims[1]}"
         )
     return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
 
@@ -66,7 +67,7 @@ def _position_sensitive(
     pooled_size: int,
     group_size: int,
 ) -> np.ndarray:
-    """Mean of each bin, read from the channels of the bin's own group; an empty bin gives 0."""
+    """Mean of each bin in the channels of the bin's group; an empty bin gives 0."""
     maps = _groups(widened(data), output_dim, group_size or pooled_size)
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
     for one in _spanned_bins(rois, data.shape, spatial_scale, pooled_size):
@@ -75,12 +76,12 @@ def _position_sensitive(
 
 
 def _groups(data: np.ndarray, output_dim: int, groups: int) -> np.ndarray:
-    """The data with an axis for output channels and two for groups, as a view."""
+    """View of the data with one axis for output channels and two for groups."""
     return data.reshape(len(data), output_dim, groups, groups, *data.shape[2:])
 
 
 def _own_cells(maps: np.ndarray, pooled_size: int, one: Bin) -> np.ndarray:
-    """A bin's cells in the channels of its own group, as a view."""
+    """View of a bin's cells in the channels of its group."""
     row, column = (i * maps.shape[2] // pooled_size for i in one.place[2:])
     return maps[one.image, :, row, column, one.rows, one.columns]
 
@@ -88,7 +89,7 @@ def _own_cells(maps: np.ndarray, pooled_size: int, one: Bin) -> np.ndarray:
 def _spanned_bins(
     rois: np.ndarray, shape: Shape, spatial_scale: float, pooled_size: int
 ) -> Iterator[Bin]:
-    """The bins of all regions, between their edges."""
+    """Bins of all regions, between their edges."""
     corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
     scaled = corners.astype(np.float32) * np.float32(spatial_scale)
     for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
@@ -108,7 +109,7 @@ def _position_sensitive_back(
     pooled_size: int,
     group_size: int,
 ) -> np.ndarray:
-    """What comes back to each bin, shared out among its cells."""
+    """Gradient of each bin, distributed among its cells."""
     back = np.zeros(shape, widened(head).dtype)
     maps = _groups(back, output_dim, group_size or pooled_size)
     for one in _spanned_bins(rois, shape, spatial_scale, pooled_size):
@@ -126,7 +127,7 @@ register(
     infer=forward(infer_back),
     ref=_position_sensitive_back,
     grad=back_again("_contrib_PSROIPooling"),
-    doc="What comes back from the bins of PSROIPooling to the data.",
+    doc="Gradient of PSROIPooling with respect to the data.",
 )
 register(
     "_contrib_PSROIPooling",

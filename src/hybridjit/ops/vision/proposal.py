@@ -1,8 +1,8 @@
 """Region proposals: anchors moved by predicted offsets, filtered and suppressed.
 
-In: cls_prob (N, 2A, H, W) with the objects' scores behind the background's, bbox_pred
-(N, 4A, H, W), im_info (N, 3) of height, width and scale. Out: (N * rpn_post_nms_top_n, 5) rows of
-batch index and corners in whole pixels (a box one pixel wide has x1 = x2), and their scores.
+Input: cls_prob (N, 2A, H, W) with scores of background, then of objects, bbox_pred (N, 4A, H, W),
+im_info (N, 3) of height, width and scale. Output: (N * rpn_post_nms_top_n, 5) rows of batch index
+and corners in integer pixels (a box one pixel wide has x1 = x2), and their scores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Numbers = tuple[float, ...]
 
 
 class Limits(TypedDict):
-    """How many boxes of an image are compared, how many rows it has, and what covers a box."""
+    """Limits per image: boxes that are compared, result rows, and overlap of suppression."""
 
     before: int
     after: int
@@ -84,7 +84,7 @@ def _infer_proposal(
         )
     batch, _, height, width = cls_prob.dims
     if height * width == 0:
-        raise ShapeError(f"Proposal takes maps of one cell or more, got {height} x {width}")
+        raise ShapeError(f"Proposal needs maps of at least one cell, got {height} x {width}")
     for name, t, wanted in (
         ("bbox_pred", bbox_pred, (batch, 4 * anchors, height, width)),
         ("im_info", im_info, (batch, 3)),
@@ -131,12 +131,12 @@ ANCHORS = register(
     ),
     ref=_all_anchors,
     grad=none_at_all,
-    doc="The boxes that region proposals begin with: corners at every place of a map.",
+    doc="Anchors of region proposals: corners at every position of a map.",
 )
 
 
 def _moved(anchors: np.ndarray, offsets: np.ndarray, iou_loss: bool) -> np.ndarray:
-    """Offsets added to the corners, or scaled by the anchor's size around its centre."""
+    """Add offsets to the corners, or scale by the anchor's size around its centre."""
     if iou_loss:
         return anchors + offsets
     size = anchors[..., 2:] - anchors[..., :2] + 1
@@ -167,7 +167,7 @@ def _survivors(boxes: np.ndarray, threshold: float, wanted: int) -> np.ndarray:
 def _best(
     rows: np.ndarray, *, before: int, after: int, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Survivors of every image, which repeat until its rows are full."""
+    """Survivors of every image, repeated until its rows are filled."""
     boxes = np.empty((len(rows), after, 5), rows.dtype)
     scores = np.empty((len(rows), after, 1), rows.dtype)
     for n, scored in enumerate(rows):
@@ -193,7 +193,7 @@ BEST = register(
     grad=none_at_all,
     kernel="propose",
     outputs=("output", "score"),
-    doc="Of rows of score and corners the best ``before``, of which ``after`` survive or repeat.",
+    doc="Suppression of the ``before`` best rows of score and corners; ``after`` rows result.",
 )
 
 
@@ -208,7 +208,7 @@ def _scored(
     feature_stride: int,
     iou_loss: bool,
 ) -> np.ndarray:
-    """One image: (H * W * A, 5) rows of score and corners; the score is -1 where none counts."""
+    """(H * W * A, 5) rows of score and corners of one image; the score is -1 where invalid."""
     count, height, width = scores.shape
     sizes = {"height": height, "width": width, "feature_stride": feature_stride}
     anchors = _all_anchors(**sizes, scales=scales, ratios=ratios)[0].astype(offsets.dtype)
@@ -230,7 +230,7 @@ def _scored(
 def _counts(
     rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int, threshold: float, count: int
 ) -> Limits:
-    """The limits for images of ``count`` boxes."""
+    """Limits for images of ``count`` boxes."""
     before = min(rpn_pre_nms_top_n, count) if rpn_pre_nms_top_n > 0 else count
     return Limits(before=before, after=rpn_post_nms_top_n, threshold=threshold)
 
@@ -246,7 +246,7 @@ def _proposals(
     output_score: bool,
     **attrs: Declared,
 ) -> Arrays:
-    """Proposals of every image, one below the other."""
+    """Proposals of every image, concatenated."""
     probability, offsets, info = map(widened, (cls_prob, bbox_pred, im_info))
     foreground = probability[:, probability.shape[1] // 2 :]
     count = product(foreground.shape[1:])
@@ -271,9 +271,9 @@ def _proposal_parts(
     output_score: bool,
     **anchors: Declared,
 ) -> X | tuple[X, ...]:
-    """Proposal(p, o, i)  =>  the best of rows of scores and moved, clipped, sorted out anchors
+    """Proposal(p, o, i)  =>  best rows of scores and moved, clipped and filtered anchors
 
-    What is computed lies as (N, H, W, A, 1).
+    Intermediate values have the layout (N, H, W, A, 1).
     """
     batch, channels, height, width = g.type(cls_prob).dims
     count, dtype = channels // 2, g.type(cls_prob).dtype
@@ -304,7 +304,7 @@ def _proposal_parts(
 
 
 def _columns(g: Builder[X], x: X, at: str) -> list[X]:
-    """The parts of the last axis."""
+    """Slices of the last axis."""
     last = g.type(x).ndim - 1
     return [narrow(g, x, last, k, 1, at=f"{at}{k}") for k in range(g.type(x).dims[last])]
 
@@ -312,7 +312,7 @@ def _columns(g: Builder[X], x: X, at: str) -> list[X]:
 def _moved_parts(
     g: Builder[X], anchors: Sequence[X], offsets: Sequence[X], iou_loss: bool
 ) -> list[X]:
-    """Corners of anchors that offsets moved, column by column."""
+    """Corners of anchors moved by offsets, column by column."""
     if iou_loss:
         pairs = enumerate(zip(offsets, anchors))
         return [g.op(ADD.broadcasting, *pair, at=f"moved{k}") for k, pair in pairs]
@@ -339,14 +339,14 @@ def _moved_parts(
 
 
 def _clipped(g: Builder[X], x: X, size: X, at: str) -> X:
-    """A corner's coordinate inside of the image."""
+    """Coordinate of a corner, clipped to the image."""
     last = g.op(SUBTRACT.scalar, size, at=f"{at}_last", scalar=1.0)
     above = g.op(MAXIMUM.scalar, x, at=f"{at}_above", scalar=0.0)
     return g.op(MINIMUM.broadcasting, above, last, at=f"{at}_inside")
 
 
 def _inside(g: Builder[X], size: X, stride: Declared, count: int, axis: int) -> X:
-    """1 for the rows (or columns) of cells that begin inside of the image, 0 for the others."""
+    """1 for the rows (or columns) of cells that start inside the image, else 0."""
     at = "yx"[axis]
     cells = g.op(DIVIDE.scalar, size, at=f"{at}_cells", scalar=stride)
     ends = g.op(ARANGE, at=f"{at}_ends", start=1, stop=count + 1, dtype=g.type(size).dtype)
@@ -357,7 +357,7 @@ def _inside(g: Builder[X], size: X, stride: Declared, count: int, axis: int) -> 
 
 
 def _grown(g: Builder[X], boxes: Sequence[X], least: X) -> tuple[list[X], X]:
-    """Corners, those of boxes that are too small moved outwards, and 1 where they are not."""
+    """Corners, enlarged for boxes that are too small, and a mask of the boxes that are not."""
     large = []
     for axis in (0, 1):
         at = "xy"[axis]

@@ -1,7 +1,7 @@
-"""Regions of interest: their checks, their bins on whole pixels, and gradients by regions.
+"""Regions of interest: checks, bins of integer pixels, and gradients by regions.
 
-Regions are data: they may lie anywhere and have any size. The work for one is bounded by the image.
-Numbers farther than 2^30 from 0 count as 2^30, NaN as what lies outside.
+Regions are data: they may have any position and size. The work for a region is bounded by the size
+of the image. Coordinates are limited to +-2^30; NaN counts as outside.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from ..registry import lookup
 from ..rules import forward, require_float, same_dtype
 from ..signatures import Gradient
 
-MOST_SAMPLES = 1024  # of a bin along one axis, where an attribute says how many
-FAR = 1 << 30  # where coordinates end, and how many samples a bin has along an axis
-MARGIN = 2  # samples beside those that by their formula are inside
+MOST_SAMPLES = 1024  # limit of an attribute: samples of a bin along one axis
+FAR = 1 << 30  # limit of coordinates, and of samples of a bin along one axis
+MARGIN = 2  # extra samples at each end of the computed range
 
 
 def check_regions(data: TensorType, rois: TensorType, pooled_size: Shape, widths: Shape) -> None:
-    """Raises ShapeError or AttributeValueError unless there are 4D data, rows of one of the
-    ``widths`` and a size of two positive numbers."""
+    """Raise ShapeError or AttributeValueError unless data is 4D, regions have one of the ``widths``
+    and ``pooled_size`` is two positive integers."""
     same_dtype(data, rois)
     require_float("the operator", data)
     if data.ndim != 4:
         raise ShapeError(f"data should be a 4D tensor, got {shape_text(data.shape)}")
     if rois.ndim != 2 or rois.dims[1] not in widths:
         expected = " or ".join(str(w) for w in widths)
-        raise ShapeError(f"rois should be rows of {expected} numbers, got {shape_text(rois.shape)}")
+        raise ShapeError(f"rois should be rows of {expected} values, got {shape_text(rois.shape)}")
     if len(pooled_size) != 2 or min(pooled_size) < 1:
         raise AttributeValueError(
-            f"pooled_size takes two positive numbers, got {shape_text(pooled_size)}"
+            f"pooled_size must be two positive integers, got {shape_text(pooled_size)}"
         )
 
 
 def check_samples(name: str, count: int) -> None:
-    """Raises AttributeValueError for more samples of a bin than are taken along one axis."""
+    """Raise AttributeValueError if ``count`` exceeds the limit of samples along one axis."""
     if count > MOST_SAMPLES:
-        raise AttributeValueError(f"{name} is at most {MOST_SAMPLES}, got {count}")
+        raise AttributeValueError(f"{name} must be at most {MOST_SAMPLES}, got {count}")
 
 
 def infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: object) -> TensorType:
@@ -52,7 +52,7 @@ def infer_back(head: TensorType, *others: TensorType, shape: Shape, **attrs: obj
 
 
 def by_regions(back: str) -> Gradient:
-    """The rule of pooling that is linear in the data: regions are taken as given."""
+    """Gradient rule of pooling that is linear in the data; regions have no gradient."""
 
     def grad(
         g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
@@ -64,7 +64,7 @@ def by_regions(back: str) -> Gradient:
 
 
 def back_again(forth: str) -> Gradient:
-    """The rule of what :func:`by_regions` makes: the pooling of what comes back."""
+    """Gradient rule of the operators of :func:`by_regions`: pooling of the gradient."""
 
     def grad(
         g: Builder[X],
@@ -81,14 +81,14 @@ def back_again(forth: str) -> Gradient:
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
-    """To the nearest integer, halves away from zero, not farther from 0 than FAR; NaN is -FAR."""
+    """Nearest integers, ties away from zero, limited to +-FAR; NaN becomes -FAR."""
     wide = widened(x)
     nearest = wide + np.copysign(wide.dtype.type(0.5), wide)
     return bounded(nearest, -FAR, FAR).astype(np.int64)
 
 
 class Bin(NamedTuple):
-    """A bin with cells: its place in the result, and the cells in the data."""
+    """Non-empty bin: its index in the result, and its cells in the data."""
 
     place: tuple[int | slice, ...]
     image: int

@@ -1,6 +1,6 @@
 """Changes of resolution: UpSampling, bilinear resizing and adaptive average pooling.
 
-In: (N, C, H, W). Out: the same with other spatial sizes.
+Input: (N, C, H, W). Output: the same with other spatial sizes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..tensor.primitives import broadcast, narrow, reshape
 
 def _check_image(what: str, t: TensorType) -> None:
     if t.shape is not None and len(t.shape) != 4:
-        raise ShapeError(f"{what} takes 4D data (batch, channel, y, x), got {shape_text(t.shape)}")
+        raise ShapeError(f"{what} needs 4D data (batch, channel, y, x), got {shape_text(t.shape)}")
     if t.shape is not None and 0 in t.shape[2:]:
-        raise ShapeError(f"{what} takes images of one cell or more, got {shape_text(t.shape)}")
+        raise ShapeError(f"{what} needs images of at least one cell, got {shape_text(t.shape)}")
 
 
 def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -> Sequence[str]:
@@ -43,7 +43,7 @@ def _upsampling_inputs(*, sample_type: str, num_args: int, **attrs: AttrValue) -
 
 
 def bilinear_attrs(scale: int, num_filter: int) -> dict[str, Declared]:
-    """Attributes of the Deconvolution that a bilinear UpSampling is."""
+    """Attributes of the Deconvolution that implements a bilinear UpSampling."""
     k, p = 2 * scale - scale % 2, scale // 2
     text = {
         "kernel": f"({k}, {k})",
@@ -65,11 +65,11 @@ def _infer_upsampling(
     num_filter: int,
     **attrs: AttrValue,
 ) -> tuple[Types, Types]:
-    """The first input's spatial sizes times scale; every input is brought to that size."""
+    """The first input's spatial sizes times scale, for all inputs."""
     if scale < 1:
         raise AttributeValueError(f"scale must be at least 1, got {scale}")
     if not ins:
-        raise MXNetError("UpSampling takes at least one image, got none")
+        raise MXNetError("UpSampling needs at least one image, got none")
     if sample_type == "bilinear":
         if ins[0].shape is None:
             return ins, outs
@@ -90,7 +90,7 @@ def _infer_upsampling(
             )
     channels = sum(t.dims[1] for t in ins) if multi_input_mode == "concat" else c
     if multi_input_mode == "sum" and any(t.dims[1] != c for t in ins):
-        raise ShapeError("multi_input_mode sum takes inputs with the same number of channels")
+        raise ShapeError("multi_input_mode sum needs inputs with equal numbers of channels")
     return ins, merged(outs, (TensorType((n, channels, h * scale, w * scale), dtype),))
 
 
@@ -116,7 +116,7 @@ def _upsampling(
 
 
 def _bilinear_parts(g: Builder[X], data: X, weight: X, scale: int) -> X:
-    """A Deconvolution in single precision at least, rounded once."""
+    """Deconvolution at least in single precision, rounded once."""
     t = g.type(data)
     wide = FLOAT64 if t.dtype == FLOAT64 else FLOAT32
     operands = [cast(g, x, wide, at=at) for x, at in ((data, "wide"), (weight, "weight"))]
@@ -152,7 +152,7 @@ def _grad_upsampling(
     multi_input_mode: str,
     **attrs: AttrValue,
 ) -> tuple[X | None, ...]:
-    """bilinear: as the Deconvolution that it is; nearest: the copies of each cell are summed."""
+    """Bilinear: gradient of the Deconvolution; nearest: sum over the copies of each cell."""
     d = douts[0]
     if sample_type == "bilinear":
         channels = g.type(ins[0]).dims[1]
@@ -188,19 +188,21 @@ UPSAMPLING = register(
 )
 
 
-# Below it products of integers are exact in float32.
+# Products of integers below this bound are exact in float32.
 _EXACT = 1 << 24
 
 
 def _scaled(size: int, scale: float, odd: bool) -> int:
-    """size * scale rounded down; odd sizes stay odd if asked for."""
+    """``size * scale`` rounded down; odd sizes remain odd if ``odd``."""
     with np.errstate(over="ignore"):
         by = np.float32(scale)
     if isinstance(size, Size) and by >= 0 and by == int(by) and size * int(by) < _EXACT:
         times = int(by)
         return (size - 1) * times + 1 if odd and size % 2 else size * times
     if not 0 <= size * by < 2.0**31:
-        raise ShapeError(f"a side of {size} cells {scale:g} times as long is none of 0 to 2^31 - 1")
+        raise ShapeError(
+            f"a side of {size} cells times {scale:g} is not in the range 0 to 2^31 - 1"
+        )
     return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
 
 
@@ -232,7 +234,7 @@ def _resized(
 def _infer_resize(
     ins: Types, outs: Types, *, align_corners: bool, **attrs: Declared
 ) -> tuple[Types, Types]:
-    """Data's batch and channels with sizes by :func:`_resized`."""
+    """Batch and channels of the data with sizes by :func:`_resized`."""
     for t in ins:
         _check_image("BilinearResize2D", t)
     require_float("BilinearResize2D", ins[0])
@@ -249,7 +251,7 @@ def _source(out: int, size: int, align: bool) -> tuple[np.ndarray, np.ndarray, n
     """Lower and upper source index, and the weight of the upper one, per output cell."""
     cell = np.arange(out, dtype=np.float32)
     if out == 1:
-        at = cell  # MXNet reads pixel 0 here, not the centre
+        at = cell  # MXNet reads pixel 0 in this case, not the centre
     elif align:
         at = cell * np.float32((size - 1) / (out - 1))
     else:
@@ -274,7 +276,7 @@ def bilinear_resize(x: np.ndarray, height: int, width: int, align: bool) -> np.n
 def _resize(
     data: np.ndarray, like: np.ndarray | None = None, *, align_corners: bool, **attrs: Declared
 ) -> np.ndarray:
-    """Bilinear interpolation; weights in float32 as MXNet has them."""
+    """Bilinear interpolation; weights in float32, as in MXNet."""
     height, width = _resized(data.shape[2:], None if like is None else like.shape[2:], **attrs)
     return bilinear_resize(data, height, width, align_corners)
 
@@ -292,7 +294,7 @@ def _grad_resize(
     align_corners: bool,
     **attrs: AttrValue,
 ) -> tuple[X | None, ...]:
-    """The transposed weights; the input that gives a size has none."""
+    """Transposed interpolation; the operand that provides the size has no gradient."""
     _, _, height, width = g.type(ins[0]).dims
     sizes: Attrs = {"height": height, "width": width}
     back = g.op(RESIZE_BACK, douts[0], how="bilinear", align=align_corners, **sizes)
@@ -317,7 +319,7 @@ BILINEAR_RESIZE = register(
 def _adaptive_sizes(output_size: Shape) -> Shape:
     if len(output_size) > 2 or any(n < 1 for n in output_size):
         raise AttributeValueError(
-            f"output_size takes one or two positive numbers, got {shape_text(output_size)}"
+            f"output_size must be one or two positive integers, got {shape_text(output_size)}"
         )
     return (*output_size, *output_size)[:2] if output_size else (1, 1)
 
@@ -376,7 +378,7 @@ ADAPTIVE_POOLING = register(
 
 
 def _bins_back(d: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """What comes back to each bin's mean, shared out among its cells."""
+    """Distribute the gradient of each bin's mean among its cells."""
     back = np.zeros((*d.shape[:axis], size, *d.shape[axis + 1 :]), d.dtype)
     to, of = np.moveaxis(back, axis, 0), np.moveaxis(d, axis, 0)
     for i, (a, b) in enumerate(_bins(size, len(of))):
@@ -385,7 +387,7 @@ def _bins_back(d: np.ndarray, axis: int, size: int) -> np.ndarray:
 
 
 def _taps_back(d: np.ndarray, axis: int, size: int, align: bool) -> np.ndarray:
-    """What comes back to each interpolated cell, added to its two neighbours by their weights."""
+    """Add the gradient of each interpolated cell to its two neighbours by their weights."""
     if d.shape[axis] == size:
         return d
     low, high, part = _source(d.shape[axis], size, align)
@@ -395,7 +397,7 @@ def _taps_back(d: np.ndarray, axis: int, size: int, align: bool) -> np.ndarray:
 
 
 def _sum_at(x: np.ndarray, cells: np.ndarray, size: int, axis: int) -> np.ndarray:
-    """Zeros of ``size`` cells along an axis, with ``x`` added at ``cells``, which do not fall."""
+    """Zeros of ``size`` cells along an axis, with ``x`` added at ``cells``, which are ascending."""
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
     back = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     back[(slice(None),) * axis + (cells[starts],)] = np.add.reduceat(x, starts, axis)
@@ -437,7 +439,7 @@ RESIZE_BACK = register(
     ref=_resize_back,
     grad=_grad_resize_back,
     traits=Traits(samples=Samples.FIRST),
-    doc="What comes back to a resized image, in the image's own size.",
+    doc="Gradient of resizing with respect to the image.",
 )
 
 
@@ -468,5 +470,5 @@ RESIZE_LAST = register(
     infer=forward(_resize_last_type),
     ref=_resize_last,
     traits=Traits(samples=Samples.FIRST),
-    doc="Another resolution, with channels last; made by the compiler only.",
+    doc="Change of resolution with channels last; created by the compiler only.",
 )

@@ -1,8 +1,8 @@
 """ROIAlign: averages of bilinear samples in each bin of each region.
 
-In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Out: one
-(C, pooled height, pooled width) per region. Samples that lie outside count as 0 and are not taken;
-a region of an image that is not there gives zeros.
+Input: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Output:
+one (C, pooled height, pooled width) per region. Samples outside the image count as 0 and are
+skipped; a region with an invalid batch index gives zeros.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _infer_align(
     sample_ratio: int,
     **attrs: AttrValue,
 ) -> TensorType:
-    """(R, C, *pooled_size); C divided by the number of bins when position_sensitive."""
+    """(R, C, *pooled_size); C divided by the number of bins if position_sensitive."""
     check_regions(data, rois, pooled_size, (4, 5))
     check_samples("sample_ratio", sample_ratio)
     channels, bins = data.dims[1], product(pooled_size)
@@ -54,7 +54,7 @@ def _infer_align(
 
 
 def samples_of_bin(step: np.floating, sample_ratio: int) -> int:
-    """Samples of a bin along one axis: ``sample_ratio``, or one for each cell that it is long."""
+    """Samples of a bin along one axis: ``sample_ratio``, or by default the bin's size in cells."""
     if sample_ratio > 0:
         return sample_ratio
     return int(bounded(np.ceil(step), 0, FAR))
@@ -63,12 +63,12 @@ def samples_of_bin(step: np.floating, sample_ratio: int) -> int:
 def samples_near(
     bases: np.ndarray, step: np.floating, count: int, low: float, high: float, reach: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each bin's ``count`` samples the first, and the last plus one, that may be in [low, high].
+    """First and last-plus-one sample of each bin, of ``count``, that may be in [low, high].
 
-    Sample k of a bin lies at base + (k + 0.5) * step / count; samples are half a cell or more
-    apart, and high - low is at most ``reach``, so that 2 * reach + 6 of them do. The rounding of
-    the formula is less than the margin where coordinates have fractions: below 2^22 in single
-    precision.
+    Sample k of a bin is at base + (k + 0.5) * step / count. Samples are at least half a cell apart
+    and high - low is at most ``reach``, so at most 2 * reach + 6 samples qualify. The rounding
+    error of the formula is less than the margin where coordinates have fractions: below 2^22 in
+    single precision.
     """
     kind = bases.dtype.type
     distance = step / kind(count)
@@ -85,9 +85,9 @@ def samples_along(
     count: int,
     near: Callable[..., tuple[np.ndarray, np.ndarray]] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the samples of all bins along one axis, and the bin of each.
+    """Positions of the samples of all bins along one axis, and the bin of each.
 
-    ``near(bases, step, count)`` says which samples of each bin are taken; None takes all.
+    ``near(bases, step, count)`` returns the range of samples to take of each bin; None takes all.
     """
     kind = np.asarray(step).dtype.type
     bases = start + np.arange(bins, dtype=kind) * step
@@ -105,7 +105,7 @@ def _bin_weights(
 ) -> np.ndarray:
     """Weight of every cell in every bin along one axis: (bins, length).
 
-    Bilinear sampling on a product grid is a product of the two axes' weights.
+    The weights of bilinear sampling on a product grid are products of those of the two axes.
     """
     dtype = np.asarray(size).dtype.type
     step = dtype(size / dtype(bins))
@@ -127,7 +127,7 @@ def _bin_weights(
 
 
 class _Weights(NamedTuple):
-    """One region: its image, and every cell's share in the bins along either axis."""
+    """Region: index of its image, and weights of cells in the bins along each axis."""
 
     region: int
     image: int
@@ -144,7 +144,7 @@ def _regions(
     sample_ratio: int,
     aligned: bool,
 ) -> Iterator[_Weights]:
-    """The regions whose image is there, of data of this shape."""
+    """Weights of the regions with a valid image index, for data of this shape."""
     r = widened(rois)
     number = r.dtype.type
     batches, corners = (whole(r[:, 0]), r[:, 1:]) if r.shape[1] == 5 else (
@@ -195,7 +195,7 @@ def _align_back(
     position_sensitive: bool,
     **attrs: Declared,
 ) -> np.ndarray:
-    """What comes back to the bins, at the cells by their weights."""
+    """Gradient with respect to the data: each bin's, distributed by the cells' weights."""
     d = widened(head)
     if position_sensitive:
         whole_bins = np.zeros((len(rois), shape[1], *pooled_size), d.dtype)
@@ -219,7 +219,7 @@ register(
     infer=forward(infer_back),
     ref=_align_back,
     grad=back_again("_contrib_ROIAlign"),
-    doc="What comes back from the bins of ROIAlign to the data.",
+    doc="Gradient of ROIAlign with respect to the data.",
 )
 
 
@@ -242,5 +242,5 @@ ROI_ALIGN_LAST = register(
     kernel="region",
     infer=infer_last,
     ref=on_channels_last(partial(_align, position_sensitive=False)),
-    doc="ROIAlign with channels last; made by the compiler only.",
+    doc="ROIAlign with channels last; created by the compiler only.",
 )

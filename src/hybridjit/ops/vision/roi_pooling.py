@@ -1,7 +1,7 @@
-"""ROIPooling: the maximum of each bin of each region, on whole pixels.
+"""ROIPooling: maximum of each bin of each region, on integer pixels.
 
-In: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Out: one
-(C, pooled height, pooled width) per region; a region of an image that is not there gives zeros.
+Input: data (N, C, H, W), regions (R, 5) as [batch, x1, y1, x2, y2] in image coordinates. Output:
+one (C, pooled height, pooled width) per region; a region with an invalid image index gives zeros.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _bins(start: int, end: int, count: int, length: int, dtype: type) -> list[tu
 def _whole_bins(
     data: np.ndarray, rois: np.ndarray, pooled_size: Shape, spatial_scale: float
 ) -> Iterator[Bin]:
-    """The bins of all regions, on whole pixels."""
+    """Bins of all regions, on integer pixels."""
     places = widened(rois[:, 1:])
     corners = rounded(places * places.dtype.type(spatial_scale))
     dtype = np.float64 if data.dtype == np.float64 else np.float32
@@ -70,7 +70,7 @@ def _roi_pooling_back(
     pooled_size: Shape,
     spatial_scale: float,
 ) -> np.ndarray:
-    """What comes back to each bin, at the first of its largest cells."""
+    """Gradient of each bin, added at the first of its largest cells."""
     back = np.zeros(data.shape, widened(head).dtype)
     channels = np.arange(data.shape[1])
     for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
@@ -94,7 +94,7 @@ ROI_POOLING_BACK = register(
     internal=True,
     infer=forward(lambda head, data, rois, **attrs: data),
     ref=_roi_pooling_back,
-    doc="What comes back from the bins of ROIPooling to the data.",
+    doc="Gradient of ROIPooling with respect to the data.",
 )
 
 
@@ -106,7 +106,7 @@ ROI_POOLING = register(
     ref=_roi_pooling,
     grad=_grad_roi_pooling,
     traits=Traits(total_outputs=2),
-    doc="Maximum of each bin of each region, at integer pixels.",
+    doc="Maximum of each bin of each region, on integer pixels.",
 )
 
 
@@ -118,5 +118,5 @@ ROI_POOLING_LAST = register(
     kernel="region",
     infer=infer_last,
     ref=on_channels_last(_roi_pooling),
-    doc="ROIPooling with channels last; made by the compiler only.",
+    doc="ROIPooling with channels last; created by the compiler only.",
 )

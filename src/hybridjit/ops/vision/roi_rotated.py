@@ -1,7 +1,7 @@
-"""Pooling over regions that are turned, or whose bins move by learned offsets.
+"""Pooling over rotated regions, and over regions whose bins move by learned offsets.
 
-In: data (N, C, H, W); regions [batch, x, y, w, h, degrees] around a centre, or corners
-[batch, x1, y1, x2, y2] with offsets. Out: one (channels, rows, columns) per region.
+Input: data (N, C, H, W); regions [batch, x, y, w, h, degrees] around a centre, or corners [batch,
+x1, y1, x2, y2] with offsets. Output: one (channels, rows, columns) per region.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .roi_align import samples_along, samples_near, samples_of_bin
 
 
 def _bilinear(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The channels of (C, H, W) at points inside of it: (C, *points)."""
+    """Bilinear samples of (C, H, W) at points inside of it: (C, *points)."""
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
     bottom = np.minimum(top + 1, image.shape[1] - 1)
     right = np.minimum(left + 1, image.shape[2] - 1)
@@ -69,11 +69,11 @@ def _rotated(
             centre, size = region[1:5].reshape(2, 2)[:, ::-1] * number(spatial_scale)
             angle = region[5] * number(np.pi) / number(180)
             size = np.maximum(size, number(1))
-            out[k] = _turned_bins(images[batch], centre, size, angle, pooled_size, sampling_ratio)
+            out[k] = _rotated_bins(images[batch], centre, size, angle, pooled_size, sampling_ratio)
     return out.astype(data.dtype, copy=False)
 
 
-def _turned_bins(
+def _rotated_bins(
     image: np.ndarray,
     centre: np.ndarray,
     size: np.ndarray,
@@ -81,7 +81,7 @@ def _turned_bins(
     bins: Shape,
     ratio: int,
 ) -> np.ndarray:
-    """The bins of one region, all but the angle as (y, x): (C, *bins)."""
+    """Bins of one region: (C, *bins). Arguments except the angle are (y, x)."""
     number = image.dtype.type
     height, width = image.shape[1:]
     cos, sin = np.cos(angle), np.sin(angle)
@@ -89,7 +89,7 @@ def _turned_bins(
         np.array([-1, height], image.dtype) - centre[0],
         np.array([-1, width], number) - centre[1],
     )
-    # The image's corners in the region's own axes, so that only samples near it are taken
+    # The image's corners in the region's axes, so that only samples near the image are taken.
     y, x = np.meshgrid(*ends)
     corners = y * cos + x * sin, x * cos - y * sin
     axes, count = [], 1
@@ -139,31 +139,32 @@ def _infer_deformable(
     check_regions(data, rois, (pooled_size, pooled_size), (5,))
     check_samples("sample_per_part", sample_per_part)
     if min(output_dim, group_size, sample_per_part) < 1 or part_size < 0:
-        raise AttributeValueError("output_dim, group_size and sample_per_part are positive")
+        raise AttributeValueError("output_dim, group_size and sample_per_part must be positive")
     if data.dims[1] != output_dim * group_size**2:
         raise ShapeError(
-            f"{output_dim} outputs of {group_size} x {group_size} groups take "
-            f"{output_dim * group_size**2} channels, data has {data.dims[1]}"
+            f"{output_dim} outputs of {group_size} x {group_size} groups need "
+            f"{output_dim * group_size**2} channels, but data has {data.dims[1]}"
         )
     parts = part_size or pooled_size
     for t in trans:
         if t.ndim != 4 or t.dims[0] != rois.dims[0] or t.dims[2:] != (parts, parts):
             raise ShapeError(
-                f"trans is ({rois.dims[0]}, 2 * classes, {parts}, {parts}), got "
+                f"trans must be ({rois.dims[0]}, 2 * classes, {parts}, {parts}), got "
                 f"{shape_text(t.shape)}"
             )
         if t.dims[1] < 2 or t.dims[1] % 2 or output_dim % (t.dims[1] // 2):
             raise ShapeError(
-                f"trans has two channels for each class and the classes divide {output_dim} "
+                f"trans needs two channels per class, and the number of classes must divide "
+                f"{output_dim} "
                 f"outputs, got {t.dims[1]}"
             )
     return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
 
 
 class _MovedBin(NamedTuple):
-    """One class's bin: where its result and its channels stand, and its samples, as (y, x).
+    """Bin of one class: indices of its result and its channels, and its samples, as (y, x).
 
-    extent  the region's size, in which offsets count
+    extent  size of the region, the unit of offsets
     """
 
     place: tuple[int | slice, ...]
@@ -175,7 +176,7 @@ class _MovedBin(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """How an operator's attributes lay out its bins."""
+    """Layout of bins that the operator's attributes describe."""
 
     spatial_scale: float
     output_dim: int
@@ -187,7 +188,7 @@ class _Layout(NamedTuple):
     no_trans: bool
 
     def groups(self, data: np.ndarray) -> np.ndarray:
-        """The data with an axis for output channels and two for groups, as a view."""
+        """View of the data with one axis for output channels and two for groups."""
         lead = (len(data), self.output_dim, self.group_size, self.group_size)
         return data.reshape(*lead, *data.shape[2:])
 
@@ -195,7 +196,7 @@ class _Layout(NamedTuple):
 def _moved_bins(
     rois: np.ndarray, trans: np.ndarray, images: int, layout: _Layout
 ) -> Iterator[_MovedBin]:
-    """The bins of all regions whose image is there; ``trans`` is (R, classes, 2, parts, parts)."""
+    """Bins of all regions with a valid image; ``trans`` is (R, classes, 2, parts, parts)."""
     number = trans.dtype.type
     scale, half = number(layout.spatial_scale), number(0.5)
     (classes, _, parts, _), count = trans.shape[1:], layout.pooled_size
@@ -220,7 +221,7 @@ def _moved_bins(
 
 
 def _samples_inside(one: _MovedBin, count: int, size: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the samples of a bin that lie inside, brought onto cells."""
+    """Rows and columns of the samples of a bin that are inside, clipped to cells."""
     kind = one.start.dtype
     lines = (
         first + np.arange(count, dtype=kind) * step for first, step in zip(one.start, one.step)
@@ -232,7 +233,7 @@ def _samples_inside(one: _MovedBin, count: int, size: Shape) -> tuple[np.ndarray
 
 
 def _offsets(rois: np.ndarray, trans: tuple[np.ndarray, ...], kind: np.dtype) -> np.ndarray:
-    """(R, classes, 2, parts, parts); without an operand one class that does not move."""
+    """(R, classes, 2, parts, parts); zeros for one class without an operand."""
     if not trans:
         return np.zeros((len(rois), 1, 2, 1, 1), kind)
     count, channels, *parts = trans[0].shape
@@ -244,7 +245,7 @@ def _deformable(
 ) -> np.ndarray:
     """Position-sensitive pooling whose bins move by ``trans`` times ``trans_std`` of the region.
 
-    A bin is the mean over its samples that lie inside, 0 where none does.
+    A bin is the mean over its samples inside the image, 0 if there are none.
     """
     layout, images = _Layout(**attrs), widened(data)
     groups = layout.groups(images)
@@ -261,7 +262,7 @@ def _deformable(
 def _deformable_back(
     head: np.ndarray, data: np.ndarray, rois: np.ndarray, *trans: np.ndarray, **attrs: Declared
 ) -> Arrays:
-    """What comes back to the bins, for the data by the samples' weights and for the offsets."""
+    """Gradients with respect to data (by the samples' weights) and offsets (by the slopes)."""
     layout, images, d = _Layout(**attrs), widened(data), widened(head)
     cells, moves = np.zeros_like(images), _offsets(rois, trans, images.dtype)
     groups, own, slopes = layout.groups(images), layout.groups(cells), np.zeros_like(moves)
@@ -282,7 +283,7 @@ def _deformable_back(
 def _samples_back(
     share: np.ndarray, image: np.ndarray, cells: np.ndarray, y: np.ndarray, x: np.ndarray
 ) -> np.ndarray:
-    """Adds to ``cells`` (C, H, W) what comes back to each sample; the sums' slopes by (y, x)."""
+    """Add each sample's gradient to ``cells`` (C, H, W); return the sums of slopes by (y, x)."""
     low = [np.floor(place).astype(np.int64) for place in (y, x)]
     high = [np.ceil(place).astype(np.int64) for place in (y, x)]
     part = [place - first for place, first in zip((y, x), low)]
@@ -321,7 +322,7 @@ DEFORMABLE_BACK = register(
     infer=forward(lambda head, data, rois, *trans, **attrs: (data, *trans)),
     ref=_deformable_back,
     outputs=lambda no_trans, **attrs: ("data",) if no_trans else ("data", "trans"),
-    doc="What comes back from the bins of DeformablePSROIPooling to the data and the offsets.",
+    doc="Gradients of DeformablePSROIPooling with respect to data and offsets.",
 )
 register(
     "_contrib_DeformablePSROIPooling",
@@ -331,5 +332,5 @@ register(
     ref=_deformable,
     grad=_grad_deformable,
     traits=Traits(total_outputs=2),
-    doc="Mean of each bin of each region, from its own channels, at bins moved by offsets.",
+    doc="Mean of each bin of each region, from the bin's channels; bins move by offsets.",
 )

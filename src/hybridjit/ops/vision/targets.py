@@ -1,7 +1,7 @@
-"""What detectors are trained on: anchors matched with labelled boxes, and offsets between them.
+"""Training targets of detectors: anchors matched with labelled boxes, and their offsets.
 
-In: scores or overlaps of pairs, anchors, labels [class, x1, y1, x2, y2] whose rows end at the
-first class of -1. Out: for each row its partner, offsets to reach it, masks of what counts.
+Input: scores or overlaps of pairs, anchors, labels [class, x1, y1, x2, y2] whose rows end at the
+first class of -1. Output: for each row its match, offsets to the match, and masks of valid rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..registry import register
 from ..rules import Types, forward, require_float, same_dtype
 from .boxes import overlaps, to_centres
 
-_SMALLEST = 1e-6  # no match overlaps less
+_SMALLEST = 1e-6  # minimal overlap of a match
 
 
 @forward
@@ -34,7 +34,7 @@ def _infer_matching(data: TensorType, **attrs: AttrValue) -> Types:
 def _match(
     scores: np.ndarray, is_ascend: bool, threshold: float, topk: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Greedily, best pair first. ``topk`` lets one pair more through, as MXNet's does."""
+    """Greedy matching, best pair first. As in MXNet, one pair more than ``topk`` is matched."""
     rows, columns = (np.full(n, -1.0, scores.dtype) for n in scores.shape)
     found = 0
     for place in np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable"):
@@ -52,7 +52,7 @@ def _match(
 
 
 def _matching(data: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, np.ndarray]:
-    """The partner of each row and of each column of (..., N, M) scores; -1 for none."""
+    """Match of each row and of each column of (..., N, M) scores; -1 for none."""
     lead, (rows, columns) = data.shape[:-2], data.shape[-2:]
     if data.size == 0:
         return np.full((*lead, rows), -1, data.dtype), np.full((*lead, columns), -1, data.dtype)
@@ -61,7 +61,7 @@ def _matching(data: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, np.ndarr
     return first.reshape(*lead, rows), second.reshape(*lead, columns)
 
 
-# As with sign, MXNet's backward operator writes the zeros, so that the backward path goes on there.
+# As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
 register(
     "_contrib_bipartite_matching",
     "data",
@@ -71,7 +71,7 @@ register(
     grad=none_at_all,
     outputs=("output0", "output1"),
     traits=Traits(stops=lambda attrs: ()),
-    doc="Pairs of rows and columns, best score first, each used once.",
+    doc="Matching of rows and columns, best score first, each used at most once.",
 )
 
 
@@ -84,7 +84,7 @@ def _offsets(anchors: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 
 def _infer_encode(ins: Types, outs: Types) -> tuple[Types, Types]:
-    """One element type; means and stds have four numbers, the rest is looked at forwards."""
+    """All dtypes are equal; means and stds have four elements; other shapes must be known."""
     dtype = same_dtype(*ins, *outs)
     four = TensorType((4,), dtype)
     found = *(t.with_dtype(dtype) for t in ins[:4]), *(merge(four, t) for t in ins[4:])
@@ -102,11 +102,11 @@ def _encode_types(
     require_float("box_encode", samples)
     shape = samples.dims
     if len(shape) != 2 or matches.dims != shape:
-        raise ShapeError(f"samples and matches are (B, N), got {samples} and {matches}")
+        raise ShapeError(f"samples and matches must be (B, N), got {samples} and {matches}")
     if anchors.dims not in ((1, shape[1], 4), (*shape, 4)):
-        raise ShapeError(f"anchors are (B, {shape[1]}, 4), got {shape_text(anchors.shape)}")
+        raise ShapeError(f"anchors must be (B, {shape[1]}, 4), got {shape_text(anchors.shape)}")
     if refs.ndim != 3 or refs.dims[::2] != (shape[0], 4):
-        raise ShapeError(f"refs are ({shape[0]}, M, 4), got {shape_text(refs.shape)}")
+        raise ShapeError(f"refs must be ({shape[0]}, M, 4), got {shape_text(refs.shape)}")
     result = samples.with_shape((*shape, 4))
     return result, result
 
@@ -119,7 +119,7 @@ def _encode(
     means: np.ndarray,
     stds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Normalised offsets from each anchor to its match, where samples exceed 0.5; else zeros."""
+    """Normalized offsets from each anchor to its match where samples exceed 0.5; else zeros."""
     chosen = np.clip(convert(matches, np.dtype(np.int64)), 0, refs.shape[1] - 1)
     boxes = np.take_along_axis(refs, chosen[..., None], axis=1)
     offsets = (_offsets(np.broadcast_to(anchors, boxes.shape), boxes) - means) / stds
@@ -134,7 +134,7 @@ register(
     ref=_encode,
     grad=none_at_all,
     outputs=("output0", "output1"),
-    doc="Offsets from anchors to the boxes that they match, and which of them count.",
+    doc="Offsets from anchors to their matched boxes, and a mask of the valid ones.",
 )
 
 
@@ -151,22 +151,23 @@ def _infer_target(
     require_float("MultiBoxTarget", anchor)
     same_dtype(anchor, label, cls_pred)
     if anchor.ndim != 3 or anchor.dims[0] != 1 or anchor.dims[2] != 4:
-        raise ShapeError(f"anchors are (1, N, 4), got {shape_text(anchor.shape)}")
+        raise ShapeError(f"anchors must be (1, N, 4), got {shape_text(anchor.shape)}")
     if label.ndim != 3 or label.dims[2] < 5:
-        raise ShapeError(f"labels are (B, M, 5 or more), got {shape_text(label.shape)}")
+        raise ShapeError(f"labels must be (B, M, 5 or more), got {shape_text(label.shape)}")
     count, batch = anchor.dims[1], label.dims[0]
     if cls_pred.ndim != 3 or cls_pred.dims[::2] != (batch, count):
         raise ShapeError(
-            f"class predictions are ({batch}, C, {count}), got {shape_text(cls_pred.shape)}"
+            f"class predictions must be ({batch}, C, {count}), got {shape_text(cls_pred.shape)}"
         )
     if len(variances) != 4:
-        raise AttributeValueError(f"variances takes four numbers, got {len(variances)}")
+        raise AttributeValueError(f"variances must be four numbers, got {len(variances)}")
     wide = anchor.with_shape((batch, 4 * count))
     return wide, wide, anchor.with_shape((batch, count))
 
 
 def _best_for_each_label(shared: np.ndarray) -> dict[int, int]:
-    """Anchor to label: the pair that overlaps most, then the next, until all labels have one."""
+    """Label of each matched anchor: repeatedly the pair of largest overlap, until each label is
+    used."""
     found: dict[int, int] = {}
     left = shared.copy()
     for _ in range(shared.shape[1]):
@@ -181,15 +182,15 @@ def _best_for_each_label(shared: np.ndarray) -> dict[int, int]:
 def _hard_negatives(
     best: np.ndarray, scores: np.ndarray, positive: dict[int, int], ratio: float, threshold: float
 ) -> list[int]:
-    """Anchors that overlap little and are least sure to be background, ``ratio`` per positive."""
+    """Anchors of small overlap with the least background score, ``ratio`` per positive."""
     wanted = int(min(len(positive) * ratio, len(best) - len(positive)))
     if wanted < 1:
         return []
     free = [i for i in range(len(best)) if i not in positive and best[i] < threshold]
     if len(free) < wanted:
         raise MXNetError(
-            f"negative mining wants {wanted} anchors that overlap less than {threshold:g}, "
-            f"there are {len(free)}"
+            f"negative mining needs {wanted} anchors that overlap less than {threshold:g}, "
+            f"but only {len(free)} exist"
         )
     odds = np.exp(scores - scores.max(axis=0))
     background = odds[0] / odds.sum(axis=0)
@@ -208,7 +209,7 @@ def _targets_of(
     variances: tuple[float, ...],
     **attrs: AttrValue,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One image: offsets (N, 4), masks (N, 4), classes (N,)."""
+    """Offsets (N, 4), masks (N, 4) and classes (N,) of one image."""
     offsets, masks = np.zeros_like(anchors), np.zeros_like(anchors)
     classes = np.full(len(anchors), ignore_label, anchors.dtype)
     ends = np.flatnonzero(labels[:, 0] == -1)
@@ -236,7 +237,7 @@ def _targets_of(
 def _target(
     anchor: np.ndarray, label: np.ndarray, cls_pred: np.ndarray, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
-    """For each anchor the offsets to its label, whether it has one, and the class, 0 for none."""
+    """Offsets of each anchor to its label, mask of anchors with a label, and class (0: none)."""
     batch, count = len(label), anchor.shape[1]
     offsets, masks = (np.zeros((batch, count, 4), anchor.dtype) for _ in range(2))
     classes = np.zeros((batch, count), anchor.dtype)

@@ -1,7 +1,8 @@
 """Sampling by a grid: spatial transformers.
 
-In: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or what makes one. Out:
-(N, C, h, w). -1 and 1 are the centres of the first and the last cell; outside is zero.
+Input: data (N, C, H, W) and a grid (N, 2, h, w) of x and y in [-1, 1], or parameters of one.
+Output: (N, C, h, w). -1 and 1 are the centres of the first and the last cell; cells outside are
+zero.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from .deformable import sample_zero_padded
 def _check_target(target_shape: Shape) -> None:
     if len(target_shape) != 2 or min(target_shape) < 1:
         raise AttributeValueError(
-            f"target_shape takes two positive numbers, got {shape_text(target_shape)}"
+            f"target_shape must be two positive integers, got {shape_text(target_shape)}"
         )
 
 
 def _axis(count: int, dtype: np.dtype) -> np.ndarray:
-    """count points from -1 to 1."""
+    """``count`` points from -1 to 1."""
     return (np.arange(count) * (2 / (count - 1) if count > 1 else 0) - 1).astype(dtype)
 
 
 def _points(height: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """(x, y, 1) of every place of the target, (h * w, 3)."""
+    """(x, y, 1) of every position of the target, (h * w, 3)."""
     y, x = np.meshgrid(_axis(height, dtype), _axis(width, dtype), indexing="ij")
     return np.stack([x.ravel(), y.ravel(), np.ones(height * width, dtype)], axis=1)
 
 
 def _pixels(height: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """x, then y, of every pixel: (1, 2, h, w)."""
+    """x and y of every pixel: (1, 2, h, w)."""
     y, x = np.mgrid[:height, :width].astype(dtype)
     return np.stack([x, y])[None]
 
@@ -84,7 +85,7 @@ GRID_CONSTANT = register(
     internal=True,
     infer=_infer_constant,
     ref=lambda *, what, **attrs: _CONSTANTS[what](**attrs),
-    doc="What a grid of this size needs besides its data; made by the compiler only.",
+    doc="Constants of a grid of this size; created by the compiler only.",
 )
 
 
@@ -168,7 +169,7 @@ def _infer_sampler(data: TensorType, grid: TensorType) -> TensorType:
 def _sample_back(
     head: np.ndarray, data: np.ndarray, grid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What comes back to samples, for the cells by their weights and for the grid by slopes."""
+    """Gradients with respect to data (by the samples' weights) and grid (by the slopes)."""
     d, x, g = (widened(a) for a in (head, data, grid))
     channels, *size = data.shape[1:]
     cells, places = np.zeros((len(x), *size, channels), x.dtype), np.zeros_like(g)
@@ -185,7 +186,7 @@ def _sample_back(
 def _taken_back(
     d: np.ndarray, x: np.ndarray, at: list[np.ndarray], cells: np.ndarray
 ) -> list[np.ndarray]:
-    """Adds what comes back at rows and columns to ``cells``; the slopes along both of them."""
+    """Add the gradients of sampled cells to ``cells``; return the slopes along rows and columns."""
     size = x.shape[1:]
     low = [np.floor(place).astype(np.int64) for place in at]
     part = [place - first for place, first in zip(at, low)]
@@ -215,7 +216,7 @@ SAMPLE_BACK = register(
     infer=forward(lambda head, data, grid: (data, grid)),
     ref=_sample_back,
     outputs=("data", "grid"),
-    doc="What comes back from BilinearSampler to the data and to the grid.",
+    doc="Gradients of BilinearSampler with respect to data and grid.",
 )
 BILINEAR_SAMPLER = register(
     "BilinearSampler",
@@ -239,7 +240,7 @@ SAMPLE_LAST = register(
     kernel="sample",
     infer=forward(lambda data, grid: data.with_shape((data.dims[0], *grid.dims[2:], data.dims[3]))),
     ref=_sample_last,
-    doc="BilinearSampler with channels last; made by the compiler only.",
+    doc="BilinearSampler with channels last; created by the compiler only.",
 )
 
 
@@ -255,7 +256,7 @@ def _infer_transformer(
     _check_target(target_shape)
     if (transform_type, sampler_type) != ("affine", "bilinear"):
         raise AttributeValueError(
-            "transform_type affine and sampler_type bilinear are the only ones, got "
+            "transform_type must be affine and sampler_type bilinear, got "
             f"{transform_type} and {sampler_type}"
         )
     data, loc = ins

@@ -11,7 +11,7 @@ from .front import FRONT as _FRONT
 from .symbols import _Symbol as _Symbol
 from .symbols import add_methods
 
-_ABSENT = ("broadcast_arrays", "empty", "nonzero")  # as in MXNet: they need arrays
+_ABSENT = ("broadcast_arrays", "empty", "nonzero")  # as in MXNet: these functions need arrays
 _functions = _bound(_Functions(_FRONT))
 table: dict[str, Any] = {name: f for name, f in _functions.items() if name not in _ABSENT}
 globals().update(table)

@@ -9,7 +9,7 @@ from .front import INTERNAL
 
 
 def Custom(*args: Any, **kwargs: Any) -> Any:
-    """What the class registered as ``op_type`` makes of symbols of NumPy mode."""
+    """Symbol of NumPy mode of the class registered as ``op_type``."""
     return _custom(*args, **kwargs).as_np_ndarray()
 
 

@@ -1,4 +1,4 @@
-"""Operators on symbols of NumPy mode, as the functions of ``mx.sym.np`` use them."""
+"""Frontend that applies operators to symbols of NumPy mode for the functions of ``mx.sym.np``."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _PREFIXES = ("_npi_", "_npx_", "_np_")
 
 
 class SymbolFrontend(Frontend):
-    """Symbols make nodes, named after the function."""
+    """Frontend of symbols: operators create nodes, named after the function."""
 
     tensor = _Symbol
     other = Symbol
     is_symbolic = True
 
     def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
-        """The results of an operator on symbols of NumPy mode, as one symbol."""
+        """Results of an operator on symbols of NumPy mode, as one symbol."""
         for x in inputs:
             self.check(name, x)
         op = lookup(name)
         return made(op, hint_of(name), inputs, attrs)
 
     def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
-        """A symbol for each result."""
+        """One symbol for each result."""
         return [_Symbol((output,)) for output in self.op(name, *inputs, **attrs).outputs]
 
 
 def hint_of(name: str) -> str:
-    """What the nodes of an operator are named after."""
+    """Base of the names of an operator's nodes."""
     for prefix in _PREFIXES:
         if name.startswith(prefix):
             return name[len(prefix) :].lower()
@@ -47,7 +47,7 @@ def hint_of(name: str) -> str:
 def made(
     op: OpDef, hint: str, inputs: Any, attrs: dict[str, Any], name: str | None = None
 ) -> _Symbol:
-    """A symbol of a new node."""
+    """Symbol of a new node."""
     given = {key: value for key, value in attrs.items() if key != "ctx"}
     names = op.input_names(op.parse(attr_texts(op, given)))
     by_name = {n: single_output(n, x) for n, x in zip(names, inputs)}
@@ -59,7 +59,7 @@ FRONT = SymbolFrontend()
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
-    """The meaning of a function of ``sym.npx``, which the registry defines."""
+    """Call a function of ``sym.npx``, an operator of the registry."""
     for x in tensors.values():
         FRONT.check(called, x)
     name, attr = given.pop("name", None), given.pop("attr", None)

@@ -1,4 +1,4 @@
-"""``mx.sym.np.random``: draws in graphs."""
+"""``mx.sym.np.random``: random draws in graphs."""
 
 from typing import Any
 

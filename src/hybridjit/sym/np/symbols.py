@@ -1,4 +1,4 @@
-"""``_Symbol``: a symbol whose Python operators, methods and index rules are those of NumPy mode."""
+"""``_Symbol``: a symbol with Python operators, methods and index rules of NumPy mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..symbol import Symbol
 
 if TYPE_CHECKING:
     from . import front
-else:  # it makes symbols of this class
+else:  # lazy: it creates symbols of this class
     front = Late(".front", __package__)
 
 _NUMBERS = (bool, int, float, onp.generic)
@@ -21,7 +21,7 @@ _MARKS = (int, onp.integer, slice)
 
 
 class _Symbol(Symbol):
-    """Outputs of a graph that is yet to be computed, with the operators of NumPy mode."""
+    """Outputs of a graph that is not computed yet, with the operators of NumPy mode."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -37,17 +37,17 @@ class _Symbol(Symbol):
         return (type(self)((output,)) for output in self.outputs)
 
     def as_np_ndarray(self) -> _Symbol:
-        """Itself."""
+        """Return the symbol itself."""
         return self
 
     def as_nd_ndarray(self) -> Symbol:
-        """The classic symbol of the same outputs."""
+        """Classic symbol with the same outputs."""
         return Symbol(self.outputs)
 
     # Indexing
 
     def __getitem__(self, key: Any) -> _Symbol:  # type: ignore[override]
-        """A part by integers and slices; of several outputs one by its number or its name.
+        """Part selected by integers and slices; one of several outputs by index or name.
 
         Raises IndexError for other keys.
         """
@@ -69,7 +69,7 @@ class _Symbol(Symbol):
         return front.FRONT.op("_npi_bitwise_not", self)
 
     def __abs__(self) -> NoReturn:
-        """Raises AttributeError, as MXNet's symbols do."""
+        """Raise AttributeError, as MXNet's symbols do."""
         raise AttributeError("_Symbol object has no attribute abs: use np.abs")
 
     def __add__(self, other: Any) -> _Symbol:
@@ -139,38 +139,38 @@ class _Symbol(Symbol):
     # Methods whose arguments differ from those of the function of the same name
 
     def reshape(self, *args: Any, order: str = "C") -> _Symbol:  # type: ignore[override]
-        """Another shape, one size of which may be -1."""
+        """Array reshaped; one size may be -1."""
         shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         return front.FRONT.op("_np_reshape", self, newshape=tuple(shape), order=order)
 
     def transpose(self, *axes: Any) -> _Symbol:
-        """The axes in another order, by default reversed."""
+        """Array with permuted axes, by default reversed."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return front.FRONT.op("_np_transpose", self, axes=order)
 
     @property
     def T(self) -> _Symbol:
-        """The axes reversed."""
+        """Array with reversed axes."""
         return self.transpose()
 
     def flatten(self, order: str = "C", **kwargs: Any) -> _Symbol:  # type: ignore[override]
-        """The elements on one axis."""
+        """Elements as a vector."""
         return self.reshape(-1)
 
     def squeeze(self, axis: Any = None, **kwargs: Any) -> _Symbol:  # type: ignore[override]
-        """Without some axes, or all, of size 1."""
+        """Array without the given axes of size 1, by default all."""
         return front.FRONT.op("_np_squeeze", self, axis=axis)
 
     def expand_dims(self, axis: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
-        """A new axis of size 1."""
+        """Array with a new axis of size 1."""
         return front.FRONT.op("expand_dims", self, axis=axis)
 
     def astype(self, dtype: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
-        """The values as another element type."""
+        """Array converted to another dtype."""
         return front.FRONT.op("Cast", self, dtype=onp.dtype(dtype or "float32").name)
 
     def copy(self) -> NoReturn:
-        """Raises NotImplementedForSymbol: only arrays have ``copy``."""
+        """Raise NotImplementedForSymbol: only arrays have ``copy``."""
         raise NotImplementedForSymbol("copy")
 
 
@@ -179,10 +179,10 @@ _INVERSE.update(_npi_rmod="_npi_mod", _npi_rpower="_npi_power")
 
 
 def _pair(name: str, lhs: _Symbol, rhs: Any) -> _Symbol:
-    """A node for a Python operator: a number becomes an attribute.
+    """Node of a Python operator; a number becomes an attribute.
 
-    ``is_int`` is written for every number: eager calls give an integer array's element type to the
-    number, and a graph has to give the same results.
+    ``is_int`` is set for every number: eager calls convert the number to an integer array's dtype,
+    and a graph must give the same results.
     """
     if isinstance(rhs, Symbol):
         if name in _INVERSE:
@@ -194,7 +194,7 @@ def _pair(name: str, lhs: _Symbol, rhs: Any) -> _Symbol:
 
 
 def _part(x: _Symbol, parts: tuple[Any, ...]) -> _Symbol:
-    """A slice, and a reshape without the axes that integers chose."""
+    """Slice, and reshape without the axes that integers selected."""
     begin: list[int | None] = []
     end: list[int | None] = []
     step: list[int | None] = []
@@ -220,7 +220,7 @@ round std sum swapaxes take var"""
 
 
 def add_methods(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Give the class its methods; called once, by the module of the functions."""
+    """Add the methods to the class; the module of the functions calls this once."""
     for name in METHODS.split():
         setattr(_Symbol, name, _method(name, functions[name]))
 
