@@ -66,7 +66,7 @@ def convolution() -> None:
         no_bias=True)  # fmt: skip
     bad(conv, (1, 3, 2, 2), w, error=ShapeError, says="kernel size exceed input", **takes_3)
     bad(conv, (1, 3, 9, 9), w, error=ShapeError, says="3 does not divide 4", num_group=3, **takes_3)
-    bad(conv, (1, 3, 9, 9), w, error=ShapeError, says="stride (1) has 1 numbers, needs 2",
+    bad(conv, (1, 3, 9, 9), w, error=ShapeError, says="stride (1) has 1 elements, but needs 2",
         stride=(1,), **takes_3)  # fmt: skip
     bad(conv, (1, 3, 9, 9), w, error=AttributeValueError, says="stride (0,1)", stride=(0, 1),
         **takes_3)  # fmt: skip

@@ -138,7 +138,10 @@ def test_iterator_raises_for_wrong_options(tmp_path):
     for options, words in (
         ({"unheard": 1}, "not have the argument unheard"),
         ({"path_imglist": "a.lst"}, "path_imglist=a.lst is not supported"),
-        ({"resize_mode": "stretch"}, "resize_mode must be one of force, shrink, fit, got 'stretch'"),
+        (
+            {"resize_mode": "stretch"},
+            "resize_mode must be one of force, shrink, fit, got 'stretch'",
+        ),
         ({"label_width": 7}, "label_width is 7, but labels have 7 to 12"),
         ({"label_pad_width": 9}, "label_pad_width is 9, but a label has 12 values"),
         ({"num_crop_sampler": 3, "min_crop_scales": (0, 1)}, "2 values for 3 samplers"),

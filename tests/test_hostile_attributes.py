@@ -124,7 +124,7 @@ def test_counts_of_operands_are_bounded(
     name: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]
 ):
     """Before a name is made for each of them."""
-    with pytest.raises(AttributeValueError, match="lies between [01] and 16384"):
+    with pytest.raises(AttributeValueError, match="must be between [01] and 16384"):
         run(name, *(np.ones(shape, np.float32) for shape in shapes), **attrs)
 
 
@@ -177,7 +177,7 @@ def test_ranges_of_more_numbers_than_any_memory(step: float):
     ],
 )  # fmt: skip
 def test_samples_of_a_bin_are_bounded(name: str, rois: int, attrs: dict[str, object]):
-    with pytest.raises(AttributeValueError, match="is at most 1024, got 10"):
+    with pytest.raises(AttributeValueError, match="must be at most 1024, got 10"):
         run(name, np.ones((1, 2, 4, 4), np.float32), np.ones((1, rois), np.float32),
             spatial_scale=1, **attrs)  # fmt: skip
 

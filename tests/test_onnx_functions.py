@@ -140,5 +140,5 @@ def test_functions_that_do_not_fit():
     relu = node("Relu", "a", "b")
     assert "more operands" in refused(model, function("F", "a", "b", relu))
     old = replace(function("F", "a c", "b", relu), opset_import=[OperatorSet("", 9)])
-    assert "operator set 9, the model of 17" in refused(model, old)
-    assert "gives back its operand 'a'" in refused(model, function("F", "a c", "a b", relu))
+    assert "operator set 9, but the model has 17" in refused(model, old)
+    assert "returns its operand 'a'" in refused(model, function("F", "a c", "a b", relu))

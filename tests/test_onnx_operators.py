@@ -321,7 +321,7 @@ def test_numbers_without_axes_are_operands():
 def test_counts_of_cells_are_bounded():
     """Sizes of an input come from the file, and no array is that large."""
     use = node("AveragePool", "x", kernel_shape=(2,), dilations=(2,))
-    with pytest.raises(MXNetError, match="the nodes of a model may make"):
+    with pytest.raises(MXNetError, match="nodes may create only"):
         make_graph(model_of([use], {"x": (1, 1, 1 << 40)}), KNOWN, None, {})
 
 
@@ -372,7 +372,7 @@ def test_narrow_whole_numbers(code, low, high):
     x = np.arange(low - 3, high + 4).astype(np.float32)
     (y,) = found(node("Cast", "x", to=code), x)
     np.testing.assert_array_equal(y, (x - low) % count + low)
-    with pytest.raises(ModelFormatError, match=f"{count} elements of .*int{bits} take"):
+    with pytest.raises(ModelFormatError, match=f"{count} elements of .*int{bits} need"):
         read_array(Tensor(dims=[count], data_type=code, raw_data=raw[:-1]))
 
 
@@ -423,7 +423,7 @@ class TestControl:
         """Rows, whose number it would be, are rejected; carried values do not change."""
         x = np.ones((2, 3), np.float32)
         constants = {"n": np.array(9), "t": np.array(True), "limit": np.array(30, np.float32)}
-        with pytest.raises(MXNetError, match="number of steps depends on values"):
+        with pytest.raises(MXNetError, match="number of steps depends on computed values"):
             found(self.loop("on"), x, **constants)
         use = self.loop("on")
         use.output = ["y"]
@@ -435,7 +435,7 @@ class TestControl:
 
     def test_a_loop_without_end(self):
         constants = {"n": np.array(1 << 60), "t": np.array(True), "limit": np.array(9, np.float32)}
-        with pytest.raises(MXNetError, match="are written out as at most 8192 nodes"):
+        with pytest.raises(MXNetError, match="can be unrolled to at most 8192 nodes"):
             found(self.loop("c"), self.x, **constants)
 
     def test_loops_in_loops(self):
@@ -446,7 +446,7 @@ class TestControl:
         )
         body = graph_of([inner, node("Identity", "c", "on")], "i c v", "on w")
         use = with_graphs(node("Loop", "n t x", "y"), body=body)
-        with pytest.raises(MXNetError, match="are written out as at most 8192 nodes"):
+        with pytest.raises(MXNetError, match="can be unrolled to at most 8192 nodes"):
             found(use, self.x, n=np.array(300), t=np.array(True))
 
     @pytest.mark.parametrize("back", [0, 1])
@@ -524,7 +524,7 @@ class TestRecurrent:
     def test_long_sequences_are_refused(self):
         use = node("GRU", "x w r b", "y h", hidden_size=5)
         x = np.zeros((400, 2, 4), np.float32)
-        with pytest.raises(MXNetError, match="are written out as at most"):
+        with pytest.raises(MXNetError, match="can be unrolled to at most"):
             found(use, x, w=self.w, r=self.r, b=self.b)
 
 
@@ -670,7 +670,7 @@ def test_the_same_bits_of_constants():
     x = np.array([1.0, -0.5, 0.0], np.float32)
     (y,) = found(node("BitCast", "x", to=6), numbers(1), around="z", x=x)
     np.testing.assert_array_equal(y, x.view(np.int32))
-    with pytest.raises(MXNetError, match="has other bits"):
+    with pytest.raises(MXNetError, match="differ in size"):
         found(node("BitCast", "x", to=7), numbers(1), around="z", x=x)
 
 

@@ -1,4 +1,4 @@
-"""ONNX files both ways: ``load``, and MXNet's functions, also as ``mx.contrib.onnx``."""
+"""Reading and writing of ONNX files: ``load``, and MXNet's functions as ``mx.contrib.onnx``."""
 
 from .._core.lazy import arrived as _arrived
 from .export import export_model as export_model

@@ -228,7 +228,7 @@ class SizedBlock(SymbolBlock):
         try:
             found = made.forward(*args)
         except MXNetError:
-            return None  # what is wrong with these sizes is said of the graph for them alone
+            return None  # the graph for these sizes raises the error
         except BUGS as error:
             self._may_be_symbolic = False
             logging.getLogger("hybridjit").warning(

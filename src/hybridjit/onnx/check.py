@@ -1,8 +1,8 @@
-"""Whether a file that was written says what the graph says: it is read back and computed.
+"""Verification of a written ONNX file: it is read back and computed.
 
-In: the file's bytes, the graph, an array for each of its inputs. Each node's result is computed
-from the graph's own values, by the file's nodes and by the graph's operators, so that the first
-that differs is the one that was written wrongly.
+Input: the file's bytes, the graph, an array for each input. Each node's result is computed from the
+graph's own operand values, so that the first difference identifies the node that was written
+wrongly.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .importer import EVERYTHING, Importer, Value, as_supported
 from .operators import KNOWN
 
 TOLERANCE = 1e-4
-"""Of the largest value of a node's result; float16 has its own rounding."""
+"""Tolerance relative to the largest value of a node's result; float16 has a separate one."""
 _COARSE = {"float16": 4e-3}
 
 Arrays = Mapping[str, np.ndarray]
 
 
 def computed(heads: Sequence[Output], arrays: Arrays) -> dict[Output, np.ndarray]:
-    """Every output of every node by the operators' references."""
+    """Every output of every node, computed by the operators' NumPy functions."""
     order = topological(heads)
     given = {(n, 0): arrays[n.name] for n in order if n.is_variable}
     types = infer_node_types(heads, {name: type_of(a) for name, a in arrays.items()})
@@ -48,10 +48,10 @@ def computed(heads: Sequence[Output], arrays: Arrays) -> dict[Output, np.ndarray
 def require_same(
     data: bytes, heads: Sequence[Output], names: Mapping[Output, str], arrays: Arrays
 ) -> None:
-    """Raises MXNetError naming the first node whose result in the file is another one.
+    """Raise MXNetError for the first node whose result in the file differs.
 
-    names   what outputs of the graph's nodes are called in the file
-    arrays  of the graph's inputs and parameters
+    names   names in the file of outputs of the graph's nodes
+    arrays  values of the graph's inputs and parameters
     """
     right = computed(heads, arrays)
     comparison = _Comparison(names, right, _drawn(heads))
@@ -63,17 +63,17 @@ def require_same(
         t.name: importer.constant(as_supported(read_array(t), t.name)) for t in graph.initializer
     }
     values |= {i.name: importer.constant(arrays[i.name]) for i in graph.input}
-    with np.errstate(all="ignore"):  # inf and nan are values here, not events
+    with np.errstate(all="ignore"):  # inf and nan are valid values
         importer.run(graph.node, values, KNOWN, comparison.seen)
 
 
 def _drawn(heads: Sequence[Output]) -> set[Node]:
-    """Nodes that draw numbers, which the file draws anew."""
+    """Nodes that draw random numbers, which the file draws again."""
     return {n for n in topological(heads) if n.op is not None and n.op.is_random}
 
 
 class _Comparison:
-    """Holds the values of a file's nodes against those of the graph's."""
+    """Compares the values of a file's nodes with those of the graph."""
 
     def __init__(
         self, names: Mapping[Output, str], right: Mapping[Output, np.ndarray], drawn: set[Node]
@@ -85,7 +85,7 @@ class _Comparison:
             self._outputs.setdefault(name, []).append(output)
 
     def seen(self, name: str, value: Value) -> Value:
-        """The value that the walk goes on with: the graph's own, where it has one."""
+        """Value for the following nodes: the graph's own if it has one."""
         for output in self._outputs.get(name, ()):
             right = self._right[output]
             self._compare(output, value, right)
@@ -96,7 +96,7 @@ class _Comparison:
         what = output.node.describe()
         if value.type != type_of(right):
             raise MXNetError(
-                f"{what} is written wrongly: the file gives {value.type}, the graph "
+                f"{what} is written wrongly: its type in the file is {value.type}, in the graph "
                 f"{type_of(right)}"
             )
         if output.node in self._drawn or not right.size:
@@ -105,6 +105,7 @@ class _Comparison:
         gap = difference(value.array, right)
         if not gap <= _COARSE.get(right.dtype.name, TOLERANCE if right.dtype.kind == "f" else 0.0):
             raise MXNetError(
-                f"{what} is written wrongly: what the file gives is {gap:.2g} of the largest "
-                "value away from what the graph gives"
+                f"{what} is written wrongly: the file's result differs from the graph's by "
+                f"{gap:.2g} "
+                "of the largest value"
             )

@@ -1,7 +1,7 @@
-"""Writing ONNX files: ``HybridBlock.export_onnx`` and MXNet's ``export_model``.
+"""Writing of ONNX files: ``HybridBlock.export_onnx`` and MXNet's ``export_model``.
 
-In: a graph with its parameters, and shapes or an example of its inputs. Out: a file that was read
-back and computed before it took its place.
+Input: a graph with its parameters, and shapes or an example of its inputs. Output: a file, which is
+read back and verified before it replaces an old one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .sizes import Wanted, fixed, opened
 from .writers import NEEDED, WRITTEN, by_formula
 
 Path = str | os.PathLike[str]
-_MAX_BYTES = 1 << 31  # what a message can be long by its format
+_MAX_BYTES = 1 << 31  # limit of a message's length in bytes
 _SEED = 7
 
 
@@ -42,13 +42,14 @@ def write_graph(
     wanted: Wanted | None = None,
     with_types: bool = False,
 ) -> None:
-    """Write a graph, if the file says what the graph says for ``arrays``.
+    """Write a graph after verifying the file on ``arrays``.
 
-    Loops over rows are written out, in as many steps as ``arrays`` have.
+    Loops over rows are unrolled to the number of steps that ``arrays`` have.
 
-    dynamic  whether sizes of inputs are open: those in ``wanted``, or all that the graph leaves
-    Raises UnknownOpError listing every node that cannot be written, ShapeError for a size that
-    cannot be open, MXNetError naming the node whose result in the file is another one.
+    dynamic  whether sizes of inputs are symbolic: those in ``wanted``, or all possible ones
+
+    Raises UnknownOpError with every node that cannot be written, ShapeError for a size that cannot
+    be symbolic, MXNetError with the node whose result in the file differs.
     """
     known = {name: type_of(x) for name, x in {**params, **arrays}.items()}
     heads = unrolled(tuple(heads), known)
@@ -56,11 +57,13 @@ def write_graph(
     opset = max(NEEDED.get(n.op.name, OPSET) for n in topological(heads) if n.op is not None)
     exporter = Exporter(WRITTEN, by_formula, opset)
     made = make_model(exporter, heads, params, sizes, arrays, with_types)
-    pieces = messages.write(made.model)
-    count = sum(map(len, pieces))
+    chunks = messages.write(made.model)
+    count = sum(map(len, chunks))
     if count >= _MAX_BYTES:
-        raise MXNetError(f"the model takes {count} bytes, and an ONNX file at most {_MAX_BYTES}")
-    data = b"".join(pieces)
+        raise MXNetError(
+            f"the model has {count} bytes, but an ONNX file can have at most {_MAX_BYTES}"
+        )
+    data = b"".join(chunks)
     for example in sizes.examples:
         require_same(data, heads, made.names, {**params, **example})
     write_atomically(path, [data])
@@ -79,16 +82,18 @@ def export_model(
     input_type: DType | Sequence[DType] | None = None,
     input_shape: Sequence[Shape] | None = None,
 ) -> Path:
-    """Write a graph and its parameters as an ONNX file; its name is the result.
+    """Write a graph and its parameters as an ONNX file; returns its name.
 
-    ``sym`` and ``params`` are a Symbol and its arrays (arguments and states in one dictionary or
-    in two), or the names of MXNet's files. ``in_shapes`` and ``in_types`` are those of the inputs
-    in the graph's order. With ``dynamic`` the sizes of ``dynamic_input_shapes`` that are None or a
-    name are open; without it all that no operator fixes. ``run_shape_inference`` writes the types
-    of all nodes; ``verbose`` logs what was written. ``input_type`` and ``input_shape`` are old
-    names. The file is read back and computed on random numbers before it takes its place.
-    Raises UnknownOpError listing every node that cannot be written, ShapeError where the shapes do
-    not fit, MXNetError naming the node whose result in the file is another one.
+    ``sym`` and ``params`` are a Symbol and its arrays (arguments and states in one dictionary or in
+    two), or the names of MXNet's files. ``in_shapes`` and ``in_types`` are those of the inputs in
+    the graph's order. With ``dynamic``, sizes of ``dynamic_input_shapes`` that are None or a name
+    are symbolic; without that argument all sizes that no operator fixes. ``run_shape_inference``
+    writes the types of all nodes; ``verbose`` logs the file's contents. ``input_type`` and
+    ``input_shape`` are old names. The file is read back and verified on random values before it
+    replaces an old one.
+
+    Raises UnknownOpError with every node that cannot be written, ShapeError for shapes that do not
+    match, MXNetError with the node whose result in the file differs.
     """
     heads = sym.outputs if isinstance(sym, Symbol) else symbol_json.load(os.fspath(sym))
     held = _arrays(params)
@@ -110,7 +115,7 @@ def export_model(
 def _arrays(
     params: Mapping[str, NDArray] | Sequence[Mapping[str, NDArray]] | Path,
 ) -> dict[str, np.ndarray]:
-    """Arrays by their names without ``arg:`` and ``aux:``."""
+    """Arrays by name without ``arg:`` and ``aux:``."""
     if isinstance(params, (str, os.PathLike)):
         return load_params(os.fspath(params))
     parts = [params] if isinstance(params, Mapping) else list(params)
@@ -122,12 +127,12 @@ def _examples(
     shapes: Sequence[Shape] | None,
     types: DType | Sequence[DType],
 ) -> dict[str, np.ndarray]:
-    """An array for each input; shapes for labels, which inference does not read, may be there."""
+    """Array for each input; shapes of labels, which inference does not read, are accepted."""
     count = 0 if shapes is None else len(shapes)
     asked = [*roles.inputs, *(roles.labels if count > len(roles.inputs) else ())]
     if shapes is None or count != len(asked):
         raise ShapeError(
-            f"the graph has {len(roles.inputs)} inputs ({', '.join(roles.inputs)}), and {count} "
+            f"the graph has {len(roles.inputs)} inputs ({', '.join(roles.inputs)}), but {count} "
             "shapes are given"
         )
     listed = zip(asked, shapes, _types(types, count))
@@ -136,15 +141,15 @@ def _examples(
 
 
 def _types(types: DType | Sequence[DType], count: int) -> list[np.dtype]:
-    """An element type for each input. Raises ShapeError for another number of them."""
+    """Dtype for each input. Raises ShapeError for another count."""
     listed: list[DType] = [types] * count if isinstance(types, (str, type, np.dtype)) else [*types]
     if len(listed) != count:
-        raise ShapeError(f"the graph has {count} inputs, and {len(listed)} types are given")
+        raise ShapeError(f"the graph has {count} inputs, but {len(listed)} types are given")
     return [np.dtype(t) for t in listed]
 
 
 def _example(shape: Shape, dtype: np.dtype, number: int) -> np.ndarray:
-    """Numbers of a normal distribution, or small whole ones; the same each time."""
+    """Normal values, or small integers; equal in each run."""
     draw = np.random.default_rng(_SEED + number)
     if dtype.kind == "f":
         return draw.standard_normal(tuple(shape)).astype(dtype)

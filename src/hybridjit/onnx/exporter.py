@@ -1,9 +1,9 @@
-"""Symbols as ONNX graphs: the walk over a symbol's nodes, and what translations build with.
+"""Conversion of symbols to ONNX graphs: traversal of nodes, and the builder of writers.
 
-In: a symbol's heads, its parameters and the types of its inputs. Out: a
-:class:`..formats.onnx.messages.Model`. What follows from parameters alone is computed here and
-becomes an initializer. An operator without a translation of its own is written as what its
-formula or its expansion says; one that has neither is not writable.
+Input: a symbol's heads, its parameters and the types of its inputs. Output: a
+:class:`..formats.onnx.messages.Model`. Values that depend on parameters only are computed and
+become initializers. An operator without a writer is written by its formula or its expansion;
+without these it is not supported.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..ops.registry import lookup, run_ref
 from .importer import partial_types
 from .sizes import Opened, Place, Source
 
-OPSET = 17  # of models none of whose nodes needs a newer one
+OPSET = 17  # operator set, unless a node needs a newer one
 _IR_VERSIONS = {17: 8, 19: 9}
-_AXES_ARE_OPERANDS = 18  # from this operator set on, those of reductions
-_SHARED = 64  # elements up to which equal constants are written once
+_AXES_ARE_OPERANDS = 18  # first operator set with axes of reductions as operands
+_SHARED = 64  # equal constants of at most so few elements are shared
 
 AttributeValue: TypeAlias = "int | float | str | Sequence[int] | Sequence[str] | np.ndarray"
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor while a graph is written: known elements, or the name that it has in the file."""
+    """Tensor in the exporter: known elements, or its name in the file."""
 
     type: TensorType
     array: np.ndarray | None = None
@@ -49,9 +49,9 @@ class Value:
 
 
 class Use(NamedTuple):
-    """One use of an operator: what its results are called, its attributes, the results' types.
+    """Use of an operator: base name of its results, attributes, result types.
 
-    sources  of a use without operands: where inputs have its sizes that are open
+    sources  for a use without operands: axes of inputs that have its symbolic sizes
     """
 
     op: OpDef
@@ -67,18 +67,18 @@ Translation = Callable[..., Written]
 
 
 class Refusal(NamedTuple):
-    """A node that cannot be written, and why."""
+    """Node that cannot be written, and the reason."""
 
     node: Node
     reason: str
 
 
 class Exporter:
-    """Makes ONNX's nodes for the nodes of a symbol: a builder as ``expand`` has it.
+    """Creates ONNX nodes for a symbol's nodes: a builder with the interface that ``expand`` uses.
 
-    known     translations by operator name
+    known     writers by operator name
     formulas  writes a use by its operator's formula of one element
-    opset     the operator set that is written
+    opset     operator set of the model
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Exporter:
         self._shared: dict[tuple[object, ...], str] = {}
         self._use: Use | None = None
 
-    # What translations call
+    # Interface of writers
 
     def emit(
         self,
@@ -104,7 +104,7 @@ class Exporter:
         type: TensorType = UNKNOWN,
         **attributes: AttributeValue,
     ) -> Value:
-        """A node of one output. ``type`` is given where a translation goes on to ask for it."""
+        """Add a node with one output. ``type`` is required if the writer reads it later."""
         return self.emits(op_type, *inputs, at=at, types=(type,), **attributes)[0]
 
     def emits(
@@ -115,7 +115,7 @@ class Exporter:
         types: Sequence[TensorType],
         **attributes: AttributeValue,
     ) -> list[Value]:
-        """A node with an output for each of ``types``."""
+        """Add a node with one output for each of ``types``."""
         assert self._use is not None
         if "axes" in attributes and self.opset >= _AXES_ARE_OPERANDS:
             axes = attributes.pop("axes")
@@ -131,13 +131,13 @@ class Exporter:
         return [Value(t, None, name) for t, name in zip(types, names)]
 
     def op(self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue) -> Value:
-        """The first output of one of MXNet's operators."""
+        """First output of an MXNet operator."""
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(
         self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue
     ) -> tuple[Value, ...]:
-        """All outputs of one of MXNet's operators: constants if all operands are."""
+        """All outputs of an MXNet operator: constants if all operands are."""
         assert self._use is not None
         record = lookup(op) if isinstance(op, str) else op
         whole = record.with_defaults(attrs)
@@ -146,50 +146,50 @@ class Exporter:
         return tuple(self.write(Use(record, name, whole, types), inputs))
 
     def type(self, x: Value) -> TensorType:
-        """The type of a value. Raises ShapeError where sizes are open."""
+        """Type of a value. Raises ShapeError if sizes are symbolic."""
         self.shape(x)
         return x.type
 
     def shape(self, x: Value) -> Shape:
-        """The shape of a value. Raises ShapeError where sizes are open."""
+        """Shape of a value. Raises ShapeError if sizes are symbolic."""
         if not is_known_shape(x.type.shape):
-            raise ShapeError(f"is written for sizes that are known, and of {x.type} some are open")
+            raise ShapeError(f"needs known sizes, but some of {x.type} are symbolic")
         return x.type.dims
 
     def rank(self, x: Value) -> int:
-        """The number of axes. Raises ShapeError where it is open."""
+        """Number of axes. Raises ShapeError if unknown."""
         return len(self.shape(x)) if x.type.shape is None else len(x.type.shape)
 
     def dtype(self, x: Value) -> np.dtype:
-        """The element type. Raises MXNetError where it is open."""
+        """Element type. Raises MXNetError if unknown."""
         if x.type.dtype is None:
-            raise MXNetError("has an operand whose element type is not known")
+            raise MXNetError("has an operand of unknown element type")
         return x.type.dtype
 
     def constant(self, array: np.ndarray) -> Value:
-        """Known elements."""
+        """Value with known elements."""
         return Value(type_of(array), array)
 
     def ints(self, *numbers: int) -> Value:
-        """Whole numbers, as ONNX's operators take shapes and axes."""
+        """int64 vector, for shapes and axes of ONNX's operators."""
         return self.constant(np.array(numbers, np.int64))
 
     def like(self, x: Value, number: float) -> Value:
-        """A number without axes, of the element type of ``x``."""
+        """Scalar constant without axes, of the dtype of ``x``."""
         with np.errstate(over="ignore"):
             return self.constant(np.array(number, np.float64).astype(self.dtype(x)))
 
     def cast(self, x: Value, dtype: np.dtype | str, at: str = "cast") -> Value:
-        """``x`` in another element type, itself where it is of this one."""
+        """``x`` converted to a dtype; unchanged if it has this dtype."""
         dtype = np.dtype(dtype)
         if x.type.dtype is not None and x.type.dtype == dtype:  # None == float64 in NumPy
             return x
         return self.emit("Cast", x, at=at, type=x.type.with_dtype(dtype), to=CODES[dtype])
 
-    # Making nodes
+    # Creation of nodes
 
     def fresh(self, name: str) -> str:
-        """``name``, with a number behind it where it is taken."""
+        """``name``, with a suffix if it is taken."""
         fresh, number = name, 1
         while fresh in self._names:
             fresh, number = f"{name}_{number}", number + 1
@@ -197,7 +197,7 @@ class Exporter:
         return fresh
 
     def name_constant(self, name: str, array: np.ndarray) -> Value:
-        """A parameter, which becomes an initializer of this name if a node reads it."""
+        """Parameter, which becomes an initializer of this name if a node reads it."""
         self._edges[id(array)] = array, self.fresh(name)
         return self.constant(array)
 
@@ -220,10 +220,10 @@ class Exporter:
             self._shared[key] = name
         return name
 
-    # The walk
+    # Traversal
 
     def write(self, use: Use, inputs: Sequence[Value]) -> Sequence[Value]:
-        """The results of a use. Raises MXNetError where it cannot be written."""
+        """Results of a use. Raises MXNetError if it cannot be written."""
         arrays = [x.array for x in inputs if x.array is not None]
         if len(arrays) == len(inputs) and not use.op.is_random:
             if not inputs and not all(t.is_known for t in use.types):
@@ -247,21 +247,21 @@ class Exporter:
             self._use = before
 
     def _filled(self) -> Value:
-        """One number in all places of sizes that inputs have."""
+        """Constant array whose sizes are sizes of inputs."""
         use = self._use
         assert use is not None
         rank = len(use.types[0].shape or ())
         if "shape" not in use.attrs or len(use.sources) != rank or None in use.sources:
-            raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+            raise ShapeError(f"creates {use.types[0]}, which has symbolic sizes")
         (few,) = run_ref(use.op, [], {**use.attrs, "shape": (2,) * rank})
         if (few != few.reshape(-1)[0]).any():
-            raise ShapeError(f"makes {use.types[0]}, of which sizes are open")
+            raise ShapeError(f"creates {use.types[0]}, which has symbolic sizes")
         sizes = [self._size(source) for source in use.sources]
         shape = self.emit("Concat", *sizes, at="shape", axis=0)
         return self.emit("ConstantOfShape", shape, type=use.types[0], value=few.reshape(-1)[:1])
 
     def _size(self, source: Source) -> Value:
-        """A size as an array of one element."""
+        """Size as an array of one element."""
         if not isinstance(source, Place):
             assert source is not None
             return self.ints(source)
@@ -275,7 +275,7 @@ class Exporter:
             return self._formulas(self, use, *inputs)
         made: Made[Value] = parts_of(use.op, self, inputs, use.attrs)
         if made is None:
-            raise UnknownOpError("has no counterpart among ONNX's operators")
+            raise UnknownOpError("has no equivalent among ONNX's operators")
         return made
 
 
@@ -295,7 +295,7 @@ def _attribute(name: str, value: AttributeValue) -> messages.Attribute:
 
 
 class Exported(NamedTuple):
-    """A model, and under what name each output of the symbol's nodes stands in it."""
+    """Model, and the name in it of each output of the symbol's nodes."""
 
     model: messages.Model
     names: dict[Output, str]
@@ -309,11 +309,12 @@ def make_model(
     examples: Mapping[str, np.ndarray],
     with_types: bool = False,
 ) -> Exported:
-    """The graph of a symbol.
+    """Model of a symbol.
 
-    opened    sizes of inputs, in their order, and the types of all nodes
-    examples  of all inputs; an input that no node reads has the type of its own
-    Raises UnknownOpError listing every operator that cannot be written, with its nodes and why.
+    opened    symbolic sizes of inputs, in order, and the types of all nodes
+    examples  arrays of all inputs; an input that no node reads has the type of its array
+
+    Raises UnknownOpError with every operator that cannot be written, its nodes and the reason.
     """
     types, sizes = opened.types, opened.sizes
     values, refusals = _walk(exporter, heads, params, opened)
@@ -356,7 +357,7 @@ def _walk(
     params: Mapping[str, np.ndarray],
     opened: Opened,
 ) -> tuple[dict[Output, Value], list[Refusal]]:
-    """The values of all outputs; behind a node that cannot be written they have no node."""
+    """Values of all outputs; those that depend on an unsupported node have no node."""
     values: dict[Output, Value] = {}
     refusals: list[Refusal] = []
     types = opened.types
@@ -377,7 +378,7 @@ def _walk(
 
 
 def attributes(node: Node, types: Sequence[TensorType]) -> Attrs:
-    """What a node's attributes say; of one without operands the shape may follow from readers."""
+    """Attributes of a node; the shape of a node without operands may be inferred from its users."""
     if node.inputs or "shape" not in node.attrs:
         return node.attrs
     return {**node.attrs, "shape": types[0].shape}
@@ -414,14 +415,14 @@ def _require_none(refusals: Sequence[Refusal]) -> None:
 
 
 def output_names(heads: Sequence[Output]) -> list[str]:
-    """What MXNet's exporter calls outputs: by their nodes, numbered where there are several."""
+    """Output names as in MXNet's exporter: of nodes, with an index if there are several outputs."""
     return [
         h.node.name if len(h.node.output_names) == 1 else f"{h.node.name}{h.index}" for h in heads
     ]
 
 
 def _named(exporter: Exporter, value: Value, name: str) -> Value:
-    """An output of the model: under this name, if no other has it."""
+    """Output of the model, with this name if it is free."""
     is_made = value.array is None and any(value.name in n.output for n in exporter.nodes)
     if is_made and value.name == name:
         return value
@@ -437,7 +438,7 @@ def _stored(exporter: Exporter, name: str, value: Value) -> str:
 
 
 def value_info(name: str, type: TensorType, sizes: Mapping[int, str]) -> messages.ValueInfo:
-    """A value's name and type as the file has them."""
+    """Name and type of a value as a message."""
     if type.dtype is None:
         return messages.ValueInfo(name)
     shape = None

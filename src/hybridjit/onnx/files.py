@@ -1,6 +1,6 @@
-"""ONNX files: their messages, and the graphs that they are for given sizes of inputs.
+"""ONNX files: their messages, and their graphs for given sizes of inputs.
 
-The file is from anybody: it ends in a graph or in an MXNetError.
+Files are untrusted: reading results in a graph or an MXNetError.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from .open_sizes import Imported
 from .operators import KNOWN
 
 Path = str | os.PathLike[str]
-_MAX_BYTES = 1 << 31  # what a message can be long by its format
+_MAX_BYTES = 1 << 31  # limit of a message's length in bytes
 
 
 def read_file(path: Path) -> messages.Model:
-    """A file's messages. Raises MXNetError for a file that cannot be read, ModelFormatError."""
+    """Messages of a file. Raises MXNetError if it cannot be read, ModelFormatError."""
     with system_errors(path), open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         if size > _MAX_BYTES:
-            raise ModelFormatError(f"{size} bytes: a model has at most {_MAX_BYTES}")
+            raise ModelFormatError(f"{size} bytes: a model can have at most {_MAX_BYTES}")
         file.seek(0)
         return messages.read_model(file.read(size))
 
 
 class ModelFile:
-    """An ONNX file, which is read again for other sizes as long as it stays what it was.
+    """ONNX file that is read again for other sizes, as long as it does not change.
 
-    shapes  of the inputs, in order: None for sizes that are open, and for a shape that is
+    shapes  of the inputs, in order; sizes are None if symbolic, the shape is None if unknown
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,15 +49,15 @@ class ModelFile:
 
     @property
     def is_open(self) -> bool:
-        """Whether a size of an input is."""
+        """Whether an input has a symbolic size."""
         return any(shape is None or None in shape for shape in self.shapes.values())
 
     def forget(self) -> None:
-        """Let go of the file's bytes."""
+        """Release the file's bytes."""
         self._model = None
 
     def graph(self, shapes: Mapping[str, Shape]) -> Imported:
-        """The graph for these shapes. Raises what :func:`hybridjit.onnx.load` does."""
+        """Graph for these shapes. Raises the errors of :func:`hybridjit.onnx.load`."""
         with self._named_in_errors():
             return make_graph(self._messages(), KNOWN, os.path.dirname(self.path), shapes)
 
@@ -70,7 +70,7 @@ class ModelFile:
         return (scope, self.graph(made)) if scope.symbols else None
 
     def examples(self) -> list[dict[str, Shape]]:
-        """Shapes that inputs may have; none where not even the number of axes is known."""
+        """Possible shapes of inputs; none if a number of axes is unknown."""
         return example_shapes(self._messages())
 
     def _messages(self) -> messages.Model:
@@ -78,13 +78,13 @@ class ModelFile:
             return self._model
         if self._seen() != self._version:
             raise MXNetError(
-                f"{self.name} has changed since the network was loaded from it, and it is read "
+                f"{self.name} has changed since the network was loaded from it, but must be read "
                 "again for the sizes of this call: load it again"
             )
         return read_file(self.path)
 
     def _seen(self) -> tuple[int, int]:
-        """The size in bytes, and the time of the last change."""
+        """Size in bytes, and time of the last change."""
         with system_errors(self.name):
             state = os.stat(self.path)
         return state.st_size, state.st_mtime_ns

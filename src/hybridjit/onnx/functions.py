@@ -1,6 +1,7 @@
-"""Operators that a model defines by nodes of its own: these nodes take the place of each use.
+"""Inlining of functions: operators that a model defines by its own nodes.
 
-In: a model with functions, as PyTorch's newer exporter writes them. Out: the same without.
+Input: a model with functions, as written by PyTorch's newer exporter. Output: the same model
+without functions.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from dataclasses import replace
 from ..errors import MXNetError
 from ..formats.onnx.messages import Attribute, Function, Graph, Model, Node
 
-_MOST = 1 << 16  # nodes that functions may become
-_DEEPEST = 32  # functions in functions; one in itself has no end
+_MOST = 1 << 16  # limit of inlined nodes
+_DEEPEST = 32  # limit of nesting; recursion is infinite
 Rename = Callable[[str], str]
 
 
 def inlined(model: Model) -> Model:
-    """The model without functions.
+    """Model without functions.
 
-    Raises MXNetError for a function of another operator set than the model's, for one in itself,
-    and where all would become more than 65,536 nodes.
+    Raises MXNetError for a function of another operator set than the model's, for a recursive one,
+    and if inlining results in more than 65,536 nodes.
     """
     assert model.graph is not None
     if not model.functions:
@@ -41,13 +42,14 @@ def _require_version(function: Function, versions: Mapping[str, int]) -> None:
         found = versions.get(_own(asked.domain), asked.version)
         if not _own(asked.domain) and found != asked.version:
             raise MXNetError(
-                f"the function '{function.name}' is of operator set {asked.version}, the model of "
-                f"{found}: one set for both is there"
+                f"the function '{function.name}' needs operator set {asked.version}, but the "
+                f"model has "
+                f"{found}: both must be equal"
             )
 
 
 class _Inliner:
-    """Counts the nodes that it makes, and the uses, whose numbers are in the names of values."""
+    """Counts the nodes that it creates, and the uses, whose numbers make value names unique."""
 
     def __init__(self, functions: Mapping[tuple[str, str], Function]) -> None:
         self._functions = functions
@@ -55,7 +57,7 @@ class _Inliner:
         self._uses = 0
 
     def graph(self, graph: Graph, depth: int) -> Graph:
-        """The same graph with nodes in place of functions."""
+        """Graph with nodes in place of functions."""
         return replace(graph, node=list(self._nodes(graph.node, depth)))
 
     def _nodes(self, nodes: Sequence[Node], depth: int) -> Iterator[Node]:
@@ -72,19 +74,19 @@ class _Inliner:
         return replace(attribute, g=self.graph(attribute.g, depth))
 
     def _body(self, use: Node, function: Function, depth: int) -> Iterator[Node]:
-        """The function's nodes with the names that the use has."""
+        """Nodes of the function, with the value names of the use."""
         what = f"the function '{function.name}'"
         if depth > _DEEPEST:
-            raise MXNetError(f"{what}: functions stand in functions more than {_DEEPEST} deep")
+            raise MXNetError(f"{what}: functions are nested more than {_DEEPEST} deep")
         if len(use.input) > len(function.input) or len(use.output) > len(function.output):
             raise MXNetError(f"{what} is used with more operands or results than it has")
         self._left -= len(function.node)
         if self._left < 0:
-            raise MXNetError(f"{what}: all functions become more than {_MOST} nodes")
+            raise MXNetError(f"{what}: inlining results in more than {_MOST} nodes")
         self._uses += 1
         start = f"{use.name or use.op_type}:{self._uses}:"
         if both := {*function.input} & {*function.output}:
-            raise MXNetError(f"{what} gives back its operand '{both.pop()}' as it is")
+            raise MXNetError(f"{what} returns its operand '{both.pop()}' unchanged")
         names = dict.fromkeys(function.input, "") | dict(zip(function.input, use.input))
         names |= {inner: name for inner, name in zip(function.output, use.output) if name}
         rename = _renaming(names, start)
@@ -112,7 +114,7 @@ def _renamed(node: Node, rename: Rename, start: str, given: Mapping[str, Attribu
 
 
 def _resolved(attribute: Attribute, given: Mapping[str, Attribute]) -> Attribute | None:
-    """What the use gives for an attribute that refers to it; None where it gives none."""
+    """Attribute of the use for one that refers to it; None if the use does not have it."""
     if not attribute.ref_attr_name:
         return attribute
     found = given.get(attribute.ref_attr_name)
@@ -122,7 +124,7 @@ def _resolved(attribute: Attribute, given: Mapping[str, Attribute]) -> Attribute
 def _with_names(
     attribute: Attribute, rename: Rename, start: str, given: Mapping[str, Attribute]
 ) -> Attribute:
-    """A graph in an attribute reads the function's values."""
+    """Attribute whose graph reads the function's renamed values."""
     graph = attribute.g
     if graph is None:
         return attribute

@@ -1,6 +1,6 @@
-"""ONNX graphs as symbols.
+"""Conversion of ONNX graphs to symbols.
 
-In: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Out: a
+Input: a :class:`..formats.onnx.messages.Model` and the sizes of its inputs. Output: a
 :class:`.open_sizes.Imported`: heads, parameters and inputs.
 """
 
@@ -35,7 +35,7 @@ from .importer import (
 from .open_sizes import Imported, for_all_sizes, stand_in_shapes
 from .use import Use, key_of
 
-_NAMED = 4  # nodes of an unknown operator that an error names
+_NAMED = 4  # nodes of an unknown operator listed in an error
 
 
 def make_graph(
@@ -44,13 +44,14 @@ def make_graph(
     folder: str | None,
     shapes: Mapping[str, Shape],
 ) -> Imported:
-    """A model's graph as a symbol's heads.
+    """Graph of a model as a symbol's heads.
 
-    known   translations by operator type
-    folder  where files of elements may stand
-    shapes  of inputs; those left out are what the model says, with sizes that may be open
-    Raises UnknownOpError listing every operator that has no translation, MXNetError naming the
-    node for what is not supported.
+    known   readers by operator type
+    folder  folder of external files
+    shapes  shapes of inputs; missing ones are those of the model, with symbolic sizes
+
+    Raises UnknownOpError with every operator that has no reader, MXNetError with the node for
+    unsupported features.
     """
     model = inlined(model)
     assert model.graph is not None
@@ -67,13 +68,13 @@ def make_graph(
 
 
 def _described(made: Imported) -> Imported:
-    """The graph with what its file says of inputs and outputs: names, order, types."""
+    """Graph with the file's names, order and types of inputs and outputs."""
     heads = annotated(_named(made.heads, made.outputs), _texts(made.inputs))
     return made._replace(heads=in_order(heads, list(made.inputs)))
 
 
 def _texts(inputs: Mapping[str, TensorType]) -> dict[str, dict[str, str]]:
-    """Attributes of inputs: sizes that are known are fixed, and float32 needs no word."""
+    """Attributes of inputs: known sizes are fixed; float32 is not written."""
     return {
         name: {
             **({} if t.shape is None else fixed_to(_fixed(t.shape))),
@@ -93,7 +94,7 @@ def _dtype_text(type: TensorType) -> dict[str, str]:
 
 
 def _named(heads: Sequence[Output], names: Sequence[str]) -> tuple[Output, ...]:
-    """The graph whose outputs are made by nodes of these names."""
+    """Graph whose outputs are computed by nodes of these names."""
     called: dict[Node, str] = {}
     alone = []
     for head, name in zip(heads, names):
@@ -110,7 +111,7 @@ def _graph_for(
     folder: str | None,
     shapes: Mapping[str, Shape],
 ) -> Imported:
-    """The same for inputs of these shapes."""
+    """Graph of the model for inputs of these shapes."""
     graph = model.graph
     assert graph is not None
     importer = Importer(opset_of(model), folder)
@@ -133,7 +134,7 @@ def _graph_for(
 
 
 def input_shapes(model: messages.Model) -> dict[str, PartialShape | None]:
-    """The shapes of the model's inputs as it declares them, None for sizes that are open."""
+    """Declared shapes of the model's inputs, with None for symbolic sizes."""
     assert model.graph is not None
     return {info.name: _declared(info) for info in _inputs(model.graph)}
 
@@ -144,13 +145,13 @@ def _declared(info: messages.ValueInfo) -> PartialShape | None:
 
 
 def _inputs(graph: messages.Graph) -> list[messages.ValueInfo]:
-    """Those without an initializer."""
+    """Inputs without an initializer."""
     held = {tensor.name for tensor in graph.initializer}
     return [info for info in graph.input if info.name not in held]
 
 
 def example_shapes(model: messages.Model) -> list[dict[str, Shape]]:
-    """Shapes that inputs with open sizes may have, of usual sizes and of the smallest."""
+    """Possible shapes of inputs with symbolic sizes: common sizes and minimal ones."""
     assert model.graph is not None
     sizes = _sizes_by_name(model.graph, {})
     if sizes is None:
@@ -191,9 +192,10 @@ def open_sizes(model: messages.Model) -> dict[str, list[int | str]]:
 def _open_sizes(
     graph: messages.Graph, shapes: Mapping[str, Shape]
 ) -> dict[str, list[int | str]] | None:
-    """Sizes of inputs with open ones, whose names are the model's or made of their places.
+    """Sizes of inputs with symbolic ones, by the model's names or their positions.
 
-    None where all are known, or a number of axes is not, or where a node may look for sizes of 1.
+    None if all sizes are known, if a number of axes is unknown, or if a node may depend on sizes
+    being 1.
     """
     if any(_looks_for_ones(node) for _, node in nodes_of(graph)):
         return None
@@ -203,7 +205,7 @@ def _open_sizes(
 def _sizes_by_name(
     graph: messages.Graph, shapes: Mapping[str, Shape]
 ) -> dict[str, list[int | str]] | None:
-    """Sizes of inputs with open ones; None where a number of axes is not known."""
+    """Sizes of inputs with symbolic ones; None if a number of axes is unknown."""
     found = {}
     for info in (i for i in _inputs(graph) if i.name not in shapes):
         tensor = info.type.tensor_type if info.type is not None else None
@@ -219,16 +221,16 @@ def _sizes_by_name(
 
 
 def opset_of(model: messages.Model) -> int:
-    """The version of ONNX's own operators. Raises MXNetError for one that is too old."""
+    """Version of ONNX's operators. Raises MXNetError if it is too old."""
     versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
     version = max(versions, default=1)
     if version < 6:
-        raise MXNetError(f"the model is of operator set {version}; 6 and newer are read")
+        raise MXNetError(f"the model has operator set {version}; 6 and newer are supported")
     return version
 
 
 def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -> dict[str, str]:
-    """The operators without a translation, by the uses that they have in the graph."""
+    """Operators without a reader, with their uses in the graph."""
     found: dict[str, str] = {}
     for number, node in nodes_of(graph):
         if key_of(node) not in known:
@@ -237,19 +239,19 @@ def unknown_operators(graph: messages.Graph, known: Mapping[str, Translation]) -
 
 
 def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> None:
-    """Raises UnknownOpError listing every operator without a translation, with its nodes."""
+    """Raise UnknownOpError with every operator that has no reader, and its nodes."""
     missing: dict[str, list[str]] = {}
     for use, name in unknown_operators(graph, known).items():
         missing.setdefault(name, []).append(use)
     if missing:
         lines = [f"    {op}: {_listed(uses)}" for op, uses in sorted(missing.items())]
         raise UnknownOpError(
-            f"the model uses {len(missing)} operators that are not known here:\n" + "\n".join(lines)
+            f"the model uses {len(missing)} operators that are not supported:\n" + "\n".join(lines)
         )
 
 
 def _listed(uses: Sequence[str]) -> str:
-    """The first of them, and how many there are."""
+    """The first few, and the total count."""
     more = f", ... ({len(uses)} nodes)" if len(uses) > _NAMED else ""
     return ", ".join(uses[:_NAMED]) + more
 
@@ -257,12 +259,15 @@ def _listed(uses: Sequence[str]) -> str:
 def _input_type(info: messages.ValueInfo, shape: Shape | None) -> TensorType:
     tensor = info.type.tensor_type if info.type is not None else None
     if tensor is None:
-        raise MXNetError(f"input '{info.name}' is no tensor")
+        raise MXNetError(f"input '{info.name}' is not a tensor")
     dtype = supported(dtype_of(tensor.elem_type, f"input '{info.name}'"))
     declared = _declared(info)
     if shape is not None and not fits(shape, declared):
         asked = shape_text(tuple(shape))
-        raise ShapeError(f"input '{info.name}' is {TensorType(declared, dtype)}, not {asked}")
+        raise ShapeError(
+            f"input '{info.name}' is declared as {TensorType(declared, dtype)}, which does not "
+            f"match {asked}"
+        )
     return TensorType(declared if shape is None else tuple(shape), dtype)
 
 
@@ -272,19 +277,19 @@ def _size(dimension: messages.Dimension) -> int | None:
 
 
 def _looks_for_ones(node: messages.Node) -> bool:
-    """Whether a node may do something else where a size is 1, as squeezing what can be does."""
+    """Whether a node's semantics may depend on a size being 1, as in Squeeze without axes."""
     is_bare = len(node.input) == 1 and not any(a.name == "axes" for a in node.attribute)
     return node.op_type == "If" or (node.op_type == "Squeeze" and is_bare)
 
 
 def _name_of(dimension: messages.Dimension) -> str:
-    """What an open size is called; "" for what says that it is not known, as ``?`` and None do."""
+    """Name of a symbolic size; "" for names that mean unknown, such as ``?`` and None."""
     name = dimension.dim_param
     return name if name.replace(".", "_").isidentifier() and name != "None" else ""
 
 
 def fits(shape: Shape, declared: PartialShape | None) -> bool:
-    """Whether a shape is one that the model declares."""
+    """Whether a shape matches a declared one."""
     if declared is None:
         return True
     pairs = zip(shape, declared)
@@ -294,12 +299,14 @@ def fits(shape: Shape, declared: PartialShape | None) -> bool:
 def _refuse_others(shapes: Mapping[str, Shape], inputs: Mapping[str, TensorType]) -> None:
     others = sorted(shapes.keys() - inputs.keys())
     if others:
-        raise MXNetError(f"the model has no input '{others[0]}'; it has {', '.join(inputs)}")
+        raise MXNetError(
+            f"the model does not have the input '{others[0]}'; its inputs are {', '.join(inputs)}"
+        )
 
 
 def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
     if name not in values:
-        raise MXNetError(f"no node makes the output '{name}'")
+        raise MXNetError(f"no node computes the output '{name}'")
     value = values[name]
     if value.type.shape == ():  # in the graph it has one axis
         value = importer.without_axes(value)
@@ -309,5 +316,5 @@ def _head(importer: Importer, values: Mapping[str, Value], name: str) -> Output:
 def _read_params(
     params: Mapping[str, np.ndarray], heads: Sequence[Output]
 ) -> dict[str, np.ndarray]:
-    """The parameters that the graph reads."""
+    """Parameters that the graph reads."""
     return {name: params[name] for name in variables(heads) if name in params}

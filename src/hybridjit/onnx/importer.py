@@ -1,7 +1,7 @@
-"""The walk over an ONNX graph's nodes, and what their translations build with.
+"""Traversal of an ONNX graph's nodes, and the builder of their readers.
 
-In: nodes and the values they read. Out: values: constants, or places in a symbol. What follows
-from constants alone is computed here and becomes a constant.
+Input: nodes and their operands. Output: values, which are constants or outputs in a symbol. Results
+that depend on constants only are computed and become constants.
 """
 
 from __future__ import annotations
@@ -36,23 +36,22 @@ from ..ops.registry import lookup
 from .size_values import apply_sized, computed, has_sizes, of_sizes, pinned
 from .use import Use
 
-_STAND_INS = (64, 192)  # for sizes that are open: even, so that they can be cut
-# Elements of constants that a model's nodes may make, beyond four for each that it holds.
+_STAND_INS = (64, 192)  # assumed symbolic sizes: even, so that they can be split
+# Limit of elements of constants that nodes create, besides four for each element of the model.
 _FOLDED = 1 << 24
-_SMALL = 1 << 12  # elements of constants that are made as long as there is room at all
-_STEPS = 1 << 13  # nodes that branches and loops of a model may be written out as
-EVERYTHING = 1 << 62  # no bound, of a file that was written here
-# What translations raise where a node has more or fewer operands, axes or numbers than its
-# operator takes.
+_SMALL = 1 << 12  # constants up to this size are not subject to the reserve
+_STEPS = 1 << 13  # limit of nodes from unrolled branches and loops
+EVERYTHING = 1 << 62  # no limit, for files written by the exporter
+# Exceptions of readers if a node has another number of operands, axes or values than expected.
 _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor while a graph is made: known elements, or a place in the symbol.
+    """Tensor in the importer: known elements, or an output in the symbol.
 
-    stored  ONNX's code of the element type that the model gives them, 0 where nobody asks
-    sized   whether known elements may follow from the sizes of inputs
+    stored  ONNX's code of the element type in the model, 0 if not needed
+    sized   whether known elements may depend on the sizes of inputs
     """
 
     type: TensorType
@@ -72,17 +71,17 @@ Seen = Callable[[str, Value], Value]
 
 
 class Importer:
-    """Makes a symbol's nodes for the nodes of a model: a builder as ``expand`` has it.
+    """Creates a symbol's nodes for a model's nodes: a builder with the interface of ``expand``.
 
-    opset  the version of ONNX's own operators that the model asks for
+    opset  version of ONNX's operators that the model requires
     """
 
     def __init__(self, opset: int, folder: str | None, limit: int = _FOLDED) -> None:
         self.opset = opset
         self.folder = folder
         self.params: dict[str, np.ndarray] = {}
-        self.sized: set[str] = set()  # parameters that may follow from the sizes of inputs
-        self._is_sized = False  # whether the use that is translated has looked at sizes
+        self.sized: set[str] = set()  # parameters that may depend on the sizes of inputs
+        self._is_sized = False  # whether the current use has read sizes
         self._left, self._kept = limit, limit // 2
         self._steps_left = _STEPS
         self._scope: Mapping[str, Value] = {}
@@ -91,14 +90,14 @@ class Importer:
         self._known: Mapping[str, Translation] = {}
         self._bodies: dict[int, tuple[messages.Graph, dict[str, Value]]] = {}
         self._names: set[str] = set()
-        self._numbers: dict[str, int] = {}  # the last one behind each name
+        self._numbers: dict[str, int] = {}  # last suffix of each name
         self._variables: dict[int, tuple[np.ndarray, Output]] = {}
         self._use: Use | None = None
 
-    # What translations call
+    # Interface of readers
 
     def op(self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue) -> Value:
-        """The first output of an operator."""
+        """First output of an operator."""
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(
@@ -120,32 +119,32 @@ class Importer:
         return self._node(record, inputs, at, attrs)
 
     def type(self, x: Value) -> TensorType:
-        """What is known of a value's type."""
+        """Known part of a value's type."""
         self._is_sized |= x.array is None
         return x.type
 
     def shape(self, x: Value) -> Shape:
-        """The shape of a value. Raises ShapeError where it follows from sizes that are open."""
+        """Shape of a value. Raises ShapeError if it depends on symbolic sizes."""
         if not is_known_shape(x.type.shape):
             raise ShapeError(
-                f"needs the shape of an operand, and of {x.type} not all is known: give the "
+                f"needs the shape of an operand, but {x.type} is not completely known: give the "
                 "shapes of the model's inputs (shapes={'name': (1, 3, 224, 224)}, or --shape)"
             )
         self._is_sized |= x.array is None
         return x.type.dims
 
     def rank(self, x: Value) -> int:
-        """The number of axes. Raises ShapeError where it is open."""
+        """Number of axes. Raises ShapeError if unknown."""
         return len(self.shape(x)) if x.type.shape is None else len(x.type.shape)
 
     def dtype(self, x: Value) -> np.dtype:
-        """The element type. Raises MXNetError where it is open."""
+        """Element type. Raises MXNetError if unknown."""
         if x.type.dtype is None:
-            raise MXNetError("needs the element type of an operand, which is not known")
+            raise MXNetError("needs the element type of an operand, which is unknown")
         return x.type.dtype
 
     def constant(self, array: np.ndarray) -> Value:
-        """Known elements."""
+        """Value with known elements."""
         array = np.asarray(array)
         if has_sizes(array):
             array = of_sizes(array)
@@ -157,15 +156,15 @@ class Importer:
         return self.constant(of_sizes(items))
 
     def stored(self, x: Value, code: int) -> Value:
-        """The same elements, which the model holds in the element type with this code."""
+        """Value annotated with its element type in the model."""
         return replace(x, stored=code)
 
     def like(self, x: Value, number: float) -> Value:
-        """A number of the element type of ``x``, of shape (1,)."""
+        """Constant of the dtype of ``x`` and shape (1,)."""
         return self.constant(np.full(1, number, self.dtype(x)))
 
     def filled(self, shape: Shape, number: np.ndarray) -> Value:
-        """One number everywhere. Raises MXNetError where these are too many."""
+        """Constant array of one value. Raises MXNetError if it is too large."""
         if is_symbolic(shape):
             one = np.full((1,) * len(shape), number.reshape(-1)[0], number.dtype)
             return self.op("broadcast_to", self.constant(one), shape=shape, at="filled")
@@ -173,43 +172,46 @@ class Importer:
         return self.constant(np.full(shape, number.reshape(-1)[0], number.dtype))
 
     def affords(self, count: int) -> bool:
-        """Whether constants of so many elements may be made."""
+        """Whether constants of ``count`` elements are within the limit."""
         return count <= self._left
 
     def _afford(self, count: int) -> bool:
-        """The same; they count from now on."""
+        """:meth:`affords`, and reserve the elements."""
         if not self.affords(count):
             return False
         self._left -= count
         return True
 
     def _folds(self, count: int) -> bool:
-        """Whether a node of so many elements is computed now: half is kept for small ones, and for
-        those that have to be constants."""
+        """Whether to compute a node of ``count`` elements now.
+
+        Half of the limit is reserved for small nodes and for those that must be constants."""
         return count <= max(self._left - self._kept, _SMALL) and self._afford(count)
 
     def require_small(self, count: int) -> None:
-        """Raises MXNetError where the model's nodes would make too many constants."""
+        """Raise MXNetError if a constant of ``count`` elements exceeds the limit."""
         if not self._afford(count):
             raise MXNetError(
-                f"makes a constant of {count} elements, and the nodes of a model may make "
+                f"creates a constant of {count} elements, but nodes may create only "
                 f"{self._left} more"
             )
 
     def spend_steps(self, count: int) -> None:
-        """Count nodes of what is written out. Raises MXNetError where they are too many."""
+        """Count nodes of an unrolled graph. Raises MXNetError if they exceed the limit."""
         if count > self._steps_left:
             raise MXNetError(
-                f"branches and loops of a model are written out as at most {_STEPS} nodes: this "
-                f"one takes {count} of the {self._steps_left} that are left"
+                f"branches and loops of a model can be unrolled to at most {_STEPS} nodes: this "
+                f"one needs {count}, and {self._steps_left} remain"
             )
         self._steps_left -= count
 
     def inlined(self, graph: messages.Graph, operands: Sequence[Value]) -> list[Value]:
-        """The results of a graph that stands in a node, which reads the values around it too."""
+        """Results of a node's subgraph, which can read outer values."""
         self.spend_steps(len(graph.node) + 1)
         if len(graph.input) != len(operands):
-            raise MXNetError(f"its graph takes {len(graph.input)} values, not {len(operands)}")
+            raise MXNetError(
+                f"its graph has {len(graph.input)} inputs, but {len(operands)} values are given"
+            )
         values = ChainMap({}, self._constants_of(graph), self._scope)  # type: ignore[arg-type]
         for info, x in zip(graph.input, operands):
             values[info.name] = self.stored(x, element_code(info))
@@ -218,11 +220,11 @@ class Importer:
         self._use, self._scope = use, scope
         for info in graph.output:
             if info.name not in values:
-                raise MXNetError(f"no node of its graph makes the output '{info.name}'")
+                raise MXNetError(f"no node of its graph computes the output '{info.name}'")
         return [values[info.name] for info in graph.output]
 
     def _constants_of(self, graph: messages.Graph) -> dict[str, Value]:
-        """Initializers of a graph that stands in a node, which are read once."""
+        """Initializers of a subgraph, read once."""
         found = self._bodies.get(id(graph))
         if found is None:
             made = {t.name: initializer(self, t, self.folder) for t in graph.initializer}
@@ -230,7 +232,7 @@ class Importer:
         return found[1]
 
     def scalar(self, x: Value) -> Value:
-        """A lone element without axes. In the graph it has one axis, as MXNet's numbers have."""
+        """Scalar without axes. In the graph it has one axis, as MXNet's scalars."""
         if x.array is not None:
             return self.constant(x.array.reshape(()))
         if x.type.shape != (1,):
@@ -238,30 +240,30 @@ class Importer:
         return Value(x.type.with_shape(()), None, x.output)
 
     def without_axes(self, x: Value) -> Value:
-        """A lone element without axes in the graph too, as an output has it."""
+        """Scalar without axes also in the graph, as required for an output."""
         one = Value(x.type.with_shape((1,)), None, self.edge(x))
         return self._node(lookup("_np_reshape"), [one], "number", {"newshape": ()})[0]
 
     def known(self, x: Value | None, what: str) -> np.ndarray:
-        """The elements of an operand that has to be constant. Raises MXNetError naming it."""
+        """Elements of an operand that must be constant. Raises MXNetError with its name."""
         if x is None or x.array is None:
             raise MXNetError(
-                f"its operand '{what}' is computed by the graph, and has to be a constant"
+                f"its operand '{what}' is computed by the graph, but must be a constant"
             )
         return pinned(x.array)
 
     def ints(self, x: Value | None, what: str) -> tuple[int, ...]:
-        """The same as whole numbers, which may be symbolic sizes."""
+        """Elements of an operand that must be constant, as ints or symbolic sizes."""
         if x is not None and x.array is not None and has_sizes(x.array):
             return tuple(x.array.reshape(-1).tolist())
         return tuple(int(v) for v in self.known(x, what).reshape(-1))
 
     def is_read_once(self, x: Value) -> bool:
-        """Whether no more than one node of the model reads what a node made."""
+        """Whether at most one node of the model reads this result."""
         return x.output is not None and self._readers[self._made.get(x.output, "")] == 1
 
     def again(self, x: Value, *more: Value, **attrs: AttrValue) -> Value:
-        """What an operator makes of its operands and some more, with other attributes."""
+        """Result of the same operator with additional operands and other attributes."""
         assert x.output is not None
         node, op = x.output.node, x.output.node.op
         assert op is not None
@@ -270,7 +272,7 @@ class Importer:
         made = apply(op, name, edges, attr_texts(op, {**node.attrs, **attrs}))
         return Value(x.type, None, Output(made, 0))
 
-    # Making nodes
+    # Creation of nodes
 
     def _node(
         self, op: OpDef, inputs: Sequence[Value], at: str, attrs: Mapping[str, AttrValue]
@@ -283,7 +285,7 @@ class Importer:
         return tuple(Value(t, None, Output(node, i)) for i, t in enumerate(types))
 
     def edge(self, x: Value) -> Output:
-        """Where a value stands in the symbol; a constant gets a variable."""
+        """Output of a value in the symbol; a constant becomes a variable."""
         if x.output is not None:
             return x.output
         assert x.array is not None
@@ -315,14 +317,15 @@ class Importer:
         return whole
 
     def _parameter(self, name: str, array: np.ndarray) -> Output:
-        """A variable; a number without axes has one, as MXNet's numbers have."""
+        """Variable of a parameter; a scalar has one axis, as MXNet's scalars."""
         array = array if array.ndim else array.reshape(1)
         self.params[name] = array
         code = next(c for c, dtype in DTYPE_CODES.items() if dtype == array.dtype)
         return Output(variable(name, {"__shape__": str(array.shape), "__dtype__": str(code)}))
 
     def name_parameter(self, name: str, array: np.ndarray) -> Value:
-        """A constant that becomes a parameter of this name, if anything but constants reads it."""
+        """Constant that becomes a parameter of this name if another node than a constant reads
+        it."""
         x = self.constant(array)
         assert x.array is not None
         self._left += 4 * array.size
@@ -330,7 +333,7 @@ class Importer:
         return x
 
     def _fresh(self, name: str) -> str:
-        """``name``, with a number behind it where it is taken."""
+        """``name``, with a suffix if it is taken."""
         fresh = name
         while fresh in self._names:
             number = self._numbers[name] = self._numbers.get(name, 0) + 1
@@ -339,11 +342,11 @@ class Importer:
         return fresh
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Keep names for the nodes of the model's outputs."""
+        """Reserve names for the nodes of the model's outputs."""
         self._names.update(names)
 
     def count_readers(self, graph: messages.Graph) -> None:
-        """Of each name in a graph and those in its nodes; nothing is known of other graphs."""
+        """Count readers of each name in a graph and its subgraphs."""
         for _, node in nodes_of(graph):
             self._readers.update(node.input)
         for _, node in nodes_of(graph):
@@ -352,10 +355,10 @@ class Importer:
                     self._readers.update(info.name for info in attribute.g.output)
         self._readers.update(info.name for info in graph.output)
 
-    # The walk
+    # Traversal
 
     def variable(self, name: str, type: TensorType) -> Value:
-        """An input of the model."""
+        """Input of the model."""
         return Value(type, None, Output(variable(self._fresh(name))))
 
     def run(
@@ -365,10 +368,10 @@ class Importer:
         known: Mapping[str, Translation],
         seen: Seen | None = None,
     ) -> None:
-        """Translate nodes after those that they read; ``values`` gets what they make, by name, or
-        what ``seen(name, value)`` makes of it.
+        """Translate nodes in order of dependency and add their results to ``values``, by name.
 
-        Raises MXNetError with the operator, the node and its operands.
+        If given, ``seen(name, value)`` returns the value to add. Raises MXNetError with the
+        operator, the node and its operands.
         """
         self._scope, self._known = values, known
         for number, node in in_order(nodes, values):
@@ -385,7 +388,7 @@ class Importer:
         if not name:
             return None
         if name not in values:
-            raise MXNetError(f"{use}: nothing before it makes its operand '{name}'")
+            raise MXNetError(f"{use}: no earlier node computes its operand '{name}'")
         return values[name]
 
     def _translated(
@@ -398,7 +401,7 @@ class Importer:
         except MXNetError as error:
             raise located(error, str(use), _rows(use, operands)) from None
         except _MISFITS as error:
-            misfit = MXNetError(f"its operands and attributes do not belong together: {error}")
+            misfit = MXNetError(f"its operands and attributes are inconsistent: {error}")
             raise located(misfit, str(use), _rows(use, operands)) from error
         finally:
             self._use, self._is_sized = before, was_sized
@@ -406,7 +409,7 @@ class Importer:
 
 
 def partial_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Sequence[TensorType]:
-    """Output types where sizes of operands are open: open is what differs when these differ."""
+    """Output types for symbolic sizes: sizes that differ between two assumed ones are symbolic."""
     if all(t.is_known for t in inputs) or any(t.shape is None for t in inputs):
         return infer_types(op, inputs, attrs)
     one, other = (infer_types(op, [_closed(t, n) for t in inputs], attrs) for n in _STAND_INS)
@@ -422,52 +425,52 @@ def _closed(type: TensorType, size: int) -> TensorType:
 
 
 def _common(shape: Shape, other: Shape) -> PartialShape | None:
-    """The sizes of both, None where they differ."""
+    """Sizes of both shapes, None where they differ."""
     if len(shape) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(shape, other))
 
 
 def _rows(use: Use, operands: Sequence[Value | None]) -> list[tuple[str, object]]:
-    """Operands and their types, as errors list them."""
+    """Operands and their types, for errors."""
     return [(name, x.type) for name, x in zip(use.inputs, operands) if x is not None]
 
 
 def initializer(importer: Importer, tensor: messages.Tensor, folder: str | None) -> Value:
-    """A parameter, in an element type that there is here."""
+    """Parameter, converted to a supported dtype."""
     array = as_supported(read_array(tensor, folder), f"tensor '{tensor.name}'")
     return importer.stored(importer.name_parameter(tensor.name, array), tensor.data_type)
 
 
 def element_code(info: messages.ValueInfo) -> int:
-    """ONNX's code of the element type that is declared, 0 where there is none."""
+    """ONNX's code of the declared element type, 0 if absent."""
     tensor = info.type.tensor_type if info.type is not None else None
     return 0 if tensor is None else tensor.elem_type
 
 
 def supported(dtype: np.dtype) -> np.dtype:
-    """An element type of MXNet's that holds these numbers: of 64 bits without a sign, half."""
+    """MXNet dtype that holds these values; uint64 has half the range."""
     if dtype in DTYPE_CODES.values():
         return dtype
     return np.dtype("int32") if dtype.itemsize < 4 else np.dtype("int64")
 
 
 def as_supported(array: np.ndarray, what: str) -> np.ndarray:
-    """The same numbers in an element type of MXNet's. Raises MXNetError where one does not fit."""
+    """Array in an MXNet dtype. Raises MXNetError for a value out of range."""
     wider = supported(array.dtype)
     if wider == array.dtype:
         return array
     if array.size and int(array.max()) > np.iinfo(wider).max:
-        raise MXNetError(f"{what}: {int(array.max())} is larger than an {wider} holds")
+        raise MXNetError(f"{what}: {int(array.max())} is larger than the largest {wider}")
     return array.astype(wider)
 
 
 def in_order(
     nodes: Sequence[messages.Node], known: Mapping[str, object]
 ) -> list[tuple[int, messages.Node]]:
-    """Nodes with their places, those that make operands first; else in the file's order.
+    """Nodes with their indices, dependencies first, otherwise in file order.
 
-    Nodes that read each other stay where they are.
+    Nodes in a cycle keep their positions.
     """
     listed = [*enumerate(nodes)]
     made = {name: number for number, node in listed for name in node.output if name}
@@ -481,7 +484,7 @@ def in_order(
 
 
 def _append(number: int, read: Sequence[Sequence[int]], order: dict[int, None]) -> None:
-    """A node after all that it needs."""
+    """Append a node after its dependencies."""
     stack, entered = [(number, iter(read[number]))], {number}
     while stack:
         top, others = stack[-1]
@@ -495,7 +498,7 @@ def _append(number: int, read: Sequence[Sequence[int]], order: dict[int, None]) 
 
 
 def _read(node: messages.Node) -> Iterator[str]:
-    """Names of values that a node reads, and graphs inside of it."""
+    """Names of values that a node and its subgraphs read."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.g is not None:
@@ -505,7 +508,7 @@ def _read(node: messages.Node) -> Iterator[str]:
 
 
 def nodes_of(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:
-    """All nodes with their places, those of graphs that stand in nodes too."""
+    """All nodes with their indices, including those of subgraphs."""
     for number, node in enumerate(graph.node):
         yield number, node
         for attribute in node.attribute:

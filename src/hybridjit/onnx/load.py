@@ -1,7 +1,7 @@
-"""``hybridjit.onnx.load``: a block from an ONNX file, and what MXNet has for that.
+"""``hybridjit.onnx.load``: block of an ONNX file, and MXNet's functions for reading.
 
-In: a file's name, and shapes of its inputs where the file leaves them open. Out: a hybridized
-block. The file is from anybody: it ends in a network or in an MXNetError.
+Input: a file name, and shapes of its inputs if they are symbolic. Output: a hybridized block. Files
+are untrusted: reading results in a network or an MXNetError.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Path = str | os.PathLike[str]
 def load(
     path: Path, shapes: Mapping[str, Shape] | None = None, ctx: Context | None = None
 ) -> SymbolBlock:
-    """The network of an ONNX file, operator sets 6 to the newest, ready to be called.
+    """Network of an ONNX file, operator sets 6 to the newest, hybridized.
 
-    ``shapes`` are those of the first call's inputs, by name: where nodes ask for sizes that the
-    file leaves open, there is a graph for each sizes of a call, and this one is made at once. The
-    inputs are called in the file's order, or by name; those with an initializer are parameters.
-    Raises ModelFormatError for a file that is none, UnknownOpError listing operators that are not
-    known with their nodes, and MXNetError naming the node for what is not supported.
+    ``shapes`` are the shapes of the first call's inputs, by name. If nodes need sizes that the file
+    leaves symbolic, each combination of sizes has its own graph, and this one is built immediately.
+    Inputs are passed in the file's order, or by name; inputs with an initializer are parameters.
+    Raises ModelFormatError if the file is malformed, UnknownOpError with unsupported operators and
+    their nodes, and MXNetError with the node for unsupported features.
     """
     file = ModelFile(path)
     try:
@@ -49,7 +49,7 @@ def load(
 
 
 def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Imported:
-    """The same as a symbol's heads with parameters and inputs. Raises what :func:`load` does."""
+    """Heads, parameters and inputs of a file's graph. Raises the errors of :func:`load`."""
     return ModelFile(path).graph(shapes or {})
 
 
@@ -57,9 +57,9 @@ def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Importe
 
 
 def import_model(model_file: Path) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
-    """The graph of an ONNX file, its arguments' arrays and its auxiliary states'.
+    """Graph of an ONNX file, its arguments' arrays and its auxiliary states' arrays.
 
-    Raises as :func:`load` does.
+    Raises the errors of :func:`load`.
     """
     imported = read_graph(model_file)
     symbol = Symbol(imported.heads)
@@ -70,14 +70,14 @@ def import_model(model_file: Path) -> tuple[Symbol, dict[str, NDArray], dict[str
 
 
 def import_to_gluon(model_file: Path, ctx: Context | None = None) -> SymbolBlock:
-    """The network of an ONNX file. Raises as :func:`load` does."""
+    """Network of an ONNX file. Raises the errors of :func:`load`."""
     return load(model_file, ctx=ctx)
 
 
 def get_model_metadata(model_file: Path) -> dict[str, list[tuple[str, tuple[int, ...]]]]:
-    """Names and shapes of a file's inputs and outputs, 0 for a size that is open.
+    """Names and shapes of a file's inputs and outputs, 0 for a symbolic size.
 
-    Raises MXNetError for a file that cannot be read, ModelFormatError for one that is none.
+    Raises MXNetError if the file cannot be read, ModelFormatError if it is malformed.
     """
     graph = read_file(model_file).graph
     assert graph is not None

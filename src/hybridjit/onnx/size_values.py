@@ -1,8 +1,8 @@
-"""Constants of a model that follow from symbolic sizes of its inputs, such as a ``Shape``.
+"""Constants of a model that depend on symbolic sizes of its inputs, such as a ``Shape``.
 
-In: arrays of objects, whose elements are integers and symbolic sizes, and operators on them. Out:
-such arrays, and nodes whose attributes have symbolic sizes. An operator that is not known here
-gets the sizes of the present call, and the scope notes a guard for each.
+Input: object arrays of integers and symbolic sizes, and operators on them. Output: such arrays, and
+nodes whose attributes have symbolic sizes. Other operators receive the sizes of the current call,
+and the scope adds a guard for each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ops.record import OpDef
 
 _INT64 = np.dtype(np.int64)
 
-# Operators that move elements; of these, the operand that says how.
+# Operators that only move elements, and the operand that controls the movement.
 _MOVES = frozenset(
     ("Concat", "Flatten", "Reshape", "SwapAxis", "broadcast_to", "expand_dims", "identity")
     + ("repeat", "reverse", "slice", "slice_axis", "squeeze", "stack", "take", "tile", "transpose")
@@ -63,7 +63,7 @@ _TOTALS: dict[str, Callable[[Iterable[Any]], Any]] = {"prod": math.prod, "sum": 
 
 
 def of_sizes(items: Any) -> np.ndarray:
-    """Integers and sizes as an array: of int64 where none is symbolic."""
+    """Array of integers and sizes: int64 if none is symbolic."""
     array = np.asarray(items, object)
     if not any(isinstance(item, Size) for item in array.reshape(-1)):
         return array.astype(_INT64)
@@ -76,14 +76,14 @@ def has_sizes(array: np.ndarray) -> bool:
 
 
 def pinned(array: np.ndarray) -> np.ndarray:
-    """The array for the sizes of the present call, with a guard for each of them."""
+    """Array for the sizes of the current call, with a guard for each."""
     return array.astype(_INT64) if has_sizes(array) else array
 
 
 def computed(
     op: OpDef, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
 ) -> list[np.ndarray] | None:
-    """What an operator makes of such arrays; None for one that is not known here."""
+    """Results of an operator on such arrays; None if it is not supported."""
     if op.name in _MOVES:
         return [of_sizes(found) for found in _moved(op, arrays, attrs)]
     if op.name in _PAIRS:
@@ -97,7 +97,7 @@ def computed(
 
 
 def _moved(op: OpDef, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> list[np.ndarray]:
-    """What an operator does with elements follows from where it puts their numbers."""
+    """Results of a movement, by applying it to the indices of the elements."""
     elements: list[Any] = []
     numbers = []
     for i, array in enumerate(arrays):
@@ -113,7 +113,7 @@ def _moved(op: OpDef, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) ->
 
 
 def apply_sized(op: OpDef, name: str, inputs: Iterable[Output], attrs: Mapping[str, Any]) -> Node:
-    """A node with symbolic sizes in its attributes, whose texts have those of the present call."""
+    """Node with symbolic sizes in its attributes; its strings have the current call's sizes."""
     sized = {key: value for key, value in attrs.items() if is_symbolic(value)}
     texts = attr_texts(op, {**attrs, **{key: _hints(value) for key, value in sized.items()}})
     node = apply(op, name, inputs, texts)

@@ -1,7 +1,8 @@
-"""Which sizes of a network's inputs may be open, and what follows for all of its nodes.
+"""Symbolic sizes of a network's inputs, and the resulting types of all nodes.
 
-In: a graph, its parameters' types, an example, and what is wanted to be open. Out: for each input
-its open axes, a second example of other sizes, and types whose open sizes are None.
+Input: a graph, its parameters' types, an example, and the sizes requested to be symbolic. Output:
+for each input its symbolic axes, a second example with other sizes, and types whose symbolic sizes
+are None.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ Wanted = Mapping[str, Sequence["int | str | None"]]
 
 
 class Place(NamedTuple):
-    """An axis of an input."""
+    """Axis of an input."""
 
     input: str
     axis: int
 
 
 class Opened(NamedTuple):
-    """Names of open sizes by input and axis, and the types that follow.
+    """Names of symbolic sizes by input and axis, and the resulting types.
 
-    sources  of nodes without operands whose sizes are open: where an input has each size
+    sources  for nodes without operands that have symbolic sizes: axes of inputs with these sizes
     """
 
     sizes: dict[str, dict[int, str]]
@@ -42,11 +43,11 @@ class Opened(NamedTuple):
 
 
 Source = Place | int | None
-"""A size that is known, an input's that is the same for all examples, or neither."""
+"""Known size, axis of an input with this size in all examples, or neither."""
 
 
 def fixed(heads: Sequence[Output], params: Arrays, arrays: Arrays) -> Opened:
-    """The sizes of the example for all."""
+    """Sizes of the example, none symbolic."""
     types = _inferred(heads, params, {n: a.shape for n, a in arrays.items()}, arrays)
     return Opened({name: {} for name in arrays}, types, [dict(arrays)], {})
 
@@ -54,11 +55,11 @@ def fixed(heads: Sequence[Output], params: Arrays, arrays: Arrays) -> Opened:
 def opened(
     heads: Sequence[Output], params: Arrays, arrays: Arrays, wanted: Wanted | None
 ) -> Opened:
-    """As many open sizes as there may be: all that are wanted, or of all axes those that nothing
-    in the graph fixes.
+    """Symbolic sizes: all requested ones, or all that the graph does not fix.
 
-    wanted  by input a size that is kept, or the name of an open one, None for any name
-    Raises ShapeError for a size that is wanted open and that the graph fixes.
+    wanted  by input a size to keep, the name of a symbolic size, or None for any name
+
+    Raises ShapeError for a requested size that the graph fixes.
     """
     first = fixed(heads, params, arrays)
     groups = _groups(arrays, wanted)
@@ -89,7 +90,7 @@ def opened(
 
 
 def _factors(groups: Sequence[Group], arrays: Arrays) -> dict[Place, int]:
-    """What sizes are multiplied with, so that no two groups have both sizes in common."""
+    """Factors of sizes, chosen so that no two groups have the same two sizes."""
     taken: set[tuple[int, int]] = set()
     factors = {}
     for i, group in enumerate(groups):
@@ -108,12 +109,14 @@ Group = tuple[Place, ...]
 
 
 def _groups(arrays: Arrays, wanted: Wanted | None) -> dict[Group, str]:
-    """Axes that are to be open, those of one name together."""
+    """Axes to make symbolic, grouped by name."""
     named: dict[str, list[Place]] = {}
     for name, array in arrays.items():
         asked = [None] * array.ndim if wanted is None else list(wanted.get(name, array.shape))
         if len(asked) != array.ndim:
-            raise ShapeError(f"input '{name}' has {array.ndim} axes, not {len(asked)}")
+            raise ShapeError(
+                f"input '{name}' has {array.ndim} axes, but {len(asked)} sizes are given"
+            )
         for axis, size in enumerate(asked):
             if not isinstance(size, int):
                 key = size or f"{name}_{axis}"
@@ -128,7 +131,7 @@ def _variable(
     groups: Mapping[Group, str],
     must: bool,
 ) -> tuple[list[Group], list[str]]:
-    """Groups that may have another size, alone or together with all of the same size."""
+    """Groups that can have another size, alone or together with all axes of equal size."""
     alone = {g: name for g, name in groups.items() if _fits(heads, params, arrays, [g])}
     left = [g for g in groups if g not in alone]
     kept, names = list(alone), list(alone.values())
@@ -143,13 +146,13 @@ def _variable(
             place = together[0][0]
             raise ShapeError(
                 f"the graph fixes the size {arrays[place.input].shape[place.axis]} of axis "
-                f"{place.axis} of input '{place.input}': it cannot be open"
+                f"{place.axis} of input '{place.input}': it cannot be symbolic"
             )
     return kept, names
 
 
 def _fits(heads: Sequence[Output], params: Arrays, arrays: Arrays, groups: Iterable[Group]) -> bool:
-    """Whether the graph has a type where these sizes are other ones."""
+    """Whether type inference succeeds with these sizes changed."""
     factors = {place: 2 for group in groups for place in group}
     try:
         _inferred(heads, params, {n: _shape(n, a, factors) for n, a in arrays.items()}, arrays)
@@ -163,7 +166,7 @@ def _shape(name: str, array: np.ndarray, factors: Mapping[Place, int]) -> tuple[
 
 
 def _enlarged(name: str, array: np.ndarray, factors: Mapping[Place, int]) -> np.ndarray:
-    """The example's numbers again and again, floats each time a little different."""
+    """Example's values repeated, floats with small changes."""
     made = np.resize(array, _shape(name, array, factors))
     if array.dtype.kind != "f":
         return made

@@ -1,4 +1,4 @@
-"""A node of an ONNX graph as translations ask for it: attributes by name and kind."""
+"""Node of an ONNX graph with attributes by name and kind, for readers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..formats.onnx.tensors import read_array
 
 
 def key_of(node: messages.Node) -> str:
-    """The name of a node's operator, with its domain unless that is ONNX's own."""
+    """Name of a node's operator, with its domain unless that is ONNX's."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
 class Use:
-    """One use of an ONNX operator.
+    """Use of an ONNX operator.
 
-    key    the operator's name, with its domain unless that is ONNX's own
-    opset  the version of the operators that the model asks for
+    key    the operator's name, with its domain unless that is ONNX's
+    opset  version of the operators that the model requires
     """
 
     def __init__(self, node: messages.Node, number: int, opset: int, folder: str | None) -> None:
@@ -40,49 +40,49 @@ class Use:
         return name in self._attributes
 
     def number(self, name: str, default: int = 0) -> int:
-        """A whole number."""
+        """Integer attribute."""
         found = self._attributes.get(name)
         return default if found is None else self._require(found.i, name)
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """A number with a fraction."""
+        """Float attribute."""
         found = self._attributes.get(name)
         return default if found is None else self._require(found.f, name)
 
     def text(self, name: str, default: str = "") -> str:
-        """A text."""
+        """String attribute."""
         found = self._attributes.get(name)
         return default if found is None else _decoded(self._require(found.s, name))
 
     def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """Whole numbers."""
+        """Integers of an attribute."""
         found = self._attributes.get(name)
         return tuple(default if found is None else found.ints)
 
     def reals(self, name: str, default: Sequence[float] = ()) -> tuple[float, ...]:
-        """Numbers."""
+        """Floats of an attribute."""
         found = self._attributes.get(name)
         return tuple(default if found is None else found.floats)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Texts, none where the node has no such attribute."""
+        """Strings of an attribute, empty if absent."""
         found = self._attributes.get(name)
         return () if found is None else tuple(map(_decoded, found.strings))
 
     def array(self, name: str) -> np.ndarray | None:
-        """The elements of a tensor, None where the node has no such attribute."""
+        """Elements of a tensor attribute, None if absent."""
         found = self._attributes.get(name)
         return None if found is None else read_array(self._require(found.t, name), self._folder)
 
     def graph(self, name: str) -> messages.Graph:
-        """A graph. Raises ModelFormatError where the node has none of this name."""
+        """Graph attribute. Raises ModelFormatError if absent."""
         found = self._attributes.get(name)
         if found is None:
-            raise ModelFormatError(f"{self}: it has no graph '{name}'")
+            raise ModelFormatError(f"{self}: its graph '{name}' is missing")
         return self._require(found.g, name)
 
     def element_code(self, name: str) -> int:
-        """ONNX's code of a tensor's element type, 0 where the node has no such attribute."""
+        """ONNX's code of the element type of a tensor attribute, 0 if absent."""
         found = self._attributes.get(name)
         return 0 if found is None else self._require(found.t, name).data_type
 

@@ -1,6 +1,6 @@
-"""What each operator means, in NumPy. Importing this package registers all of them.
+"""All operators, with their semantics in NumPy. Importing this package registers them.
 
-A folder holds a family; beside the folders stands what all of them are written with.
+Each folder contains a family of operators; the modules of this folder are shared by them.
 """
 
 # ruff: noqa: F401 - importing a file registers its operators

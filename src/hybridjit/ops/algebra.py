@@ -1,7 +1,7 @@
-"""Everyday arithmetic on any builder, in which gradient rules are written.
+"""Arithmetic on any builder, for gradient rules and expansions.
 
-Operands broadcast as NumPy's do. Operators are looked up when they are used: the families that
-register them may themselves have rules that are written with these.
+Operands broadcast as in NumPy. Operators are looked up at the time of use, because the families
+that register them may use these functions in their own rules.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def div(g: Builder[X], x: X, y: X) -> X:
 
 
 def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
-    """``x`` times a number.
+    """``x`` times a scalar.
 
-    A factor that depends on symbolic sizes is an array: kernels take their scalars as constants.
+    A factor that depends on symbolic sizes is an array, because scalars are constants of kernels.
     """
     dtype = g.type(x).dtype if isinstance(factor, Size) else None
     if dtype in (np.float32, np.float64):
@@ -47,7 +47,7 @@ def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
 
 
 def shifted(g: Builder[X], x: X, number: float) -> X:
-    """``x`` plus a number."""
+    """``x`` plus a scalar."""
     return g.op(lookup("_plus_scalar"), x, at="shifted", scalar=number)
 
 
@@ -56,7 +56,7 @@ def negated(g: Builder[X], x: X) -> X:
 
 
 def equals(g: Builder[X], x: X, y: X) -> X:
-    """1 where two are equal, else 0, in their type."""
+    """1 where two operands are equal, else 0, in their dtype."""
     return g.op(lookup("broadcast_equal"), x, y, at="equal")
 
 
@@ -69,37 +69,37 @@ def ones_like(g: Builder[X], x: X) -> X:
 
 
 def total(g: Builder[X], x: X, axes: Shape, keepdims: bool = True) -> X:
-    """The sum over ``axes``; ``x`` itself over none."""
+    """Sum over ``axes``; ``x`` itself without axes."""
     return g.op(lookup("sum"), x, at="total", axis=axes, keepdims=keepdims) if axes else x
 
 
 def average(g: Builder[X], x: X, axes: Shape, keepdims: bool = True) -> X:
-    """The mean over ``axes``; ``x`` itself over none."""
+    """Mean over ``axes``; ``x`` itself without axes."""
     return g.op(lookup("mean"), x, at="average", axis=axes, keepdims=keepdims) if axes else x
 
 
 def as_shape(g: Builder[X], x: X, shape: Shape) -> X:
-    """The same elements under another shape."""
+    """``x`` reshaped."""
     if g.type(x).shape == shape:
         return x
     return g.op(lookup("_reshape_to"), x, at="reshaped", shape=shape)
 
 
 def in_dtype(g: Builder[X], x: X, like: TensorType) -> X:
-    """The same numbers in another's element type."""
+    """``x`` cast to the dtype of ``like``."""
     if g.type(x).dtype == like.dtype:
         return x
     return g.op(lookup("Cast"), x, at="cast", dtype=like.dtype)
 
 
 def in_single(g: Builder[X], x: X) -> X:
-    """float16 as float32, for what would round at every step."""
+    """float16 cast to float32, for expansions that would round after every step."""
     t = g.type(x)
     return in_dtype(g, x, t.with_dtype(FLOAT32)) if t.dtype == np.float16 else x
 
 
 def fitted(g: Builder[X], d: X, like: TensorType) -> X:
-    """A gradient in its operand's type: summed over the axes along which that was broadcast."""
+    """Gradient summed over the axes along which the operand was broadcast, and reshaped to it."""
     found, wanted = g.type(d).dims, like.dims
     if found != wanted:
         lead = len(found) - len(wanted)

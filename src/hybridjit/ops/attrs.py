@@ -1,13 +1,13 @@
-"""Operator attributes: their declaration, and their text form in symbol JSON.
+"""Operator attributes: declaration, and conversion from and to strings of symbol JSON.
 
-Every attribute is text in a file, in whatever spelling the program that wrote it used (``(3, 3)``,
-``[3,3]``, ``(3L, 3L)``, ``3``). The attribute's type decides what is accepted. Nothing here
-evaluates text: the grammar is a handful of regular expressions.
+Every attribute is a string in a file, in the notation of the program that wrote it (``(3, 3)``,
+``[3,3]``, ``(3L, 3L)``, ``3``). The attribute's type determines the accepted strings. Strings are
+parsed by regular expressions and never evaluated.
 
 An operator declares its attributes in one line, ``"kernel:shape! stride:shape=() p:float=0.5"``:
 name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None, ``~``
-reads None as ``()``, as if nothing were given; alternatives with a bar (``avg|max``) make an
-enumeration; ``float[0,1]`` has bounds.
+reads None as ``()``; alternatives with a bar (``avg|max``) define an enumeration; ``float[0,1]``
+has bounds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .._core.frozen import dataclass
 from .._core.types import DTYPE_NAMES
 from ..errors import AttributeValueError, did_you_mean
 
-# What an attribute's text can say.
+# Value of an attribute.
 AttrValue = bool | int | float | str | tuple[int | None, ...] | tuple[float, ...] | np.dtype | None
-# One of these, where it is handed on by its name: which it is says the operator's declaration.
+# Value of an attribute that is passed by name; its type follows from the declaration.
 Declared: TypeAlias = Any
-# The values by name: which of these each is says the operator's declaration alone.
+# Values by name; their types follow from the operator's declaration.
 Attrs = Mapping[str, Declared]
 
-# Accepted on every operator and without meaning here.
+# Attributes that every operator accepts and ignores.
 IGNORED = frozenset({"workspace", "cudnn_tune", "cudnn_off", "ctx", "name"})
 
 _INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z", re.ASCII)
@@ -41,7 +41,7 @@ _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
 _BLANKS = " \t\n\r\f\v"
 _MAX_ITEMS = 4096
-_SHOWN = 200  # characters
+_SHOWN = 200  # characters of a value in a message
 
 
 def _whole(text: str, bits: int) -> int:
@@ -92,12 +92,12 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _pairs(text: str) -> tuple[int, ...]:
-    """A tuple of pairs, ``((1, 2), (0, 0))``, as one tuple of their numbers."""
+    """Tuple of pairs, ``((1, 2), (0, 0))``, as one flat tuple."""
     outer = _TUPLE.match(text)
     if outer is None:
         raise ValueError
     inner = outer.group(1).strip().rstrip(",")
-    if inner[:1] not in ("(", "["):  # the numbers of all pairs
+    if inner[:1] not in ("(", "["):  # already flat
         return _even(_shape(text))
     pairs = re.split(r"[\)\]]\s*,\s*[\(\[]", inner.strip()[1:-1]) if inner else []
     found = [_shape(f"({pair})") for pair in pairs]
@@ -113,7 +113,7 @@ def _even(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _size(text: str) -> int:
-    """A whole number, with the L of a Python 2 program behind it or not."""
+    """Integer, optionally followed by the L of Python 2."""
     return _long(text.rstrip(_BLANKS).removesuffix("L"))
 
 
@@ -124,7 +124,7 @@ def _optional_ints(text: str) -> tuple[int | None, ...]:
 
 
 def _finite(text: str) -> float:
-    """Where MXNet reads a number from a stream, which knows neither inf nor nan."""
+    """Finite float: MXNet reads this type from a stream, which does not accept inf and nan."""
     value = _float(text)
     if not math.isfinite(value):
         raise ValueError
@@ -165,7 +165,7 @@ class Attr:
     type: str
     default: Declared = None
     required: bool = False
-    bounds: tuple[float, float] | None = None  # both included
+    bounds: tuple[float, float] | None = None  # inclusive
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -176,14 +176,15 @@ class Attr:
         return self.type.rstrip("?~")
 
     def parse(self, text: str) -> Declared:
-        """The value that ``text`` spells. Raises AttributeValueError."""
+        """Parsed value of ``text``. Raises AttributeValueError."""
         if self.type.endswith(("?", "~")) and text.strip() == "None":
             return None if self.type.endswith("?") else ()
         if self.choices:
             if text in self.choices:
                 return text
             raise AttributeValueError(
-                f"attribute {self.name} is one of {', '.join(self.choices)}, got {_shown(text)}"
+                f"attribute {self.name} must be one of {', '.join(self.choices)}, got "
+                f"{_shown(text)}"
             )
         parse = _PARSERS.get(self.type) or _PARSERS[self.base]
         try:
@@ -196,18 +197,18 @@ class Attr:
         if self.bounds is not None and (value < self.bounds[0] or value > self.bounds[1]):
             low, high = self.bounds
             raise AttributeValueError(
-                f"attribute {self.name} lies between {low:g} and {high:g}, got {text}"
+                f"attribute {self.name} must be between {low:g} and {high:g}, got {text}"
             )
         return value
 
 
 def _shown(text: str) -> str:
-    """A value for a message: of a long one, the beginning."""
+    """Start of a value, for messages."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def declare(text: str) -> tuple[Attr, ...]:
-    """The attributes that a declaration line names. See the module's text for the notation."""
+    """Attributes of a declaration line; the module's docstring describes the notation."""
     return tuple(_declare_one(item) for item in text.split())
 
 
@@ -224,9 +225,9 @@ def _declare_one(item: str) -> Attr:
 
 
 def attr_text(value: object) -> str:
-    """The text that symbol JSON holds for a value given in Python, as MXNet spells it.
+    """String of symbol JSON for a Python value, in MXNet's notation.
 
-    A dtype is its name; everything else is ``str(value)``, numpy scalars as Python's.
+    A dtype becomes its name; other values become ``str(value)``, NumPy scalars as Python's.
     """
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value).name
@@ -241,16 +242,16 @@ def attr_text(value: object) -> str:
 
 
 def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str, Declared]:
-    """Values of all declared attributes from their texts.
+    """Values of all declared attributes from their strings.
 
-    Keys of the form ``__x__`` and those in IGNORED are passed over.
-    Raises AttributeValueError for a missing, unknown or malformed attribute.
+    Keys of the form ``__x__`` and those in IGNORED are skipped. Raises AttributeValueError for a
+    missing, unknown or malformed attribute.
     """
     known = {attr.name for attr in declared}
     for key in text:
         if key not in known and key not in IGNORED and not _is_hidden(key):
             raise AttributeValueError(
-                f"there is no attribute {key}{did_you_mean(key, known)}; possible ones: "
+                f"unknown attribute {key}{did_you_mean(key, known)}; known attributes: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
     values = {}

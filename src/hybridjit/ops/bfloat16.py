@@ -1,7 +1,7 @@
-"""bfloat16, which the narrow pass makes: float32 in and out, 16 bits in between.
+"""Conversions between float32 and bfloat16, for the pass that lowers to bfloat16.
 
-In: float32 arrays, or bits of bfloat16 as ``types.BFLOAT16`` holds them. Out: new arrays of the
-same shapes. Rounding is to the nearest, halves to even; NaN stays NaN.
+Input: float32 arrays, or bits of bfloat16 in the representation of ``types.BFLOAT16``. Output: new
+arrays of the same shapes. Rounding is to nearest, ties to even; NaN remains NaN.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _MANY_FILTERS = 64
 
 
 def multiplies_rounded(channels: int, filters: int, groups: int) -> bool:
-    """Whether a convolution's sums are worth pairs, by the channels and filters of a group.
+    """Whether bfloat16 pairs are faster for a convolution with these channels and filters per
+    group.
 
-    Few channels are worth a rounded copy of what is read where many filters read it: 7x7/2 of 3
-    channels, 64 filters, takes 0.70 ms with it for 0.96; 3x3/2, 32 filters, 1 % longer.
+    With few channels, a rounded copy of the input is only worthwhile if many filters read it: 7x7/2
+    of 3 channels, 64 filters, takes 0.70 ms instead of 0.96; 3x3/2, 32 filters, 1 % longer.
     """
     return channels >= 8 or (channels >= 3 and groups == 1 and filters >= _MANY_FILTERS)
 
@@ -30,7 +31,7 @@ _SAMPLES = Traits(samples=Samples.FIRST)
 
 
 def to_bfloat16(data: np.ndarray) -> np.ndarray:
-    """The bits of the bfloat16 next to each float32."""
+    """Bits of the bfloat16 nearest to each float32."""
     bits = np.ascontiguousarray(data, FLOAT32).reshape(data.shape).view(np.uint32)
     upper = bits >> np.uint32(16)
     rounded = (bits + (upper & np.uint32(1)) + np.uint32(0x7FFF)) >> np.uint32(16)
@@ -41,12 +42,12 @@ def to_bfloat16(data: np.ndarray) -> np.ndarray:
 
 
 def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 that each of bfloat16's bits stand for."""
+    """float32 value of each bfloat16."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(FLOAT32)
 
 
 def rounded(data: np.ndarray) -> np.ndarray:
-    """The float32 that bfloat16 has next to each number."""
+    """Nearest bfloat16 of each value, as float32."""
     return from_bfloat16(to_bfloat16(data))
 
 
@@ -66,7 +67,7 @@ TO_BFLOAT16 = register(
     ref=to_bfloat16,
     scalar=lambda b, x: x,
     traits=_SAMPLES,
-    doc="float32 as bfloat16, rounded when it is stored; made by the compiler only.",
+    doc="float32 as bfloat16, rounded at the store; created by the compiler only.",
 )
 FROM_BFLOAT16 = register(
     "_from_bfloat16",
@@ -77,7 +78,7 @@ FROM_BFLOAT16 = register(
     ref=from_bfloat16,
     scalar=lambda b, x: x,
     traits=_SAMPLES,
-    doc="bfloat16 as float32: kernels read it as it lies; made by the compiler only.",
+    doc="bfloat16 as float32: kernels read the stored bits; created by the compiler only.",
 )
 ROUNDED = register(
     "_rounded_to_bfloat16",
@@ -86,5 +87,5 @@ ROUNDED = register(
     infer=forward(_long),
     ref=rounded,
     traits=_SAMPLES,
-    doc="float32 rounded to what bfloat16 has, of weights; made by the compiler only.",
+    doc="Weights rounded to bfloat16, as float32; created by the compiler only.",
 )

@@ -1,8 +1,8 @@
-"""Writing one operator in terms of others, for whatever stands for a tensor.
+"""Definition of operators by other operators, for any representation of tensors.
 
-An operator's ``expand`` says its meaning once, on a :class:`Builder`. On graph values it is what
-the compiler runs, on symbols it makes nodes, on arrays it computes, on types it infers. The last
-two stand here: they are the type rule and the reference of an operator that has no others.
+An operator's ``expand`` defines it once, on a :class:`Builder`. On graph values the compiler runs
+it, on symbols it creates nodes, on arrays it computes, on types it infers. This module contains the
+last two: type rule and reference of operators that have no others.
 """
 
 from __future__ import annotations
@@ -21,33 +21,32 @@ from .signatures import Arrays, Expansion, Reference
 
 X = TypeVar("X")
 Many = Sequence[X]
-# What ``expand`` gives: one result, several, or None where the operator stays as it is.
+# Result of ``expand``: one value, several, or None if the operator is not expanded.
 Made: TypeAlias = X | tuple[X, ...] | None
-# What a gradient rule gives an operand: a gradient, a function that makes it, or None for 0.
+# Result of a gradient rule for an operand: a gradient, a function that returns it, or None for 0.
 Reached: TypeAlias = X | Callable[[], X | None] | None
 
 
 class Builder(Protocol[X]):
-    """Makes uses of operators. X is what stands for a tensor.
+    """Creates uses of operators. X is the type that represents a tensor.
 
-    ``at`` names what is made, after the operator that is taken apart: ``<name>:<at>``. Without
-    ``at`` it stands for the whole and takes the operator's own name, so that listings of plans
-    and errors show what the user wrote. Attributes left out take their defaults.
+    ``at`` is the suffix of the new name after the expanded operator's: ``<name>:<at>``. Without
+    ``at`` the use takes the operator's own name, so that listings of plans and errors show the
+    user's operator. Missing attributes have their defaults.
     """
 
     def op(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: AttrValue) -> X:
-        """The first or only output of ``op`` on these inputs."""
+        """First or only output of ``op`` on these inputs."""
 
     def outputs(self, op: OpDef, /, *inputs: X, at: str = "", **attrs: AttrValue) -> tuple[X, ...]:
         """All outputs of ``op`` on these inputs."""
 
     def type(self, x: X) -> TensorType:
-        """What is known of a tensor's type. Raises ShapeError where its shape is needed and is
-        not known."""
+        """Known part of a tensor's type. Raises ShapeError if its shape is required but unknown."""
 
 
 class TypeBuilder:
-    """Types stand for tensors: what an expansion makes of them is a type rule."""
+    """Builder on types: an expansion becomes a type rule."""
 
     def op(self, op: OpDef, /, *inputs: TensorType, at: str = "", **attrs: AttrValue) -> TensorType:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
@@ -60,7 +59,7 @@ class TypeBuilder:
 
 
 class ArrayBuilder:
-    """NumPy arrays stand for tensors: what an expansion makes of them is a reference."""
+    """Builder on NumPy arrays: an expansion becomes a reference."""
 
     def op(self, op: OpDef, /, *inputs: np.ndarray, at: str = "", **attrs: AttrValue) -> np.ndarray:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
@@ -78,22 +77,22 @@ ON_TYPES, ON_ARRAYS = TypeBuilder(), ArrayBuilder()
 
 
 def as_results(made: object) -> tuple[Any, ...]:
-    """What a rule gives for one output or for several, a tuple or a list, as a tuple."""
-    if type(made) is tuple:  # what is of a class of its own, as a Use is, is one result
+    """Results of a rule, one or several, as a tuple."""
+    if type(made) is tuple:  # a named tuple such as Use is one result
         return made
     return tuple(made) if type(made) is list else (made,)
 
 
 def infer_types(op: OpDef, inputs: Sequence[TensorType], attrs: Attrs) -> Types:
-    """The output types that the operator's rule gives for these operands."""
+    """Output types by the operator's rule for these operands."""
     blank = (UNKNOWN,) * len(op.output_names(attrs))
     return op.infer(tuple(inputs), blank, **attrs)[1]
 
 
 def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs) -> Made[X]:
-    """What ``op`` expands to on these operands: one value or a tuple, None if it stays whole.
+    """Expansion of ``op`` on these operands: one value or a tuple, None if not expanded.
 
-    What has no elements stays whole: there is nothing to compute.
+    Operators on empty arrays are not expanded, because there is nothing to compute.
     """
     if op.expand is None:
         return None
@@ -106,7 +105,7 @@ def parts_of(op: OpDef, g: Builder[X], inputs: Sequence[X], attrs: Attrs) -> Mad
 
 
 def inferred(name: str, expand: Expansion) -> InferRule:
-    """The type rule that ``expand`` implies: forward, once every operand is known."""
+    """Type rule derived from ``expand``: forward, once every operand is known."""
 
     def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         if not all(t.is_known for t in ins):
@@ -117,7 +116,7 @@ def inferred(name: str, expand: Expansion) -> InferRule:
 
 
 def computed(name: str, expand: Expansion) -> Reference:
-    """The reference that ``expand`` implies; its results share no memory with the operands."""
+    """Reference derived from ``expand``; its results share no memory with the operands."""
 
     def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Arrays:
         types = tuple(map(type_of, arrays))

@@ -1,7 +1,7 @@
-"""Element types in NumPy references: conversion as in C, and which type a formula is computed in.
+"""Element types in NumPy references: conversions as in C, and the type of computations.
 
-In: arrays and a target dtype. Out: new C-contiguous arrays. NumPy's own promotion is not used
-anywhere: every result names its dtype.
+Input: arrays and a target dtype. Output: new C-contiguous arrays. NumPy's promotion is never used:
+every result has an explicit dtype.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from .._core.types import FLOAT64
 from .attrs import AttrValue
 from .signatures import Computation, Reference
 
-# The type that a floating formula is computed in before its one rounding: float16 in single
-# precision, integers in double.
+# Type in which a floating formula is computed before its single rounding: single precision for
+# float16, double for integers.
 _WORKING = {np.dtype(name): np.dtype(name) for name in ("float32", "float64")}
 _WORKING[np.dtype("float16")] = np.dtype("float32")
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
-    """float32 for float16, the type itself for wider floats, float64 for integers."""
+    """float32 for float16, the dtype itself for wider floats, float64 for integers."""
     return _WORKING.get(dtype, FLOAT64)
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """The array in its working type; itself when it has that already."""
+    """Array converted to its working type; unchanged if it has this type."""
     return array.astype(working_dtype(array.dtype), copy=False)
 
 
 def convert(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of ``dtype``; ``array`` itself when it is one already.
+    """C-contiguous array of ``dtype``; ``array`` itself if it is one already.
 
-    Floats become integers by truncation. What int32 (int64 for an int64 target) cannot hold,
-    NaN included, becomes its smallest value; narrower integers then take the low bits.
+    Floats are converted to integers by truncation. Values out of the range of int32 (int64 for an
+    int64 target), NaN included, become its smallest value; narrower integers then take the low
+    bits.
     """
     if array.dtype.kind == "f" and dtype.kind in "iu":
         array = _truncated(widened(array), np.dtype("int64" if dtype.itemsize == 8 else "int32"))
@@ -50,23 +51,23 @@ def _truncated(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def bounded(array: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Floats between ``low`` and ``high``; NaN becomes ``low``."""
+    """Floats limited to [low, high]; NaN becomes ``low``."""
     kind = array.dtype.type
     return np.where(array > kind(low), np.minimum(array, kind(high)), kind(low))
 
 
 def fresh(result: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """``result`` copied: for formulas that may return one of their inputs or a view of it."""
+    """Copy of ``result``, for formulas that may return an operand or a view of it."""
     return np.array(result, dtype, order="C")
 
 
 def scalar_of(value: float, dtype: np.dtype) -> np.ndarray:
-    """``value`` as an element of ``dtype`` holds it: truncated and wrapped for integers."""
+    """``value`` converted to ``dtype``: truncated and wrapped for integers."""
     return convert(np.asarray(value, np.float64), dtype)
 
 
 def exactly(formula: Computation) -> Callable[..., np.ndarray]:
-    """A reference from a formula computed in the operands' own type, which the result keeps."""
+    """Reference from a formula that is computed in the operands' dtype."""
 
     @wraps(formula)
     def ref(first: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> np.ndarray:
@@ -76,7 +77,8 @@ def exactly(formula: Computation) -> Callable[..., np.ndarray]:
 
 
 def in_floating(formula: Computation) -> Callable[..., np.ndarray]:
-    """A reference from a formula computed in the working type; the result keeps the operands'."""
+    """Reference from a formula that is computed in the working type; the result has the
+    operands'."""
 
     @wraps(formula)
     def ref(first: np.ndarray, *rest: np.ndarray, **attrs: AttrValue) -> np.ndarray:
@@ -88,15 +90,16 @@ def in_floating(formula: Computation) -> Callable[..., np.ndarray]:
 
 
 def is_in_floating(ref: Reference) -> bool:
-    """Whether a reference computes integers in double precision, as :func:`in_floating` makes it.
+    """Whether a reference computes integers in double precision, as those of :func:`in_floating`.
 
-    Anything built on such a reference keeps the mark if it is wrapped with ``functools.wraps``.
+    Functions wrapped around such a reference with ``functools.wraps`` keep the mark.
     """
     return getattr(ref, "is_in_floating", False)
 
 
 def on_integers(integral: Computation) -> Callable[..., Callable[..., np.ndarray]]:
-    """``@on_integers(f)``: integer operands go to ``f`` in their own type, floats to the rest."""
+    """Decorator ``@on_integers(f)``: integer operands are passed to ``f``, others to the
+    function."""
 
     def choose(formula: Computation) -> Callable[..., np.ndarray]:
         floating, exact = in_floating(formula), exactly(integral)

@@ -1,8 +1,7 @@
-"""Operators that programs write in Python: where a node finds the one that its text names.
+"""Operators written in Python by programs: lookup of the record for a node.
 
-In: the attribute texts of a ``Custom`` node. Out: an operator's record of its own for that node.
-What makes records from classes stands in :mod:`..operator`, above arrays; nothing is known here
-but names.
+Input: the attribute strings of a ``Custom`` node. Output: a separate operator record for that node.
+:mod:`..operator`, a layer above arrays, creates records from classes; this module only maps names.
 """
 
 from __future__ import annotations
@@ -14,22 +13,21 @@ from .record import OpDef
 
 NAME = "Custom"
 
-# make(keywords as texts) -> the record
+# make(keywords as strings) -> the record
 Maker = Callable[[Mapping[str, str]], OpDef]
 
 _makers: dict[str, Maker] = {}
 
 
 def provide(op_type: str, make: Maker) -> None:
-    """Let ``make`` answer for this type from now on."""
+    """Set the function that creates records of this type."""
     _makers[op_type] = make
 
 
 def custom_operator(text: Mapping[str, str]) -> OpDef:
-    """A record for one use of the operator that ``text`` names.
+    """Record of one use of the operator that ``text`` selects.
 
-    Raises AttributeValueError without ``op_type``, UnknownOpError for a type that no class is
-    registered for.
+    Raises AttributeValueError without ``op_type``, UnknownOpError if no class is registered for it.
     """
     op_type = text.get("op_type")
     if op_type is None:
@@ -46,5 +44,5 @@ def custom_operator(text: Mapping[str, str]) -> OpDef:
 
 
 def keyword_texts(given: Mapping[str, object], spell: Callable[[object], str]) -> dict[str, str]:
-    """All keywords as texts: None is one of them."""
+    """All keywords as strings; None becomes "None"."""
     return {key: "None" if value is None else spell(value) for key, value in given.items()}

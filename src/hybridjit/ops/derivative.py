@@ -1,8 +1,8 @@
-"""Derivatives of pointwise operators as pointwise operators, made from their formulas.
+"""Derivatives of pointwise operators as pointwise operators, from their formulas.
 
-``_gradient<i>_of_<name>`` takes the gradient of the result and the operands, and gives what
-reaches operand ``i``, before anything is summed over broadcast axes. It is as good an operator as
-any other: it runs eagerly, compiles, fuses and has derivatives of its own.
+``_gradient<i>_of_<name>`` has the output gradient and the operands as inputs; its result is the
+gradient with respect to operand ``i``, before sums over broadcast axes. Like any operator it runs
+eagerly, compiles, fuses and has derivatives.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NAME = re.compile(r"_gradient(\d+)_of_(.+)", re.DOTALL)
 
 
 def parse_name(name: str) -> tuple[int, str] | None:
-    """The position and the operator that a derivative's name speaks of, if it is one's."""
+    """Position and operator of a derivative's name, None for other names."""
     match = _NAME.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
 
 @cache
 def derivative(op: OpDef, position: int) -> OpDef:
-    """What reaches operand ``position`` of a pointwise operator."""
+    """Gradient of a pointwise operator with respect to operand ``position``, as an operator."""
     formula = _formula(op, position)
 
     def inputs(**attrs: AttrValue) -> tuple[str, ...]:
@@ -50,13 +50,13 @@ def derivative(op: OpDef, position: int) -> OpDef:
         kernel="pointwise",
         domain=op.domain,
         internal=True,
-        doc=f"The gradient of {op.name} by operand {position}.",
+        doc=f"Gradient of {op.name} with respect to operand {position}.",
     )
 
 
 @lru_cache(maxsize=1024)
 def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, object], ...]) -> bool:
-    """Whether the gradient by this operand is 0 everywhere."""
+    """Whether the gradient with respect to this operand is 0 everywhere."""
     numbers = Scalars(np.dtype(np.float64))
     operands = [numbers.const(1.0)] * (1 + len(op.input_names(dict(attrs))))
     with np.errstate(all="ignore"):
@@ -64,12 +64,12 @@ def _vanishes(op: OpDef, position: int, attrs: tuple[tuple[str, object], ...]) -
 
 
 def vanishes(op: OpDef, position: int, attrs: Attrs) -> bool:
-    """Whether the gradient by this operand is 0 whatever the operands are."""
+    """Whether the gradient with respect to this operand is 0 for all operands."""
     return _vanishes(op, position, tuple(attrs.items()))
 
 
 class _Follows:
-    """A number of a formula: the operands that it follows from, by position; the head is -1."""
+    """Value of a formula: positions of the operands it depends on; the output gradient is -1."""
 
     __slots__ = ("operands",)
 
@@ -78,7 +78,7 @@ class _Follows:
 
 
 class _Tracking:
-    """A scalar builder that only notes which operands a number follows from."""
+    """Scalar builder that only records the operands that a value depends on."""
 
     def const(self, value: float) -> _Follows:
         return _Follows()
@@ -102,15 +102,15 @@ def _read_by_slope(
 
 
 def read_by_slope(op: OpDef, position: int, attrs: Attrs) -> frozenset[int] | None:
-    """The operands on which the gradient by one of them depends.
+    """Operands that the gradient with respect to one of them depends on.
 
-    None where the gradient is that of the result as it is.
+    None if the gradient is equal to the output gradient.
     """
     return _read_by_slope(op, position, tuple(attrs.items()))
 
 
 def _tangent(op: OpDef, position: int) -> Callable[..., Any]:
-    """``(b, head, *values, **attrs)`` -> head times the derivative, None where that is 0."""
+    """``(b, head, *values, **attrs)`` -> head times the derivative, None if that is 0."""
     scalar = op.scalar
     assert scalar is not None
 

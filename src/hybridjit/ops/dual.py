@@ -1,8 +1,8 @@
-"""Derivatives of formulas of one element: a scalar builder whose values carry a tangent.
+"""Forward-mode derivatives of formulas: a scalar builder whose values have a tangent.
 
-In: a scalar builder. Out: another one with the same methods (see :class:`.scalars.Scalars`), on
-which a formula gives its value and, beside it, the directional derivative: what a small change of
-the operands, their tangents, changes in the result. None is a tangent that is 0 everywhere.
+Input: a scalar builder. Output: another one with the same methods (see :class:`.scalars.Scalars`),
+on which a formula computes its value and its directional derivative with respect to the operands'
+tangents. A tangent of None is 0 everywhere.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 from .signatures import ScalarBuilder
 
-Value = Any  # what the builder below computes with
+Value = Any  # value of the underlying builder
 Tangent = Any  # the same, or None
 
 
 class Dual(NamedTuple):
-    """A value and its tangent."""
+    """Value and tangent."""
 
     value: Value
     tangent: Tangent = None
 
 
 class DualScalars:
-    """The scalar builder's methods on :class:`Dual`, over those of ``b``."""
+    """Methods of a scalar builder on :class:`Dual`, implemented by those of ``b``."""
 
     def __init__(self, b: ScalarBuilder[Value]) -> None:
         self.b = b
@@ -66,19 +66,19 @@ class DualScalars:
         return self._quotient(self.b.ratio(x.value, y.value), x, y)
 
     def max(self, x: Dual, y: Dual) -> Dual:
-        """On a tie the first operand's tangent; where one is NaN, none."""
+        """Tangent of the larger operand, of the first for ties; 0 if one operand is NaN."""
         b = self.b
         first, second = b.ge(x.value, y.value), b.lt(x.value, y.value)
         return Dual(b.max(x.value, y.value), self._chosen(first, x, second, y))
 
     def min(self, x: Dual, y: Dual) -> Dual:
-        """On a tie the first operand's tangent; where one is NaN, none."""
+        """Tangent of the smaller operand, of the first for ties; 0 if one operand is NaN."""
         b = self.b
         first, second = b.le(x.value, y.value), b.gt(x.value, y.value)
         return Dual(b.min(x.value, y.value), self._chosen(first, x, second, y))
 
     def abs(self, x: Dual) -> Dual:
-        """The sign times the tangent: 0 at 0 and at NaN."""
+        """Sign times the tangent: 0 at 0 and at NaN."""
         b, zero = self.b, self.b.const(0.0)
         if x.tangent is None:
             return Dual(b.abs(x.value))
@@ -114,7 +114,7 @@ class DualScalars:
         return Dual(self.b.neg(x.value), self._negated(x.tangent))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Methods that follow from a table: comparisons, steps, functions of one number."""
+        """Methods from tables: comparisons, step functions, functions of one value."""
         if name in _COMPARISONS:
             return lambda x, y: getattr(self.b, name)(x.value, y.value)
         if name in _ON_MASKS:
@@ -123,7 +123,7 @@ class DualScalars:
             return lambda x: Dual(getattr(self.b, name)(x.value))
         if name in _SLOPES:
             return lambda x: self._function(name, x)
-        raise AttributeError(f"no derivative is known of the scalar method {name}")
+        raise AttributeError(f"the scalar method {name} does not have a derivative")
 
     def _function(self, name: str, x: Dual) -> Dual:
         value = getattr(self.b, name)(x.value)
@@ -160,7 +160,7 @@ class DualScalars:
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _ON_MASKS = frozenset({"mask_and", "mask_or", "mask_not"})
-_STEPS = frozenset({"floor", "ceil", "trunc"})  # constant between their steps
+_STEPS = frozenset({"floor", "ceil", "trunc"})  # piecewise constant
 
 
 def _over(factor: float) -> Callable[..., Value]:
@@ -183,14 +183,14 @@ def _one_minus(b: ScalarBuilder[Value], x: Value) -> Value:
 
 # Bernoulli's B_2k / 2k, highest first: the asymptotic series of digamma in 1 / x^2
 _SERIES = (-691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
-_SHIFT = 6  # from here on the series is good for double precision
+_SHIFT = 6  # the series has double precision from this x on
 
 
 def digamma(b: ScalarBuilder[Value], x: Value) -> Value:
-    """The derivative of log gamma, as a formula; infinite at 0, -1, -2, ..., -inf.
+    """Derivative of log gamma, as a formula; infinite at 0, -1, -2, ..., -inf.
 
-    psi(x) = psi(x + 1) - 1/x up to where the series holds, and below zero the reflection
-    psi(x) = psi(1 - x) - pi / tan(pi x).
+    psi(x) = psi(x + 1) - 1/x up to the range of the series, and the reflection psi(x) = psi(1 - x)
+    - pi / tan(pi x) for negative x.
     """
     zero, one = b.const(0.0), b.const(1.0)
     is_low = b.le(x, zero)
@@ -210,7 +210,7 @@ def digamma(b: ScalarBuilder[Value], x: Value) -> Value:
     return b.select(is_low, b.select(is_pole, b.const(math.inf), mirrored), total)
 
 
-# name: (builder, tangent, operand, result) -> the result's tangent
+# name: (builder, tangent, operand, result) -> tangent of the result
 _SLOPES: dict[str, Callable[[ScalarBuilder[Value], Value, Value, Value], Value]] = {
     "sqrt": lambda b, t, x, y: b.div(b.mul(t, b.const(0.5)), y),
     "cbrt": lambda b, t, x, y: b.div(t, b.mul(b.const(3.0), b.mul(y, y))),

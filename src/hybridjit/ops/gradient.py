@@ -1,10 +1,10 @@
-"""What reaches an operator's operands when its results are given gradients, on any builder.
+"""Gradients of operators with respect to their operands, on any builder.
 
-A rule is ``grad(g, ins, outs, douts, **attrs)`` on the operator's record: ``ins`` and ``outs`` are
-what it read and gave, ``douts`` the gradient of each result, None where nothing came back. It
-returns for each operand a gradient, None for 0, or a function of no arguments that makes it, for
-what is worth leaving out where nobody asks. Operators without a rule follow from their ``expand``
-or from their ``scalar`` (:mod:`.derivative`).
+A rule is ``grad(g, ins, outs, douts, **attrs)`` in the operator's record: ``ins`` and ``outs`` are
+its operands and results, ``douts`` the output gradients, None if absent. It returns for each
+operand a gradient, None for 0, or a function without arguments that computes it, so that
+unrequested gradients are not computed. Operators without a rule derive it from ``expand`` or
+``scalar`` (:mod:`.derivative`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class NoGradientError(MXNetError):
-    """The operator has no gradient, in MXNet either."""
+    """The operator has no gradient, as in MXNet."""
 
 
 def _is_float(t: TensorType) -> bool:
@@ -42,10 +42,10 @@ def gradients(
     attrs: Attrs,
     wanted: Sequence[bool] | None = None,
 ) -> list[X | None]:
-    """What reaches each operand, None where that is 0 or not ``wanted``.
+    """Gradients with respect to the operands, None where 0 or not ``wanted``.
 
-    Nothing reaches operands of no elements. Raises NoGradientError for an operator that has none,
-    and TypeError for a rule that does not give a result for each operand.
+    Empty operands have no gradient. Raises NoGradientError for an operator without gradient, and
+    TypeError for a rule that does not return a result for each operand.
     """
     wanted = [True] * len(ins) if wanted is None else wanted
     wanted = [is_wanted and g.type(x).size > 0 for is_wanted, x in zip(wanted, ins)]
@@ -57,10 +57,10 @@ def gradients(
         return [None] * len(ins)
     rule = op.grad or _implied(op, g, ins, attrs, wanted)
     found = as_results(rule(g, tuple(ins), tuple(outs), tuple(douts), **attrs))
-    if len(found) < len(ins):  # for operands that are left out a rule may give more
+    if len(found) < len(ins):  # rules may also return results for missing operands
         raise TypeError(
-            f"the gradient rule of {op.name} gives a result for each of {len(ins)} operands, "
-            f"gave {len(found)}"
+            f"the gradient rule of {op.name} must return a result for each of {len(ins)} operands, "
+            f"but returned {len(found)}"
         )
     made = [d() if callable(d) else d for d in _kept(found, wanted)]
     return [d if d is None else fitted(g, d, g.type(x)) for d, x in zip(made, ins)]
@@ -73,21 +73,22 @@ def _kept(found: Sequence[object], wanted: Sequence[bool]) -> list[Any]:
 def none_at_all(
     g: object, ins: Sequence[object], *others: object, **attrs: object
 ) -> tuple[None, ...]:
-    """The rule of an operator whose gradient is 0 everywhere."""
+    """Gradient rule of an operator whose gradient is 0 everywhere."""
     return (None,) * len(ins)
 
 
 def acts_alone(op: OpDef, attrs: Attrs) -> bool:
-    """Whether the operator has a gradient where no head gradient arrives: a loss, a penalty."""
+    """Whether the operator has a gradient without output gradients: a loss or a penalty."""
     return op.traits.adds_gradient or op.traits.ignores_head(attrs)
 
 
 def stops(op: OpDef, position: int, attrs: Attrs) -> bool:
-    """Whether the backward path ends at this operand, whose gradient does not read the heads'.
+    """Whether the backward path ends at this operand: its gradient ignores the output gradients.
 
-    Losses have their own gradient, other operators one of 0: nothing downstream of them has to be
-    differentiated for what is upstream of them. MXNet decides by this which backward operators run:
-    which BatchNorm moves its statistics, and whether an Embedding's indices need a gradient.
+    Losses have their own gradient, other such operators a gradient of 0: no operator after them has
+    to be differentiated for values before them. By this rule MXNet selects the backward operators
+    to run, which determines the BatchNorms that update their statistics, and whether an Embedding's
+    indices need a gradient.
     """
     if op.traits.stops is not None:
         return position in op.traits.stops(attrs)
@@ -99,7 +100,7 @@ def stops(op: OpDef, position: int, attrs: Attrs) -> bool:
 
 
 def needs_heads(op: OpDef, attrs: Attrs, wanted: Iterable[bool]) -> bool:
-    """Whether the gradient of a wanted operand depends on those of the results."""
+    """Whether the gradient of a wanted operand depends on the output gradients."""
     if _never_stops(op):
         return any(wanted)
     return any(is_wanted and not stops(op, i, attrs) for i, is_wanted in enumerate(wanted))
@@ -107,9 +108,9 @@ def needs_heads(op: OpDef, attrs: Attrs, wanted: Iterable[bool]) -> bool:
 
 @cache
 def _never_stops(op: OpDef) -> bool:
-    """Whether it is known without attributes that the backward path ends at no operand.
+    """Whether the backward path ends at no operand for all attributes.
 
-    The tape asks this for every call: 0.3 us instead of 1.5 us.
+    The tape evaluates this for every call: 0.3 us instead of 1.5 us.
     """
     if op.attrs or callable(op.inputs):
         follows = op.grad is not None or op.expand is not None or op.scalar is None
@@ -120,28 +121,28 @@ def _never_stops(op: OpDef) -> bool:
 
 
 def read_results(op: OpDef, outs: Iterable[T]) -> list[T]:
-    """Of the results those whose gradients the operator's gradient depends on."""
+    """Results whose gradients the operator's gradient depends on."""
     return [y for i, y in enumerate(outs) if i not in op.traits.unread]
 
 
 def head(
     g: Builder[X], ins: Sequence[X], outs: object, douts: Sequence[X], **attrs: object
 ) -> tuple[Reached[X], ...]:
-    """The rule of an operator that passes its first operand on."""
+    """Gradient rule of an operator that passes its first operand on."""
     return (douts[0], *[None] * (len(ins) - 1))
 
 
 def _implied(
     op: OpDef, g: Builder[X], ins: Sequence[X], attrs: Attrs, wanted: Sequence[bool]
 ) -> Gradient:
-    """The rule that ``expand`` or ``scalar`` implies. Raises NoGradientError."""
+    """Rule derived from ``expand`` or ``scalar``. Raises NoGradientError."""
     if op.traits.parts_in_floats:
         ins = [in_single(g, x) for x in ins]
     tracer = Tracer(g)
     traced = [Traced(x) for x in ins]
     made = parts_of(op, tracer, traced, attrs)
     if made is None and op.expand is not None and any(g.type(x).size == 0 for x in ins):
-        made = op.expand(tracer, *traced, **attrs)  # an empty operand leaves the others' gradients
+        made = op.expand(tracer, *traced, **attrs)  # the other operands still have gradients
     if made is not None:
         asked = [x if is_wanted else Traced(x.value) for x, is_wanted in zip(traced, wanted)]
         return lambda g, ins, outs, douts, **attrs: tuple(
@@ -161,7 +162,7 @@ def _implied(
 def _heads(
     g: Builder[X], made: Sequence[Traced[X]], douts: Sequence[X | None]
 ) -> list[tuple[Traced[X], X | None]]:
-    """Each result of the parts with its gradient, in the type that the parts computed in."""
+    """Each result of the expansion with its gradient, in the dtype of the expansion."""
     return [
         (y, None if dout is None else in_dtype(g, dout, g.type(y.value)))
         for y, dout in zip(made, douts)
@@ -171,9 +172,10 @@ def _heads(
 def _by_formula(
     op: OpDef, position: int, g: Builder[X], ins: Sequence[X], dout: X, attrs: Attrs
 ) -> Callable[[], X]:
-    """The head gradient stands for operands that the formula does not read: they need not be there.
+    """Apply the derivative; replace operands that it does not read by the output gradient.
 
-    Only where it has their element type, which decides that of the result.
+    The replaced operands need not be saved. Only operands with the output gradient's dtype are
+    replaced, because the dtype determines that of the result.
     """
     read, dtype = read_by_slope(op, position, attrs), g.type(dout).dtype
     if read is None and g.type(ins[position]).dtype == dtype:
@@ -184,7 +186,7 @@ def _by_formula(
 
 
 def require_gradient(op: OpDef) -> None:
-    """Raises NoGradientError for an operator that has no gradient, whatever it is called with."""
+    """Raise NoGradientError for an operator without gradient for any arguments."""
     if op.grad is None and op.expand is None and op.scalar is None:
         _refuse(op)
 
@@ -196,7 +198,7 @@ def _refuse(op: OpDef) -> NoReturn:
 
 
 class Traced(Generic[X]):
-    """What stands for a tensor while its uses are written down: one identity for each."""
+    """Tensor with an identity, for recording its uses."""
 
     __slots__ = ("value",)
 
@@ -205,7 +207,7 @@ class Traced(Generic[X]):
 
 
 class OpUse(NamedTuple):
-    """One use of an operator, written down."""
+    """Recorded use of an operator."""
 
     op: OpDef
     attrs: Attrs
@@ -214,7 +216,7 @@ class OpUse(NamedTuple):
 
 
 class Tracer(Generic[X]):
-    """A builder over another one that writes down what is made."""
+    """Builder that forwards to another one and records all uses."""
 
     def __init__(self, g: Builder[X]) -> None:
         self.g = g
@@ -241,7 +243,8 @@ def backpropagate(
     heads: Iterable[tuple[Traced[X], X | None]],
     wanted: Sequence[Traced[X]],
 ) -> list[X | None]:
-    """What reaches each of ``wanted`` from the gradients of ``heads``, back over ``uses``."""
+    """Gradients with respect to ``wanted`` from those of ``heads``, by a backward pass over
+    ``uses``."""
     reached: dict[Traced[X], X] = {}
     needed = _leading_to(uses, wanted)
     for x, dout in heads:
@@ -258,7 +261,7 @@ def backpropagate(
 
 
 def _leading_to(uses: Sequence[OpUse], wanted: Sequence[Traced[X]]) -> set[Traced[X]]:
-    """What depends on one of ``wanted`` by operators that pass gradients on."""
+    """Values that depend on ``wanted`` through operators that pass gradients on."""
     needed = set(wanted)
     for use in uses:
         if needs_heads(use.op, use.attrs, [x in needed for x in use.ins]):
@@ -272,5 +275,5 @@ def _collect(g: Builder[X], reached: dict[Traced[X], X], x: Traced[X], d: X | No
 
 
 def given(g: Builder[X], dout: X | None, out: X) -> X:
-    """The gradient of a result, zeros where nothing came back."""
+    """Gradient of a result, zeros if absent."""
     return zeros_like(g, out) if dout is None else dout

@@ -1,6 +1,6 @@
-"""Operators that only the compiler's passes make; no file holds them and no user calls them.
+"""Operators that only compiler passes create; files and users cannot use them.
 
-They say in NumPy what a pass means, so that a rewritten graph can still be interpreted.
+They define the semantics of passes in NumPy, so that rewritten graphs can be interpreted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tensor.primitives import PLACE, narrow
 
 
 def bn_scale(gamma: np.ndarray, var: np.ndarray, *, eps: float, fix_gamma: bool) -> np.ndarray:
-    """gamma / sqrt(var + eps), in double precision before the one rounding."""
+    """gamma / sqrt(var + eps), in double precision before a single rounding."""
     scale = 1.0 / np.sqrt(var.astype(np.float64) + eps)
     return (scale if fix_gamma else gamma * scale).astype(var.dtype)
 
@@ -57,7 +57,7 @@ def _of_shape_type(*, op: str, sizes: Shape, dtype: np.dtype, given: str) -> Ten
 
 
 def _of_shape(*, op: str, sizes: Shape, dtype: np.dtype, given: str) -> np.ndarray:
-    """The operator on an array that takes no room: it does not look at the elements."""
+    """Apply the operator to an array without memory: it does not read the elements."""
     source = lookup(op)
     blank = np.broadcast_to(np.zeros((), dtype), sizes)
     return run_ref(source, [blank], _given(source, given))[0]
@@ -75,15 +75,15 @@ OF_SHAPE = register(
     infer=forward(_of_shape_type),
     ref=_of_shape,
     grad=none_at_all,
-    doc="What an operator makes of a shape; made by the compiler only.",
+    doc="Result of an operator that reads only a shape; created by the compiler only.",
 )
 
 
 def constant_of_shape(op: str) -> Expansion:
-    """The expansion of the operator of this name, which reads no more than a shape and a type."""
+    """Expansion of an operator that reads only the shape and type of its operand."""
 
     def expand(g: Builder[X], data: X, **attrs: AttrValue) -> X:
-        """op(x)  =>  a constant: it reads a shape alone"""
+        """op(x)  =>  a constant that depends on the shape only"""
         given = {key: attr_text(value) for key, value in attrs.items() if value is not None}
         t = g.type(data)
         return g.op(OF_SHAPE, op=op, sizes=t.dims, dtype=t.dtype, given=json.dumps(given))
@@ -98,7 +98,7 @@ BN_SCALE = register(
     internal=True,
     infer=forward(_like_first),
     ref=bn_scale,
-    doc="What BatchNorm multiplies by at inference.",
+    doc="Scale of BatchNorm at inference.",
 )
 BN_SHIFT = register(
     "_bn_shift",
@@ -107,7 +107,7 @@ BN_SHIFT = register(
     internal=True,
     infer=forward(_like_first),
     ref=bn_shift,
-    doc="What BatchNorm adds at inference, the bias of the layer before it included.",
+    doc="Shift of BatchNorm at inference, including the bias of the preceding layer.",
 )
 
 
@@ -118,7 +118,7 @@ def prelu(data: np.ndarray, gamma: np.ndarray) -> np.ndarray:
 def pad_axes(
     data: np.ndarray, *, mode: str, before: Shape, after: Shape, value: float
 ) -> np.ndarray:
-    """A border of any width around any axis."""
+    """Padding of any width along any axis."""
     pairs = list(zip(before, after))
     if mode == "constant":
         return np.pad(data, pairs, constant_values=scalar_of(value, data.dtype))
@@ -142,7 +142,7 @@ def _grad_pad(
     after: Shape,
     value: float,
 ) -> X:
-    """The inner part; what came back to the border goes to the cells that it was read from."""
+    """Inner slice, plus the gradient of the padding at the cells that it repeats."""
     sizes, d = g.type(ins[0]).dims, douts[0]
     for axis, (size, first, last) in enumerate(zip(sizes, before, after)):
         inner = narrow(g, d, axis, first, size, at=f"inner{axis}")
@@ -156,7 +156,7 @@ def _grad_pad(
 
 
 def _taken_back(g: Builder[X], border: X, axis: int, size: int, is_front: bool, mode: str) -> X:
-    """A border's gradient by what it repeats: the edge, or the cells next to it backwards."""
+    """Gradient of a border with respect to the cells it repeats: the edge, or reflected cells."""
     sizes = g.type(border).dims
     if mode == "edge":
         count, offset = 1, 0
@@ -180,7 +180,7 @@ PAD_AXES = register(
     infer=forward(_pad_type),
     ref=pad_axes,
     grad=_grad_pad,
-    doc="Pad for data of any rank, on any axis.",
+    doc="Padding of arrays of any rank along any axis.",
 )
 PRELU = register(
     "_prelu",

@@ -1,13 +1,13 @@
-"""Families of MXNet's operators that are not here on purpose, by pattern, each with the reason.
+"""Families of MXNet's operators that are deliberately not supported, with reasons.
 
-In: a name that no operator has. Out: what to say about it.
+Input: an unknown operator name. Output: the reason for a message.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-_INTEGER = "int8 networks do not run here, export the float32 one"
+_INTEGER = "int8 networks are not supported, export the float32 network"
 
 LEFT_OUT = [
     ("_contrib_quantize*", _INTEGER),
@@ -19,7 +19,7 @@ LEFT_OUT = [
 
 
 def why_left_out(name: str) -> str | None:
-    """The reason, or None for a name that is of none of these families."""
+    """Reason, or None for a name of no such family."""
     for pattern, reason in LEFT_OUT:
         if fnmatchcase(name, pattern):
             return reason

@@ -345,10 +345,10 @@ ATTRIBUTES: Mapping[str, str] = {
     "_sample_multinomial.dtype": "Element type of the indices.",
     "alpha_std": "Standard deviation of the random light.",
     "_image_adjust_lighting.alpha": "Strength of each of the three components.",
-    "brightness": "How far the factor of the brightness is from 1 at most.",
-    "contrast": "How far the factor of the contrast is from 1 at most.",
-    "hue": "How far the hue is turned at most, as a part of the circle.",
-    "saturation": "How far the factor of the saturation is from 1 at most.",
+    "brightness": "Maximal distance of the brightness factor from 1.",
+    "contrast": "Maximal distance of the contrast factor from 1.",
+    "hue": "Maximal rotation of the hue, as a fraction of the circle.",
+    "saturation": "Maximal distance of the saturation factor from 1.",
     "max_factor": "Largest factor that is drawn.",
     "min_factor": "Smallest factor that is drawn.",
     "out_dim": "Length of the last axis of the result.",
@@ -799,7 +799,7 @@ array([ 0.9, -1. ], dtype=float32)
 array([0.8], dtype=float32)
 """,
 }
-_RAISES = "For shapes, element types and attribute values that the operator does not take."
+_RAISES = "For shapes, element types and attribute values that the operator does not accept."
 _OPTIONS = {
     "out": ("NDArray, optional", "Array that receives the result."),
     "name": ("str, optional", "Name of the node; arrays have none."),

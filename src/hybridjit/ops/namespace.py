@@ -1,11 +1,11 @@
-"""Python functions for operators: what ``nd`` and ``sym`` are filled with.
+"""Python functions for operators: the contents of ``nd`` and ``sym``.
 
-In: the registry, and an ``invoke`` that says what a call does. Out: real functions with signature
-and documentation, sorted into a namespace's own and its sub-modules' (``contrib``, ``linalg``...).
-A call sorts its arguments into tensors by input name and the rest by name; what they mean is
-``invoke``'s affair. A function is made when it is first asked for: to make all 1,300 takes 25 ms
-of every import, and 30,000 objects that every garbage collection looks at. Who looks into a
-module's ``__dict__`` finds all of them.
+Input: the registry, and an ``invoke`` function that performs a call. Output: functions with
+signature and documentation, grouped into the namespace and its submodules (``contrib``, ``linalg``,
+...). A call separates its arguments into tensors by input name and attributes by name; ``invoke``
+interprets them. A function is created on first access: creating all 1,300 takes 25 ms of every
+import, and 30,000 objects that every garbage collection visits. Reading a module's ``__dict__``
+creates all.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .registry import all_names, find, lookup
 if TYPE_CHECKING:
     from . import manual
 else:
-    manual = Late(".manual", __package__)  # with the first function: 0.4 ms
+    manual = Late(".manual", __package__)  # imported with the first function: 0.4 ms
 
 Function = Callable[..., Any]
-# invoke(op, called, tensors by input name, everything else by name)
+# invoke(op, called name, tensors by input name, other arguments by name)
 Invoke = Callable[[OpDef, str, dict[str, Any], dict[str, Any]], Any]
 
 SUBMODULES = ("contrib", "linalg", "image", "random", "sparse")
 
-# Methods that arrays and symbols have in common; each is the function of the same name.
+# Methods of both arrays and symbols; each is the function of the same name.
 _FLUENT = """
     abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort
     broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space exp
@@ -50,13 +50,13 @@ FLUENT = tuple(_FLUENT.split())
 
 
 class Functions(Mapping[str, Function]):
-    """The functions of a namespace's own or of a sub-module's, by name.
+    """Functions of a namespace or of a submodule, by name.
 
-    Names with a leading underscore are under ``_internal``, but ``_contrib_X`` is ``contrib.X``.
+    Names with a leading underscore are in ``_internal``, but ``_contrib_X`` is ``contrib.X``.
     """
 
     def __init__(self, room: str, invoke: Invoke, options: tuple[str, ...]) -> None:
-        self.module = ""  # what the functions say that they are of
+        self.module = ""  # value of the functions' ``__module__``
         is_cut = room in SUBMODULES or room in ("npx", "npi")
         self._prefix = f"_{room}_" if is_cut else "_" if room else ""
         self._cut = len(self._prefix) if is_cut else 0
@@ -92,7 +92,7 @@ class Functions(Mapping[str, Function]):
 
 
 class Method:
-    """A function as a method, made and put into its class when it is first looked up."""
+    """Function as a method, created and added to its class on first access."""
 
     def __init__(self, functions: Functions, name: str, owner: type) -> None:
         self._functions = functions
@@ -106,34 +106,34 @@ class Method:
 
 
 def namespace(invoke: Invoke, options: tuple[str, ...]) -> dict[str, Functions]:
-    """All functions, by sub-module and name. ``""`` holds the namespace's own.
+    """All functions, by submodule and name. ``""`` is the namespace itself.
 
-    ``options`` are the extra parameters after the attributes (``out``, ``name``, ``attr``).
+    ``options`` are the parameters after the attributes (``out``, ``name``, ``attr``).
     """
     return {room: Functions(room, invoke, options) for room in ("", "_internal", *SUBMODULES)}
 
 
 class _Namespace(ModuleType):
-    """A module whose ``__dict__`` makes the functions that were not asked for yet."""
+    """Module whose ``__dict__`` creates the remaining functions."""
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """All that the module has. Its own code reads its names without asking here."""
+        """All names of the module. Code in the module reads its names without this property."""
         names = _names_of(self)
         functions = names.get("_not_made")
         if functions is not None:
             names.update((name, functions[name]) for name in functions if name not in names)
-            names.pop("_not_made", None)  # last: another thread may look meanwhile
+            names.pop("_not_made", None)  # last: other threads may read concurrently
         return names
 
 
-_names_of = vars(ModuleType)["__dict__"].__get__  # a module's dictionary, whatever its class
+_names_of = vars(ModuleType)["__dict__"].__get__  # the dictionary of a module of any class
 
 
 def attach(module: ModuleType, functions: Functions) -> None:
-    """Give ``module`` these functions, except where it defines its own.
+    """Add these functions to ``module``, except names that it defines.
 
-    A ``__getattr__`` of its own is asked for the rest.
+    The module's own ``__getattr__`` handles other names.
     """
     functions.module = module.__name__
     own = _names_of(module).get("__getattr__")
@@ -159,9 +159,9 @@ def attach(module: ModuleType, functions: Functions) -> None:
 
 
 def attr_texts(op: OpDef, given: Mapping[str, object]) -> dict[str, str]:
-    """The texts of the attributes that a caller gave.
+    """Strings of the attributes that a caller passed.
 
-    None is written where the attribute admits it, and means "not given" elsewhere.
+    None becomes "None" if the attribute admits it, otherwise the attribute is omitted.
     """
     texts = {}
     for key, value in given.items():
@@ -173,7 +173,7 @@ def attr_texts(op: OpDef, given: Mapping[str, object]) -> dict[str, str]:
 
 
 def input_slots(op: OpDef) -> tuple[str, ...]:
-    """Names of all inputs that the operator can have, whatever its attributes; () if variadic."""
+    """Names of all inputs that the operator can have for any attributes; () if variadic."""
     return _input_slots(op.name)
 
 
@@ -191,12 +191,12 @@ def _input_slots(main_name: str) -> tuple[str, ...]:
 
 
 def is_variadic(op: OpDef) -> bool:
-    """True if the operator takes any number of tensors."""
+    """Whether the operator accepts any number of tensors."""
     return count_attribute(op) is not None
 
 
 def count_attribute(op: OpDef) -> str | None:
-    """The attribute that says how many tensors there are (``num_args``); None if they are fixed."""
+    """Attribute that counts the tensors (``num_args``); None if their number is fixed."""
     if not callable(op.inputs):
         return "num_args" if op.is_variadic else None
     return _count_attribute(op.name)
@@ -248,12 +248,12 @@ def _fixed_function(op: OpDef, called: str, invoke: Invoke, options: tuple[str, 
             raise TypeError(f"{called}() got multiple values for argument '{key}'")
         given.update(kwargs)
         if typed and given.get("dtype", "") is None:
-            given["dtype"] = "float64"  # what NumPy takes None for, and so MXNet's functions
+            given["dtype"] = "float64"  # meaning of None in NumPy and MXNet's functions
         tensors = {n: t for n in inputs if (t := given.pop(n, None)) is not None}
         try:
             return invoke(op, called, tensors, given)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - the same exception
 
     return function
 
@@ -272,14 +272,14 @@ def _variadic_function(
         try:
             return invoke(op, called, tensors, given)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)  # noqa: B904 - the same exception
 
     return function
 
 
 @cache
 def _shared_signature(main_name: str, options: tuple[str, ...]) -> inspect.Signature:
-    """One signature for an operator under all its names: making one takes longer than the rest."""
+    """One signature object for all names of an operator: creating it is the most expensive part."""
     return signature(lookup(main_name), options)
 
 
@@ -294,7 +294,7 @@ def _documentation(main_name: str, options: tuple[str, ...]) -> str:
 
 
 def _attribute_variants(op: OpDef) -> Iterator[dict[str, object]]:
-    """Attribute values that cover every choice which the operator's inputs may depend on."""
+    """Attribute values that cover every choice that the operator's inputs may depend on."""
     base = {attr.name: attr.default for attr in op.attrs if attr.name not in IGNORED}
     assert callable(op.inputs)
     read = _parameters(op.inputs)
@@ -304,11 +304,11 @@ def _attribute_variants(op: OpDef) -> Iterator[dict[str, object]]:
 
 
 def _parameters(function: Function) -> tuple[str, ...]:
-    """The names of a plain function's parameters."""
+    """Names of a function's parameters."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _values(attr: Attr) -> tuple[object, ...]:
-    """All values of an attribute that has few of them."""
+    """All values of an attribute that has few values."""
     return (False, True) if attr.base == "bool" else attr.choices

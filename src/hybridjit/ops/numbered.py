@@ -1,7 +1,7 @@
-"""Names that count: ``output0``, ``output1``, ... without making any that nobody reads.
+"""Numbered names, ``output0``, ``output1``, ..., created on access only.
 
-In: how many, and what they begin with. Out: a sequence of them. A node with 16,384 outputs is asked
-for their number and for single names far more often than for all of them.
+Input: a count and a prefix. Output: a sequence of names. The length and single names of a node with
+16,384 outputs are read far more often than all names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import overload
 
 
 class Numbered(Sequence[str]):
-    """``count`` names: the prefix and a number from 0."""
+    """``count`` names: the prefix and an index from 0."""
 
     __slots__ = ("_numbers", "_prefix")
 

@@ -1,7 +1,7 @@
-"""The table of all operators.
+"""Registry of all operators.
 
-The files of the families (``elementwise/unary.py``, ``nn/convolution.py``, ...) register;
-``ops/__init__.py`` imports them and closes the table. What an operator is stands in ``record.py``.
+The files of the families (``elementwise/unary.py``, ``nn/convolution.py``, ...) register operators;
+``ops/__init__.py`` imports them and closes the registry. ``record.py`` defines the record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .signatures import Expansion, Formula, Gradient, Reference
 if TYPE_CHECKING:
     import difflib
 else:
-    difflib = Late("difflib")  # for an error alone
+    difflib = Late("difflib")  # lazy: only errors use it
 
 _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
@@ -58,10 +58,10 @@ def register(
     traits: Traits = PLAIN,
     doc: str,
 ) -> OpDef:
-    """Add one operator to the table. ``inputs``, ``attrs`` and ``aliases`` are blank-separated.
+    """Add one operator. ``inputs``, ``attrs`` and ``aliases`` are separated by blanks.
 
-    ``infer`` and ``ref`` left out follow from ``expand``, else from ``scalar``. ``kernel`` left
-    out is ``pointwise`` where there is a ``scalar``, else ``host``.
+    Missing ``infer`` and ``ref`` are derived from ``expand``, else from ``scalar``. The default of
+    ``kernel`` is ``pointwise`` for operators with ``scalar``, else ``host``.
     """
     op = OpDef(
         name=name,
@@ -85,10 +85,10 @@ def register(
 
 
 def add(op: OpDef, place: str = "") -> OpDef:
-    """Put a record into the table. ``place`` is the file that registers it."""
+    """Add a record to the registry. ``place`` is the file that registers it."""
     name, place = op.name, place or sys._getframe(1).f_code.co_filename
     if _closed:
-        raise RuntimeError(f"the registry is closed: op {name!r} comes too late")
+        raise RuntimeError(f"the registry is closed: op {name!r} cannot be added")
     for known_as in (name, *op.aliases):
         if known_as in _NAMES:
             raise RuntimeError(
@@ -102,7 +102,7 @@ def add(op: OpDef, place: str = "") -> OpDef:
 
 def _implied_rule(name: str, expand: Expansion | None, scalar: Formula | None) -> InferRule:
     if expand is None and scalar is None:
-        raise RuntimeError(f"op {name!r} has no infer, and no expand or scalar that implies it")
+        raise RuntimeError(f"op {name!r} needs infer, or expand or scalar to derive it")
     return building.inferred(name, expand) if expand else scalars.elementwise
 
 
@@ -111,11 +111,11 @@ def _implied_reference(name: str, expand: Expansion | None, scalar: Formula | No
         return building.computed(name, expand)
     if scalar:
         return scalars.computed(scalar)
-    raise RuntimeError(f"op {name!r} has no ref, and no expand or scalar that implies it")
+    raise RuntimeError(f"op {name!r} needs ref, or expand or scalar to derive it")
 
 
 def alias(name: str, classic: str) -> None:
-    """Let ``name`` mean an operator that is registered already."""
+    """Add a name for an operator that is registered already."""
     if name in _NAMES:
         raise RuntimeError(f"op name {name!r} is registered in {_PLACES[name]} already")
     _NAMES[name] = _NAMES[classic]
@@ -123,10 +123,10 @@ def alias(name: str, classic: str) -> None:
 
 
 def close(late: str = "") -> None:
-    """Freeze the table; called once, when all families are imported.
+    """Close the registry; called once, when all families are imported.
 
     ``late`` is the module of a family whose names begin with :data:`LATE_PREFIX`: it is imported
-    when one of them, or the whole table, is asked for.
+    when one of them, or the whole registry, is first used.
     """
     global _closed, _late
     _closed, _late = True, late
@@ -168,15 +168,15 @@ def _named(name: str) -> OpDef | None:
 
 
 def find(name: str) -> OpDef | None:
-    """The operator that users and files call ``name``, if there is one."""
+    """Operator with this name for users and files, or None."""
     op = _named(name)
     return None if op is None or op.internal else op
 
 
 def lookup(name: str, internal: bool = True) -> OpDef:
-    """The operator called ``name``, maybe not one that passes make.
+    """Operator with this name, optionally without internal ones.
 
-    Raises UnknownOpError, naming the nearest known ones.
+    Raises UnknownOpError with the most similar known names.
     """
     op = _NAMES.get(name) or _named(name) or (_derived(name) if internal else None)
     if op is None or (op.internal and not internal):
@@ -185,7 +185,7 @@ def lookup(name: str, internal: bool = True) -> OpDef:
 
 
 def _derived(name: str) -> OpDef | None:
-    """The derivative that ``name`` speaks of: a kernel's program knows it by its name alone."""
+    """Derivative for ``name``, which is the only reference in a kernel's program."""
     found = parse_name(name)
     return derivative(lookup(found[1]), found[0]) if found else None
 
@@ -198,20 +198,20 @@ def _near(name: str) -> str:
     return f"; the nearest known are {', '.join(near)}" if near else ""
 
 
-@quiet(all="ignore")  # inf and nan are values here, not events
+@quiet(all="ignore")  # inf and nan are valid values
 def run_step(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
-    """The results of an operator with auxiliary states that it writes, then the new states."""
+    """Results of an operator that updates auxiliary states, then the new states."""
     assert op.traits.step is not None
     return list(op.traits.step(*arrays, **attrs))
 
 
-@quiet(all="ignore")  # inf and nan are values here, not events
+@quiet(all="ignore")  # inf and nan are valid values
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
-    """The operator's NumPy meaning on these arrays, always as a list of outputs."""
+    """Results of the operator's reference on these arrays, always as a list."""
     try:
         result = op.ref(*arrays, **attrs)
     except (ValueError, OverflowError) as error:
         if not op.is_random or isinstance(error, MXNetError):
-            raise  # of values that no rule looks at, such as a negative scale
+            raise  # invalid values, such as a negative scale
         raise MXNetError(f"Operator {op.name}: {error}") from None
     return list(building.as_results(result))

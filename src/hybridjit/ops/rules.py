@@ -1,8 +1,8 @@
 """Type rules shared by many operators.
 
-A rule has the signature ``rule(ins, outs, **attrs) -> (ins, outs)``: it takes what is known of
-the input and output types and returns what follows. :func:`forward` makes one from a function
-that only looks forward.
+A rule has the signature ``rule(ins, outs, **attrs) -> (ins, outs)``: it receives the known parts of
+the input and output types and returns completed types. :func:`forward` creates one from a function
+of the input types.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ForwardRule = Callable[..., TensorType | Types]  # rule(*input types, **attrs)
 
 
 def forward(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
-    """A type rule from ``rule(*input types, **attrs) -> output type or types``.
+    """Type rule from ``rule(*input types, **attrs) -> output type or types``.
 
-    Nothing is concluded until every input type is known.
+    Nothing is inferred until every input type is known.
     """
 
     @wraps(rule)
@@ -45,7 +45,7 @@ def forward(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
 
 
 def of_one_dtype(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
-    """As :func:`forward`, for inputs of one element type: one that is known holds for all."""
+    """:func:`forward` for inputs of equal dtypes: a known one applies to all."""
     infer_known = forward(rule)
 
     @wraps(rule)
@@ -57,14 +57,14 @@ def of_one_dtype(rule: ForwardRule) -> Callable[..., tuple[Types, Types]]:
 
 
 def merged(known: Types, found: Types) -> Types:
-    """Output types known before, merged with those found now."""
+    """Previously known output types merged with inferred ones."""
     if not known:
         return found
     return tuple(merge(a, b) for a, b in zip(known, found))
 
 
 def same_type(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """All inputs and outputs have one type; whatever is known of any holds for all."""
+    """Rule for equal types of all inputs and outputs."""
     everything = UNKNOWN
     for t in (*ins, *outs):
         everything = merge(everything, t)
@@ -72,7 +72,7 @@ def same_type(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types
 
 
 def same_dtype(*types: TensorType) -> np.dtype | None:
-    """The one element type of all operands. Raises DTypeError when there are two."""
+    """Common dtype of all operands. Raises DTypeError if they differ."""
     dtype = None
     for t in types:
         dtype = merge_dtypes(dtype, t.dtype)
@@ -80,7 +80,7 @@ def same_dtype(*types: TensorType) -> np.dtype | None:
 
 
 def broadcast(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """NumPy's broadcasting over equal dtypes."""
+    """NumPy's broadcasting for equal dtypes."""
     dtype = same_dtype(*ins, *outs)
     ins = tuple(t.with_dtype(dtype) for t in ins)
     shape: PartialShape | None = None
@@ -92,7 +92,7 @@ def broadcast(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types
 
 
 def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
-    """The shape of ``a`` broadcast against ``b``, ranks may differ. Raises ShapeError."""
+    """Broadcast shape of ``a`` and ``b``; ranks may differ. Raises ShapeError."""
     rank = max(len(a), len(b))
     a_full = (1,) * (rank - len(a)) + tuple(a)
     b_full = (1,) * (rank - len(b)) + tuple(b)
@@ -113,19 +113,19 @@ def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
 
 
 def refuse_bool(*types: TensorType) -> None:
-    """Raises DTypeError for a bool operand: MXNet's arithmetic has none."""
+    """Raise DTypeError for a bool operand, which MXNet's arithmetic does not support."""
     if any(t.dtype is not None and t.dtype.kind == "b" for t in types):
         raise DTypeError("this operator takes numbers, got bool")
 
 
 def require_float(what: str, t: TensorType) -> None:
-    """Raises DTypeError unless ``t`` is a floating type."""
+    """Raise DTypeError unless ``t`` has a floating type."""
     if t.dtype is not None and t.dtype.kind != "f":
         raise DTypeError(f"{what} takes floating types, got {t.dtype.name}")
 
 
 def normalized_axis(axis: int, ndim: int, what: str = "axis") -> int:
-    """``axis`` counted from the front. Raises ShapeError when it is out of range."""
+    """Non-negative ``axis``. Raises ShapeError if it is out of range."""
     if not -ndim <= axis < ndim:
         raise ShapeError(f"{what} {axis} is out of range for {ndim} dimensions")
     return axis % ndim
@@ -134,34 +134,36 @@ def normalized_axis(axis: int, ndim: int, what: str = "axis") -> int:
 def reduced_axes(
     ndim: int, axis: tuple[int, ...] | int | None, exclude: bool = False
 ) -> tuple[int, ...]:
-    """The axes that a reduction runs over, sorted. None and () mean all, whatever ``exclude``."""
+    """Sorted axes of a reduction. None and () mean all, regardless of ``exclude``."""
     if axis is None or axis == ():
         return tuple(range(ndim))
     axes = (axis,) if isinstance(axis, int) else axis
     normal = [normalized_axis(a, ndim) for a in axes]
     if len(set(normal)) != len(normal):
-        raise ShapeError(f"axes {shape_text(axes)} name one axis twice")
+        raise ShapeError(f"axes {shape_text(axes)} contain an axis twice")
     if exclude:
         return tuple(a for a in range(ndim) if a not in normal)
     return tuple(sorted(normal))
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape after reducing ``axes``; a full reduction without keepdims gives (1,)."""
+    """Shape after reducing ``axes``; a full reduction without keepdims gives (1,)."""
     if keepdims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes) or (1,)
 
 
 def spatial(values: tuple[int, ...], count: int, default: int, what: str) -> tuple[int, ...]:
-    """A per-axis attribute (stride, pad, ...) for ``count`` spatial axes; empty means default."""
+    """Attribute per spatial axis (stride, pad, ...); an empty one means the default."""
     if not values:
         return (default,) * count
     if len(values) != count:
-        raise ShapeError(f"{what} {shape_text(values)} has {len(values)} numbers, needs {count}")
+        raise ShapeError(
+            f"{what} {shape_text(values)} has {len(values)} elements, but needs {count}"
+        )
     return values
 
 
 def fill(t: TensorType, shape: PartialShape, dtype: np.dtype | None) -> TensorType:
-    """``t`` completed with what the operator says that it must be."""
+    """``t`` completed with a shape and dtype that the operator requires."""
     return TensorType(merge_shapes(t.shape, shape), merge_dtypes(t.dtype, dtype))

@@ -1,8 +1,8 @@
-"""The scalar builder's protocol on NumPy arrays: what a formula of one element means.
+"""The scalar builder's protocol on NumPy arrays: reference semantics of formulas.
 
-In: what an operator's ``scalar`` calls. Out: arrays of one floating type, masks as bool arrays.
-Functions are computed in double precision and rounded once, so they are as good as any
-implementation can be. Compiled code has the same methods (``codegen/math/arithmetic.py``).
+Input: the calls of an operator's ``scalar``. Output: arrays of one floating type, masks as bool
+arrays. Functions are computed in double precision and rounded once, which is the best possible
+accuracy. Compiled code has the same methods (``codegen/math/arithmetic.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .signatures import Computation, Formula
 
 
 def _rounded(function: Computation) -> Callable[..., np.ndarray]:
-    """A method that evaluates ``function`` in double precision."""
+    """Method that evaluates ``function`` in double precision."""
 
     def method(self: Scalars, *values: np.ndarray) -> np.ndarray:
         wide = (np.asarray(x, np.float64) for x in values)
@@ -29,14 +29,14 @@ def _rounded(function: Computation) -> Callable[..., np.ndarray]:
 
 
 def _modulo(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The remainder with the divisor's sign, but 0 for a zero divisor."""
+    """Remainder with the divisor's sign; 0 for a zero divisor."""
     rest = np.fmod(x, y)
     rest = np.where((rest != 0) & ((x < 0) != (y < 0)), rest + y, rest)
     return np.where(y == 0, 0, rest)
 
 
 class Scalars:
-    """Every method that scalar formulas may call, on arrays of ``dtype``: float32 or float64."""
+    """All methods of scalar formulas, on arrays of ``dtype``: float32 or float64."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
@@ -105,13 +105,13 @@ class Scalars:
 
 
 def elementwise(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """The type rule of a formula that names none: numbers of one type, which broadcast."""
+    """Default type rule of formulas: numeric operands of equal dtypes, which broadcast."""
     refuse_bool(*ins, *outs)
     return (same_type if len(ins) == 1 else broadcast)(ins, outs)
 
 
 def computed(scalar: Formula) -> Callable[..., np.ndarray]:
-    """The reference that a formula implies: float16 in single precision, integers in double."""
+    """Reference derived from a formula: float16 in single precision, integers in double."""
 
     @in_floating
     def ref(*values: np.ndarray, **attrs: AttrValue) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Special functions that NumPy lacks: erf, its inverse, gamma and log-gamma, on float arrays.
+"""Special functions that NumPy does not have: erf, its inverse, gamma and log-gamma.
 
-In: a float32 or float64 array. Out: a float64 array, within a few units of 1e-16 relative for
-erf. Compiled code has its own forms, which share the tables of erf.
+Input: a float32 or float64 array. Output: a float64 array; erf has a relative error of a few 1e-16.
+Compiled code has separate implementations, which share the tables of erf.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAIL = (
 )  # fmt: skip
 
 
-# Elements that are computed at a time: what is kept of them stays in a core's cache. Over 524,288
+# Elements computed at a time, so that temporary arrays stay in a core's cache. Over 524,288
 # elements at once erf took 24 ms, in blocks 5.
 _BLOCK = 1 << 15
 
@@ -48,7 +48,7 @@ def _ratio(tables: tuple[tuple[float, ...], ...], x: np.ndarray) -> np.ndarray:
 
 
 def _polynomial(table: tuple[float, ...], x: np.ndarray) -> np.ndarray:
-    """By Horner's rule, highest power first."""
+    """Polynomial by Horner's rule, highest power first."""
     y = np.full_like(x, table[0])
     for coefficient in table[1:]:
         y *= x
@@ -68,9 +68,9 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def _write_erf(x: np.ndarray, result: np.ndarray) -> None:
-    """erf of a vector, by the formula for where each element lies."""
+    """erf of a vector, with a formula for each range of arguments."""
     size = np.abs(x)
-    np.copysign(1.0, x, out=result)  # already exact from 6 on
+    np.copysign(1.0, x, out=result)  # exact for |x| >= 6
     for fits, formula in (
         (size <= 0.46875, _erf_near_zero),
         ((size > 0.46875) & (size < 4.0), _erf_between),
@@ -116,7 +116,7 @@ def erfinv(x: np.ndarray) -> np.ndarray:
 
 
 def gamma(x: np.ndarray) -> np.ndarray:
-    """The gamma function; NaN at its negative poles, an infinity of zero's sign at zero."""
+    """Gamma function; NaN at its negative poles, infinity with the sign of zero at zero."""
     return _each(_gamma, x)
 
 
@@ -136,7 +136,7 @@ def _gamma(x: float) -> float:
     try:
         return math.gamma(x)
     except OverflowError:
-        return math.copysign(math.inf, x)  # beyond 171 and next to zero
+        return math.copysign(math.inf, x)  # x above 171 or close to zero
     except ValueError:
         return math.nan
 

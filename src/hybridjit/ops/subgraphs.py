@@ -1,7 +1,7 @@
-"""Operators that run graphs of their own: where a reader of files finds what makes them.
+"""Operators with subgraphs: lookup of the records for file readers.
 
-In: an operator's name, its attribute texts and its graphs. Out: a record for that node. What makes
-records stands in :mod:`..control`, above graphs; nothing is known here but names.
+Input: an operator's name, its attribute strings and its graphs. Output: a record for that node.
+:mod:`..control`, a layer above graphs, creates the records; this module only maps names.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 from .record import OpDef
 
 NAMES = frozenset({"_foreach", "_while_loop", "_cond"})
-MOST_NESTED = 6  # graphs in graphs
+MOST_NESTED = 6  # limit of nesting
 
-# make(name, attribute texts, the outputs of each graph) -> the record
+# make(name, attribute strings, outputs of each graph) -> the record
 Maker = Callable[[str, Mapping[str, str], Sequence[Sequence[Any]]], OpDef]
 
 _maker: list[Maker] = []
 
 
 def provide(make: Maker) -> None:
-    """Let ``make`` answer from now on."""
+    """Set the function that creates records."""
     _maker[:] = [make]
 
 
 def control_operator(name: str, text: Mapping[str, str], graphs: Sequence[Sequence[Any]]) -> OpDef:
-    """A record for one use of the operator. Raises MXNetError for texts that do not fit graphs."""
+    """Record of one use. Raises MXNetError for strings that are inconsistent with the graphs."""
     return _maker[0](name, text, graphs)

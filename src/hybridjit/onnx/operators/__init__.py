@@ -1,4 +1,4 @@
-"""What each ONNX operator is in terms of MXNet's, one file for each family."""
+"""Readers: conversion of ONNX operators to MXNet's, one file for each family."""
 
 from . import (
     attention,

@@ -1,4 +1,4 @@
-"""ONNX's attention, and the turning of queries and keys by their places."""
+"""Readers of ONNX's attention and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def attention(
     past_value: Value | None = None,
     lengths: Value | None = None,
 ) -> tuple[Value, ...]:
-    """softmax(q k + mask) v of every head: the sums, the keys and values with those before, and
-    one of the products on the way."""
+    """softmax(q k + mask) v for every head.
+
+    Results: the sums, keys and values including past ones, and a selected intermediate product."""
     is_flat = g.rank(q) == 3
     heads = use.number("q_num_heads"), use.number("kv_num_heads")
     if is_flat:
@@ -58,7 +59,7 @@ def apart(g: Importer, x: Value, heads: int) -> Value:
 
 
 def _product(g: Importer, a: Value, b: Value, transposed: bool = False) -> Value:
-    """Products of the last two axes."""
+    """Product of the last two axes."""
     return g.op("batch_dot", a, b, transpose_b=transposed, at="product")
 
 
@@ -82,7 +83,7 @@ def _masks(
     lengths: Value | None,
     before: int,
 ) -> tuple[Value | None, Value | None]:
-    """Which keys each query sees, as 1 and 0, and what is added to the scores."""
+    """Mask of visible keys for each query, as 1 and 0, and a term to add to the scores."""
     steps, keys = g.shape(scores)[2:]
     dtype = g.dtype(q)
     found = [_by_place(g, use, steps, keys, lengths, before, dtype)]
@@ -107,7 +108,7 @@ def _masks(
 
 
 def _ranked(g: Importer, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both with as many axes."""
+    """Both operands with equal numbers of axes."""
     rank = max(g.rank(a), g.rank(b))
     first, second = (
         x
@@ -127,7 +128,7 @@ def _less(g: Importer, a: Value, b: Value, dtype: np.dtype) -> Value:
 
 
 def _whole(g: Importer, mask: Value, keys: int) -> Value:
-    """The mask for all keys: those that it has no column for are not seen."""
+    """Mask extended to all keys: keys without a column are masked."""
     missing = keys - g.shape(mask)[-1]
     if missing <= 0:
         return mask
@@ -146,13 +147,13 @@ def _by_place(
     before: int,
     dtype: np.dtype,
 ) -> Value | None:
-    """What the places of queries and keys allow: no later ones, none that are far."""
+    """Mask by positions of queries and keys: causal, and within the window."""
     left, right = use.number("left_window_size", -1), use.number("right_window_size", -1)
     right = 0 if use.number("is_causal") else right
     if left < 0 and right < 0:
         return None
     g.require_small(2 * steps * keys)
-    distance = np.arange(keys)[None] - np.arange(steps)[:, None]  # how far behind the query
+    distance = np.arange(keys)[None] - np.arange(steps)[:, None]  # distance from query to key
     if lengths is None or before:
         far = distance - before
         seen = np.ones(far.shape, bool)
@@ -173,7 +174,7 @@ def _by_place(
 
 
 def _chosen(g: Importer, x: Value, allowed: Value, number: float) -> Value:
-    """``x`` where it is seen, a number elsewhere."""
+    """``x`` where visible, a constant elsewhere."""
     shape = broadcast_shape(g.shape(x), g.shape(allowed))
     other = g.filled(shape, np.full(1, number, g.dtype(x)))
     return g.op("where", to_shape(g, allowed, shape), to_shape(g, x, shape), other, at="masked")
@@ -184,7 +185,7 @@ def _with_infinity(g: Importer, x: Value, allowed: Value | None) -> Value:
 
 
 def _weights(g: Importer, use: Use, x: Value, allowed: Value | None) -> Value:
-    """A softmax over the keys that are seen; of a query that sees none they are 0."""
+    """Softmax over the visible keys; 0 for a query without visible keys."""
     dtype = g.dtype(x)
     lowest = float(np.finfo(dtype).min)
     masked = x if allowed is None else _chosen(g, x, allowed, lowest)
@@ -199,7 +200,7 @@ def _weights(g: Importer, use: Use, x: Value, allowed: Value | None) -> Value:
 def rotary_embedding(
     g: Importer, use: Use, x: Value, cosines: Value, sines: Value, places: Value | None = None
 ) -> Value:
-    """Pairs of numbers of each head turned by angles of their places."""
+    """Pairs of elements of each head rotated by angles of their positions."""
     is_flat = g.rank(x) == 3
     heads = apart(g, x, use.number("num_heads")) if is_flat else x
     n, h, s, d = g.shape(heads)
@@ -208,7 +209,7 @@ def rotary_embedding(
         cosines, sines = (g.op("take", t, places, axis=0, at="angles") for t in (cosines, sines))
     shape = (-1, 1, s, size // 2)
     cos, sin = (g.op("Reshape", t, shape=shape, at="turns") for t in (cosines, sines))
-    turned = _turned(g, use, heads, cos, sin, size)
+    turned = _rotated(g, use, heads, cos, sin, size)
     if size < d:
         rest = g.op("slice_axis", heads, axis=3, begin=size, end=None, at="rest")
         turned = g.op("Concat", turned, rest, num_args=2, dim=3, at="whole")
@@ -218,7 +219,7 @@ def rotary_embedding(
     return g.op("Reshape", steps, shape=(n, s, h * d))
 
 
-def _turned(g: Importer, use: Use, x: Value, cos: Value, sin: Value, size: int) -> Value:
+def _rotated(g: Importer, use: Use, x: Value, cos: Value, sin: Value, size: int) -> Value:
     is_mixed = bool(use.number("interleaved"))
     n, h, s, _ = g.shape(x)
     if is_mixed:

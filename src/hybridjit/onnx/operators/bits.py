@@ -1,4 +1,4 @@
-"""ONNX's operators on the bits of whole numbers, by arithmetic that is exact below 2**53."""
+"""Readers of ONNX's bitwise operators on integers, by arithmetic that is exact below 2**53."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def _is_signed(g: Importer, x: Value) -> bool:
 
 @translates("BitShift")
 def shift(g: Importer, use: Use, x: Value, y: Value) -> Value:
-    """x times or by 2 to the y; what is shifted out is lost, and so is all by a y that is below 0
-    or as large as there are bits."""
+    """x shifted by y bits: multiplied or divided by 2 to the power y.
+
+    Overflowing bits are lost; the result is 0 for y negative or at least the number of bits."""
     bits = _bits(g, x)
     wide = _wide(g, y)
     is_none = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
@@ -52,7 +53,7 @@ def shift(g: Importer, use: Use, x: Value, y: Value) -> Value:
 
 
 def _wrapped(g: Importer, x: Value, bits: int, is_signed: bool) -> Value:
-    """The lowest bits of whole numbers."""
+    """Lowest bits of integers."""
     low = 2.0 ** (bits - 1) if is_signed else 0.0
     moved = g.op("_plus_scalar", x, scalar=low, at="up")
     rest = g.op("_mod_scalar", moved, scalar=2.0**bits, at="bits")
@@ -61,14 +62,16 @@ def _wrapped(g: Importer, x: Value, bits: int, is_signed: bool) -> Value:
 
 @translates("BitCast")
 def bit_cast(g: Importer, use: Use, x: Value) -> Value:
-    """The same bits as another type of as many: of constants, since no operator looks at bits."""
+    """Bits reinterpreted as another type of equal size, for constants only."""
     code = use.number("to")
     dtype = dtype_of(code, "it")
     own = DTYPES.get(x.stored, g.dtype(x))
     if code in NARROW or x.stored in (*NARROW, BFLOAT16) or code == BFLOAT16:
-        raise MXNetError("of element types that NumPy has: they are there")
+        raise MXNetError("only element types that NumPy has are supported")
     if own.itemsize != dtype.itemsize:
-        raise MXNetError(f"{own} has other bits than {dtype}: {own.itemsize}, {dtype.itemsize}")
+        raise MXNetError(
+            f"{own} and {dtype} differ in size: {own.itemsize} and {dtype.itemsize} bytes"
+        )
     made = g.known(x, "input").astype(own).view(dtype)
     return g.stored(g.constant(as_supported(made, str(use))), code)
 
@@ -78,7 +81,7 @@ _PAIRS = {"BitwiseAnd": "broadcast_mul", "BitwiseOr": "broadcast_maximum"}
 
 @translates("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(g: Importer, use: Use, x: Value, y: Value) -> Value:
-    """Bit by bit; the highest bit of signed numbers counts below 0."""
+    """Bitwise operator; the highest bit of signed integers has a negative weight."""
     dtype = g.dtype(x)
     bits = {1: 8, 4: 32}.get(dtype.itemsize, 53)
     op = _PAIRS.get(use.op_type, "broadcast_not_equal")
@@ -99,7 +102,7 @@ def _bit(g: Importer, x: Value, number: int) -> Value:
 
 @translates("BitwiseNot")
 def bitwise_not(g: Importer, use: Use, x: Value) -> Value:
-    """-1 - x, and the largest number - x of those without a sign."""
+    """-1 - x; for unsigned types the largest value minus x."""
     number = -1.0 if _is_signed(g, x) else 2.0 ** _bits(g, x) - 1
     wide = g.op("Cast", x, dtype=_WHOLE, at="wide")
     return g.op("Cast", g.op("_rminus_scalar", wide, scalar=number, at="not"), dtype=g.dtype(x))

@@ -1,5 +1,7 @@
-"""ONNX's branches and loops: a graph has none, so conditions choose where they are constants,
-and loops whose number of steps is one are written out, step by step."""
+"""Readers of ONNX's branches and loops, which symbols do not have.
+
+Constant conditions select a branch, computed ones select elementwise; loops with a constant number
+of steps are unrolled."""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from .table import translates
 
 @translates("If")
 def choose(g: Importer, use: Use, condition: Value) -> Sequence[Value]:
-    """The results of one of two graphs; of both, element by element, where the graph chooses."""
+    """Results of the selected graph; elementwise selection between both for a computed
+    condition."""
     branches = use.graph("then_branch"), use.graph("else_branch")
     if condition.array is not None:
         return g.inlined(branches[0 if _truth(condition) else 1], ())
@@ -25,19 +28,21 @@ def choose(g: Importer, use: Use, condition: Value) -> Sequence[Value]:
 
 
 def _truth(condition: Value) -> bool:
-    """Raises ValueError for more than one element."""
+    """Bool of a constant. Raises ValueError for more than one element."""
     assert condition.array is not None
     return bool(condition.array.reshape(()))
 
 
 def _chosen(g: Importer, condition: Value, a: Value, b: Value) -> Value:
-    """One of two values of one type."""
+    """Elementwise selection between two values of equal types."""
     if a.type != b.type:
-        raise ShapeError(f"it chooses between {a.type} and {b.type} while it runs: of one type")
+        raise ShapeError(
+            f"it selects between {a.type} and {b.type} at run time: their types must be equal"
+        )
     shape = g.shape(a)
     where = g.op("Reshape", as_number(g, condition), shape=(1,) * max(len(shape), 1), at="choice")
     whole = to_shape(g, where, shape or (1,))
-    # bool is no operand of `where`
+    # `where` does not accept bool operands.
     sides = [as_number(g, x) for x in (a, b)]
     made = g.op("where", whole, *sides)
     made = made if g.dtype(made) == g.dtype(a) else g.op("Cast", made, dtype=g.dtype(a), at="bool")
@@ -48,10 +53,10 @@ def _chosen(g: Importer, condition: Value, a: Value, b: Value) -> Value:
 def loop(
     g: Importer, use: Use, count: Value | None = None, condition: Value | None = None, *start: Value
 ) -> Sequence[Value]:
-    """What is carried from step to step in the end, and rows of what each step gives.
+    """Final carried values, and stacked rows of each step's results.
 
-    A condition that the graph computes keeps what is carried as it was, up to a count of steps
-    that is a constant.
+    A computed condition keeps carried values unchanged once false, up to a constant number of
+    steps.
     """
     body = use.graph("body")
     steps = None if count is None else g.ints(count, "M")[0]
@@ -87,21 +92,21 @@ def _both(g: Importer, a: Value, b: Value) -> Value:
 def _require_fixed(steps: int | None, row: Sequence[Value]) -> None:
     if steps is None or row:
         raise MXNetError(
-            "its number of steps depends on values that the graph computes: the condition has to "
-            "be a constant where there is no count of steps, or where each step gives a row"
+            "its number of steps depends on computed values: the condition must "
+            "be a constant without a count of steps, or if steps have row results"
         )
 
 
 def _stacked(g: Importer, use: Use, rows: list[list[Value]], count: int) -> Iterator[Value]:
-    """Each result of all steps along a first axis."""
+    """Each result of all steps, stacked along a first axis."""
     if count > 0 and not rows:
-        raise MXNetError("it has no step, and each one would give a row of a type not known")
+        raise MXNetError("it has 0 steps, so the type of its row results is unknown")
     for each in zip(*rows, strict=True):
         yield _joined(g, each, 0)
 
 
 def _joined(g: Importer, rows: Sequence[Value], axis: int) -> Value:
-    """Values side by side along a new axis."""
+    """Values stacked along a new axis."""
     place = axis % (g.rank(rows[0]) + 1)
     whole = [
         g.op("expand_dims", x, axis=place, at="row")
@@ -114,7 +119,7 @@ def _joined(g: Importer, rows: Sequence[Value], axis: int) -> Value:
 
 @translates("Scan")
 def scan(g: Importer, use: Use, *operands: Value | None) -> Sequence[Value]:
-    """A graph for each slice of sequences: what is carried in the end, and rows of results."""
+    """A graph for each slice of sequences: final carried values, and rows of results."""
     if use.opset < 9:
         return _scan_batch(g, use, operands)
     return _scan(g, use, [x for x in operands if x is not None])
@@ -141,21 +146,23 @@ def _scan(g: Importer, use: Use, operands: Sequence[Value]) -> Sequence[Value]:
 
 
 def _scan_batch(g: Importer, use: Use, operands: Sequence[Value | None]) -> Sequence[Value]:
-    """Operator set 8: each sample of a batch by itself, all sequences of one length."""
+    """Operator set 8: each sample of a batch separately, all sequences of equal length."""
     lengths, *whole = operands
     if lengths is not None:
-        raise MXNetError("sequence_lens: sequences of one length are there")
+        raise MXNetError("sequence_lens is not supported: sequences must have equal lengths")
     samples = zip(*(_slices(g, x, 0) for x in whole if x is not None), strict=True)
     made = [_scan(g, use, sample) for sample in samples]
     return [_joined(g, each, 0) for each in zip(*made, strict=True)]
 
 
 def _slices(g: Importer, x: Value, axis: int) -> Sequence[Value]:
-    """What stands at each place of an axis, without the axis."""
+    """Slices along an axis, without the axis."""
     count = g.shape(x)[axis]
     g.spend_steps(count)
     if not count:
-        raise MXNetError("a sequence without elements: what each step would give is not known")
+        raise MXNetError(
+            "a sequence without elements: the types of each step's results are unknown"
+        )
     parts = g.outputs(
         "SliceChannel", x, num_outputs=count, axis=axis % g.rank(x), squeeze_axis=True, at="steps"
     )

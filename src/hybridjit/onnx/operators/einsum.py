@@ -1,4 +1,4 @@
-"""ONNX's Einsum: sums of products, as diagonals, sums, batched products and a transposition."""
+"""ONNX's Einsum: sums of products, as diagonals, sums, batched products and a transpose."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..importer import Importer, Value
 from ..use import Use
 from .table import translates
 
-Lettered = tuple[Value, str]  # a value, and a letter for each of its axes
+Lettered = tuple[Value, str]  # value, and a letter for each of its axes
 _DOTS = "..."
-_FIRST = 0x2460  # letters for the axes that dots stand for, the last axis first
+_FIRST = 0x2460  # letters for the axes of dots, last axis first
 
 
 @translates("Einsum")
 def einsum(g: Importer, use: Use, *xs: Value) -> Value:
-    """Products of all operands, one after the other, summed over what the result does not name."""
+    """Product of all operands in order, summed over letters that the result does not have."""
     terms, result = _read(g, use.text("equation"), xs)
     left = [_diagonal(g, x, term) for x, term in zip(xs, terms, strict=True)]
     left = _without_ones(g, left)
@@ -29,11 +29,13 @@ def einsum(g: Importer, use: Use, *xs: Value) -> Value:
 
 
 def _read(g: Importer, equation: str, xs: Sequence[Value]) -> tuple[list[str], str]:
-    """A letter for each axis of each operand, and of the result."""
+    """Letters of the axes of each operand and of the result."""
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(xs):
-        raise MXNetError(f"the equation '{equation}' has {len(terms)} operands, not {len(xs)}")
+        raise MXNetError(
+            f"the equation '{equation}' has {len(terms)} operands, but {len(xs)} are given"
+        )
     dots = [_dots(g, x, term) for x, term in zip(xs, terms)]
     if not arrow:
         letters = sorted(set(left) - {",", "."})
@@ -41,20 +43,20 @@ def _read(g: Importer, equation: str, xs: Sequence[Value]) -> tuple[list[str], s
     result = result.replace(_DOTS, max(dots, key=len))
     spelled = [term.replace(_DOTS, axes) for term, axes in zip(terms, dots)]
     if len(set(result)) != len(result) or not set(result) <= set("".join(spelled)):
-        raise MXNetError(f"the equation '{equation}': its result names an axis twice, or a new one")
+        raise MXNetError(f"the equation '{equation}': its result has a letter twice, or a new one")
     return spelled, result
 
 
 def _dots(g: Importer, x: Value, term: str) -> str:
-    """Letters for the axes that a term's dots stand for. Raises MXNetError for other ranks."""
+    """Letters for the axes of a term's dots. Raises MXNetError for other ranks."""
     count = g.rank(x) - len(term.replace(_DOTS, ""))
     if count < 0 or (count and _DOTS not in term):
-        raise MXNetError(f"the term '{term}' of the equation does not name the axes of {x.type}")
+        raise MXNetError(f"the term '{term}' of the equation does not match {x.type}")
     return "".join(chr(_FIRST + i) for i in reversed(range(count)))
 
 
 def _diagonal(g: Importer, x: Value, term: str) -> Lettered:
-    """``x`` where axes of one letter have one place, which is the last axis then."""
+    """Diagonals of ``x`` for axes with equal letters, moved to the last axis."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             one = term.index(letter)
@@ -65,14 +67,13 @@ def _diagonal(g: Importer, x: Value, term: str) -> Lettered:
 
 
 def _without_ones(g: Importer, operands: Sequence[Lettered]) -> list[Lettered]:
-    """The operands without axes of one element that are broadcast. Raises ShapeError for sizes
-    that do not fit."""
+    """Operands without broadcast axes of size 1. Raises ShapeError for inconsistent sizes."""
     sizes: dict[str, int] = {}
     for x, term in operands:
         for letter, size in zip(term, g.shape(x)):
             before = sizes.setdefault(letter, size)
             if before != size and 1 not in (before, size):
-                raise ShapeError(f"one axis has {before} elements and {size}")
+                raise ShapeError(f"one axis has the sizes {before} and {size}")
             sizes[letter] = size if before == 1 else before
     return [_fitted(g, x, term, sizes) for x, term in operands]
 
@@ -87,7 +88,7 @@ def _fitted(g: Importer, x: Value, term: str, sizes: dict[str, int]) -> Lettered
 
 
 def _summed(g: Importer, x: Value, term: str, kept: str) -> Lettered:
-    """``x`` summed over the axes whose letters are not kept, and the letters that are left."""
+    """Sum of ``x`` over axes whose letters are not kept, and the remaining letters."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
     left = "".join(letter for letter in term if letter in kept)
     if not axes:
@@ -104,7 +105,7 @@ def _arranged(g: Importer, lettered: Lettered, result: str) -> Value:
 
 
 def _product(g: Importer, one: Lettered, other: Lettered, kept: str) -> Lettered:
-    """A batched product: letters of both that are kept, of one operand, and those summed over."""
+    """Batched product: kept letters of both, letters of one operand, and summed letters."""
     a, first = _summed(g, *one, other[1] + kept)
     b, second = _summed(g, *other, one[1] + kept)
     both = "".join(c for c in first if c in second and c in kept)

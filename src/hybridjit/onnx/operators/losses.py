@@ -1,4 +1,4 @@
-"""ONNX's losses."""
+"""Readers of ONNX's losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table import translates
 
 @translates("NegativeLogLikelihoodLoss")
 def nll_loss(g: Importer, use: Use, x: Value, target: Value, weight: Value | None = None) -> Value:
-    """Minus the numbers at the targets, by the weights of their classes, or 0 at one of them."""
+    """Negative values at the targets, weighted by class; 0 for the ignored class."""
     return _loss(g, use, x, target, weight)
 
 
@@ -19,7 +19,7 @@ def nll_loss(g: Importer, use: Use, x: Value, target: Value, weight: Value | Non
 def cross_entropy_loss(
     g: Importer, use: Use, x: Value, target: Value, weight: Value | None = None
 ) -> tuple[Value, Value]:
-    """The same of log_softmax over the classes, and that itself."""
+    """Negative log-likelihood of log_softmax over the classes, and that log_softmax."""
     logs = g.op("log_softmax", x, axis=1, at="logs")
     return _loss(g, use, logs, target, weight), logs
 

@@ -1,4 +1,4 @@
-"""ONNX's products of matrices."""
+"""Readers of ONNX's matrix products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import translates
 
 @translates("MatMul")
 def matmul(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """The product of the last two axes, of the others as they are broadcast."""
+    """Product of the last two axes; the others broadcast."""
     left, right = g.rank(a), g.rank(b)
     if right == 2 and left >= 2 and b.is_constant:
         weight = g.op("transpose", b, axes=(1, 0), at="weight")
@@ -29,7 +29,7 @@ def _of_matrices(g: Importer, a: Value, b: Value) -> Value:
 
 
 def _batched(g: Importer, a: Value, b: Value) -> Value:
-    """Both as three axes; batches of one matrix are broadcast."""
+    """Both operands with three axes; a single matrix is broadcast over the batch."""
     is_row, is_column = g.rank(a) == 1, g.rank(b) == 1
     a = g.op("expand_dims", a, axis=0, at="row") if is_row else a
     b = g.op("expand_dims", b, axis=1, at="column") if is_column else b
@@ -49,14 +49,14 @@ def _batched(g: Importer, a: Value, b: Value) -> Value:
 
 @translates("Det")
 def determinant(g: Importer, use: Use, x: Value) -> Value:
-    """Of each matrix."""
+    """Determinant of each matrix."""
     made = g.op("_linalg_det", x)
     return made if g.rank(x) > 2 else g.scalar(made)
 
 
 @translates("Gemm")
 def gemm(g: Importer, use: Use, a: Value, b: Value, c: Value | None = None) -> Value:
-    """alpha * a b + beta * c, of either or both transposed: a dense layer."""
+    """alpha * a b + beta * c, with either or both operands transposed: a dense layer."""
     alpha, beta = use.real("alpha", 1.0), use.real("beta", 1.0)
     if use.number("transA"):
         a = g.op("transpose", a, axes=(1, 0), at="a")

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's domain that its optimizers write in place of several of ONNX's."""
+"""Readers of ONNX Runtime's fused operators, which its optimizers write."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .pointwise import as_number, tanh_gelu, to_shape
 from .table import KNOWN, MICROSOFT, translates
 from .windows import convolution
 
-# Single elements
+# Pointwise
 
 
 def _plus(g: Importer, x: Value, *others: Value | None) -> Value:
-    """The sum of those that are there."""
+    """Sum of the operands that are present."""
     for other in others:
         if other is not None:
             x = g.op("broadcast_add", x, other, at="sum")
@@ -29,13 +29,13 @@ def _plus(g: Importer, x: Value, *others: Value | None) -> Value:
 
 @translates(MICROSOFT + "FastGelu")
 def fast_gelu(g: Importer, use: Use, x: Value, bias: Value | None = None) -> Value:
-    """The approximation by tanh, of the sum with a bias."""
+    """Approximation of gelu by tanh, of the sum with a bias."""
     return tanh_gelu(g, _plus(g, x, bias))
 
 
 @translates(MICROSOFT + "BiasGelu")
 def bias_gelu(g: Importer, use: Use, x: Value, bias: Value) -> Value:
-    """Of the sum with a bias."""
+    """Gelu of the sum with a bias."""
     return g.op("LeakyReLU", _plus(g, x, bias), act_type="gelu")
 
 
@@ -48,7 +48,7 @@ def quick_gelu(g: Importer, use: Use, x: Value) -> Value:
 
 @translates(MICROSOFT + "BiasSplitGelu")
 def bias_split_gelu(g: Importer, use: Use, x: Value, bias: Value) -> Value:
-    """The first half of the last axis times gelu of the second."""
+    """First half of the last axis times gelu of the second."""
     whole = _plus(g, x, bias)
     first, second = _halves(g, whole, 2)
     return g.op("broadcast_mul", first, g.op("LeakyReLU", second, act_type="gelu", at="gelu"))
@@ -56,7 +56,7 @@ def bias_split_gelu(g: Importer, use: Use, x: Value, bias: Value) -> Value:
 
 @translates(MICROSOFT + "BiasAdd")
 def bias_add(g: Importer, use: Use, x: Value, bias: Value, skip: Value) -> Value:
-    """The sum of the three."""
+    """Sum of the three operands."""
     return _plus(g, x, bias, skip)
 
 
@@ -64,7 +64,7 @@ def bias_add(g: Importer, use: Use, x: Value, bias: Value, skip: Value) -> Value
 def bias_dropout(
     g: Importer, use: Use, x: Value, bias: Value, residual: Value | None = None, *others: Value
 ) -> Value:
-    """The sum, of which inference drops nothing."""
+    """Sum; inference drops no elements."""
     return _plus(g, x, bias, residual)
 
 
@@ -74,21 +74,21 @@ def _halves(g: Importer, x: Value, count: int) -> Sequence[Value]:
 
 @translates(MICROSOFT + "ExpandDims")
 def expand_dims(g: Importer, use: Use, x: Value, axis: Value) -> Value:
-    """One more axis."""
+    """Array with a new axis."""
     return g.op("expand_dims", x, axis=g.ints(axis, "axis")[0])
 
 
 @translates(MICROSOFT + "Inverse")
 def inverse(g: Importer, use: Use, x: Value) -> Value:
-    """Of each matrix."""
+    """Inverse of each matrix."""
     return g.op("_linalg_inverse", x)
 
 
-# Activations that are part of other operators
+# Activations of other operators
 
 
 def _activated(g: Importer, use: Use, x: Value) -> Value:
-    """The activation that attributes name; FusedConv has its numbers in one list."""
+    """The activation that attributes select; FusedConv has its parameters in one list."""
     name = use.text("activation")
     numbers = use.reals("activation_params")
     if not numbers:
@@ -107,7 +107,9 @@ def _activated(g: Importer, use: Use, x: Value) -> Value:
         return g.op("hard_sigmoid", x, alpha=alpha, beta=beta, at="activation")
     simple = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
     if name not in simple:
-        raise MXNetError(f"its activation '{name}' is not there: {', '.join(simple)} and others")
+        raise MXNetError(
+            f"its activation '{name}' is not supported; {', '.join(simple)} and others are"
+        )
     return g.op(simple[name], x, at="activation")
 
 
@@ -115,22 +117,22 @@ def _activated(g: Importer, use: Use, x: Value) -> Value:
 def fused_conv(
     g: Importer, use: Use, x: Value, w: Value, b: Value | None = None, z: Value | None = None
 ) -> Value:
-    """A convolution, the sum with another operand, an activation."""
+    """Convolution, addition of another operand, activation."""
     return _activated(g, use, _plus(g, convolution(g, use, x, w, b), z))
 
 
 @translates(MICROSOFT + "FusedGemm")
 def fused_gemm(g: Importer, use: Use, a: Value, b: Value, c: Value | None = None) -> Value:
-    """A product with a bias, and an activation."""
+    """Product with a bias, and an activation."""
     return _activated(g, use, gemm(g, use, a, b, c))
 
 
 @translates(MICROSOFT + "FusedMatMul", MICROSOFT + "TransposeMatMul")
 def fused_matmul(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """alpha times the product of either or both transposed."""
+    """alpha times the product, with either or both operands transposed."""
     for side in ("transBatchA", "transBatchB"):
         if use.number(side):
-            raise MXNetError(f"{side} moves the axes of batches, which is not there")
+            raise MXNetError(f"{side} permutes batch axes, which is not supported")
     if use.number("transA"):
         a = _transposed(g, a)
     if use.number("transB"):
@@ -142,7 +144,7 @@ def fused_matmul(g: Importer, use: Use, a: Value, b: Value) -> Value:
 
 
 def _transposed(g: Importer, x: Value) -> Value:
-    """The last two axes exchanged; a vector stays one."""
+    """Transpose of the last two axes; vectors remain."""
     rank = g.rank(x)
     if rank < 2:
         return x
@@ -153,7 +155,7 @@ def _transposed(g: Importer, x: Value) -> Value:
 
 
 class _Defaults(Use):
-    """A use whose numbers have other defaults."""
+    """Use with other attribute defaults."""
 
     def __init__(self, use: Use, **defaults: float) -> None:
         self.__dict__.update(vars(use))
@@ -165,7 +167,7 @@ class _Defaults(Use):
 
 @translates("SimplifiedLayerNormalization", MICROSOFT + "SimplifiedLayerNormalization")
 def simplified_layer_norm(g: Importer, use: Use, x: Value, scale: Value) -> Value:
-    """By the root of the mean of the squares."""
+    """Division by the root of the mean of squares."""
     return rms_norm(g, use, x, scale)
 
 
@@ -179,7 +181,7 @@ def skip_layer_norm(
     beta: Value | None = None,
     bias: Value | None = None,
 ) -> Sequence[Value | None]:
-    """Of a sum, which is the last result."""
+    """Normalization of a sum, which is the last result."""
     total = _plus(g, x, skip if g.rank(skip) == g.rank(x) else _leading(g, skip, x), bias)
     made = layer_norm(g, _only_first(use), total, gamma, beta)
     return [made if isinstance(made, Value) else made[0], *_no_statistics(use), total]
@@ -189,14 +191,14 @@ def skip_layer_norm(
 def skip_simplified_layer_norm(
     g: Importer, use: Use, x: Value, skip: Value, gamma: Value, bias: Value | None = None
 ) -> Sequence[Value | None]:
-    """The same by the root of the mean of the squares."""
+    """Division of a sum by the root of its mean square."""
     total = _plus(g, x, skip if g.rank(skip) == g.rank(x) else _leading(g, skip, x), bias)
     made = rms_norm(g, _Defaults(use, epsilon=1e-12), total, gamma)
     return [made, *_no_statistics(use), total]
 
 
 def _only_first(use: Use) -> Use:
-    """The use of its first result alone."""
+    """Use with its first result only."""
     only = _Defaults(use, epsilon=1e-12)
     only.outputs = use.outputs[:1]
     return only
@@ -205,12 +207,12 @@ def _only_first(use: Use) -> Use:
 def _no_statistics(use: Use) -> tuple[None, None]:
     """Mean and deviation, which only training reads."""
     if any(use.outputs[1:3]):
-        raise MXNetError("its results 'mean' and 'inv_std_var' are for training: not there")
+        raise MXNetError("its results 'mean' and 'inv_std_var' are for training and not supported")
     return None, None
 
 
 def _leading(g: Importer, x: Value, like: Value) -> Value:
-    """``x`` with axes of size 1 before its own."""
+    """``x`` with leading axes of size 1."""
     missing = g.rank(like) - g.rank(x)
     return g.op("Reshape", x, shape=(1,) * missing + g.shape(x), at="rank")
 
@@ -229,7 +231,7 @@ def embed_layer_norm(
     mask: Value | None = None,
     position_ids: Value | None = None,
 ) -> Sequence[Value | None]:
-    """Embeddings of tokens, places and segments, and the count of tokens that are seen."""
+    """Embeddings of tokens, positions and segments, and the count of visible tokens."""
     batch, steps = g.shape(ids)
     total = g.op("take", words, ids, axis=0, at="words")
     if position_ids is None:
@@ -264,9 +266,9 @@ def attention(
     added: Value | None = None,
     *others: Value | None,
 ) -> Sequence[Value | None]:
-    """Queries, keys and values of one product, and the sums of values."""
+    """Attention with queries, keys and values from one product."""
     if use.number("do_rotary") or use.number("past_present_share_buffer") or any(others):
-        raise MXNetError("rotary embeddings and shared buffers are not there")
+        raise MXNetError("rotary embeddings and shared buffers are not supported")
     heads, total = use.number("num_heads"), g.shape(weights)[1]
     sizes = use.ints("qkv_hidden_sizes") or (total // 3,) * 3
     whole = matmul(g, use, x, weights)
@@ -308,9 +310,9 @@ def multi_head_attention(
     past_value: Value | None = None,
     *others: Value | None,
 ) -> Sequence[Value | None]:
-    """The same of queries, keys and values that other nodes make."""
+    """Attention with separate queries, keys and values."""
     if any(others) or any(use.outputs[3:]):
-        raise MXNetError("shared buffers, beams and the products as a result are not there")
+        raise MXNetError("shared buffers, beams and products as a result are not supported")
     heads = use.number("num_heads")
     if k is None:
         q, k, v = _unpacked(g, q)
@@ -332,7 +334,7 @@ def _unpacked(g: Importer, x: Value) -> list[Value]:
 
 
 def _biased(g: Importer, q: Value, k: Value, v: Value, bias: Value) -> list[Value]:
-    """Each with its part of the bias; keys and values of another network have theirs already."""
+    """Addition of each part of the bias; keys and values of cross-attention have theirs already."""
     made, end = [], 0
     for x in (q, k, v):
         if g.rank(x) == 4:
@@ -347,7 +349,7 @@ def _biased(g: Importer, q: Value, k: Value, v: Value, bias: Value) -> list[Valu
 def _attended(
     g: Importer, use: Use, q: Value, k: Value, v: Value, mask: Value | None, added: Value | None
 ) -> Value:
-    """softmax(scale * q k + masks) v, the heads side by side."""
+    """softmax(scale * q k + masks) v, heads concatenated."""
     n, h, s, size = g.shape(q)
     keys = g.shape(k)[2]
     scale = use.real("scale") or size**-0.5
@@ -371,9 +373,9 @@ def _attended(
 
 
 def _hidden(g: Importer, mask: Value, n: int, s: int, keys: int, dtype: np.dtype) -> Value:
-    """1 where a key is not seen, with axes for the heads and queries.
+    """1 where a key is masked, with axes for heads and queries.
 
-    A mask has 0 there; or it has counts of keys that are seen, and where the first of them is.
+    A mask is 0 at these keys; or it has counts of visible keys, and optionally first visible keys.
     """
     shape = g.shape(mask)
     if len(shape) == 1:
@@ -390,7 +392,7 @@ def _hidden(g: Importer, mask: Value, n: int, s: int, keys: int, dtype: np.dtype
 def _hidden_by_counts(g: Importer, mask: Value, n: int, keys: int, dtype: np.dtype) -> Value:
     count = g.shape(mask)[0]
     if count not in (n, 2 * n):
-        raise MXNetError(f"a mask of {count} numbers for a batch of {n} is not there")
+        raise MXNetError(f"a mask of {count} values for a batch of {n} is not supported")
     places = g.constant(np.arange(keys, dtype=np.int32).reshape(1, keys))
     ends = g.op("slice_axis", mask, axis=0, begin=0, end=n, at="ends")
     ends = g.op("Reshape", ends, shape=(n, 1), at="ends")
@@ -408,9 +410,10 @@ def _hidden_by_counts(g: Importer, mask: Value, n: int, keys: int, dtype: np.dty
 def rotary_embedding(
     g: Importer, use: Use, x: Value, places: Value, cosines: Value, sines: Value
 ) -> Value:
-    """As ONNX's, whose operands have another order; one place is that of the first step."""
+    """ONNX's RotaryEmbedding with permuted operands; a single position is that of the first
+    step."""
     if use.real("scale", 1.0) != 1 or use.number("is_packed_batching"):
-        raise MXNetError("scaled and packed rotary embeddings are not there")
+        raise MXNetError("scaled and packed rotary embeddings are not supported")
     four = g.rank(x) == 4
     n, s = (g.shape(x)[0], g.shape(x)[2]) if four else g.shape(x)[:2]
     if g.shape(places) == (1,):

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's domain on bytes that stand for numbers."""
+"""Readers of ONNX Runtime's operators on quantized values."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .table import KNOWN, MICROSOFT, translates
 _BYTE = 8
 
 
-def _again(
+def _requantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, like: Value | None = None
 ) -> Value:
-    """Numbers as bytes, of the zero's type, or without one of the operand's."""
+    """Quantize, to the zero point's dtype, or without one to the operand's."""
     code = code_of(g, zero if zero is not None else like)
     return quantized(g, use, x, scale, zero, code)
 
 
 def _binary(op: str) -> Callable[..., Value]:
     def translation(g: Importer, use: Use, *operands: Value | None) -> Value:
-        """A sum or a product of numbers that bytes stand for, as bytes."""
+        """Sum or product of quantized values, quantized."""
         a, a_scale, a_zero, b, b_scale, b_zero, scale, *rest = operands
         assert a is not None and b is not None and scale is not None
         sides = numbers(g, use, a, a_scale, a_zero), numbers(g, use, b, b_scale, b_zero)
         made = g.op(op, *sides, at="number")
-        return _again(g, use, made, scale, rest[0] if rest else None, a)
+        return _requantized(g, use, made, scale, rest[0] if rest else None, a)
 
     return translation
 
@@ -58,7 +58,7 @@ def of_numbers(
     scale: Value,
     zero: Value | None = None,
 ) -> Value:
-    """ONNX's operator of this name, of the numbers that bytes stand for, as bytes."""
+    """ONNX's operator of this name on dequantized values, quantized again."""
     given = numbers(g, use, x, x_scale, x_zero)
     is_last = bool(use.number("channels_last"))
     given = _channels(g, given, 1) if is_last else given
@@ -66,11 +66,11 @@ def of_numbers(
     made = KNOWN[name](g, _of_version(use, use.number("opset") or 13), given)
     assert isinstance(made, Value)
     made = _channels(g, made, -1) if is_last else made
-    return _again(g, use, made, scale, zero, x)
+    return _requantized(g, use, made, scale, zero, x)
 
 
 def _of_version(use: Use, opset: int) -> Use:
-    """The use of the operator that it stands for, as this operator set has it."""
+    """Use of the operator without quantization, in this operator set."""
     plain = object.__new__(Use)
     plain.__dict__.update(vars(use))
     name = use.op_type.removeprefix("QLinear").removeprefix("DynamicQuantize")
@@ -79,7 +79,7 @@ def _of_version(use: Use, opset: int) -> Use:
 
 
 def _channels(g: Importer, x: Value, to: int) -> Value:
-    """Channels from the last axis to the second, or back."""
+    """Transpose channels from the last axis to the second, or back."""
     rank = g.rank(x)
     first = (0, rank - 1, *range(1, rank - 1))
     order = first if to == 1 else (0, *range(2, rank), 1)
@@ -90,27 +90,27 @@ def _channels(g: Importer, x: Value, to: int) -> Value:
 def concat(
     g: Importer, use: Use, scale: Value, zero: Value | None, *operands: Value | None
 ) -> Value:
-    """Numbers that bytes stand for one behind the other, as bytes."""
+    """Concatenation of quantized values, quantized."""
     triples = zip(operands[::3], operands[1::3], operands[2::3])
     parts = [numbers(g, use, x, s, z) for x, s, z in triples if x is not None]
     axis = use.number("axis") % g.rank(parts[0])
     made = g.op("Concat", *parts, num_args=len(parts), dim=axis, at="number")
-    return _again(g, use, made, scale, zero, operands[0])
+    return _requantized(g, use, made, scale, zero, operands[0])
 
 
 @translates(MICROSOFT + "QLinearWhere")
 def where(g: Importer, use: Use, condition: Value, *operands: Value) -> Value:
-    """Numbers that bytes stand for, of either operand, as bytes."""
+    """Selection between quantized values, quantized."""
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = operands
     sides = numbers(g, use, x, x_scale, x_zero), numbers(g, use, y, y_scale, y_zero)
     made = KNOWN["Where"](g, use, condition, *sides)
     assert isinstance(made, Value)
-    return _again(g, use, made, scale, zero, x)
+    return _requantized(g, use, made, scale, zero, x)
 
 
 @translates(MICROSOFT + "QLinearConv")
 def conv(g: Importer, use: Use, x: Value, *operands: Value) -> Value:
-    """As ONNX's, with channels last where the node says so."""
+    """QLinearConv, with channels last if the node requests it."""
     if not use.number("channels_last"):
         made = KNOWN["QLinearConv"](g, use, x, *operands)
         assert isinstance(made, Value)
@@ -134,8 +134,9 @@ def gemm(
     scale: Value | None = None,
     zero: Value | None = None,
 ) -> Value:
-    """alpha times a product of numbers that bytes stand for, with a bias in units of both scales;
-    as bytes where a scale for them is given."""
+    """alpha times a product of quantized values, with a bias in units of both scales.
+
+    Quantized if a result scale is given."""
     columns = 0 if use.number("transB") else 1
     left = numbers(g, use, a, a_scale, a_zero)
     right = numbers(g, _Axis(use, columns), b, b_scale, b_zero)
@@ -146,7 +147,7 @@ def gemm(
         made = g.op("broadcast_add", made, _bias(g, c, a_scale, b_scale), at="biased")
     if use.real("alpha", 1.0) != 1:
         made = g.op("_mul_scalar", made, scalar=use.real("alpha", 1.0), at="alpha")
-    return made if scale is None else _again(g, use, made, scale, zero, a)
+    return made if scale is None else _requantized(g, use, made, scale, zero, a)
 
 
 def _bias(g: Importer, c: Value, *scales: Value) -> Value:
@@ -156,7 +157,7 @@ def _bias(g: Importer, c: Value, *scales: Value) -> Value:
 
 
 class _Axis(Use):
-    """A use whose scales are along another axis."""
+    """Use whose scales are along another axis."""
 
     def __init__(self, use: Use, axis: int) -> None:
         self.__dict__.update(vars(use))
@@ -178,7 +179,7 @@ def matmul_integer(
     b_zero: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """The product of the numbers that bytes stand for."""
+    """Product of dequantized values."""
     right = numbers(g, _Axis(use, g.rank(b) - 1), b, b_scale, b_zero)
     made = matmul(g, use, numbers(g, use, a, a_scale, a_zero), right)
     return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
@@ -194,8 +195,7 @@ def dynamic_matmul(
     b_zero: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """The product of numbers, which are rounded to bytes first, and of those that bytes stand
-    for."""
+    """Product of dynamically quantized values and quantized weights."""
     rounded, a_scale, a_zero = quantize_all(g, use, a)
     return matmul_integer(g, use, rounded, b, a_scale, b_scale, a_zero, b_zero, bias)
 
@@ -214,10 +214,10 @@ def dynamic_lstm(
     peepholes: Value | None,
     *scales: Value | None,
 ) -> Sequence[Value | None]:
-    """LSTM with weights of bytes; inputs of all steps, and states of each, are rounded to bytes."""
+    """LSTM with quantized weights; inputs and states of each step are quantized."""
     w_scale, w_zero, r_scale, r_zero = (*scales, None, None)[:4]
     plain = _of_version(use, use.opset)
-    weights = [_turned(g, v, s, z) for v, s, z in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+    weights = [_gates_first(g, v, s, z) for v, s, z in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
 
     def rounded(value: Value) -> Value:
         return numbers(g, use, *quantize_all(g, use, value))
@@ -227,8 +227,8 @@ def dynamic_lstm(
     return [y, *last]
 
 
-def _turned(g: Importer, x: Value, scale: Value | None, zero: Value | None) -> Value:
-    """Weights (direction, input, gates) as numbers, gates first; a scale for all or for each."""
+def _gates_first(g: Importer, x: Value, scale: Value | None, zero: Value | None) -> Value:
+    """Dequantized weights (direction, input, gates), gates first; scales per tensor or per gate."""
     made = single(g, x)
     for value, op in ((zero, "broadcast_sub"), (scale, "broadcast_mul")):
         if value is not None:
@@ -249,19 +249,19 @@ def matmul_bits(
     order: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """The product with weights of a few bits, which have a scale for each block of a row.
+    """Product with weights of a few bits, which have a scale for each block of a row.
 
-    The weights are made when the model is read, in the type of the first operand.
+    The weights are dequantized when the model is read, to the dtype of the first operand.
     """
     rows, columns, block = use.number("N"), use.number("K"), use.number("block_size")
     bits = use.number("bits", 4)
     if bits not in (2, 4, 8) or block < 1:
-        raise MXNetError(f"{bits} bits in blocks of {block}: 2, 4 and 8 bits are there")
+        raise MXNetError(f"{bits} bits in blocks of {block} are not supported; 2, 4 and 8 bits are")
     count = -(-columns // block)
     g.require_small(4 * rows * count * block)
     whole = _unpacked(g.known(b, "B").reshape(rows, count, -1), bits, block)
     if order is not None and order.array is not None:
-        raise MXNetError("groups in another order (g_idx) are not there")
+        raise MXNetError("permuted groups (g_idx) are not supported")
     scale = g.known(scales, "scales").reshape(rows, count, 1)
     weights = (whole - _zero_points(g, zeros, rows, count, bits)) * scale
     flat = weights.reshape(rows, count * block)[:, :columns].astype(g.dtype(a))
@@ -281,7 +281,7 @@ def _zero_points(
 
 
 def _unpacked(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """The numbers in bytes along the last axis, the lowest bits first."""
+    """Integers packed in bytes along the last axis, lowest bits first."""
     shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)
     parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return parts.reshape(*packed.shape[:-1], -1)[..., :count].astype(np.float32)

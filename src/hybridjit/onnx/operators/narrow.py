@@ -1,4 +1,4 @@
-"""Numbers as the element types of eight bits and fewer hold them, in wider ones."""
+"""Conversion to element types of at most eight bits, held in wider types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOP = 127.0  # the largest exponent of float32
 
 
 def nearest_even(g: Importer, x: Value) -> Value:
-    """``rint`` takes halves down, ONNX to the even number: x - remainder by cases."""
+    """Rounding to nearest, ties to even as in ONNX; MXNet's ``rint`` rounds ties down."""
     low = g.op("floor", x, at="low")
     rest = g.op("elemwise_sub", x, low, at="rest")
     is_odd = g.op("_mod_scalar", low, scalar=2.0, at="odd")
@@ -23,15 +23,17 @@ def nearest_even(g: Importer, x: Value) -> Value:
 
 
 def narrowed(g: Importer, x: Value, kind: Narrow, saturate: bool, direction: str) -> Value:
-    """The number that ``kind`` has for each of ``x``, in float32, or in int32 for whole ones.
+    """Values of ``kind`` nearest to ``x``, in float32, or in int32 for integer types.
 
-    saturate   whether what is too large becomes the largest number, else infinite or NaN
-    direction  up, down or nearest, where there is no mantissa
+    saturate   whether large values become the largest one, otherwise infinity or NaN
+    direction  rounding of powers of 2 without mantissa: up, down or nearest
     """
     if isinstance(kind, NarrowWhole):
         return _wrapped(g, x, kind)
     single = x if g.dtype(x) == _SINGLE else g.op("Cast", x, dtype=_SINGLE, at="single")
-    limit = min(4 * kind.largest, float(np.finfo(_SINGLE).max))  # the next step is beyond, too
+    limit = min(
+        4 * kind.largest, float(np.finfo(_SINGLE).max)
+    )  # larger values are beyond the type's range
     finite = bounded(g, single, -limit, limit)
     if kind.is_signed:
         made = _on_grid(g, finite, kind)
@@ -41,13 +43,13 @@ def narrowed(g: Importer, x: Value, kind: Narrow, saturate: bool, direction: str
 
 
 def bounded(g: Importer, x: Value, low: float, high: float) -> Value:
-    """Numbers between two bounds, NaN as it is."""
+    """Values limited to an interval; NaN remains."""
     above = g.op("_maximum_scalar", x, scalar=low, at="low")
     return g.op("_minimum_scalar", above, scalar=high, at="bound")
 
 
 def _wrapped(g: Importer, x: Value, kind: NarrowWhole) -> Value:
-    """The lowest bits of the whole part."""
+    """Lowest bits of the integer part."""
     low, high = kind.bounds
     if g.dtype(x).kind == "f":
         x = g.op("trunc", x, at="whole")
@@ -58,9 +60,9 @@ def _wrapped(g: Importer, x: Value, kind: NarrowWhole) -> Value:
 
 
 def _exponent(g: Importer, x: Value) -> Value:
-    """The whole part of the logarithm to base 2.
+    """Integer part of the logarithm to base 2.
 
-    Where rounding puts it beside a power of 2, either neighbour gives the same number on the grid.
+    Where it is rounded to the wrong side of a power of 2, both exponents give the same result.
     """
     tiny = float(np.finfo(_SINGLE).tiny)
     size = g.op("_maximum_scalar", g.op("abs", x, at="size"), scalar=tiny, at="size")
@@ -72,7 +74,7 @@ def _power(g: Importer, exponent: Value) -> Value:
 
 
 def _on_grid(g: Importer, x: Value, kind: NarrowFloat) -> Value:
-    """The nearest number with as many bits, of two the even one; as large as it may be."""
+    """Nearest value with the type's mantissa bits, ties to even, without the upper limit."""
     exponent = bounded(g, _exponent(g, x), float(kind.lowest_exponent), _TOP)
     step = _power(g, g.op("_minus_scalar", exponent, scalar=float(kind.mantissa), at="unit"))
     ratio = g.op("broadcast_div", x, step, at="ratio")
@@ -80,7 +82,8 @@ def _on_grid(g: Importer, x: Value, kind: NarrowFloat) -> Value:
 
 
 def _within(g: Importer, x: Value, made: Value, kind: NarrowFloat, saturate: bool) -> Value:
-    """Numbers beyond the largest as the type has them; NaN stays, or is 0 where there is none."""
+    """Values beyond the largest in the type's representation; NaN remains, or is 0 if
+    unsupported."""
     bound = bounded(g, made, -kind.largest, kind.largest)
     nan = g.op("_not_equal", x, x, at="nan")
     if not saturate and (kind.nans or kind.infinite):
@@ -95,15 +98,15 @@ def _within(g: Importer, x: Value, made: Value, kind: NarrowFloat, saturate: boo
 
 
 def _filled(g: Importer, x: Value, number: float) -> Value:
-    """One number for each of ``x``."""
+    """Constant in the shape of ``x``."""
     zeros = g.op("zeros_like", x, at="zeros")
     return g.op("_plus_scalar", zeros, scalar=number, at="filled")
 
 
 def _power_of_two(g: Importer, x: Value, kind: NarrowFloat, direction: str) -> Value:
-    """The power of 2 that is the next one in a direction."""
+    """Neighbouring power of 2 in a direction."""
     low = _power(g, bounded(g, _exponent(g, x), float(kind.lowest_exponent), _TOP))
-    # The logarithm may lie above the number by a rounding.
+    # The rounded logarithm may be too large.
     is_less = g.op("broadcast_lesser", x, low, at="less")
     low = g.op("broadcast_div", low, g.op("_plus_scalar", is_less, scalar=1.0), at="low")
     limit = {"down": np.inf, "nearest": 1.5}.get(direction, 1.0)

@@ -1,4 +1,4 @@
-"""ONNX's normalisations and softmax."""
+"""Readers of ONNX's normalizations and softmax."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .table import translates
 def batch_norm(
     g: Importer, use: Use, x: Value, scale: Value, b: Value, mean: Value, var: Value
 ) -> Value:
-    """By the moving statistics."""
+    """Normalization by the moving statistics."""
     if use.number("training_mode"):
-        raise MXNetError("it is in training mode; export the model for inference")
+        raise MXNetError("training mode is not supported: export the model for inference")
     return g.op(
         "BatchNorm",
         *(x, scale, b, mean, var),
@@ -32,7 +32,7 @@ def batch_norm(
 
 @translates("InstanceNormalization")
 def instance_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value:
-    """Each channel of each sample by its own statistics."""
+    """Normalization of each channel of each sample by its statistics."""
     return g.op("InstanceNorm", x, scale, b, eps=use.real("epsilon", 1e-5))
 
 
@@ -40,7 +40,7 @@ def instance_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Va
 def layer_norm(
     g: Importer, use: Use, x: Value, scale: Value, b: Value | None = None
 ) -> Value | tuple[Value, ...]:
-    """By the statistics of the last axes, from ``axis`` on."""
+    """Normalization by the statistics of the last axes, from ``axis`` on."""
     axis = use.number("axis", -1) % g.rank(x)
     if b is None:
         b = g.constant(np.zeros(g.shape(scale), g.dtype(scale)))
@@ -59,14 +59,14 @@ def layer_norm(
 
 
 def _behind(g: Importer, x: Value, rank: int) -> Value:
-    """``x`` with axes of size 1 before its own."""
+    """``x`` with leading axes of size 1."""
     missing = rank - g.rank(x)
     return g.op("Reshape", x, shape=(1,) * missing + g.shape(x), at="rank") if missing else x
 
 
 @translates("GroupNormalization")
 def group_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value:
-    """Groups of channels by their own statistics; until operator set 20 a scale for each group."""
+    """Normalization of groups of channels; before operator set 21 with a scale for each group."""
     groups, eps = use.number("num_groups", 1), use.real("epsilon", 1e-5)
     if use.opset < 21 and g.shape(scale) == (groups,):
         return g.op("GroupNorm", x, scale, b, num_groups=groups, eps=eps)
@@ -80,7 +80,7 @@ def group_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value
 
 @translates("RMSNormalization")
 def rms_norm(g: Importer, use: Use, x: Value, scale: Value) -> Value:
-    """By the root of the mean of the squares of the last axes."""
+    """Division by the root of the mean of squares of the last axes."""
     axes = tuple(range(use.number("axis", -1) % g.rank(x), g.rank(x)))
     mean = g.op("mean", g.op("square", x, at="square"), axis=axes, keepdims=True, at="mean")
     inverse = g.op("rsqrt", g.op("_plus_scalar", mean, scalar=use.real("epsilon", 1e-5)), at="root")
@@ -93,7 +93,7 @@ def rms_norm(g: Importer, use: Use, x: Value, scale: Value) -> Value:
 
 @translates("MeanVarianceNormalization")
 def mean_variance(g: Importer, use: Use, x: Value) -> Value:
-    """Minus the mean, by the standard deviation and 1e-9."""
+    """Subtraction of the mean, division by the standard deviation and 1e-9."""
     axes = use.ints("axes", (0, 2, 3))
     centred = g.op(
         "broadcast_sub", x, g.op("mean", x, axis=axes, keepdims=True, at="mean"), at="centred"
@@ -107,7 +107,7 @@ def mean_variance(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("LRN")
 def local_response(g: Importer, use: Use, x: Value) -> Value:
-    """By the squares of neighbouring channels."""
+    """Normalization by the squares of neighbouring channels."""
     size = use.number("size", 1)
     alpha, beta, bias = use.real("alpha", 1e-4), use.real("beta", 0.75), use.real("bias", 1.0)
     if size % 2:
@@ -116,7 +116,7 @@ def local_response(g: Importer, use: Use, x: Value) -> Value:
 
 
 def _even_response(g: Importer, x: Value, size: int, numbers: tuple[float, float, float]) -> Value:
-    """The same by an even number of channels, of which one more is behind."""
+    """Normalization by an even number of neighbouring channels, one more of which follow."""
     alpha, beta, bias = numbers
     shape = g.shape(x)
     ends = [g.filled((shape[0], n, *shape[2:]), np.zeros(1, g.dtype(x)))
@@ -136,7 +136,7 @@ def _even_response(g: Importer, x: Value, size: int, numbers: tuple[float, float
 
 @translates("LpNormalization")
 def lp_norm(g: Importer, use: Use, x: Value) -> Value:
-    """By the sum of absolute values along an axis, or the root of the squares' sum; 0 stays 0."""
+    """Division by the L1 or L2 norm along an axis; 0 remains 0."""
     axis, order = use.number("axis", -1), use.number("p", 2)
     size = g.op("norm", x, axis=(axis,), ord=order, keepdims=True, at="norm")
     empty = g.op("_equal_scalar", size, scalar=0.0, at="empty")
@@ -145,7 +145,7 @@ def lp_norm(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Softmax", "LogSoftmax")
 def softmax(g: Importer, use: Use, x: Value) -> Value:
-    """Along one axis; until operator set 12 over all axes from ``axis`` on."""
+    """Softmax along one axis; before operator set 13 over all axes from ``axis`` on."""
     name = "softmax" if use.op_type == "Softmax" else "log_softmax"
     if use.opset >= 13:
         return g.op(name, x, axis=use.number("axis", -1))
@@ -160,7 +160,7 @@ def softmax(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Hardmax")
 def hardmax(g: Importer, use: Use, x: Value) -> Value:
-    """1 at the first maximum along an axis, else 0; until operator set 12 as softmax."""
+    """1 at the first maximum along an axis, else 0; axes as in softmax."""
     shape = g.shape(x)
     axis = use.number("axis", -1 if use.opset >= 13 else 1) % len(shape)
     if use.opset < 13:

@@ -1,4 +1,4 @@
-"""ONNX's operators that pick elements by their numbers, or put them there."""
+"""Readers of ONNX's operators that select or write elements by index."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .table import MICROSOFT, translates
 
 @translates("Gather")
 def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
-    """Parts along an axis by their numbers, which count from the end below 0."""
+    """Slices along an axis by index; negative indices count from the end."""
     axis = use.number("axis") % g.rank(x)
     if indices.array is not None:
         size = g.shape(x)[axis]
         places = _non_negative(indices.array, size)
         if any(not 0 <= place < size for place in places.reshape(-1).tolist()):
-            raise MXNetError(f"an index is outside of the {size} along axis {axis}")
+            raise MXNetError(f"an index is out of range for size {size} of axis {axis}")
         if x.array is not None and not has_sizes(places):
             return g.constant(np.take(x.array, places, axis))
         indices = g.constant(places)
@@ -43,7 +43,7 @@ def gather(g: Importer, use: Use, x: Value, indices: Value) -> Value:
 
 
 def _non_negative(places: np.ndarray, size: int) -> np.ndarray:
-    """Places of which those below 0 were counted from the end."""
+    """Indices with negative ones counted from the end."""
     if not (has_sizes(places) or is_symbolic(size)):
         return np.where(places < 0, places + size, places)
     flat = [place + size if place < 0 else place for place in places.reshape(-1).tolist()]
@@ -51,7 +51,7 @@ def _non_negative(places: np.ndarray, size: int) -> np.ndarray:
 
 
 def _times_size(g: Importer, x: Value, size: int) -> Value:
-    """Whole numbers times a size, which may be symbolic."""
+    """Integers times a size, which may be symbolic."""
     if not is_symbolic(size):
         return g.op("_mul_scalar", x, scalar=float(size), at="more")
     number = g.op("Cast", g.sizes([size]), dtype=g.dtype(x), at="size")
@@ -60,7 +60,7 @@ def _times_size(g: Importer, x: Value, size: int) -> Value:
 
 @translates("GatherElements")
 def gather_elements(g: Importer, use: Use, x: Value, indices: Value) -> Value:
-    """Of each line along an axis the elements at given places."""
+    """Elements at given indices of each line along an axis."""
     axis, shape, whole = use.number("axis") % g.rank(x), g.shape(indices), g.shape(x)
     steps = np.cumprod([1, *whole[:0:-1]])[::-1].astype(np.int64)
     lines = [1 if i == axis else n for i, n in enumerate(shape)]
@@ -73,7 +73,7 @@ def gather_elements(g: Importer, use: Use, x: Value, indices: Value) -> Value:
 
 
 def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
-    """Indices in int64, of which those below 0 count from the end."""
+    """int64 indices, negative ones counted from the end."""
     wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
     below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
     return g.op("broadcast_add", wide, _times_size(g, below, size), at="place")
@@ -81,17 +81,17 @@ def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
 
 @translates("GatherND", MICROSOFT + "GatherND")
 def gather_nd(g: Importer, use: Use, x: Value, indices: Value) -> Value:
-    """Parts by several numbers each, which stand along the last axis of the indices."""
-    places = _counted(g, indices, g.shape(x)[use.number("batch_dims") :])
+    """Slices by index tuples along the last axis of the indices."""
+    places = _index_tuples(g, indices, g.shape(x)[use.number("batch_dims") :])
     if use.number("batch_dims"):
-        places = _behind_samples(g, places, use.number("batch_dims"))
+        places = _with_batch_indices(g, places, use.number("batch_dims"))
     rank = g.rank(places)
     order = (rank - 1, *range(rank - 1))
     return g.op("gather_nd", x, g.op("transpose", places, axes=order, at="order"))
 
 
-def _counted(g: Importer, indices: Value, sizes: Sequence[int]) -> Value:
-    """Places in int64, each number along the last axis counted from 0."""
+def _index_tuples(g: Importer, indices: Value, sizes: Sequence[int]) -> Value:
+    """int64 index tuples along the last axis, negative ones counted from the end."""
     wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
     count = g.shape(indices)[-1]
     limits = np.array(sizes[:count], np.int64)
@@ -103,8 +103,8 @@ def _counted(g: Importer, indices: Value, sizes: Sequence[int]) -> Value:
     return g.op("broadcast_add", wide, g.op("broadcast_mul", below, row, at="size"), at="place")
 
 
-def _behind_samples(g: Importer, places: Value, count: int) -> Value:
-    """Places behind the numbers of the samples that they stand in."""
+def _with_batch_indices(g: Importer, places: Value, count: int) -> Value:
+    """Index tuples preceded by the indices of their batch axes."""
     shape = g.shape(places)
     g.require_small(math.prod(shape) * (count + 1))
     grid = np.indices(shape[:-1])[:count]
@@ -113,7 +113,7 @@ def _behind_samples(g: Importer, places: Value, count: int) -> Value:
 
 
 def put_rows(g: Importer, x: Value, places: Value, updates: Value, inner: tuple[int, ...]) -> Value:
-    """``x`` with rows of ``inner`` sizes put to places, of which none comes twice."""
+    """``x`` with rows of shape ``inner`` written at distinct indices."""
     shape = g.shape(x)
     rows = g.op("Reshape", x, shape=(-1, *inner), at="data")
     new = g.op("Reshape", updates, shape=(-1, *inner), at="updates")
@@ -123,7 +123,7 @@ def put_rows(g: Importer, x: Value, places: Value, updates: Value, inner: tuple[
 
 @translates("Compress")
 def compress(g: Importer, use: Use, x: Value, condition: Value) -> Value:
-    """Parts along an axis, or elements, where a constant says so: their number is its own."""
+    """Slices or elements selected by a constant, which determines the result's size."""
     chosen = np.flatnonzero(g.known(condition, "condition"))
     axis = 0
     if "axis" in use:
@@ -131,7 +131,9 @@ def compress(g: Importer, use: Use, x: Value, condition: Value) -> Value:
     else:
         x = g.op("Reshape", x, shape=(-1,), at="flat")
     if len(chosen) and chosen[-1] >= g.shape(x)[axis]:
-        raise MXNetError(f"it chooses part {chosen[-1]} of {g.shape(x)[axis]} along axis {axis}")
+        raise MXNetError(
+            f"its condition selects index {chosen[-1]}, but axis {axis} has size {g.shape(x)[axis]}"
+        )
     if not len(chosen):
         sizes = (*g.shape(x)[:axis], 0, *g.shape(x)[axis + 1 :])
         return g.filled(sizes, np.zeros(1, g.dtype(x)))
@@ -140,7 +142,7 @@ def compress(g: Importer, use: Use, x: Value, condition: Value) -> Value:
 
 @translates("NonZero")
 def nonzero(g: Importer, use: Use, x: Value) -> Value:
-    """Places of what is not 0: of constants, since their number follows from the elements."""
+    """Indices of nonzero elements, for constants only: their count depends on values."""
     found = np.atleast_1d(g.known(x, "X"))
     g.require_small(found.size * found.ndim)
     return g.constant(np.stack(np.nonzero(found)).astype(np.int64))
@@ -148,8 +150,7 @@ def nonzero(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Unique")
 def unique(g: Importer, use: Use, x: Value) -> tuple[Value, ...]:
-    """Different parts along an axis or elements, where each stands first, which one each is,
-    and how often it comes: of constants."""
+    """Unique slices or elements, first indices, inverse indices and counts, for constants only."""
     found = g.known(x, "X")
     g.require_small(4 * found.size)
     axis = use.number("axis") if "axis" in use else None
@@ -164,7 +165,7 @@ def unique(g: Importer, use: Use, x: Value) -> tuple[Value, ...]:
     return g.constant(parts), *map(g.constant, places)
 
 
-_MAX_ROUNDS = 256  # updates of one place, each of which makes nodes
+_MAX_ROUNDS = 256  # updates of one index, each of which creates nodes
 _MERGED = {
     "add": "broadcast_add",
     "max": "broadcast_maximum",
@@ -174,21 +175,21 @@ _MERGED = {
 
 
 _REDUCED = {"add": "sum", "max": "max", "min": "min", "mul": "prod"}
-_MAX_PAIRS = 1 << 27  # elements that updates at computed places are compared with
+_MAX_PAIRS = 1 << 27  # pairs of element and update for computed indices
 
 
 @translates("ScatterND")
 def scatter_nd(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
-    """The operand with other parts at some places, or merged with what stands there."""
+    """Operand with slices replaced at some indices, or merged."""
     shape, count = g.shape(x), g.shape(indices)[-1]
-    places = _counted(g, indices, shape)
+    places = _index_tuples(g, indices, shape)
     rows = g.op("Reshape", places, shape=(-1, count), at="rows")
     return _scattered(g, use, x, _flat(g, rows, shape[:count]), updates, shape[count:])
 
 
 @translates("ScatterElements", "Scatter")
 def scatter_elements(g: Importer, use: Use, x: Value, indices: Value, updates: Value) -> Value:
-    """The operand with other elements at places along an axis, or merged with what stands there."""
+    """Operand with elements replaced at indices along an axis, or merged."""
     shape, sizes = g.shape(x), g.shape(indices)
     axis = use.number("axis") % len(shape)
     g.require_small(math.prod(sizes) * (len(sizes) + 1))
@@ -200,7 +201,7 @@ def scatter_elements(g: Importer, use: Use, x: Value, indices: Value, updates: V
 
 
 def _flat(g: Importer, rows: Value, sizes: Sequence[int]) -> Value:
-    """Rows of places as one number each, in the order of the elements."""
+    """Index tuples as flat indices in row-major order."""
     steps = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64)
     if rows.array is not None:
         return g.constant(rows.array @ steps)
@@ -211,7 +212,7 @@ def _flat(g: Importer, rows: Value, sizes: Sequence[int]) -> Value:
 def _scattered(
     g: Importer, use: Use, x: Value, places: Value, updates: Value, inner: tuple[int, ...]
 ) -> Value:
-    """Rows of ``inner`` sizes put to their places, in rounds in which no place comes twice."""
+    """Rows of shape ``inner`` written at their indices, in rounds of distinct indices."""
     shape, dtype = g.shape(x), g.dtype(x)
     x, updates = as_number(g, x), as_number(g, updates)
     made = g.op("Reshape", x, shape=(-1, *inner), at="data")
@@ -224,7 +225,9 @@ def _scattered(
     else:
         rounds = _rounds(places.array, merge == "none")
         if len(rounds) > _MAX_ROUNDS:
-            raise MXNetError(f"a place comes {len(rounds)} times, of at most {_MAX_ROUNDS}")
+            raise MXNetError(
+                f"an index occurs {len(rounds)} times, at most {_MAX_ROUNDS} are supported"
+            )
         for chosen in rounds:
             made = _one_round(g, made, places.array[chosen], _rows(g, new, chosen), merge)
     made = g.op("Reshape", made, shape=shape or (1,), at="" if dtype.kind != "b" else "number")
@@ -233,14 +236,15 @@ def _scattered(
 
 
 def _merged(g: Importer, x: Value, places: Value, new: Value, merge: str) -> Value:
-    """Rows merged with all that come to them: each row looks at every update."""
+    """Rows merged with all their updates: each row is compared with every update."""
     if merge not in _MERGED:
-        raise MXNetError(f"reduction '{merge}' is not there")
+        raise MXNetError(f"reduction '{merge}' is not supported")
     (count, *inner), size = g.shape(new), g.shape(x)[0]
     if size * math.prod(g.shape(new)) > _MAX_PAIRS:
         raise MXNetError(
-            f"{count} updates of {size} places that the graph computes: {_MAX_PAIRS} pairs of "
-            "elements are the most"
+            f"{count} updates at computed indices below {size} are not supported: at most "
+            f"{_MAX_PAIRS} "
+            "pairs of elements are"
         )
     dtype = g.dtype(x)
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
@@ -261,7 +265,7 @@ def _merged(g: Importer, x: Value, places: Value, new: Value, merge: str) -> Val
 
 
 def _rounds(places: np.ndarray, only_last: bool) -> list[np.ndarray]:
-    """Which updates go together; where the last of each place counts alone it is one round."""
+    """Groups of updates with distinct indices; a single group if only the last of each counts."""
     turn = np.zeros(len(places), np.int64)
     seen: dict[int, int] = {}
     for i, place in enumerate(places.tolist()):
@@ -282,7 +286,7 @@ def _one_round(g: Importer, x: Value, places: np.ndarray, new: Value, merge: str
     where = g.constant(places)
     if merge != "none":
         if merge not in _MERGED:
-            raise MXNetError(f"reduction '{merge}' is not there")
+            raise MXNetError(f"reduction '{merge}' is not supported")
         old = g.op("take", x, where, axis=0, at="old")
         new = g.op(_MERGED[merge], old, new, at="merged")
     return g.op("_contrib_index_copy", x, where, new, at="copied")

@@ -1,4 +1,4 @@
-"""ONNX's operators of single elements: arithmetic, comparisons, activations, casts."""
+"""Readers of ONNX's pointwise operators: arithmetic, comparisons, activations, casts."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _UNARY = {
 
 @translates(*_UNARY)
 def unary(g: Importer, use: Use, x: Value) -> Value:
-    """The function of the same meaning."""
+    """MXNet's equivalent."""
     return g.op(_UNARY[use.op_type], x)
 
 
 @translates("Round")
 def round_to_even(g: Importer, use: Use, x: Value) -> Value:
-    """The nearest whole number, of halves the even one."""
+    """Nearest integer, ties to even."""
     return nearest_even(g, x)
 
 
@@ -70,7 +70,7 @@ _BINARY = {
 
 
 def _placed(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """The second operand, which operator set 6 broadcasts from an axis on."""
+    """Second operand; operator set 6 broadcasts it from an axis on."""
     if use.opset >= 7 or "axis" not in use or g.rank(b) == g.rank(a):
         return b
     behind = g.rank(a) - use.number("axis") % g.rank(a) - g.rank(b)
@@ -79,7 +79,7 @@ def _placed(g: Importer, use: Use, a: Value, b: Value) -> Value:
 
 @translates(*_BINARY)
 def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
-    """One operand after the other."""
+    """Chain of a binary operator."""
     others = tuple(_placed(g, use, first, x) for x in others)
     if not others:
         return g.op("identity", first)
@@ -91,9 +91,9 @@ def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
 
 
 def _biased(g: Importer, use: Use, product: Value, bias: Value) -> Value | None:
-    """A product with constant weights and what is added to it as one dense layer with a bias.
+    """Product with constant weights plus a bias, as one dense layer.
 
-    None where they are something else, or something else reads the product.
+    None for other operands, or if the product has other readers.
     """
     node = None if product.output is None else product.output.node
     if node is None or node.op is None or node.op.name != "FullyConnected" or not bias.is_constant:
@@ -107,14 +107,14 @@ def _biased(g: Importer, use: Use, product: Value, bias: Value) -> Value | None:
 
 @translates("Mean")
 def mean_of_operands(g: Importer, use: Use, *xs: Value) -> Value:
-    """The sum by the number of operands."""
+    """Sum divided by the number of operands."""
     total = reduce(lambda a, b: g.op("broadcast_add", a, b, at="sum"), xs)
     return g.op("_div_scalar", total, scalar=float(len(xs)))
 
 
 @translates("Div")
 def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """A quotient; of whole numbers it is cut towards zero."""
+    """Quotient; for integers truncated towards zero."""
     b = _placed(g, use, a, b)
     if g.dtype(a).kind == "f":
         return g.op("broadcast_div", a, b)
@@ -133,7 +133,7 @@ def divide(g: Importer, use: Use, a: Value, b: Value) -> Value:
 
 @translates("Pow")
 def power(g: Importer, use: Use, x: Value, y: Value) -> Value:
-    """x to the y, of the type of x."""
+    """x to the power y, in the dtype of x."""
     y = _placed(g, use, x, y)
     y = y if g.dtype(y) == g.dtype(x) else g.op("Cast", y, dtype=g.dtype(x), at="exponent")
     if y.array is not None and y.array.size == 1 and not x.is_constant:
@@ -146,7 +146,7 @@ def power(g: Importer, use: Use, x: Value, y: Value) -> Value:
 
 @translates("Mod")
 def modulo(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """The remainder: of the divisor's sign, or as in C with ``fmod``."""
+    """Remainder with the divisor's sign, or as in C with ``fmod``."""
     if not use.number("fmod"):
         return g.op("broadcast_mod", a, b)
     if g.dtype(a).kind == "f":
@@ -170,18 +170,18 @@ _COMPARISONS = {
 
 
 def as_bool(g: Importer, x: Value) -> Value:
-    """0 and 1 as bool."""
+    """Convert 0 and 1 to bool."""
     return g.op("Cast", x, dtype=np.dtype("bool"))
 
 
 def as_number(g: Importer, x: Value) -> Value:
-    """A bool as 0 and 1 in uint8, on which arithmetic is defined; all else as it is."""
+    """Bool operand as uint8, for arithmetic; other operands unchanged."""
     return g.op("Cast", x, dtype=np.dtype("uint8"), at="number") if g.dtype(x).kind == "b" else x
 
 
 @translates(*_COMPARISONS)
 def compare(g: Importer, use: Use, a: Value, b: Value) -> Value:
-    """A comparison or a logical operator: bool."""
+    """Comparison or logical operator with a bool result."""
     b = _placed(g, use, a, b)
     made = g.op(_COMPARISONS[use.op_type], as_number(g, a), as_number(g, b), at="number")
     return as_bool(g, made)
@@ -189,19 +189,19 @@ def compare(g: Importer, use: Use, a: Value, b: Value) -> Value:
 
 @translates("Not")
 def logical_not(g: Importer, use: Use, x: Value) -> Value:
-    """The other bool."""
+    """Logical negation."""
     return as_bool(g, g.op("logical_not", as_number(g, x), at="number"))
 
 
 @translates("IsNaN")
 def is_nan(g: Importer, use: Use, x: Value) -> Value:
-    """Where a number is not equal to itself."""
+    """Mask of NaNs."""
     return as_bool(g, g.op("_not_equal", x, x, at="number"))
 
 
 @translates("IsInf")
 def is_infinite(g: Importer, use: Use, x: Value) -> Value:
-    """Where a number is infinite, of either sign or of one."""
+    """Mask of infinite elements, of both signs or of one."""
     signs = [
         (use.number("detect_positive", 1), np.inf),
         (use.number("detect_negative", 1), -np.inf),
@@ -216,14 +216,14 @@ def is_infinite(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Where")
 def where(g: Importer, use: Use, condition: Value, x: Value, y: Value) -> Value:
-    """x or y; all three are broadcast first."""
+    """Selection between x and y; all three are broadcast first."""
     chosen = as_number(g, condition)
     shape = broadcast_shape(g.shape(condition), g.shape(x), g.shape(y))
     return g.op("where", *(to_shape(g, v, shape) for v in (chosen, x, y)))
 
 
 def to_shape(g: Importer, x: Value, shape: tuple[int, ...]) -> Value:
-    """``x`` broadcast to a shape of at least its own rank."""
+    """``x`` broadcast to a shape of at least its rank."""
     if g.shape(x) == shape:
         return x
     if len(g.shape(x)) < len(shape):
@@ -232,7 +232,7 @@ def to_shape(g: Importer, x: Value, shape: tuple[int, ...]) -> Value:
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all are broadcast to. Raises ShapeError where there is none."""
+    """Common broadcast shape. Raises ShapeError if there is none."""
     try:
         whole: tuple[int, ...] = ()
         for shape in shapes:
@@ -240,23 +240,23 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         return whole
     except ShapeError:
         texts = ", ".join(map(shape_text, shapes))
-        raise ShapeError(f"the shapes {texts} do not broadcast to one") from None
+        raise ShapeError(f"the shapes {texts} do not broadcast to a common shape") from None
 
 
 def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """The shape with sizes of 1 before it."""
+    """Shape with leading sizes of 1."""
     return (1,) * (rank - len(shape)) + shape
 
 
 @translates("Cast")
 def cast(g: Importer, use: Use, x: Value) -> Value:
-    """Another element type."""
+    """Conversion of the dtype."""
     return cast_to(g, x, use.number("to"), *_how(use))
 
 
 @translates("CastLike")
 def cast_like(g: Importer, use: Use, x: Value, like: Value) -> Value:
-    """The element type of the second operand."""
+    """Conversion to the dtype of the second operand."""
     if like.stored:
         return cast_to(g, x, like.stored, *_how(use))
     dtype = g.dtype(like)
@@ -264,14 +264,14 @@ def cast_like(g: Importer, use: Use, x: Value, like: Value) -> Value:
 
 
 def _how(use: Use) -> tuple[bool, str]:
-    """Whether numbers that are too large become the largest, and the direction of powers of 2."""
+    """Whether large values saturate, and the rounding direction of powers of 2."""
     return bool(use.number("saturate", 1)), use.text("round_mode", "up")
 
 
 def cast_to(
     g: Importer, x: Value, code: int, saturate: bool = True, direction: str = "up"
 ) -> Value:
-    """``x`` in the element type with this code, or in a wider one that holds its numbers."""
+    """``x`` in the element type with this code, or in a wider type that holds its values."""
     dtype = supported(dtype_of(code, "it"))
     if code in NARROW and x.stored != code:
         x = narrowed(g, x, NARROW[code], saturate, direction)
@@ -283,7 +283,7 @@ def cast_to(
 def clip(
     g: Importer, use: Use, x: Value, low: Value | None = None, high: Value | None = None
 ) -> Value:
-    """Numbers between two bounds: attributes until operator set 10, operands since."""
+    """Values limited to an interval: attributes before operator set 11, then operands."""
     if use.opset < 11:
         bounds = [use.real("min", -np.inf), use.real("max", np.inf)]
     elif any(v is not None and v.array is None for v in (low, high)):
@@ -307,13 +307,13 @@ def clip(
 
 @translates("LeakyRelu")
 def leaky_relu(g: Importer, use: Use, x: Value) -> Value:
-    """x, or alpha times x below 0."""
+    """x, or alpha times x for negative x."""
     return g.op("LeakyReLU", x, act_type="leaky", slope=use.real("alpha", 0.01))
 
 
 @translates("Elu")
 def elu(g: Importer, use: Use, x: Value) -> Value:
-    """x, or alpha times exp(x) - 1 below 0."""
+    """x, or alpha times (exp(x) - 1) for negative x."""
     return g.op("LeakyReLU", x, act_type="elu", slope=use.real("alpha", 1.0))
 
 
@@ -338,14 +338,14 @@ def selu(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("ThresholdedRelu")
 def thresholded_relu(g: Importer, use: Use, x: Value) -> Value:
-    """x above alpha, else 0."""
+    """x if above alpha, else 0."""
     above = g.op("_greater_scalar", x, scalar=use.real("alpha", 1.0), at="above")
     return g.op("broadcast_mul", x, above)
 
 
 @translates("Shrink")
 def shrink(g: Importer, use: Use, x: Value) -> Value:
-    """x moved by ``bias`` towards 0 beyond ``lambd`` on either side, 0 between."""
+    """x moved by ``bias`` towards 0 if beyond +-``lambd``, else 0."""
     bias, limit = use.real("bias"), use.real("lambd", 0.5)
     above = g.op("_greater_scalar", x, scalar=limit, at="above")
     below = g.op("_lesser_scalar", x, scalar=-limit, at="below")
@@ -356,7 +356,8 @@ def shrink(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("PRelu")
 def prelu(g: Importer, use: Use, x: Value, slope: Value) -> Value:
-    """x, or slope times x below 0; the slope is broadcast, in operator set 6 along the channels."""
+    """x, or slope times x for negative x; the slope broadcasts, in operator set 6 along
+    channels."""
     if use.opset < 7 and g.rank(slope) == 1 and g.shape(slope) != (1,):
         behind = (1,) * (g.rank(x) - 2)
         slope = g.op("Reshape", slope, shape=(*g.shape(slope), *behind), at="slope")
@@ -366,7 +367,7 @@ def prelu(g: Importer, use: Use, x: Value, slope: Value) -> Value:
 
 @translates("HardSigmoid")
 def hard_sigmoid(g: Importer, use: Use, x: Value) -> Value:
-    """alpha * x + beta between 0 and 1."""
+    """alpha * x + beta, limited to [0, 1]."""
     alpha, beta = use.real("alpha", 0.2), use.real("beta", 0.5)
     return g.op("hard_sigmoid", x, alpha=alpha, beta=beta)
 
@@ -407,14 +408,14 @@ def swiglu(g: Importer, use: Use, a: Value, b: Value) -> Value:
 
 @translates("Gelu", MICROSOFT + "Gelu")
 def gelu(g: Importer, use: Use, x: Value) -> Value:
-    """x times the normal distribution's integral, or its approximation by tanh."""
+    """x times the cumulative normal distribution, or its approximation by tanh."""
     if use.text("approximate", "none") == "none":
         return g.op("LeakyReLU", x, act_type="gelu")
     return tanh_gelu(g, x)
 
 
 def tanh_gelu(g: Importer, x: Value) -> Value:
-    """The approximation of gelu by tanh."""
+    """Approximation of gelu by tanh."""
     cube = g.op("_mul_scalar", g.op("_power_scalar", x, scalar=3.0, at="cube"), scalar=0.044715)
     inner = g.op("_mul_scalar", g.op("broadcast_add", x, cube), scalar=float(np.sqrt(2 / np.pi)))
     gate = g.op("_plus_scalar", g.op("tanh", inner, at="tanh"), scalar=1.0, at="gate")
@@ -423,9 +424,9 @@ def tanh_gelu(g: Importer, x: Value) -> Value:
 
 @translates("Dropout")
 def dropout(g: Importer, use: Use, x: Value, *others: Value | None) -> tuple[Value, Value]:
-    """The operand, and a mask that keeps all."""
+    """Operand, and a mask of ones."""
     ratio, training = (*others, None, None)[:2]
     if training is not None and bool(g.known(training, "training_mode").any()):
-        raise MXNetError("it drops in training mode, which no model that is loaded does")
+        raise MXNetError("training mode is not supported in loaded models")
     kept = g.op("_equal", x, x, at="mask")
     return g.op("identity", x), as_bool(g, kept)

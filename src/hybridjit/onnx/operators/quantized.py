@@ -1,4 +1,4 @@
-"""ONNX's operators on bytes that stand for numbers, computed with these numbers in float32."""
+"""Readers of ONNX's operators on quantized values, computed dequantized in float32."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def single(g: Importer, x: Value) -> Value:
 
 
 def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
-    """Scales for all, along an axis, or for blocks of it, so that they broadcast."""
+    """Scales per tensor, per axis, or per block of an axis, shaped to broadcast."""
     rank = g.rank(like)
     if g.rank(x) == 0 or g.shape(x) == (1,):
         return g.op("Reshape", x, shape=(1,) * max(rank, 1), at="scale")
@@ -43,7 +43,7 @@ def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
 def quantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
 ) -> Value:
-    """round(x / scale) + zero, within the type's bounds; of floats without rounding to whole."""
+    """round(x / scale) + zero, limited to the type's range; float types round to their values."""
     ratio = g.op("broadcast_div", single(g, x), single(g, _along(g, scale, x, use)), at="ratio")
     kind = NARROW.get(code)
     if isinstance(kind, NarrowFloat):
@@ -62,20 +62,22 @@ def _bounds(code: int) -> tuple[float, float]:
         return float(kind.bounds[0]), float(kind.bounds[1])
     dtype = dtype_of(code, "it")
     if dtype.kind not in "iu" or dtype.itemsize > 2:
-        raise MXNetError(f"to {dtype.name}: whole numbers of up to 16 bits are there")
+        raise MXNetError(
+            f"quantization to {dtype.name} is not supported, only to integers of at most 16 bits"
+        )
     info = np.iinfo(dtype)
     return float(info.min), float(info.max)
 
 
 def code_of(g: Importer, zero: Value | None) -> int:
-    """Of the element type of a byte that stands for 0."""
+    """Code of the element type of a zero point, uint8 without one."""
     if zero is None:
         return CODES[_BYTE]
     return zero.stored or CODES[g.dtype(zero)]
 
 
 def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
-    """(x - zero) * scale."""
+    """Dequantized values, (x - zero) * scale."""
     made = single(g, x)
     if zero is not None:
         made = g.op("broadcast_sub", made, single(g, _along(g, zero, x, use)), at="centred")
@@ -86,13 +88,13 @@ def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | 
 
 @translates("QuantizeLinear", MICROSOFT + "QuantizeLinear")
 def quantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
-    """Numbers as bytes."""
+    """Quantized values."""
     return quantized(g, use, x, scale, zero, use.number("output_dtype") or code_of(g, zero))
 
 
 @translates("DequantizeLinear", MICROSOFT + "DequantizeLinear")
 def dequantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None = None) -> Value:
-    """Bytes as the numbers that they stand for, of the scale's type."""
+    """Dequantized values, in the scale's dtype."""
     made = numbers(g, use, x, scale, zero)
     dtype = g.dtype(scale)
     return made if g.dtype(made) == dtype else g.op("Cast", made, dtype=dtype)
@@ -100,12 +102,15 @@ def dequantize(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None
 
 @translates("DynamicQuantizeLinear")
 def quantize_all(g: Importer, use: Use, x: Value) -> tuple[Value, Value, Value]:
-    """Numbers as bytes whose scale covers them and 0, the scale, and the byte of 0."""
+    """Dynamically quantized values with a scale that covers them and 0, the scale, the zero
+    point."""
     top = g.op("_maximum_scalar", g.op("max", x, at="max"), scalar=0.0, at="top")
     low = g.op("_minimum_scalar", g.op("min", x, at="min"), scalar=0.0, at="low")
     span = g.op("broadcast_sub", top, low, at="span")
     scale = g.op("_div_scalar", span, scalar=255.0, at="scale")
-    empty = g.op("_equal_scalar", scale, scalar=0.0, at="empty")  # of nothing but zeros it is 1
+    empty = g.op(
+        "_equal_scalar", scale, scalar=0.0, at="empty"
+    )  # if all elements are 0 the scale is 1
     scale = g.op("broadcast_add", scale, empty, at="scale")
     start = g.op("broadcast_div", g.op("negative", low, at="minus"), scale, at="start")
     place = g.op("clip", nearest_even(g, start), a_min=0.0, a_max=255.0, at="place")
@@ -123,7 +128,7 @@ def matmul_integer(
     a_zero: Value | None = None,
     b_zero: Value | None = None,
 ) -> Value:
-    """The product of bytes without their zeros."""
+    """Product of integers after subtraction of their zero points."""
     if a_zero is not None and g.rank(a_zero) == 1:
         a_zero = g.op("expand_dims", a_zero, axis=1, at="rows")
     sides = []
@@ -151,14 +156,14 @@ def conv_integer(
     x_zero: Value | None = None,
     w_zero: Value | None = None,
 ) -> Value:
-    """A convolution of bytes without their zeros."""
+    """Convolution of integers after subtraction of their zero points."""
     first = numbers(g, use, x, None, x_zero)
     second = numbers(g, _WeightAxis(use), w, None, w_zero)
     return g.op("Cast", convolution(g, use, first, second), dtype=_WHOLE)
 
 
 class _WeightAxis(Use):
-    """Weights have their scales along axis 0, whatever the node says."""
+    """Use whose weight scales are along axis 0, regardless of the node's axis."""
 
     def __init__(self, use: Use) -> None:
         self._use = use
@@ -169,7 +174,7 @@ class _WeightAxis(Use):
 
 @translates("QLinearMatMul")
 def qlinear_matmul(g: Importer, use: Use, *operands: Value) -> Value:
-    """The product of the numbers that bytes stand for, as bytes."""
+    """Product of dequantized values, quantized."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = operands
     sides = (numbers(g, use, a, a_scale, a_zero), numbers(g, use, b, b_scale, b_zero))
     return quantized(g, use, matmul(g, use, *sides), scale, zero, code_of(g, zero))
@@ -177,7 +182,7 @@ def qlinear_matmul(g: Importer, use: Use, *operands: Value) -> Value:
 
 @translates("QLinearConv")
 def qlinear_conv(g: Importer, use: Use, *operands: Value) -> Value:
-    """A convolution of the numbers that bytes stand for, as bytes."""
+    """Convolution of dequantized values, quantized."""
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = operands[:8]
     first = numbers(g, use, x, x_scale, x_zero)
     second = numbers(g, _WeightAxis(use), w, w_scale, w_zero)

@@ -1,4 +1,4 @@
-"""ONNX's recurrent layers as MXNet's RNN: gates in another order, weights in one vector."""
+"""ONNX's recurrent layers as MXNet's RNN: permuted gates, weights in one vector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..use import Use
 from .recurrent_steps import run_steps
 from .table import translates
 
-# Which of ONNX's gates each of MXNet's is
+# Index among ONNX's gates of each of MXNet's gates.
 _GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 _MODES = {"GRU": "gru", "LSTM": "lstm"}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -27,7 +27,7 @@ def recurrent(
     b: Value | None = None,
     *others: Value | None,
 ) -> Sequence[Value | None]:
-    """One layer in one direction or both: all states, the last state and of LSTM the last cell."""
+    """One layer in one direction or both: all states, last state, and for LSTM the last cell."""
     lengths, h0, c0, peepholes = (*others, None, None, None, None)[:4]
     if lengths is not None and lengths.array is not None:
         lengths = None if set(lengths.array.reshape(-1)) == {_steps(g, use, x)} else lengths
@@ -52,7 +52,7 @@ def _fused(
     h0: Value | None,
     c0: Value | None,
 ) -> Sequence[Value]:
-    """MXNet's layer."""
+    """Layer by MXNet's RNN."""
     w, r, b = weights
     direction, mode = use.text("direction", "forward"), _mode(use)
     if direction == "reverse":
@@ -85,7 +85,7 @@ def _zeros(g: Importer, x: Value, r: Value) -> Value:
 
 
 def _mode(use: Use) -> str | None:
-    """MXNet's name of the layer, None where it has no such one."""
+    """MXNet's mode of the layer, None if unsupported."""
     defaults = _DEFAULTS[use.op_type]
     functions = use.texts("activations") or defaults
     count = len(defaults)
@@ -122,7 +122,7 @@ def _reordered(matrix: np.ndarray, gates: Sequence[int]) -> np.ndarray:
 def _arranged(
     g: Importer, use: Use, y: Value, last: Sequence[Value], direction: str
 ) -> Sequence[Value]:
-    """The results with ONNX's axes: time, direction, batch, state."""
+    """Results with ONNX's axes: time, direction, batch, state."""
     if direction == "reverse":
         y = g.op("reverse", y, axis=(0,), at="forward")
     steps, batch, width = g.shape(y)
@@ -132,7 +132,7 @@ def _arranged(
 
 
 def _laid_out(g: Importer, use: Use, y: Value, last: Sequence[Value]) -> Sequence[Value]:
-    """The results, the batch first where the node asks for that."""
+    """Results, batch first if the node requests it."""
     if not use.number("layout"):
         return [y, *last]
     whole = g.op("transpose", y, axes=(2, 0, 1, 3), at="batch")

@@ -1,7 +1,7 @@
-"""ONNX's recurrent layers written out step by step: those that MXNet's RNN does not compute.
+"""ONNX's recurrent layers unrolled step by step, for features that MXNet's RNN does not have.
 
-Reset gates that work before the product, peepholes, other activations, bounds, sequences of
-several lengths, weights that the graph computes.
+These are reset gates before the product, peepholes, other activations, clipping, sequences of
+different lengths, and computed weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..use import Use
 from .narrow import bounded
 from .pointwise import to_shape
 
-_NODES = 24  # of a step at the most
+_NODES = 24  # upper bound of nodes per step
 Function = Callable[[Value], Value]
 
 
 class Activation(NamedTuple):
-    """A function of gates with numbers alpha and beta, and what these are by default.
+    """Function of gates with parameters alpha and beta, and their defaults.
 
-    takes  how many of the two there are
+    takes  how many of the two parameters it has
     """
 
     takes: int
@@ -83,9 +83,9 @@ Step = Callable[[Value, States], States]
 
 
 class Weights(NamedTuple):
-    """Of one direction: of inputs and of states, a bias for each, and of LSTM the peepholes.
+    """Weights of one direction: of inputs and states, a bias for each, and peepholes of LSTM.
 
-    rounded  what the states become before the product, where that is something else
+    rounded  function of the states before the product, if any
     """
 
     inputs: Value
@@ -108,8 +108,8 @@ def run_steps(
     """All states (time, direction, batch, state), and the last ones (direction, batch, state).
 
     x        (time, batch, input)
-    weights  W, R, B and P as ONNX has them
-    first    states to begin with, each (direction, batch, state)
+    weights  ONNX's W, R, B and P
+    first    initial states, each (direction, batch, state)
     """
     w, r, b, p = weights
     assert w is not None and r is not None
@@ -134,7 +134,7 @@ def _joined(g: Importer, xs: Sequence[Value], axis: int) -> Value:
 
 
 def _row(g: Importer, x: Value, i: int) -> Value:
-    """What stands at a place of the first axis."""
+    """Slice at an index of the first axis."""
     part = g.op("slice_axis", x, axis=0, begin=i, end=i + 1, at="part")
     return g.op("Reshape", part, shape=g.shape(x)[1:], at="row")
 
@@ -167,7 +167,7 @@ def _one_direction(
     back: bool,
 ) -> tuple[Value, States]:
     """States of all steps (time, batch, state), and the last ones."""
-    x = _turned(g, x, lengths) if back else x
+    x = _reversed(g, x, lengths) if back else x
     size, steps = g.shape(states[0])[1], g.shape(x)[0]
     given = _dense(g, x, weights.inputs, weights.input_bias)
     inputs = g.outputs("SliceChannel", given, num_outputs=steps, axis=0, squeeze_axis=True)
@@ -188,11 +188,11 @@ def _one_direction(
         rows.append(row)
     whole = [g.op("expand_dims", row, axis=0, at="time") for row in rows]
     made = whole[0] if steps == 1 else g.op("Concat", *whole, num_args=steps, dim=0, at="rows")
-    return (_turned(g, made, lengths) if back else made), states
+    return (_reversed(g, made, lengths) if back else made), states
 
 
-def _turned(g: Importer, x: Value, lengths: Value | None) -> Value:
-    """Steps in the other order, of each sequence by itself."""
+def _reversed(g: Importer, x: Value, lengths: Value | None) -> Value:
+    """Steps in reverse order, separately for each sequence."""
     if lengths is None:
         return g.op("reverse", x, axis=(0,), at="reverse")
     counts = g.op("Cast", lengths, dtype=g.dtype(x), at="lengths")
@@ -210,7 +210,7 @@ def _dense(g: Importer, x: Value, weight: Value, bias: Value) -> Value:
 
 
 def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
-    """The activations of a direction, each behind the bound that the node asks for."""
+    """Activations of a direction, each after the clipping that the node requests."""
     defaults = _DEFAULTS[use.op_type]
     names = use.texts("activations") or defaults * 2
     clip = use.real("clip")
@@ -218,7 +218,7 @@ def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
 
     def function(name: str) -> Function:
         if name.lower() not in _ACTIVATIONS:
-            raise MXNetError(f"activation '{name}': {', '.join(_ACTIVATIONS)} are there")
+            raise MXNetError(f"activation '{name}' is not supported; {', '.join(_ACTIVATIONS)} are")
         kind = _ACTIVATIONS[name.lower()]
         alpha = next(alphas, kind.alpha) if kind.takes > 0 else kind.alpha
         beta = next(betas, kind.beta) if kind.takes > 1 else kind.beta
@@ -229,7 +229,7 @@ def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
 
         return call
 
-    functions = [function(name) for name in names]  # in order: each takes the numbers left
+    functions = [function(name) for name in names]  # in order: each consumes its parameters
     return functions[direction * len(defaults) : (direction + 1) * len(defaults)]
 
 
@@ -240,7 +240,7 @@ def _part(g: Importer, x: Value, number: int, size: int, count: int = 1) -> Valu
 
 
 def _rows(g: Importer, x: Value, number: int, size: int, count: int = 1) -> Value:
-    """The weights of some gates."""
+    """Weights of some gates."""
     begin = number * size
     return g.op("slice_axis", x, axis=0, begin=begin, end=begin + count * size, at="weights")
 
@@ -262,7 +262,7 @@ def _times(g: Importer, a: Value, b: Value) -> Value:
 
 
 def _gru(g: Importer, use: Use, weights: Weights, size: int, functions: list[Function]) -> Step:
-    """Gates z, r and h; the reset gate works before the product, or behind it."""
+    """Gates z, r and h; the reset gate applies before or after the product."""
     behind = bool(use.number("linear_before_reset"))
     both = [_rows(g, x, 0, size, 2) for x in weights[1:4:2]]
     last = [_rows(g, x, 2, size) for x in weights[1:4:2]]
@@ -283,7 +283,7 @@ def _gru(g: Importer, use: Use, weights: Weights, size: int, functions: list[Fun
 
 
 def _lstm(g: Importer, use: Use, weights: Weights, size: int, functions: list[Function]) -> Step:
-    """Gates i, o, f and c; peepholes let the first three see the cell."""
+    """Gates i, o, f and c; with peepholes the first three read the cell."""
     coupled = bool(use.number("input_forget"))
     p = weights.peepholes
     holes = None if p is None else [_rows(g, p, i, size) for i in range(3)]

@@ -1,4 +1,4 @@
-"""ONNX's reductions, arguments of extrema, sorting and sums along an axis."""
+"""Readers of ONNX's reductions, argmax, sorting and cumulative sums."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _REDUCTIONS = {
 }
 _BEFORE = {"ReduceL1": "abs", "ReduceL2": "square", "ReduceSumSquare": "square"}
 _BEHIND = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}
-# The operator set from which on the axes are an operand
+# First operator set in which the axes are an operand.
 _AXES_GIVEN = {"ReduceSum": 13}
 
 
 def axes_of(g: Importer, use: Use, x: Value, axes: Value | None, since: int) -> tuple[int, ...]:
-    """The axes as an attribute or an operand, from 0 on; empty where none are given."""
+    """Non-negative axes from an attribute or an operand; empty if absent."""
     given = use.ints("axes") if use.opset < since else () if axes is None else g.ints(axes, "axes")
     return tuple(sorted({axis % g.rank(x) for axis in given}))
 
 
 @translates(*_REDUCTIONS)
 def reduction(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
-    """Over some axes; over all, or none, where none are given."""
+    """Reduction over given axes; over all or none if absent."""
     chosen = axes_of(g, use, x, axes, _AXES_GIVEN.get(use.op_type, 18))
     if not chosen and use.number("noop_with_empty_axes"):
         made = g.op(_BEFORE.get(use.op_type, "identity"), x)
@@ -64,12 +64,12 @@ _OF_NONE = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceLogSumExp": -np.in
 
 
 def _is_empty(x: Value, axes: tuple[int, ...]) -> bool:
-    """Whether there is nothing to reduce."""
+    """Whether a reduced axis has size 0."""
     return x.type.shape is not None and any(x.type.shape[axis] == 0 for axis in axes)
 
 
 def _of_none(g: Importer, use: Use, x: Value, axes: tuple[int, ...], number: float) -> Value:
-    """The least or the largest number of the element type, for reductions of nothing."""
+    """Smallest or largest value of the dtype: result of a reduction of no elements."""
     dtype = g.dtype(x)
     bounds = {"b": (0, 1), "f": (-np.inf, np.inf)}.get(dtype.kind)
     low, high = bounds or (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -98,7 +98,7 @@ def log_sum_exp(g: Importer, use: Use, x: Value, axes: Value | None = None) -> V
 
 @translates("ArgMax", "ArgMin")
 def argument(g: Importer, use: Use, x: Value) -> Value:
-    """The place of the first or the last extremum along an axis."""
+    """Index of the first or the last extremum along an axis."""
     name = "argmax" if use.op_type == "ArgMax" else "argmin"
     axis, is_kept = use.number("axis") % g.rank(x), bool(use.number("keepdims", 1))
     is_last = use.number("select_last_index")
@@ -111,7 +111,7 @@ def argument(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("TopK")
 def top_k(g: Importer, use: Use, x: Value, k: Value | None = None) -> tuple[Value, Value]:
-    """The largest or smallest of an axis, and their places."""
+    """Largest or smallest elements of an axis, and their indices."""
     count = use.number("k") if use.opset < 10 else g.ints(k, "k")[0]
     axis, largest = use.number("axis", -1), bool(use.number("largest", 1))
     values, places = g.outputs(
@@ -128,7 +128,7 @@ def top_k(g: Importer, use: Use, x: Value, k: Value | None = None) -> tuple[Valu
 
 @translates("CumSum")
 def cumulative(g: Importer, use: Use, x: Value, axis: Value) -> Value:
-    """Sums along an axis, of all before too with ``exclusive``, from the end with ``reverse``."""
+    """Cumulative sums; ``exclusive`` omits the element itself, ``reverse`` starts at the end."""
     along = g.ints(axis, "axis")[0] % g.rank(x)
     if use.number("reverse"):
         x = g.op("reverse", x, axis=(along,), at="reverse")
@@ -140,7 +140,7 @@ def cumulative(g: Importer, use: Use, x: Value, axis: Value) -> Value:
 
 @translates("CumProd")
 def cumulative_product(g: Importer, use: Use, x: Value, axis: Value) -> Value:
-    """Products along an axis, by steps of twice the distance: those of ``CumSum``'s attributes."""
+    """Cumulative products with the attributes of ``CumSum``, by doubling distances."""
     along = g.ints(axis, "axis")[0] % g.rank(x)
     if use.number("reverse"):
         x = g.op("reverse", x, axis=(along,), at="reverse")
@@ -154,7 +154,7 @@ def cumulative_product(g: Importer, use: Use, x: Value, axis: Value) -> Value:
 
 
 def _moved(g: Importer, x: Value, axis: int, count: int) -> Value:
-    """Elements ``count`` places later, behind ones."""
+    """Elements shifted by ``count``, after ones."""
     sizes = list(g.shape(x))
     rest = g.op("slice_axis", x, axis=axis, begin=0, end=max(sizes[axis] - count, 0), at="rest")
     sizes[axis] = min(count, sizes[axis])
@@ -166,7 +166,7 @@ def _moved(g: Importer, x: Value, axis: int, count: int) -> Value:
 
 @translates("OneHot")
 def one_hot(g: Importer, use: Use, indices: Value, depth: Value, values: Value) -> Value:
-    """A row of ``off`` with ``on`` at an index; indices below 0 count from the end."""
+    """One-hot rows of ``off`` and ``on``; negative indices count from the end."""
     count = g.ints(depth, "depth")[0]
     off, on = g.known(values, "values").tolist()
     wide = g.op("Cast", indices, dtype=np.dtype("float32"), at="index")
@@ -188,7 +188,7 @@ def one_hot(g: Importer, use: Use, indices: Value, depth: Value, values: Value) 
 
 @translates("Range", MICROSOFT + "Range")
 def arange(g: Importer, use: Use, start: Value, limit: Value, delta: Value) -> Value:
-    """Numbers from a start to a limit."""
+    """Values from a start to a limit."""
     first, last, step = (
         g.ints(v, "a bound")[0] if _is_open(v) else g.known(v, "a bound").item()
         for v in (start, limit, delta)
@@ -205,7 +205,7 @@ def _is_open(x: Value) -> bool:
 
 
 def counted(g: Importer, first: int, last: int) -> Value:
-    """Whole numbers from ``first`` to below ``last``, of which one is symbolic or both."""
+    """Integers from ``first`` to below ``last``, at least one of which is symbolic."""
     if last <= first:
         return g.constant(np.zeros(0, np.int64))
     return g.op("_arange", start=first, stop=last, dtype=np.dtype(np.int64))

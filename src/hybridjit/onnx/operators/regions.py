@@ -1,4 +1,4 @@
-"""ONNX's operators of regions in pictures."""
+"""Readers of ONNX's operators on image regions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import translates
 def roi_align(g: Importer, use: Use, x: Value, rois: Value, batches: Value) -> Value:
     """Means of samples in the bins of regions."""
     if use.text("mode", "avg") != "avg":
-        raise MXNetError("mode 'max': means of samples are there")
+        raise MXNetError("mode 'max' is not supported, only means of samples")
     rule = "half_pixel" if use.opset >= 16 else "output_half_pixel"
     return g.op(
         "_contrib_ROIAlign",
@@ -28,7 +28,7 @@ def roi_align(g: Importer, use: Use, x: Value, rois: Value, batches: Value) -> V
 
 
 def _numbered(g: Importer, rois: Value, batches: Value) -> Value:
-    """Regions behind the numbers of their samples, as MXNet's operators take them."""
+    """Regions with image indices as their first column, as in MXNet's operators."""
     number = g.op("Cast", batches, dtype=g.dtype(rois), at="number")
     column = g.op("expand_dims", number, axis=1, at="column")
     return g.op("Concat", column, rois, num_args=2, dim=1, at="regions")
@@ -44,12 +44,14 @@ def deformable(
     b: Value | None = None,
     mask: Value | None = None,
 ) -> Value:
-    """A convolution whose samples are moved, and weighted where there is a mask."""
+    """Convolution with offset samples, weighted if there is a mask."""
     kernel = use.ints("kernel_shape") or g.shape(w)[2:]
     pads = use.ints("pads", (0,) * 4)
     if len(kernel) != 2 or pads[:2] != pads[2:]:
-        raise MXNetError(f"pads {pads} of {len(kernel)} axes: as many on both sides of two")
-    if mask is None:  # MXNet's own without one has no zeros around the picture
+        raise MXNetError(
+            f"pads {pads} of {len(kernel)} axes are not supported, only equal padding of two axes"
+        )
+    if mask is None:  # MXNet's operator without a mask does not pad with zeros
         taps = g.op("slice_axis", offset, axis=1, begin=0, end=g.shape(offset)[1] // 2, at="taps")
         mask = g.op("ones_like", taps, at="mask")
     return g.op(
@@ -83,10 +85,11 @@ def non_max_suppression(
     overlap: Value | None = None,
     lowest: Value | None = None,
 ) -> Value:
-    """Sample, class and number of each box that survives; of known boxes alone, since how many
-    there are depends on them."""
+    """Image, class and index of each surviving box, for constant boxes only.
+
+    The number of survivors depends on the values."""
     corners, found = g.known(boxes, "boxes"), g.known(scores, "scores")
-    g.require_small(found.size * found.shape[-1])  # pairs, which may all be looked at
+    g.require_small(found.size * found.shape[-1])  # pairs, all of which may be compared
     if use.number("center_point_box"):
         corners = to_corners(corners)
     limit, share, least = (
@@ -103,7 +106,7 @@ def non_max_suppression(
 
 
 def _sides(boxes: np.ndarray) -> np.ndarray:
-    """Boxes by any two opposite corners, as those of the smallest and the largest numbers."""
+    """Boxes from any two opposite corners, as the corners of smallest and largest coordinates."""
     one, other = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([np.minimum(one, other), np.maximum(one, other)], axis=1)
 

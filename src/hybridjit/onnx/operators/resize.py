@@ -1,8 +1,8 @@
 """ONNX's Resize: along each axis the result is a matrix times the operand.
 
-In: sizes and the attributes that say where an element of the result lies in the operand. Out: the
-matrix. Repeated elements and MXNet's own linear rule take its operators, which have kernels. Source
-of the rules: https://onnx.ai/onnx/operators/onnx__Resize.html
+Input: sizes and the attributes of the coordinate rule. Output: the matrix. Repetition, and the rule
+of MXNet's linear operators, use these, which have kernels. Source of the rules:
+https://onnx.ai/onnx/operators/onnx__Resize.html
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .table import translates
 
 
 class Axis(NamedTuple):
-    """One axis: sizes of operand and result, their ratio as asked for, a region of interest."""
+    """One axis: sizes of operand and result, requested scale, region of interest."""
 
     old: int
     new: int
@@ -31,13 +31,13 @@ class Axis(NamedTuple):
 
 @translates("Resize", "Upsample")
 def resize(g: Importer, use: Use, x: Value, *others: Value | None) -> Value:
-    """By nearest elements, linearly or by cubic polynomials; whole numbers are cut towards zero."""
+    """Nearest, linear or cubic resizing; integers are truncated towards zero."""
     dtype = g.dtype(x)
     if dtype.kind == "f":
         return _resized(g, use, x, others)
     double = g.op("Cast", x, dtype=np.dtype("float64"), at="double")
     made = _resized(g, use, double, others)
-    # Weights of two elements may sum up to a little less than 1.
+    # Weights of two elements may sum to slightly less than 1.
     nudged = g.op("broadcast_add", made, g.op("_mul_scalar", g.op("sign", made), scalar=1e-6))
     return g.op("Cast", nudged, dtype=dtype)
 
@@ -89,7 +89,7 @@ def _asked(
 
 
 def _kept(use: Use, axes: list[Axis], chosen: Sequence[int]) -> list[Axis]:
-    """The axes with one ratio for all, where the policy asks for that."""
+    """Axes with a common scale, if the policy requests it."""
     policy = use.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return axes
@@ -108,7 +108,7 @@ def _rule(use: Use) -> str:
 
 
 def _by_operator(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> Value | None:
-    """MXNet's operator for pictures, where it has the same rule."""
+    """MXNet's operator for images, if it has the same rule."""
     mode, rule = use.text("mode", "nearest"), _rule(use)
     factors = {axis.scale for axis in (rows, columns)}
     if mode == "nearest":
@@ -130,7 +130,7 @@ def _by_operator(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> 
 
 
 def _along(g: Importer, x: Value, axis: int, matrix: np.ndarray) -> Value:
-    """The matrix times every line of ``x`` along an axis."""
+    """Product of the matrix with every line of ``x`` along an axis."""
     rank = g.rank(x)
     order = tuple(i for i in range(rank) if i != axis) + (axis,)
     moved = g.op("transpose", x, axes=order, at="order") if axis != rank - 1 else x
@@ -149,7 +149,7 @@ def _along(g: Importer, x: Value, axis: int, matrix: np.ndarray) -> Value:
 
 
 def _matrix(use: Use, axis: Axis) -> np.ndarray:
-    """What each element of the result, a row, takes of each element of the operand."""
+    """Weights of the operand's elements (columns) in each element of the result (rows)."""
     mode = use.text("mode", "nearest")
     places = _places(_rule(use), axis)
     kinds: dict[str, Callable[[Use, Axis, float], dict[int, float]]] = {
@@ -158,7 +158,7 @@ def _matrix(use: Use, axis: Axis) -> np.ndarray:
         "cubic": _cubic,
     }
     if mode not in kinds:
-        raise MXNetError(f"mode '{mode}' is not there")
+        raise MXNetError(f"mode '{mode}' is not supported")
     matrix = np.zeros((axis.new, axis.old))
     for row, place in zip(matrix, places):
         weights = kinds[mode](use, axis, place)
@@ -171,7 +171,7 @@ def _matrix(use: Use, axis: Axis) -> np.ndarray:
 
 
 def _extrapolated(g: Importer, use: Use, x: Value, axes: Sequence[Axis]) -> Value:
-    """A number where an element lies outside of the operand."""
+    """A constant for elements outside of the operand."""
     outside = [
         np.array([not 0 <= place <= axis.old - 1 for place in _places(_rule(use), axis)], bool)
         for axis in axes
@@ -185,7 +185,7 @@ def _extrapolated(g: Importer, use: Use, x: Value, axes: Sequence[Axis]) -> Valu
 
 
 def _places(rule: str, axis: Axis) -> list[float]:
-    """Where each element of the result lies in the operand."""
+    """Position in the operand of each element of the result."""
     old, new, scale, (start, end) = axis
     exact = old * scale
     rules: dict[str, Callable[[int], float]] = {
@@ -202,7 +202,7 @@ def _places(rule: str, axis: Axis) -> list[float]:
         ),
     }
     if rule not in rules:
-        raise MXNetError(f"coordinates '{rule}' are not there")
+        raise MXNetError(f"coordinates '{rule}' are not supported")
     return [rules[rule](i) for i in range(new)]
 
 
@@ -218,7 +218,7 @@ def _nearest(use: Use, axis: Axis, place: float) -> dict[int, float]:
 
 
 def _linear(use: Use, axis: Axis, place: float) -> dict[int, float]:
-    """A triangle around the place, wider where antialiasing is asked for and the result smaller."""
+    """Triangle around the position, widened by antialiasing if the result is smaller."""
     return _spread(use, axis, place, 1, lambda x: max(0.0, 1 - abs(x)))
 
 
@@ -238,7 +238,7 @@ def _cubic(use: Use, axis: Axis, place: float) -> dict[int, float]:
 def _spread(
     use: Use, axis: Axis, place: float, reach: int, weight: Callable[[float], float]
 ) -> dict[int, float]:
-    """The weights of the elements around a place; with antialiasing their sum is made 1."""
+    """Weights of the elements around a position; with antialiasing normalized to sum 1."""
     shrink = min(axis.scale, 1.0) if use.number("antialias") else 1.0
     near = math.ceil(reach / shrink)
     first = math.floor(place) - near

@@ -1,7 +1,7 @@
-"""ONNX's samples of pictures and volumes at places, and the places of affine maps.
+"""Readers of ONNX's sampling of images and volumes, and of affine grids.
 
-Linear samples of pictures take MXNet's operator, which has a kernel. All others are sums of
-elements that are taken one by one: a *tap* is an element's index along one axis and its weight.
+Linear sampling of images uses MXNet's operator, which has a kernel. Other modes are sums of single
+elements: a *tap* is an element's index along one axis and its weight.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .narrow import bounded, nearest_even
 from .pointwise import to_shape
 from .table import MICROSOFT, translates
 
-_SHARPNESS = -0.75  # the coefficient of Keys' polynomials
+_SHARPNESS = -0.75  # coefficient of Keys' polynomials
 _WHOLE = np.dtype("int64")
 
 
 class Tap(NamedTuple):
-    """Places along an axis and their weights, None where all are 1."""
+    """Indices along an axis and their weights, None if all weights are 1."""
 
     place: Value
     weight: Value | None
@@ -33,7 +33,7 @@ class Tap(NamedTuple):
 
 @translates("AffineGrid")
 def affine_grid(g: Importer, use: Use, theta: Value, size: Value) -> Value:
-    """Places to sample at, of affine maps in two or three dimensions, the last axis first."""
+    """Sampling positions of affine maps in two or three dimensions, last axis first."""
     n, _, *sizes = g.ints(size, "size")
     count, rank = math.prod(sizes), len(sizes) + 1
     g.require_small(count * rank)
@@ -53,13 +53,15 @@ def _places(count: int, corners: bool) -> np.ndarray:
 
 @translates("GridSample", MICROSOFT + "GridSample")
 def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
-    """Samples at places from -1 to 1, with zeros, the edge or a mirror around the elements."""
+    """Samples at positions from -1 to 1, with padding by zeros, the edge or reflection."""
     mode = use.text("mode", "bilinear" if use.opset < 20 else "linear").removeprefix("bi")
     if mode not in ("linear", "nearest", "cubic"):
-        raise MXNetError(f"mode '{mode}': linear, nearest and cubic are there")
+        raise MXNetError(f"mode '{mode}' is not supported; linear, nearest and cubic are")
     around = use.text("padding_mode", "zeros")
     if around not in ("zeros", "border", "reflection"):
-        raise MXNetError(f"padding_mode '{around}': zeros, border and reflection are there")
+        raise MXNetError(
+            f"padding_mode '{around}' is not supported; zeros, border and reflection are"
+        )
     sizes = g.shape(x)[2:]
     if len(sizes) == 2 and mode != "cubic" and min(sizes) > 1:
         return _of_picture(g, use, x, grid, mode, around)
@@ -78,7 +80,7 @@ def grid_sample(g: Importer, use: Use, x: Value, grid: Value) -> Value:
 
 
 def _of_picture(g: Importer, use: Use, x: Value, grid: Value, mode: str, around: str) -> Value:
-    """By MXNet's operator."""
+    """Sampling by MXNet's operator."""
     corners, sizes = use.number("align_corners"), g.shape(x)[:1:-1]
     places = g.op("transpose", grid, axes=(0, 3, 1, 2), at="places")
     if around == "reflection":
@@ -101,21 +103,21 @@ def _along(g: Importer, x: Value, numbers: np.ndarray, op: str) -> Value:
 
 
 def _reflected(g: Importer, x: Value) -> Value:
-    """Places mirrored at -1 and 1 until they lie between them: 1 - |((x + 1) mod 4) - 2|."""
-    turned = g.op("_mod_scalar", g.op("_plus_scalar", x, scalar=1.0), scalar=4.0, at="period")
-    far = g.op("abs", g.op("_minus_scalar", turned, scalar=2.0, at="middle"), at="far")
+    """Positions reflected at -1 and 1 into that interval: 1 - |((x + 1) mod 4) - 2|."""
+    shifted = g.op("_mod_scalar", g.op("_plus_scalar", x, scalar=1.0), scalar=4.0, at="period")
+    far = g.op("abs", g.op("_minus_scalar", shifted, scalar=2.0, at="middle"), at="far")
     return g.op("_rminus_scalar", far, scalar=1.0, at="mirrored")
 
 
 def _pixel(g: Importer, place: Value, count: int, corners: bool) -> Value:
-    """Places from -1 to 1 as indices with fractions."""
+    """Positions from -1 to 1 as fractional indices."""
     ends = (0, count - 1) if corners else (-0.5, count - 0.5)
     scaled = g.op("_mul_scalar", place, scalar=(ends[1] - ends[0]) / 2, at="scaled")
     return g.op("_plus_scalar", scaled, scalar=sum(ends) / 2, at="pixel")
 
 
 def _taps(g: Importer, pixel: Value, mode: str) -> list[Tap]:
-    """The elements that a sample is made of, along one axis."""
+    """Taps of a sample along one axis."""
     if mode == "nearest":
         return [Tap(g.op("Cast", nearest_even(g, pixel), dtype=_WHOLE, at="index"), None)]
     low = g.op("floor", pixel, at="low")
@@ -134,17 +136,17 @@ def _moved(g: Importer, index: Value, by: int) -> Value:
 
 
 def _inner(g: Importer, t: Value) -> Value:
-    """Keys' polynomial at ``t`` from 0 to 1."""
+    """Keys' polynomial at ``t`` in [0, 1]."""
     return _polynomial(g, t, (_SHARPNESS + 2, -(_SHARPNESS + 3), 0.0, 1.0))
 
 
 def _outer(g: Importer, t: Value) -> Value:
-    """The same at 1 + ``t``."""
+    """Keys' polynomial at 1 + ``t``."""
     return _polynomial(g, t, (_SHARPNESS, -2 * _SHARPNESS, _SHARPNESS, 0.0))
 
 
 def _polynomial(g: Importer, t: Value, factors: Sequence[float]) -> Value:
-    """The factor of the highest power first."""
+    """Polynomial with the coefficient of the highest power first."""
     made = g.op("_mul_scalar", t, scalar=factors[0], at="power")
     for factor in factors[1:-1]:
         made = g.op("elemwise_mul", g.op("_plus_scalar", made, scalar=factor), t, at="power")
@@ -152,7 +154,7 @@ def _polynomial(g: Importer, t: Value, factors: Sequence[float]) -> Value:
 
 
 def _inside(g: Importer, tap: Tap, count: int, around: str, corners: bool, dtype: np.dtype) -> Tap:
-    """The same with indices of elements, and the weight 0 for what is outside of zeros."""
+    """Tap with valid indices, and weight 0 outside if padding is zeros."""
     index, weight = tap
     if around == "reflection":
         index = _mirrored(g, index, count, corners)
@@ -165,7 +167,7 @@ def _inside(g: Importer, tap: Tap, count: int, around: str, corners: bool, dtype
 
 
 def _mirrored(g: Importer, index: Value, count: int, corners: bool) -> Value:
-    """Indices mirrored at the centres of the outermost elements, or at their ends."""
+    """Indices reflected at the centres of the outermost elements, or at their edges."""
     period = max(2 * count - 2, 1) if corners else 2 * count
     turned = g.op("_mod_scalar", index, scalar=float(period), at="period")
     back = g.op("_rminus_scalar", turned, scalar=float(period - (not corners)), at="back")
@@ -173,7 +175,7 @@ def _mirrored(g: Importer, index: Value, count: int, corners: bool) -> Value:
 
 
 def _taken(g: Importer, x: Value, taps: Sequence[Sequence[Tap]]) -> Value:
-    """The sum over one tap of each axis, all ways."""
+    """Sum over all combinations of one tap of each axis."""
     n, c, *sizes = g.shape(x)
     last = (0, *range(2, len(sizes) + 2), 1)
     rows = g.op("transpose", x, axes=last, at="channels")

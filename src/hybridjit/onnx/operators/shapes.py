@@ -1,4 +1,4 @@
-"""ONNX's operators that move, cut and join elements, and those that ask for shapes."""
+"""Readers of ONNX's operators that move, slice and join elements, and of shape queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .table import MICROSOFT, translates
 
 @translates("Constant")
 def constant(g: Importer, use: Use) -> Value:
-    """The elements that an attribute has."""
+    """Elements of an attribute."""
     for name, dtype in (("value_float", "float32"), ("value_int", "int64")):
         if name in use:
             number = use.real(name) if dtype == "float32" else use.number(name)
@@ -38,7 +38,7 @@ def constant(g: Importer, use: Use) -> Value:
 
 @translates("ConstantOfShape")
 def constant_of_shape(g: Importer, use: Use, shape: Value) -> Value:
-    """One number everywhere: in the graph, where constants would take too much memory."""
+    """Constant of a given shape, as a node if it would need too much memory."""
     value = use.array("value")
     number = np.zeros(1, np.float32) if value is None else as_supported(value, str(use))
     sizes = g.ints(shape, "shape")
@@ -49,7 +49,7 @@ def constant_of_shape(g: Importer, use: Use, shape: Value) -> Value:
 
 @translates("Shape")
 def shape_of(g: Importer, use: Use, x: Value) -> Value:
-    """The shape, or a part of it."""
+    """Shape, or a slice of it."""
     sizes = g.shape(x)
     start, end = use.number("start"), use.number("end", len(sizes))
     return g.sizes(sizes[start:end])
@@ -57,29 +57,29 @@ def shape_of(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Size")
 def size_of(g: Importer, use: Use, x: Value) -> Value:
-    """The number of elements."""
+    """Number of elements."""
     return g.sizes(math.prod(g.shape(x)))
 
 
 @translates("Reshape")
 def reshape(g: Importer, use: Use, x: Value, shape: Value) -> Value:
-    """Other sizes: -1 is what is left; 0 is the operand's, or with ``allowzero`` none."""
+    """Reshape: -1 is inferred; 0 copies the operand's size, or with ``allowzero`` is a size."""
     sizes = g.ints(shape, "shape")
     if use.number("allowzero") and 0 in sizes:
         if math.prod(g.shape(x)) or min(sizes) < 0:
-            raise MXNetError(f"the shape {sizes} with allowzero=1 has no elements, or any number")
+            raise MXNetError(f"the shape {sizes} with allowzero=1 does not match the operand")
         return g.filled(sizes, np.zeros(1, g.dtype(x)))
     return reshaped(g, x, sizes)
 
 
 def reshaped(g: Importer, x: Value, sizes: Sequence[int]) -> Value:
-    """``x`` in other sizes; no sizes are a number."""
+    """``x`` reshaped; an empty shape is a scalar."""
     return g.op("Reshape", x, shape=tuple(sizes)) if len(sizes) else g.scalar(x)
 
 
 @translates("Flatten")
 def flatten(g: Importer, use: Use, x: Value) -> Value:
-    """Two axes: those before ``axis``, and the others."""
+    """Two axes: those before ``axis`` merged, and the others."""
     axis = use.number("axis", 1)
     axis = axis + g.rank(x) if axis < 0 else axis
     if axis == 1:
@@ -90,14 +90,14 @@ def flatten(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Transpose")
 def transpose(g: Importer, use: Use, x: Value) -> Value:
-    """Axes in another order."""
+    """Permutation of axes."""
     order = use.ints("perm") or tuple(reversed(range(g.rank(x))))
     return g.op("transpose", x, axes=order) if order else g.op("identity", x)
 
 
 @translates("Unsqueeze")
 def unsqueeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
-    """Axes of size 1 where they stand in the result."""
+    """New axes of size 1 at given positions of the result."""
     given = use.ints("axes") if use.opset < 13 else g.ints(axes, "axes")
     rank = g.rank(x) + len(given)
     if g.rank(x) == 0:
@@ -109,7 +109,7 @@ def unsqueeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Val
 
 @translates("Squeeze")
 def squeeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value:
-    """Without some axes of size 1, or all."""
+    """Removal of given axes of size 1, by default all."""
     chosen = axes_of(g, use, x, axes, 13)
     if not chosen:
         chosen = tuple(i for i, size in enumerate(g.shape(x)) if size == 1)
@@ -122,14 +122,14 @@ def squeeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value
 
 @translates("Concat")
 def concat(g: Importer, use: Use, *xs: Value) -> Value:
-    """Operands one behind the other along an axis."""
+    """Concatenation along an axis."""
     axis = use.number("axis") % g.rank(xs[0])
     return g.op("Concat", *xs, num_args=len(xs), dim=axis)
 
 
 @translates("Split")
 def split(g: Importer, use: Use, x: Value, sizes: Value | None = None) -> Sequence[Value]:
-    """Parts along an axis: of given sizes, or alike."""
+    """Slices along an axis, of given or equal sizes."""
     axis = use.number("axis") % g.rank(x)
     given = use.ints("split") if use.opset < 13 else () if sizes is None else g.ints(sizes, "split")
     total = g.shape(x)[axis]
@@ -158,7 +158,7 @@ def slice_(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Value:
-    """Every ``step``-th element from a start to an end of some axes."""
+    """Slices of some axes with steps."""
     if use.opset < 10:
         first, last, chosen = use.ints("starts"), use.ints("ends"), use.ints("axes")
         step: Sequence[int] = (1,) * len(first)
@@ -172,7 +172,7 @@ def slice_(
 
 
 def _sliced(g: Importer, x: Value, parts: dict[int, tuple[int, int, int]]) -> Value:
-    """Parts of some axes; a step below 0 goes from a later start to an earlier end."""
+    """Slices of some axes; a negative step goes from a later start to an earlier end."""
     shape = g.shape(x)
     bounds = [
         indices(slice(*parts[i]), n) if i in parts else (0, n, 1) for i, n in enumerate(shape)
@@ -193,7 +193,7 @@ def pad(
     value: Value | None = None,
     axes: Value | None = None,
 ) -> Value:
-    """More elements around: a number, those at the edge, or those mirrored."""
+    """Padding by a constant, the edge, or a reflection."""
     mode = use.text("mode", "constant")
     widths = use.ints("pads") if use.opset < 11 else g.ints(pads, "pads")
     rank = g.rank(x)
@@ -202,7 +202,7 @@ def pad(
     if value is not None and g.known(value, "constant_value").size:
         number = float(g.known(value, "constant_value").reshape(()))
     sides = {a: (widths[i], widths[i + len(chosen)]) for i, a in enumerate(chosen)}
-    if _is_around_pictures(g, x, sides, mode):
+    if _is_image_padding(g, x, sides, mode):
         pairs = [sides.get(axis, (0, 0)) for axis in range(rank)]
         flat = tuple(width for pair in pairs for width in pair)
         return g.op("Pad", x, mode=mode, pad_width=flat, constant_value=number)
@@ -211,10 +211,10 @@ def pad(
     return x
 
 
-def _is_around_pictures(
+def _is_image_padding(
     g: Importer, x: Value, sides: Mapping[int, tuple[int, int]], mode: str
 ) -> bool:
-    """Whether MXNet's Pad does it: around the pictures of samples and channels, by few elements."""
+    """Whether MXNet's Pad applies: spatial axes of images, within the limits of the mode."""
     shape = g.shape(x)
     if len(shape) not in (4, 5) or mode not in ("constant", "edge", "reflect"):
         return False
@@ -229,7 +229,7 @@ def _is_around_pictures(
 def _padded(
     g: Importer, x: Value, axis: int, before: int, behind: int, mode: str, number: float
 ) -> Value:
-    """``x`` with more elements along one axis, or fewer."""
+    """``x`` padded or cropped along one axis."""
     shape = list(g.shape(x))
     size = shape[axis]
     if mode == "constant":
@@ -242,7 +242,7 @@ def _padded(
     g.require_small(size + max(before, 0) + max(behind, 0))
     kinds = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
     if mode not in kinds:
-        raise MXNetError(f"mode '{mode}' is not there")
+        raise MXNetError(f"mode '{mode}' is not supported")
     places = np.pad(np.arange(size), (max(before, 0), max(behind, 0)), mode=kinds[mode])  # type: ignore[call-overload]
     if before < 0 or behind < 0:
         places = places[max(-before, 0) : len(places) - max(-behind, 0)]
@@ -259,7 +259,8 @@ def _block(g: Importer, x: Value, axis: int, count: int, number: float) -> Value
 
 @translates("CenterCropPad")
 def centre(g: Importer, use: Use, x: Value, shape: Value) -> Value:
-    """The middle of some axes, or zeros around them; an odd element is left behind."""
+    """Central slice of some axes, or zero padding; an odd element is added or removed at the
+    end."""
     rank = g.rank(x)
     axes = [a % rank for a in use.ints("axes", range(rank))]
     for axis, size in zip(axes, g.ints(shape, "shape"), strict=True):
@@ -271,14 +272,14 @@ def centre(g: Importer, use: Use, x: Value, shape: Value) -> Value:
 
 @translates("Expand")
 def expand(g: Importer, use: Use, x: Value, shape: Value) -> Value:
-    """Broadcast with a shape."""
+    """Broadcast to a shape."""
     whole = broadcast_shape(g.shape(x), g.ints(shape, "shape"))
     return g.op("identity", to_shape(g, x, whole)) if whole == g.shape(x) else to_shape(g, x, whole)
 
 
 @translates("Tile")
 def tile(g: Importer, use: Use, x: Value, repeats: Value) -> Value:
-    """Copies side by side along every axis."""
+    """Copies concatenated along every axis."""
     counts = g.ints(repeats, "repeats")
     if 0 in counts:
         sizes = tuple(n * times for n, times in zip(g.shape(x), counts, strict=True))
@@ -312,7 +313,7 @@ def space_to_depth(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("Trilu", MICROSOFT + "Trilu")
 def trilu(g: Importer, use: Use, x: Value, k: Value | None = None) -> Value:
-    """The upper or lower triangle of the last two axes, 0 elsewhere."""
+    """Upper or lower triangle of the last two axes, 0 elsewhere."""
     rows, columns = g.shape(x)[-2:]
     if not math.prod(g.shape(x)):
         return g.op("identity", x)
@@ -347,11 +348,14 @@ def eye_like(g: Importer, use: Use, x: Value) -> Value:
 
 @translates("ReverseSequence")
 def reverse_sequence(g: Importer, use: Use, x: Value, lengths: Value) -> Value:
-    """The first elements of each sequence in the other order."""
+    """First elements of each sequence in reverse order."""
     time, batch = use.number("time_axis"), use.number("batch_axis", 1)
     swapped = (time, batch) == (1, 0)
     if not swapped and (time, batch) != (0, 1):
-        raise MXNetError(f"time_axis {time} and batch_axis {batch}: 0 and 1 are there, or 1 and 0")
+        raise MXNetError(
+            f"time_axis {time} and batch_axis {batch} are not supported: they must be 0 and 1, or "
+            f"1 and 0"
+        )
     if swapped:
         x = g.op("SwapAxis", x, dim1=0, dim2=1, at="order")
     counts = g.op("Cast", as_number(g, lengths), dtype=g.dtype(x), at="lengths")

@@ -1,4 +1,4 @@
-"""ONNX's operators of signals: Fourier transforms as products with constants, windows."""
+"""Readers of ONNX's signal operators: Fourier transforms as products with constants, windows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _DOUBLE = np.dtype("float64")
 def fourier(
     g: Importer, use: Use, x: Value, length: Value | None = None, axis: Value | None = None
 ) -> Value:
-    """The discrete Fourier transform along an axis; the last axis has real and imaginary parts."""
+    """Discrete Fourier transform along an axis; the last axis has real and imaginary parts."""
     if use.opset < 20:
         along = use.number("axis", 1)
     else:
         along = -2 if axis is None else g.ints(axis, "axis")[0]
     along %= g.rank(x)
     if along == g.rank(x) - 1:
-        raise MXNetError("its axis is the last one, that of real and imaginary parts")
+        raise MXNetError("its axis is the last one, which has the real and imaginary parts")
     inverse, half = bool(use.number("inverse")), bool(use.number("onesided"))
     given = g.shape(x)[along]
     default = 2 * (given - 1) if inverse and half else given
@@ -35,10 +35,12 @@ def fourier(
 
 
 def _transformed(g: Importer, x: Value, axis: int, count: int, inverse: bool, half: bool) -> Value:
-    """One product with the matrix of all waves, in double precision."""
+    """Product with the matrix of all waves, in double precision."""
     shape, dtype = g.shape(x), g.dtype(x)
     if count < 1 or shape[-1] not in (1, 2):
-        raise MXNetError(f"of {count} places, with {shape[-1]} parts of a number: 1 or 2")
+        raise MXNetError(
+            f"length {count} with {shape[-1]} parts is not supported: parts must be 1 or 2"
+        )
     outer = [i for i in range(len(shape) - 1) if i != axis]
     order = (*outer, axis, len(shape) - 1)
     g.require_small(4 * shape[axis] * count)
@@ -46,7 +48,7 @@ def _transformed(g: Importer, x: Value, axis: int, count: int, inverse: bool, ha
     if matrix is None:
         matrix = _waves(shape[axis], count, inverse, half, shape[-1])
     elif shape[-1] == 1:
-        raise MXNetError("it has no imaginary parts: they are asked for where half is given")
+        raise MXNetError("a one-sided inverse transform needs imaginary parts")
     rows, parts = matrix.shape[:2]
     turned = g.op("transpose", x, axes=order, at="order")
     wide = turned if dtype == _DOUBLE else g.op("Cast", turned, dtype=_DOUBLE, at="wide")
@@ -68,9 +70,10 @@ def _angles(count: int, rows: int, columns: int) -> np.ndarray:
 
 
 def _waves(given: int, count: int, inverse: bool, half: bool, parts: int) -> np.ndarray:
-    """(rows, 2, places, parts): what each part of each place adds to each part of a row.
+    """(rows, 2, positions, parts): contribution of each part of each position to each part of a
+    row.
 
-    Places beyond ``count`` add nothing.
+    Positions beyond ``count`` contribute 0.
     """
     angles = _angles(count, count // 2 + 1 if half else count, given)
     sign = 1 if inverse else -1
@@ -81,7 +84,7 @@ def _waves(given: int, count: int, inverse: bool, half: bool, parts: int) -> np.
 
 
 def _inverse_half(given: int, count: int) -> np.ndarray:
-    """(count, 1, bins, 2): the real signal of the first half of its bins."""
+    """(count, 1, bins, 2): the real signal from the first half of its bins."""
     angles = _angles(count, count, given)
     bins = np.arange(given)
     twice = np.where((bins == 0) | (2 * bins == count), 1.0, 2.0) * (bins <= count // 2)
@@ -97,7 +100,7 @@ def short_fourier(
     window: Value | None = None,
     length: Value | None = None,
 ) -> Value:
-    """Fourier transforms of pieces of a signal, weighted by a window."""
+    """Fourier transforms of windowed frames of a signal."""
     hop = g.ints(step, "frame_step")[0]
     total = g.shape(x)[1]
     if length is not None:
@@ -105,15 +108,17 @@ def short_fourier(
     else:
         count = total if window is None else g.shape(window)[0]
     if hop < 1 or not 1 <= count <= total:
-        raise MXNetError(f"pieces of {count} places every {hop}, of a signal of {total}")
+        raise MXNetError(
+            f"frames of {count} samples with step {hop} do not fit into a signal of {total}"
+        )
     frames = 1 + (total - count) // hop
     g.require_small(frames * count)
     places = np.arange(frames)[:, None] * hop + np.arange(count)[None]
-    pieces = g.op("take", x, g.constant(places.astype(np.int64)), axis=1, at="pieces")
+    frames_ = g.op("take", x, g.constant(places.astype(np.int64)), axis=1, at="pieces")
     if window is not None:
         weights = g.op("Reshape", window, shape=(1, 1, count, 1), at="weights")
-        pieces = g.op("broadcast_mul", pieces, weights, at="weighted")
-    return _transformed(g, pieces, 2, count, False, bool(use.number("onesided", 1)))
+        frames_ = g.op("broadcast_mul", frames_, weights, at="weighted")
+    return _transformed(g, frames_, 2, count, False, bool(use.number("onesided", 1)))
 
 
 _WINDOWS = {
@@ -125,7 +130,7 @@ _WINDOWS = {
 
 @translates(*_WINDOWS)
 def window(g: Importer, use: Use, size: Value) -> Value:
-    """Sums of cosines over one period, which ends before or at the last place."""
+    """Sums of cosines over one period, which ends before or at the last position."""
     count = g.ints(size, "size")[0]
     g.require_small(max(count, 0))
     period = count if use.number("periodic", 1) else count - 1
@@ -137,7 +142,7 @@ def window(g: Importer, use: Use, size: Value) -> Value:
 
 @translates("MelWeightMatrix")
 def mel_weights(g: Importer, use: Use, *operands: Value) -> Value:
-    """What each place of a spectrum adds to each band, bands being triangles of the mel scale."""
+    """Weights of spectrum bins in bands that are triangles on the mel scale."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     bands, count, rate, low, high = (
         g.known(x, name).item() for x, name in zip(operands, names, strict=True)

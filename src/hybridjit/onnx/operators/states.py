@@ -1,4 +1,4 @@
-"""ONNX's operators that go through sequences with a state, or keep what was computed before."""
+"""Readers of ONNX's operators on sequences with a state or a cache."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ def linear_attention(
     decay: Value | None = None,
     beta: Value | None = None,
 ) -> tuple[Value, Value]:
-    """q of each step times a state, to which k v is added and which decays: step by step."""
+    """Linear attention: q times a state that decays and to which k v is added, step by step."""
     heads, groups = use.number("q_num_heads"), use.number("kv_num_heads")
     batch, steps, width = g.shape(q)
     size = width // heads
     dtype = g.dtype(q)
     rule = use.text("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise MXNetError(f"update_rule '{rule}': linear, gated, delta and gated_delta are there")
+        raise MXNetError(
+            f"update_rule '{rule}' is not supported; linear, gated, delta and gated_delta are"
+        )
     queries = _steps(g, q, heads)
     keys, values = _steps(g, k, groups), _steps(g, v, groups)
     width = g.shape(v)[2] // groups
@@ -82,7 +84,7 @@ def _steps(g: Importer, x: Value, heads: int) -> list[Value]:
     """(batch, steps, heads * size) as a matrix (batch * heads, 1, size) for each step."""
     batch, steps, width = g.shape(x)
     if width % heads:
-        raise MXNetError(f"{width} numbers of each step are not as many for each of {heads} heads")
+        raise MXNetError(f"the width {width} of each step is not divisible by {heads} heads")
     turned = apart(g, _single(g, x), heads)
     rows = g.op("Reshape", turned, shape=(batch * heads, steps, width // heads), at="rows")
     if steps == 1:
@@ -91,7 +93,7 @@ def _steps(g: Importer, x: Value, heads: int) -> list[Value]:
 
 
 def _rates(g: Importer, beta: Value, heads: int) -> list[Value]:
-    """A number for each head and step; one for all heads is one for each."""
+    """Rate for each head and step; a single rate applies to all heads."""
     if g.shape(beta)[2] == 1 and heads > 1:
         beta = g.op("repeat", beta, repeats=heads, axis=2, at="heads")
     return _steps(g, beta, heads)
@@ -111,7 +113,7 @@ def causal_convolution(
     b: Value | None = None,
     past: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Each channel with its own filter over this and the steps before, and the last steps."""
+    """Convolution of each channel with a filter over this and earlier steps, and the last steps."""
     batch, channels, length = g.shape(x)
     width = g.shape(w)[2]
     if past is None:
@@ -124,7 +126,7 @@ def causal_convolution(
     if activation in ("silu", "swish"):
         made = g.op("broadcast_mul", made, g.op("sigmoid", made, at="gate"), at="silu")
     elif activation != "none":
-        raise MXNetError(f"activation '{activation}': silu, swish and none are there")
+        raise MXNetError(f"activation '{activation}' is not supported; silu, swish and none are")
     if width == 1:
         return made, past
     return made, g.op("slice_axis", whole, axis=2, begin=length, end=None, at="last")
@@ -134,12 +136,12 @@ def causal_convolution(
 def tensor_scatter(
     g: Importer, use: Use, past: Value, update: Value, places: Value | None = None
 ) -> Value:
-    """A cache with new steps of each sample from its place on."""
+    """Cache with new steps of each sample written from its index on."""
     shape = g.shape(past)
     axis = use.number("axis", -2) % len(shape)
     size, steps, batch = shape[axis], g.shape(update)[axis], shape[0]
     if not axis:
-        raise MXNetError("axis 0 is that of the samples")
+        raise MXNetError("axis 0 is the batch axis, which is not allowed")
     inner = shape[1:axis]
     count = int(np.prod(inner, dtype=np.int64))
     g.require_small(batch * count * steps)

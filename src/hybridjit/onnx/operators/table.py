@@ -1,4 +1,4 @@
-"""The table of translations, which the files beside this one fill."""
+"""Table of readers, which the other files of this folder fill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from ..importer import Translation
 
 MICROSOFT = "com.microsoft."
-"""Before the names of ONNX Runtime's own operators."""
+"""Prefix of the names of ONNX Runtime's own operators."""
 
 KNOWN: dict[str, Translation] = {}
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Translation)
 
 
 def translates(*op_types: str) -> Callable[[T], T]:
-    """Register a translation of these ONNX operators."""
+    """Register a reader of these ONNX operators."""
 
     def register(translation: T) -> T:
         for op_type in op_types:

@@ -1,4 +1,4 @@
-"""ONNX's operators of windows: convolutions and pooling."""
+"""Readers of ONNX's convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _pads(
     stride: Sequence[int],
     dilate: Sequence[int],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is added before and behind each axis."""
+    """Padding before and after each axis."""
     mode = use.text("auto_pad", "NOTSET")
     count = len(kernel)
     if mode in ("NOTSET", ""):
@@ -43,7 +43,7 @@ def _pads(
 def pad_by(
     g: Importer, x: Value, begin: Sequence[int], end: Sequence[int], value: float = 0.0
 ) -> Value:
-    """``x`` with ``value`` around its spatial axes; negative numbers cut."""
+    """``x`` padded with ``value`` along its spatial axes; negative padding crops."""
     count = len(begin)
     for axis, (before, behind) in enumerate(zip(begin, end), 2):
         if before < 0 or behind < 0:
@@ -71,7 +71,7 @@ def pad_by(
 
 @translates("Conv")
 def convolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = None) -> Value:
-    """Convolution; padding that differs from side to side is done before it."""
+    """Convolution; asymmetric padding is applied separately before."""
     kernel = use.ints("kernel_shape") or g.shape(w)[2:]
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
@@ -94,7 +94,7 @@ def convolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = Non
 
 @translates("ConvTranspose")
 def deconvolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = None) -> Value:
-    """Transposed convolution without padding, then what is beyond the output is cut or added."""
+    """Transposed convolution without padding; its result is cropped or padded."""
     kernel = use.ints("kernel_shape") or g.shape(w)[2:]
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
@@ -129,7 +129,7 @@ def _transposed_pads(
     stride: Sequence[int],
     extra: Sequence[int],
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """What is cut of a transposed convolution's full result, before and behind."""
+    """Cells to crop from a transposed convolution's full result, before and after each axis."""
     count = len(sizes)
     mode, shape = use.text("auto_pad", "NOTSET"), use.ints("output_shape")
     if not shape and mode in ("NOTSET", "", "VALID"):
@@ -143,7 +143,7 @@ def _transposed_pads(
 
 @translates("MaxPool", "AveragePool", "LpPool")
 def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
-    """Pooling; padding that differs from side to side is done before it."""
+    """Pooling; asymmetric padding is applied separately before."""
     kernel = use.ints("kernel_shape")
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
@@ -189,7 +189,7 @@ _MAX_TAPS = 512
 
 
 class _Windows(NamedTuple):
-    """Where a pool's windows lie: a number for each axis in each field."""
+    """Geometry of pooling windows: one integer for each axis in each field."""
 
     sizes: Sequence[int]
     kernel: Sequence[int]
@@ -199,7 +199,7 @@ class _Windows(NamedTuple):
     end: Sequence[int]
 
     def counts(self, rounds_up: bool) -> tuple[int, ...]:
-        """How many there are along each axis; none begins behind the last cell."""
+        """Number of windows along each axis; none starts beyond the last cell."""
         made = []
         for n, k, s, d, b, e in zip(*self):
             room = n + b + e - (k - 1) * d - 1
@@ -208,7 +208,7 @@ class _Windows(NamedTuple):
         return tuple(made)
 
     def are_fewer(self, use: Use) -> bool:
-        """Whether MXNet's rounding up has a window more, which would begin behind the last cell."""
+        """Whether MXNet's rounding up adds a window, which would start beyond the last cell."""
         if not use.number("ceil_mode"):
             return False
         plain = tuple(-(-(n + b + e - (k - 1) * d - 1) // s) + 1 for n, k, s, d, b, e in zip(*self))
@@ -216,11 +216,13 @@ class _Windows(NamedTuple):
 
 
 def _by_taps(g: Importer, use: Use, x: Value, windows: _Windows, kind: str) -> Value:
-    """A pool as a maximum or a sum over the places in a window, each a slice of all windows."""
+    """Pooling as a maximum or sum over the cells of a window, each a strided slice."""
     counts = windows.counts(bool(use.number("ceil_mode")))
     taps = math.prod(windows.kernel)
     if taps > _MAX_TAPS or min(counts) < 1:
-        raise MXNetError(f"windows of {taps} cells, {counts} of them: at most {_MAX_TAPS} cells")
+        raise MXNetError(
+            f"{counts} windows of {taps} cells are not supported, at most {_MAX_TAPS} cells are"
+        )
     power = float(use.number("p", 2))
     x = g.op("_power_scalar", x, scalar=power, at="power") if kind == "lp" else x
     lowest = float(np.finfo(g.dtype(x)).min)
@@ -238,11 +240,13 @@ def _by_taps(g: Importer, use: Use, x: Value, windows: _Windows, kind: str) -> V
 
 
 def _with_places(g: Importer, use: Use, x: Value, windows: _Windows) -> Sequence[Value]:
-    """The maxima of windows, and where in the whole operand each stands first."""
+    """Maxima of windows, and their first indices in the whole operand."""
     counts = windows.counts(bool(use.number("ceil_mode")))
     taps = math.prod(windows.kernel)
     if taps > _MAX_TAPS or min(counts) < 1:
-        raise MXNetError(f"windows of {taps} cells, {counts} of them: at most {_MAX_TAPS} cells")
+        raise MXNetError(
+            f"{counts} windows of {taps} cells are not supported, at most {_MAX_TAPS} cells are"
+        )
     g.require_small(taps * math.prod(counts) + math.prod(g.shape(x)[:2]))
     lowest = float(np.finfo(g.dtype(x)).min)
     whole = pad_by(g, x, windows.begin, _reach(windows, counts), lowest)
@@ -269,7 +273,7 @@ def _with_places(g: Importer, use: Use, x: Value, windows: _Windows) -> Sequence
 def _cells(
     windows: _Windows, counts: Sequence[int], tap: Sequence[int], columns_first: bool
 ) -> np.ndarray:
-    """The number of the cell of a plane that a tap of each window reads."""
+    """Index in its plane of the cell that a tap of each window reads."""
     sizes = windows.sizes
     steps = [math.prod(sizes[:i] if columns_first else sizes[i + 1 :]) for i in range(len(sizes))]
     places = [
@@ -283,7 +287,7 @@ def _cells(
 
 @translates("MaxUnpool")
 def unpool(g: Importer, use: Use, x: Value, places: Value, shape: Value | None = None) -> Value:
-    """Numbers put back to their places among zeros."""
+    """Values written at their indices among zeros."""
     kernel = use.ints("kernel_shape")
     count = len(kernel)
     stride, pads = use.ints("strides", (1,) * count), use.ints("pads", (0,) * 2 * count)
@@ -301,7 +305,7 @@ def unpool(g: Importer, use: Use, x: Value, places: Value, shape: Value | None =
 
 @translates("Col2Im")
 def from_columns(g: Importer, use: Use, x: Value, image: Value, block: Value) -> Value:
-    """Sums of what blocks have at each cell: a transposed convolution whose filters have one 1."""
+    """Sum of blocks at each cell: transposed convolution with one-hot filters."""
     sizes, kernel = g.ints(image, "image_shape"), g.ints(block, "block_shape")
     count, taps = len(kernel), math.prod(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
@@ -332,7 +336,7 @@ def from_columns(g: Importer, use: Use, x: Value, image: Value, block: Value) ->
 
 
 def _reach(windows: _Windows, counts: Sequence[int]) -> list[int]:
-    """Cells behind each axis up to the end of the last window; below 0 some are not read."""
+    """Cells after each axis to the end of the last window; negative if some are not read."""
     return [
         (c - 1) * s + (k - 1) * d + 1 - n - b
         for c, (n, k, s, d, b, _) in zip(counts, zip(*windows))
@@ -349,7 +353,7 @@ def _tap(
 
 
 def _divisors(windows: _Windows, counts: Sequence[int], counted: bool) -> np.ndarray:
-    """How many cells of each window a mean counts: with the padding that was asked for, or not."""
+    """Count of cells of each window's mean, including requested padding or not."""
     each = []
     for count, (n, k, s, d, b, e) in zip(counts, zip(*windows)):
         places = np.arange(count)[:, None] * s + np.arange(k)[None] * d
@@ -367,7 +371,7 @@ def _average(
     begin: Sequence[int],
     end: Sequence[int],
 ) -> Value:
-    """The mean of the elements in each window that are no padding: a sum by a count."""
+    """Mean of the elements in each window without padding: sum divided by count."""
     g.require_small(math.prod(g.shape(x)[2:]))
     ones = g.constant(np.ones((1, 1, *g.shape(x)[2:]), g.dtype(x)))
     convention = "full" if use.number("ceil_mode") else "valid"
@@ -388,7 +392,7 @@ def _average(
 
 @translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(g: Importer, use: Use, x: Value) -> Value:
-    """One number for each channel."""
+    """One value for each channel."""
     axes = tuple(range(2, g.rank(x)))
     if use.op_type == "GlobalLpPool":
         powered = g.op("_power_scalar", g.op("abs", x, at="abs"), scalar=float(use.number("p", 2)))

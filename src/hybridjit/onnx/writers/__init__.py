@@ -1,4 +1,4 @@
-"""How each of MXNet's operators is written as ONNX, one file for each family."""
+"""Writers: conversion of MXNet's operators to ONNX, one file for each family."""
 
 from . import (
     matrix,

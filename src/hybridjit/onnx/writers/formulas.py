@@ -1,7 +1,7 @@
-"""Formulas of one element as ONNX's nodes: the scalar builder's protocol on values of a file.
+"""Formulas of one element as ONNX nodes: the scalar builder's protocol on values of a file.
 
-In: what an operator's ``scalar`` calls. Out: nodes, masks as bool tensors. As the reference does,
-float16 is computed in single precision and whole numbers in double precision.
+Input: the calls of an operator's ``scalar``. Output: nodes, with masks as bool tensors. As in the
+reference, float16 is computed in single precision and integers in double precision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..exporter import Exporter, Use, Value
 
 
 def by_formula(g: Exporter, use: Use, *operands: Value) -> Value:
-    """A pointwise operator as its formula says."""
+    """Pointwise operator written by its formula."""
     dtype = g.dtype(operands[0])
     is_single = dtype.kind == "f" and dtype.itemsize < 8
     working = np.dtype("float32" if is_single else "float64")
@@ -29,7 +29,7 @@ def by_formula(g: Exporter, use: Use, *operands: Value) -> Value:
 
 
 def _calls(op_type: str) -> Callable[..., Value]:
-    """A method that is one of ONNX's operators on numbers."""
+    """Method that is one of ONNX's operators on numbers."""
 
     def method(self: Nodes, *values: Value) -> Value:
         return self.emit(op_type, *values)
@@ -38,7 +38,7 @@ def _calls(op_type: str) -> Callable[..., Value]:
 
 
 def _tests(op_type: str) -> Callable[..., Value]:
-    """A method whose result is a mask."""
+    """Method whose result is a mask."""
 
     def method(self: Nodes, *values: Value) -> Value:
         return self.mask(op_type, *values)
@@ -48,25 +48,25 @@ def _tests(op_type: str) -> Callable[..., Value]:
 
 def _absent(name: str) -> Callable[..., Value]:
     def method(self: Nodes, *values: Value) -> Value:
-        raise UnknownOpError(f"computes {name}, which has no counterpart among ONNX's operators")
+        raise UnknownOpError(f"computes {name}, which has no equivalent among ONNX's operators")
 
     return method
 
 
 class Nodes:
-    """Every method that scalar formulas may call, as nodes that compute in ``dtype``."""
+    """All methods of scalar formulas, as nodes that compute in ``dtype``."""
 
     def __init__(self, g: Exporter, dtype: np.dtype) -> None:
         self.g = g
         self.dtype = dtype
 
     def emit(self, op_type: str, *values: Value) -> Value:
-        """Numbers of the formula's type."""
+        """Node with a result of the formula's dtype."""
         type = TensorType(None, self.dtype)
         return self.g.emit(op_type, *values, at=op_type.lower(), type=type)
 
     def mask(self, op_type: str, *values: Value) -> Value:
-        """Bools."""
+        """Node with a bool result."""
         type = TensorType(None, np.dtype("bool"))
         return self.g.emit(op_type, *values, at=op_type.lower(), type=type)
 
@@ -128,16 +128,16 @@ class Nodes:
         return self.emit("Where", mask, x, y)
 
     def trunc(self, x: Value) -> Value:
-        """The floor of what is positive, the ceiling of the rest."""
+        """Floor of positive values, ceiling of others."""
         return self.select(self.lt(x, self.const(0)), self.ceil(x), self.floor(x))
 
     def expm1(self, x: Value) -> Value:
-        """2 sinh(x / 2) exp(x / 2), which does not lose what exp(x) - 1 loses near 0."""
+        """2 sinh(x / 2) exp(x / 2), which avoids the cancellation of exp(x) - 1 near 0."""
         half = self.mul(x, self.const(0.5))
         return self.mul(self.mul(self.sinh(half), self.exp(half)), self.const(2))
 
     def log1p(self, x: Value) -> Value:
-        """Near 0 2 artanh(x / (x + 2)), else log(1 + x)."""
+        """2 artanh(x / (x + 2)) near 0, else log(1 + x)."""
         near = self.lt(self.abs(x), self.const(0.5))
         inner = self.arctanh(self.div(x, self.add(x, self.const(2))))
         plain = self.log(self.add(x, self.const(1)))
@@ -157,7 +157,7 @@ class Nodes:
         return self.sqrt(self.add(self.mul(x, x), self.mul(y, y)))
 
     def mod(self, x: Value, y: Value) -> Value:
-        """The remainder with the divisor's sign, but 0 for a zero divisor."""
+        """Remainder with the divisor's sign; 0 for a zero divisor."""
         rest = self.g.emit("Mod", x, y, at="rest", type=TensorType(None, self.dtype), fmod=1)
         zero = self.const(0)
         signs = self.mask("Xor", self.lt(x, zero), self.lt(y, zero))

@@ -1,4 +1,4 @@
-"""Products of matrices as ONNX's."""
+"""Writers of matrix products."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .table import writes
 
 
 def transposed(g: Exporter, x: Value, at: str) -> Value:
-    """The last two axes in each other's place."""
+    """Transpose of the last two axes."""
     rank = g.rank(x)
     return g.op("transpose", x, axes=(*range(rank - 2), rank - 1, rank - 2), at=at)
 
 
 @writes("FullyConnected")
 def fully_connected(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> Value:
-    """A dense layer on rows, or on the last axis."""
+    """Dense layer on rows, or on the last axis."""
     if use.attrs["flatten"] or g.rank(x) == 2:
         if g.rank(x) != 2:
             x = g.emit("Flatten", x, at="rows", axis=1)
@@ -27,7 +27,7 @@ def fully_connected(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> 
 
 @writes("dot")
 def dot(g: Exporter, use: Use, a: Value, b: Value) -> Value:
-    """The product over the last axis of one and the first of the other."""
+    """Product over the last axis of a and the first axis of b."""
     attrs = use.attrs
     if attrs["transpose_a"] and g.rank(a) > 1:
         a = g.op("transpose", a, axes=(*range(1, g.rank(a)), 0), at="a")
@@ -47,7 +47,7 @@ def dot(g: Exporter, use: Use, a: Value, b: Value) -> Value:
 
 @writes("batch_dot", "_linalg_gemm2")
 def batch_dot(g: Exporter, use: Use, a: Value, b: Value) -> Value:
-    """A product of matrices for each of the leading axes."""
+    """Matrix product for each index of the leading axes."""
     return _scaled_product(g, use, a, b, "")
 
 
@@ -86,7 +86,7 @@ def gemm(g: Exporter, use: Use, a: Value, b: Value, c: Value) -> Value:
 
 @writes("_linalg_syrk")
 def syrk(g: Exporter, use: Use, a: Value) -> Value:
-    """alpha times a matrix by its own transpose, on one side or the other."""
+    """alpha times the product of a matrix and its transpose, in either order."""
     turned = transposed(g, a, "turned")
     sides = (turned, a) if use.attrs["transpose"] else (a, turned)
     made = g.emit("MatMul", *sides, at="product")
@@ -95,7 +95,7 @@ def syrk(g: Exporter, use: Use, a: Value) -> Value:
 
 @writes("_linalg_det")
 def det(g: Exporter, use: Use, a: Value) -> Value:
-    """The determinant of each matrix; one alone has shape (1,)."""
+    """Determinant of each matrix; a single one has shape (1,)."""
     if g.rank(a) > 2:
         return g.emit("Det", a)
     return g.emit("Reshape", g.emit("Det", a, at="number"), g.ints(1))
@@ -114,7 +114,7 @@ def _part(g: Exporter, x: Value, heads: int, parts: int, index: int) -> Value:
 
 
 def _scores(g: Exporter, query: Value, key: Value, like: Value, width: int) -> Value:
-    """The products of queries with keys, by the root of their width."""
+    """Products of queries and keys, divided by the root of their width."""
     scaled = g.emit("Mul", query, g.like(like, width**-0.5), at="scaled")
     keys = g.emit("Transpose", key, at="keys", perm=(0, 2, 1))
     return g.emit("MatMul", scaled, keys)
@@ -122,7 +122,7 @@ def _scores(g: Exporter, query: Value, key: Value, like: Value, width: int) -> V
 
 @writes("_contrib_interleaved_matmul_selfatt_qk")
 def self_scores(g: Exporter, use: Use, qkv: Value) -> Value:
-    """Scores of attention to oneself."""
+    """Scores of self-attention."""
     heads = use.attrs["heads"]
     width = ((qkv.type.shape or ())[2] or 0) // (heads * 3)
     return _scores(g, _part(g, qkv, heads, 3, 0), _part(g, qkv, heads, 3, 1), qkv, width)
@@ -140,7 +140,7 @@ def cross_scores(g: Exporter, use: Use, queries: Value, keys_values: Value) -> V
 
 @writes("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
 def weighted_values(g: Exporter, use: Use, projection: Value, attention: Value) -> Value:
-    """Values by their weights, the heads side by side."""
+    """Weighted sums of values, heads concatenated."""
     heads, parts = use.attrs["heads"], 3 if "selfatt" in use.op.name else 2
     channels = (projection.type.shape or ())[2] or 0
     values = _part(g, projection, heads, parts, parts - 1)
@@ -151,7 +151,7 @@ def weighted_values(g: Exporter, use: Use, projection: Value, attention: Value) 
 
 @writes("_contrib_div_sqrt_dim")
 def div_sqrt_dim(g: Exporter, use: Use, x: Value) -> Value:
-    """By the root of the size of the last axis."""
+    """Division by the root of the size of the last axis."""
     size = (x.type.shape or ())[-1]
     if size is None:
         size = g.shape(x)[-1]

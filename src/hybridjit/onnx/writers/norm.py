@@ -1,4 +1,4 @@
-"""Normalisations and softmax as ONNX's."""
+"""Writers of normalizations and softmax."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .table import writes
 def batch_norm(
     g: Exporter, use: Use, x: Value, gamma: Value, beta: Value, mean: Value, var: Value
 ) -> Value:
-    """By the moving statistics; ``fix_gamma`` is a scale of ones."""
+    """Normalization by the moving statistics; ``fix_gamma`` is a scale of ones."""
     attrs = use.attrs
     if attrs["output_mean_var"]:
-        raise MXNetError("gives its statistics too (output_mean_var), which is not written")
+        raise MXNetError("has its statistics as results (output_mean_var), which is not supported")
     if attrs["fix_gamma"]:
         gamma = g.constant(np.ones(g.shape(beta), g.dtype(beta)))
     rank, axis = g.rank(x), attrs.get("axis", 1) % g.rank(x)
@@ -36,10 +36,10 @@ def batch_norm(
 
 @writes("LayerNorm")
 def layer_norm(g: Exporter, use: Use, x: Value, gamma: Value, beta: Value) -> Value:
-    """By the statistics along one axis, which moves last."""
+    """Normalization by the statistics along one axis, which is transposed to the last position."""
     attrs, rank = use.attrs, g.rank(x)
     if attrs["output_mean_var"]:
-        raise MXNetError("gives its statistics too (output_mean_var), which is not written")
+        raise MXNetError("has its statistics as results (output_mean_var), which is not supported")
     axis = attrs["axis"] % rank
     order = (*(i for i in range(rank) if i != axis), axis)
     is_last = axis == rank - 1
@@ -53,16 +53,16 @@ def layer_norm(g: Exporter, use: Use, x: Value, gamma: Value, beta: Value) -> Va
 
 @writes("InstanceNorm")
 def instance_norm(g: Exporter, use: Use, x: Value, gamma: Value, beta: Value) -> Value:
-    """Each channel of each sample by its own statistics."""
+    """Normalization of each channel of each sample by its statistics."""
     return g.emit("InstanceNormalization", x, gamma, beta, epsilon=use.attrs["eps"])
 
 
 @writes("GroupNorm")
 def group_norm(g: Exporter, use: Use, x: Value, gamma: Value, beta: Value) -> Value:
-    """Groups of channels as the channels of an InstanceNormalization, then scale and shift."""
+    """InstanceNormalization with groups as channels, then scale and shift."""
     attrs, rank = use.attrs, g.rank(x)
     if attrs["output_mean_var"]:
-        raise MXNetError("gives its statistics too (output_mean_var), which is not written")
+        raise MXNetError("has its statistics as results (output_mean_var), which is not supported")
     groups = attrs["num_groups"]
     rows = g.emit("Reshape", x, g.ints(0, groups, -1), at="groups")
     one, zero = (g.constant(np.full(groups, number, g.dtype(x))) for number in (1, 0))
@@ -76,7 +76,7 @@ def group_norm(g: Exporter, use: Use, x: Value, gamma: Value, beta: Value) -> Va
 
 
 def _per_channel(g: Exporter, x: Value, channels: int, rank: int) -> Value:
-    """Numbers for groups or channels, as numbers for channels along axis 1."""
+    """Values for groups or channels, as values for channels along axis 1."""
     (count,) = g.shape(x)
     if count != channels:
         x = g.op("repeat", x, repeats=channels // count, axis=0, at="each")
@@ -85,7 +85,7 @@ def _per_channel(g: Exporter, x: Value, channels: int, rank: int) -> Value:
 
 @writes("LRN")
 def local_response(g: Exporter, use: Use, x: Value) -> Value:
-    """By the squares of neighbouring channels."""
+    """Normalization by the squares of neighbouring channels."""
     attrs = use.attrs
     return g.emit(
         "LRN",
@@ -99,7 +99,7 @@ def local_response(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("L2Normalization")
 def l2_normalization(g: Exporter, use: Use, x: Value) -> Value:
-    """By the root of the sum of squares and eps, over all axes, the channels or the cells."""
+    """Division by the root of the sum of squares and eps, over all axes, channels or cells."""
     rank = g.rank(x)
     axes = {"channel": (1,), "spatial": tuple(range(2, rank))}.get(
         use.attrs["mode"], tuple(range(1, rank))
@@ -111,7 +111,7 @@ def l2_normalization(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("softmax", "log_softmax", "softmin")
 def softmax(g: Exporter, use: Use, x: Value, *length: Value) -> Value:
-    """Along one axis, by a temperature, of the first elements where lengths are given."""
+    """Softmax along one axis, with a temperature, over the first elements if lengths are given."""
     attrs, name = use.attrs, use.op.name
     axis = attrs["axis"] % g.rank(x)
     result = use.types[0].dtype
@@ -130,9 +130,9 @@ def softmax(g: Exporter, use: Use, x: Value, *length: Value) -> Value:
 
 
 def _of_lengths(g: Exporter, use: Use, x: Value, length: Value, axis: int) -> Value:
-    """Elements beyond a length count for nothing, and their results are 0."""
+    """Softmax with lengths: elements beyond a length have no effect, and their results are 0."""
     if use.op.name == "log_softmax":
-        raise MXNetError("takes lengths, which are written for softmax alone")
+        raise MXNetError("has lengths, which are supported for softmax only")
     size = g.shape(x)[axis]
     shape = tuple(size if i == axis else 1 for i in range(g.rank(x)))
     place = g.constant(np.arange(size).astype(g.dtype(length)).reshape(shape))

@@ -1,4 +1,4 @@
-"""Elements by their numbers, and parts of sequences, as ONNX's."""
+"""Writers of operators that select elements by index, and of sequence operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .table import writes
 
 
 def _within(g: Exporter, indices: Value, size: int, mode: str = "clip") -> Value:
-    """Whole numbers from 0 to below a size: clipped, or counted round and round."""
+    """Integer indices in [0, size): clipped, or modulo the size."""
     whole = g.cast(indices, "int64", "index")
     if whole.array is not None and whole.array.size:
         inside = 0 <= int(whole.array.min()) <= int(whole.array.max()) < size
@@ -24,14 +24,14 @@ def _within(g: Exporter, indices: Value, size: int, mode: str = "clip") -> Value
 
 
 def _size(g: Exporter, x: Value, axis: int) -> int:
-    """The size of an axis. Raises ShapeError where it is open."""
+    """Size of an axis. Raises ShapeError if it is symbolic."""
     size = None if x.type.shape is None else x.type.shape[axis]
     return g.shape(x)[axis] if size is None else size
 
 
 @writes("take")
 def take(g: Exporter, use: Use, x: Value, indices: Value) -> Value:
-    """Parts along an axis by their numbers."""
+    """Slices along an axis by index."""
     axis = use.attrs["axis"] % g.rank(x)
     mode = use.attrs["mode"]
     if g.dtype(indices).kind == "b":
@@ -49,8 +49,7 @@ def embedding(g: Exporter, use: Use, indices: Value, weight: Value) -> Value:
 
 @writes("one_hot")
 def one_hot(g: Exporter, use: Use, indices: Value) -> Value:
-    """A row for each number; ONNX counts numbers below 0 from the end, MXNet has no place for
-    them."""
+    """One-hot rows; negative indices, which ONNX counts from the end, give zeros as in MXNet."""
     attrs = use.attrs
     dtype = np.dtype(attrs["dtype"])
     values = np.array([attrs["off_value"], attrs["on_value"]]).astype(dtype)
@@ -66,7 +65,7 @@ def one_hot(g: Exporter, use: Use, indices: Value) -> Value:
 
 @writes("pick")
 def pick(g: Exporter, use: Use, x: Value, index: Value) -> Value:
-    """Of each line along an axis one element."""
+    """One element of each line along an axis."""
     attrs, rank = use.attrs, g.rank(x)
     axis = attrs["axis"] % rank
     if g.rank(index) != rank:
@@ -82,14 +81,14 @@ def pick(g: Exporter, use: Use, x: Value, index: Value) -> Value:
 
 @writes("batch_take")
 def batch_take(g: Exporter, use: Use, x: Value, index: Value) -> Value:
-    """Of each row one element."""
+    """One element of each row."""
     places = _within(g, index, _size(g, x, 1))
     column = g.emit("Unsqueeze", places, g.ints(1), at="column")
     return g.emit("Squeeze", g.emit("GatherElements", x, column, at="picked", axis=1), g.ints(1))
 
 
 def _index_rows(g: Exporter, indices: Value) -> Value:
-    """MXNet's indices, whose first axis counts the data's axes, as rows."""
+    """MXNet's indices, whose first axis enumerates the data's axes, as rows."""
     rank = g.rank(indices)
     whole = g.cast(indices, "int64", "index")
     return g.op("transpose", whole, axes=(*range(1, rank), 0), at="rows")
@@ -97,13 +96,13 @@ def _index_rows(g: Exporter, indices: Value) -> Value:
 
 @writes("gather_nd")
 def gather_nd(g: Exporter, use: Use, x: Value, indices: Value) -> Value:
-    """Parts by the numbers of their places along the first axes."""
+    """Slices by their indices along the first axes."""
     return g.emit("GatherND", x, _index_rows(g, indices))
 
 
 @writes("scatter_nd")
 def scatter_nd(g: Exporter, use: Use, x: Value, indices: Value) -> Value:
-    """Zeros with parts put to their places."""
+    """Zeros with slices written at their indices."""
     zeros = g.constant(np.zeros(use.attrs["shape"], g.dtype(x)))
     return g.emit("ScatterND", zeros, _index_rows(g, indices), x)
 
@@ -116,7 +115,7 @@ def index_copy(g: Exporter, use: Use, old: Value, index: Value, new: Value) -> V
 
 
 def _steps(g: Exporter, x: Value, axis: int, counts: Value) -> tuple[Value, Value]:
-    """The numbers of the steps and the lengths, so that they broadcast with two axes."""
+    """Indices of the steps and the lengths, shaped to broadcast over two axes."""
     size = _size(g, x, axis)
     shape = (size, 1) if axis == 0 else (1, size)
     steps = g.constant(np.arange(size, dtype=np.int64).reshape(shape))
@@ -126,7 +125,7 @@ def _steps(g: Exporter, x: Value, axis: int, counts: Value) -> tuple[Value, Valu
 
 @writes("SequenceMask")
 def sequence_mask(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
-    """A number in every step from a sample's length on."""
+    """A constant in every step after a sample's length."""
     if not lengths:
         return g.emit("Identity", x)
     steps, counts = _steps(g, x, use.attrs["axis"], lengths[0])
@@ -138,7 +137,7 @@ def sequence_mask(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
 
 @writes("SequenceReverse")
 def sequence_reverse(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
-    """The first steps of each sample in the other order."""
+    """First steps of each sample in reverse order."""
     if not lengths:
         last = -(1 << 63) + 1
         return g.emit("Slice", x, g.ints(-1), g.ints(last), g.ints(0), g.ints(-1))
@@ -148,7 +147,7 @@ def sequence_reverse(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
 
 @writes("SequenceLast")
 def sequence_last(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
-    """The last step of each sample."""
+    """Last step of each sample."""
     axis = use.attrs["axis"]
     if not lengths:
         return g.emit("Gather", x, g.constant(np.array(-1, np.int64)), axis=axis)

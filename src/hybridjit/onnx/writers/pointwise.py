@@ -1,4 +1,4 @@
-"""Operators on single elements as ONNX's, where it has the same; the others are formulas."""
+"""Writers of pointwise operators: ONNX's equivalent if it exists, else a formula."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _UNARY = {
 
 @writes(*_UNARY)
 def unary(g: Exporter, use: Use, x: Value) -> Value:
-    """The function of the same meaning; of whole numbers by the formula."""
+    """ONNX's equivalent; for integers the formula."""
     if g.dtype(x).kind != "f" and use.op.name not in ("abs", "negative", "sign"):
         return by_formula(g, use, x)
     return g.emit(_UNARY[use.op.name], x)
@@ -54,13 +54,13 @@ def unary(g: Exporter, use: Use, x: Value) -> Value:
     *("IdentityAttachKLSparseReg", "_contrib_gradientmultiplier"),
 )
 def identity(g: Exporter, use: Use, x: Value, *others: Value) -> Value:
-    """The operand as it is: what else the operator does concerns training."""
+    """Identity: the operator's other effects concern training."""
     return g.emit("Identity", x, type=x.type)
 
 
 @writes("LogisticRegressionOutput")
 def logistic(g: Exporter, use: Use, x: Value, *label: Value) -> Value:
-    """The sigmoid of the data."""
+    """Sigmoid of the data."""
     return g.emit("Sigmoid", x)
 
 
@@ -80,13 +80,13 @@ _BINARY = {
 
 @writes(*_BINARY)
 def binary(g: Exporter, use: Use, a: Value, b: Value) -> Value:
-    """The operator of the same meaning, which broadcasts."""
+    """ONNX's equivalent, which broadcasts."""
     return g.emit(_BINARY[use.op.name], a, b)
 
 
 @writes("elemwise_div", "broadcast_div", "_power", "broadcast_power")
 def floating_binary(g: Exporter, use: Use, a: Value, b: Value) -> Value:
-    """A quotient or a power; of whole numbers by the formula."""
+    """Quotient or power; for integers the formula."""
     if g.dtype(a).kind != "f":
         return by_formula(g, use, a, b)
     return g.emit("Div" if use.op.name.endswith("div") else "Pow", a, b)
@@ -106,7 +106,7 @@ _REVERSED = {"_rminus_scalar": "Sub", "_rdiv_scalar": "Div", "_rpower_scalar": "
 
 @writes(*_SCALAR, *_REVERSED)
 def with_number(g: Exporter, use: Use, x: Value) -> Value:
-    """An operand and a number; whole numbers by the formula."""
+    """Operation with a scalar; for integers the formula."""
     if g.dtype(x).kind != "f":
         return by_formula(g, use, x)
     number = g.like(x, use.attrs["scalar"])
@@ -123,7 +123,7 @@ def square(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("add_n")
 def add_n(g: Exporter, use: Use, *xs: Value) -> Value:
-    """The sum of all operands; Sum takes floats, the others are added one by one."""
+    """Sum of all operands: Sum for floats, otherwise a chain of additions."""
     if g.dtype(xs[0]).kind == "f":
         return g.emit("Sum", *xs)
     total = xs[0]
@@ -157,7 +157,7 @@ def _second(g: Exporter, use: Use, x: Value, others: tuple[Value, ...]) -> Value
 
 @writes(*(form for name in _COMPARISONS for form in _forms(name)))
 def compare(g: Exporter, use: Use, x: Value, *others: Value) -> Value:
-    """1 where it holds, 0 elsewhere, of the operands' type."""
+    """Comparison: 1 where true, else 0, in the operands' dtype."""
     if not others and g.dtype(x).kind != "f":
         return by_formula(g, use, x)
     name = _stem(use.op.name)
@@ -168,13 +168,13 @@ def compare(g: Exporter, use: Use, x: Value, *others: Value) -> Value:
 
 
 def as_bool(g: Exporter, x: Value) -> Value:
-    """Which elements are not 0."""
+    """Mask of the nonzero elements."""
     return g.cast(x, "bool", "bool")
 
 
 @writes(*(form for name in _LOGICAL for form in _forms(name)))
 def logical(g: Exporter, use: Use, x: Value, *others: Value) -> Value:
-    """A logical operator on what is not 0."""
+    """Logical operator on ``x != 0``."""
     sides = (as_bool(g, x), as_bool(g, _second(g, use, x, others)))
     return g.cast(g.emit(_LOGICAL[_stem(use.op.name)], *sides, at="holds"), g.dtype(x), "")
 
@@ -187,7 +187,7 @@ def logical_not(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("where")
 def where(g: Exporter, use: Use, condition: Value, x: Value, y: Value) -> Value:
-    """x or y; a condition of one axis chooses rows."""
+    """Selection between x and y; a condition of one axis selects rows."""
     chosen = as_bool(g, condition)
     missing = g.rank(x) - g.rank(condition)
     if missing and g.rank(condition) == 1:
@@ -198,7 +198,7 @@ def where(g: Exporter, use: Use, condition: Value, x: Value, y: Value) -> Value:
 
 @writes("Cast", "amp_cast")
 def cast(g: Exporter, use: Use, x: Value) -> Value:
-    """Another element type."""
+    """Conversion of the dtype."""
     dtype = use.attrs["dtype"]
     if g.dtype(x) == dtype:
         return g.emit("Identity", x)
@@ -207,7 +207,7 @@ def cast(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("clip")
 def clip(g: Exporter, use: Use, x: Value) -> Value:
-    """Numbers between two bounds."""
+    """Values limited to an interval."""
     dtype = g.dtype(x)
     limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     low, high = (
@@ -222,7 +222,7 @@ def clip(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("Activation")
 def activation(g: Exporter, use: Use, x: Value) -> Value:
-    """The function that ``act_type`` names."""
+    """The function selected by ``act_type``."""
     names = {
         "relu": "Relu",
         "sigmoid": "Sigmoid",
@@ -236,13 +236,13 @@ def activation(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("hard_sigmoid")
 def hard_sigmoid(g: Exporter, use: Use, x: Value) -> Value:
-    """alpha * x + beta between 0 and 1."""
+    """alpha * x + beta, limited to [0, 1]."""
     return g.emit("HardSigmoid", x, alpha=use.attrs["alpha"], beta=use.attrs["beta"])
 
 
 @writes("LeakyReLU")
 def leaky_relu(g: Exporter, use: Use, x: Value, *gamma: Value) -> Value:
-    """One of the functions with a slope below 0; the random one has the mean of its bounds."""
+    """Functions with a slope below 0; the random one has the mean of its bounds."""
     kind, slope = use.attrs["act_type"], use.attrs["slope"]
     if kind == "prelu":
         return g.emit("PRelu", x, _along_channels(g, gamma[0], g.rank(x)))
@@ -255,12 +255,12 @@ def leaky_relu(g: Exporter, use: Use, x: Value, *gamma: Value) -> Value:
     if kind == "gelu":
         return _gelu(g, x)
     if kind not in ("leaky", "rrelu"):
-        raise MXNetError(f"is of act_type {kind}, which has no counterpart")
+        raise MXNetError(f"has act_type {kind}, which has no equivalent")
     return g.emit("LeakyRelu", x, alpha=slope)
 
 
 def _along_channels(g: Exporter, slope: Value, rank: int) -> Value:
-    """A slope for each channel, with axes of size 1 behind it."""
+    """Slope for each channel, followed by axes of size 1."""
     behind = max(rank - 2, 0)
     if g.rank(slope) != 1 or not behind:
         return slope

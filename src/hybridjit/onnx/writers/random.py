@@ -1,4 +1,4 @@
-"""Operators that draw numbers as ONNX's; the numbers are other ones each time."""
+"""Writers of random operators; ONNX draws different values in each run."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from .table import writes
 def _code(use: Use) -> int:
     dtype = use.types[0].dtype
     if dtype is None or dtype.kind != "f":
-        raise MXNetError(f"draws {dtype}, and ONNX draws floats")
+        raise MXNetError(f"draws {dtype}, but ONNX draws floats only")
     return CODES[np.dtype(dtype)]
 
 
 @writes("_random_uniform")
 def uniform(g: Exporter, use: Use) -> Value:
-    """Numbers between two bounds."""
+    """Uniform values between two bounds."""
     low, high = float(use.attrs["low"]), float(use.attrs["high"])
     return g.emit("RandomUniform", shape=use.types[0].dims, dtype=_code(use), low=low, high=high)
 
 
 @writes("_random_normal")
 def normal(g: Exporter, use: Use) -> Value:
-    """Numbers of a normal distribution."""
+    """Normal values."""
     mean, scale = float(use.attrs["loc"]), float(use.attrs["scale"])
     return g.emit("RandomNormal", shape=use.types[0].dims, dtype=_code(use), mean=mean, scale=scale)
 
 
 @writes("_random_uniform_like")
 def uniform_like(g: Exporter, use: Use, x: Value) -> Value:
-    """Numbers between two bounds, in the shape of the operand."""
+    """Uniform values between two bounds, in the shape of the operand."""
     low, high = float(use.attrs["low"]), float(use.attrs["high"])
     return g.emit("RandomUniformLike", x, dtype=_code(use), low=low, high=high)
 
 
 @writes("_random_normal_like")
 def normal_like(g: Exporter, use: Use, x: Value) -> Value:
-    """Numbers of a normal distribution, in the shape of the operand."""
+    """Normal values, in the shape of the operand."""
     mean, scale = float(use.attrs["loc"]), float(use.attrs["scale"])
     return g.emit("RandomNormalLike", x, dtype=_code(use), mean=mean, scale=scale)
 
 
 @writes("_sample_multinomial")
 def multinomial(g: Exporter, use: Use, x: Value) -> Value:
-    """Places drawn by their probabilities, of which ONNX takes the logarithms."""
+    """Indices drawn by probability; ONNX's operand has the logarithms."""
     attrs = use.attrs
     if attrs["get_prob"] or g.rank(x) != 2:
-        raise MXNetError("gives probabilities, or takes no rows of them")
+        raise MXNetError("returns probabilities, or its operand is not a matrix of them")
     count = int(np.prod(attrs["shape"] or (1,)))
     dtype = use.types[0].dtype
     assert dtype is not None

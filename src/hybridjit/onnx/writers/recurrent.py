@@ -1,4 +1,4 @@
-"""MXNet's RNN as ONNX's recurrent layers: gates in another order, one node for each layer."""
+"""MXNet's RNN as ONNX's recurrent layers: permuted gates, one node for each layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...ops.sequence.rnn_sizes import Layer, sizes_of, unpacked
 from ..exporter import Exporter, Use, Value
 from .table import writes
 
-# Which of MXNet's gates each of ONNX's is
+# Index among MXNet's gates of each of ONNX's gates.
 _ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _TYPES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 
@@ -21,12 +21,14 @@ _TYPES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 def recurrent(
     g: Exporter, use: Use, x: Value, parameters: Value, *others: Value
 ) -> Sequence[Value]:
-    """Layer on layer, each in one direction or both; states are cut for each and joined."""
+    """Stacked layers, each in one direction or both; states are split for each and concatenated."""
     attrs, mode = use.attrs, use.attrs["mode"]
     if parameters.array is None:
-        raise MXNetError("has parameters that the graph computes, and they have to be known")
+        raise MXNetError("has parameters that the graph computes; they must be constants")
     if attrs["projection_size"] is not None:
-        raise MXNetError("projects its states (projection_size), which ONNX's LSTM does not")
+        raise MXNetError(
+            "projects its states (projection_size), which ONNX's LSTM does not support"
+        )
     states = others[: 2 if mode == "lstm" else 1]
     directions = 1 + attrs["bidirectional"]
     channels = (x.type.shape or ())[2]

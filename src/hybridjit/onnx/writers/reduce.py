@@ -1,4 +1,4 @@
-"""Reductions and the order of elements as ONNX's."""
+"""Writers of reductions and sorting."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _REDUCTIONS = {
 
 @writes(*_REDUCTIONS)
 def reduction(g: Exporter, use: Use, x: Value) -> Value:
-    """Over some axes or all of them; NaN counts as 0 or 1 in two of them."""
+    """Reduction over some axes or all; NaN counts as 0 or 1 in nansum and nanprod."""
     name = use.op.name
     if g.dtype(x).kind not in "fi" or (name == "mean" and g.dtype(x).kind != "f"):
-        raise MXNetError(f"reduces {g.dtype(x).name}, which is written for floats")
+        raise MXNetError(f"reduces {g.dtype(x).name}, which is supported for floats only")
     if name.startswith("nan"):
         x = _without_nan(g, x, 1.0 if name == "nanprod" else 0.0)
     return reduced(g, use, _REDUCTIONS[name], x, use.attrs["exclude"])
@@ -40,7 +40,7 @@ def _without_nan(g: Exporter, x: Value, number: float) -> Value:
 
 
 def reduced(g: Exporter, use: Use, op_type: str, x: Value, exclude: bool = False) -> Value:
-    """A reduction that keeps its axes, loses them, or gives one number of shape (1,)."""
+    """Reduction that keeps its axes, removes them, or gives one element of shape (1,)."""
     axes = reduced_axes(g.rank(x), use.attrs["axis"], exclude)
     keeps = bool(use.attrs["keepdims"])
     is_whole = not keeps and len(axes) == g.rank(x)
@@ -57,7 +57,7 @@ def reduced(g: Exporter, use: Use, op_type: str, x: Value, exclude: bool = False
 
 @writes("norm")
 def norm(g: Exporter, use: Use, x: Value) -> Value:
-    """The sum of absolute values, or the root of the sum of squares."""
+    """Sum of absolute values, or root of the sum of squares."""
     wanted = use.types[0].dtype
     x = x if wanted is None else g.cast(x, wanted, "wide")
     return reduced(g, use, "ReduceL1" if use.attrs["ord"] == 1 else "ReduceL2", x)
@@ -65,7 +65,7 @@ def norm(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("_mean_square_about")
 def mean_square_about(g: Exporter, use: Use, x: Value, about: Value) -> Value:
-    """The mean of squared distances."""
+    """Mean of squared differences."""
     distance = g.emit("Sub", x, about, at="distance", type=x.type)
     square = g.emit("Mul", distance, distance, at="square", type=x.type)
     return reduced(g, use, "ReduceMean", square)
@@ -73,7 +73,7 @@ def mean_square_about(g: Exporter, use: Use, x: Value, about: Value) -> Value:
 
 @writes("_np_cumsum")
 def cumsum(g: Exporter, use: Use, x: Value) -> Value:
-    """Running sums along an axis, or of all elements in their order."""
+    """Cumulative sums along an axis, or of all elements in order."""
     wanted = use.types[0].dtype
     x = x if wanted is None else g.cast(x, wanted, "wide")
     axis = use.attrs["axis"]
@@ -84,7 +84,7 @@ def cumsum(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("argmax", "argmin", "argmax_channel")
 def place(g: Exporter, use: Use, x: Value) -> Value:
-    """The place of the first largest or smallest, as a number of the data's type."""
+    """Index of the first maximum or minimum, in the data's dtype."""
     axis = use.attrs["axis"] if use.op.name != "argmax_channel" else 1
     keeps = int(use.attrs.get("keepdims", False))
     op_type = "ArgMin" if use.op.name == "argmin" else "ArgMax"
@@ -103,7 +103,7 @@ def place(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("topk", "sort", "argsort")
 def in_order(g: Exporter, use: Use, x: Value) -> Sequence[Value]:
-    """The largest or smallest first: values, places, both, or a mask."""
+    """Sorted order: values, indices, both, or a mask."""
     attrs, name = use.attrs, use.op.name
     kind = {"sort": "value", "argsort": "indices"}.get(name, attrs.get("ret_typ"))
     axis, whole = attrs["axis"], x
@@ -135,7 +135,7 @@ def _row(g: Exporter, x: Value) -> Value:
 
 
 def _mask(g: Exporter, x: Value, places: Value, whole: Value, axis: int, count: int) -> Value:
-    """1 at the places, 0 elsewhere."""
+    """1 at the indices, 0 elsewhere."""
     shape = g.shape(x)
     zeros = g.constant(np.zeros(shape, g.dtype(x)))
     ones = g.constant(np.ones((*shape[:axis], count, *shape[axis + 1 :]), g.dtype(x)))

@@ -1,4 +1,4 @@
-"""Regions of pictures and places to sample at, as ONNX's."""
+"""Writers of operators on image regions and sampling positions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .table import writes
 
 @writes("_contrib_ROIAlign")
 def roi_align(g: Exporter, use: Use, x: Value, rois: Value) -> Value:
-    """Means of samples in the bins of regions, whose first column numbers the samples.
+    """Means of samples in the bins of regions; their first column has image indices.
 
-    A number below 0 is of a region that is left out: zeros here, an error of ONNX's operator.
+    A region with a negative index is skipped and gives zeros, which ONNX's operator does not allow.
     """
     attrs = use.attrs
     if attrs["position_sensitive"]:
-        raise MXNetError("is position sensitive, which ONNX's RoiAlign is not")
+        raise MXNetError("is position sensitive, which ONNX's RoiAlign does not support")
     height, width = attrs["pooled_size"]
     boxes = _columns(g, rois, 1, 5, "boxes")
     column = g.emit("Squeeze", _columns(g, rois, 0, 1, "column"), g.ints(1), at="number")
@@ -49,7 +49,7 @@ def _columns(g: Exporter, x: Value, begin: int, end: int, at: str) -> Value:
 def modulated(
     g: Exporter, use: Use, x: Value, offset: Value, mask: Value, w: Value, b: Value | None = None
 ) -> Value:
-    """A convolution whose samples are moved and weighted, zeros around the picture."""
+    """Convolution with offset and weighted samples; cells outside of the image are zero."""
     return _deformable(g, use, x, w, offset, b, mask)
 
 
@@ -57,8 +57,10 @@ def modulated(
 def deformable(
     g: Exporter, use: Use, x: Value, offset: Value, w: Value, b: Value | None = None
 ) -> Value:
-    """The same without weights, where samples outside of the picture are 0 and up to one cell
-    behind its last ones these: they are moved there, or so far that zeros are around them.
+    """Deformable convolution without a mask.
+
+    Samples outside of the image are 0; those up to one cell beyond the last cells are equal to
+    these. Positions are therefore clipped, or moved so far that ONNX's zero padding applies.
     """
     window, dtype = _window(use), g.dtype(x)
     batch, _, *sizes = g.shape(offset)
@@ -124,7 +126,7 @@ def roi_pool(g: Exporter, use: Use, x: Value, rois: Value) -> Value:
 
 @writes("BilinearSampler")
 def bilinear_sampler(g: Exporter, use: Use, x: Value, grid: Value) -> Value:
-    """Samples at places from -1 to 1, 0 outside."""
+    """Samples at positions from -1 to 1, 0 outside."""
     places = g.emit("Transpose", grid, at="places", perm=(0, 2, 3, 1))
     return g.emit("GridSample", x, places, mode="bilinear", padding_mode="zeros", align_corners=1)
 
@@ -134,16 +136,16 @@ _CORNER = 4
 
 @writes("_contrib_box_nms")
 def box_nms(g: Exporter, use: Use, x: Value) -> Value:
-    """Survivors first and rows of -1 below, of NonMaxSuppression with scores for each class.
+    """Survivors first, then rows of -1, by NonMaxSuppression with scores for each class.
 
-    Which boxes survive depends on values, their number too: ones are put at their places, and the
-    rows are sorted by what is left of their scores.
+    The number of survivors depends on values: a mask is built by scattering ones, and rows are
+    sorted by the remaining scores.
     """
     attrs = use.attrs
     shape = g.shape(x)
     count, width = shape[-2:]
     if attrs["in_format"] != attrs["out_format"] or attrs["topk"] == 0:
-        raise MXNetError("gives boxes in another format, or leaves them as they are (topk 0)")
+        raise MXNetError("converts the format of boxes, or does not suppress (topk 0)")
     rows = g.op("Reshape", x, shape=(-1, count, width), at="rows")
     scores = _valid_scores(g, use, rows)
     top = attrs["topk"] if 0 < attrs["topk"] < count else count
@@ -164,14 +166,14 @@ def _lowest(g: Exporter, x: Value) -> Value:
 
 
 def _column(g: Exporter, rows: Value, index: int, at: str) -> Value:
-    """One number of each row."""
+    """One column of each row."""
     part = g.emit("Gather", rows, g.constant(np.array(index, np.int64)), at=at, axis=2)
     shape = g.shape(rows)
     return Value(rows.type.with_shape(shape[:2]), None, part.name)
 
 
 def _valid_scores(g: Exporter, use: Use, rows: Value) -> Value:
-    """Scores, the lowest number for rows that are below the threshold or of the background."""
+    """Scores; the lowest value for rows below the threshold or of the background class."""
     attrs = use.attrs
     scores = _column(g, rows, attrs["score_index"], "score")
     valid = g.emit("Greater", scores, g.like(rows, attrs["valid_thresh"]), at="valid")
@@ -185,7 +187,7 @@ def _valid_scores(g: Exporter, use: Use, rows: Value) -> Value:
 def _ordered(
     g: Exporter, scores: Value, rows: Value, count: int, width: int, at: str
 ) -> tuple[Value, Value]:
-    """So many of the highest scores and their rows in order; of equals the first."""
+    """The ``count`` highest scores and their rows in order; among equal ones the first."""
     best_type = scores.type.with_shape((g.shape(scores)[0], count))
     types = (best_type, best_type.with_dtype(np.dtype("int64")))
     best, order = g.emits("TopK", scores, g.ints(count), at=at, types=types, axis=1)
@@ -196,7 +198,7 @@ def _ordered(
 
 
 def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Value:
-    """Which rows survive, as bools (batch, count)."""
+    """Mask of the surviving rows, bools (batch, count)."""
     attrs = use.attrs
     boxes = g.emit(
         "Slice",
@@ -206,7 +208,7 @@ def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Valu
     )
     classes = g.emit("Unsqueeze", scores, g.ints(1), at="class_scores")
     if attrs["id_index"] >= 0 and not attrs["force_suppress"]:
-        classes = _apart(g, use, rows, classes)
+        classes = _class_scores(g, use, rows, classes)
     chosen = g.emit(
         "NonMaxSuppression",
         *(boxes, classes, g.ints(count)),
@@ -228,8 +230,9 @@ def _kept(g: Exporter, use: Use, rows: Value, scores: Value, count: int) -> Valu
     return g.emit("Cast", marked, at="survives", to=9)
 
 
-def _apart(g: Exporter, use: Use, rows: Value, scores: Value) -> Value:
-    """Scores (batch, classes, boxes) of those classes that boxes have, the lowest for others."""
+def _class_scores(g: Exporter, use: Use, rows: Value, scores: Value) -> Value:
+    """Scores (batch, classes, boxes): a box has its score in its class and the lowest value in
+    others."""
     ids = _column(g, rows, use.attrs["id_index"], "class")
     classes = g.emit("Unsqueeze", g.emit("Unique", ids, at="classes"), g.ints(0, 2), at="each")
     is_own = g.emit("Equal", g.emit("Unsqueeze", ids, g.ints(1), at="ids"), classes, at="own")

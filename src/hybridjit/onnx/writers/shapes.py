@@ -1,4 +1,4 @@
-"""Shapes, pieces, copies and the order of elements as ONNX's."""
+"""Writers of operators that reshape, slice, copy and permute elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import writes
 
 @writes("Reshape", "reshape_like", "_reshape_to", "Flatten", "expand_dims", "squeeze")
 def reshape(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
-    """The result's shape, written out; sizes that are open are copied or follow from the rest."""
+    """Reshape to the result's shape; symbolic sizes are copied or inferred."""
     if use.op.name == "Flatten" and x.type.shape:
         return g.emit("Flatten", x, axis=1)
     result = use.types[0]
@@ -29,7 +29,7 @@ def _first_elements(g: Exporter, x: Value, count: int) -> Value:
 
 
 def _codes(g: Exporter, x: Value, wanted: PartialShape) -> list[int]:
-    """Sizes as ONNX's Reshape takes them: 0 copies the operand's, -1 is what is left."""
+    """Sizes for ONNX's Reshape: 0 copies the operand's, -1 is inferred."""
     if wanted.count(None) <= 1:
         return [-1 if n is None else n for n in wanted]
     own = x.type.shape or ()
@@ -43,14 +43,14 @@ def _codes(g: Exporter, x: Value, wanted: PartialShape) -> list[int]:
 
 @writes("transpose")
 def transpose(g: Exporter, use: Use, x: Value) -> Value:
-    """Axes in another order; none named: the other way round."""
+    """Permutation of axes, by default reversed."""
     axes = use.attrs["axes"] or range(g.rank(x))[::-1]
     return g.emit("Transpose", x, perm=[a % g.rank(x) for a in axes])
 
 
 @writes("SwapAxis")
 def swap_axes(g: Exporter, use: Use, x: Value) -> Value:
-    """Two axes in each other's place."""
+    """Exchange of two axes."""
     order = list(range(g.rank(x)))
     one, other = (use.attrs[name] for name in ("dim1", "dim2"))
     order[one], order[other] = order[other], order[one]
@@ -59,13 +59,13 @@ def swap_axes(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("Concat", "_rnn_param_concat")
 def concat(g: Exporter, use: Use, *xs: Value) -> Value:
-    """One behind the other along an axis."""
+    """Concatenation along an axis."""
     return g.emit("Concat", *xs, axis=use.attrs["dim"])
 
 
 @writes("stack")
 def stack(g: Exporter, use: Use, *xs: Value) -> Value:
-    """One behind the other along a new axis."""
+    """Concatenation along a new axis."""
     axis = use.attrs["axis"] % (g.rank(xs[0]) + 1)
     parts = [g.emit("Unsqueeze", x, g.ints(axis), at=f"part{i}") for i, x in enumerate(xs)]
     return g.emit("Concat", *parts, axis=axis)
@@ -73,10 +73,10 @@ def stack(g: Exporter, use: Use, *xs: Value) -> Value:
 
 @writes("SliceChannel", "_split_v2")
 def split(g: Exporter, use: Use, x: Value) -> Sequence[Value]:
-    """Pieces along an axis, without that axis where it is asked for."""
+    """Slices along an axis, without that axis if requested."""
     axis = use.attrs["axis"] % g.rank(x)
     is_whole = not use.attrs["squeeze_axis"]
-    squeezed = not is_whole and g.rank(x) > 1  # a number keeps its one axis
+    squeezed = not is_whole and g.rank(x) > 1  # a vector keeps its single axis
     if not is_whole:
         types, sizes = list(use.types), [1] * len(use.types)
         if len(types) == 1 and squeezed:
@@ -106,7 +106,7 @@ _LAST = (1 << 63) - 1
 
 @writes("slice")
 def slice_(g: Exporter, use: Use, x: Value) -> Value:
-    """Parts of some axes; what is left out of a part is where it begins or ends."""
+    """Slices of some axes; a missing bound means the start or the end."""
     attrs = use.attrs
     begin, end, step = attrs["begin"], attrs["end"], attrs["step"]
     bounds = []
@@ -122,7 +122,7 @@ def slice_(g: Exporter, use: Use, x: Value) -> Value:
 def sliced(
     g: Exporter, x: Value, bounds: Sequence[tuple[int, int, int, int]], at: str = ""
 ) -> Value:
-    """Parts of axes: of each the axis, the begin, the end and the step."""
+    """Slices of axes, each given by axis, begin, end and step."""
     if not bounds:
         return g.emit("Identity", x, at=at)
     axes, begin, end, step = (g.ints(*column) for column in zip(*bounds))
@@ -131,7 +131,7 @@ def sliced(
 
 @writes("slice_axis")
 def slice_axis(g: Exporter, use: Use, x: Value) -> Value:
-    """A part of one axis."""
+    """Slice of one axis."""
     attrs = use.attrs
     last = _LAST if attrs["end"] is None else attrs["end"]
     return sliced(g, x, [(attrs["axis"] % g.rank(x), attrs["begin"], last, 1)])
@@ -139,7 +139,8 @@ def slice_axis(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("slice_like")
 def slice_like(g: Exporter, use: Use, x: Value, like: Value) -> Value:
-    """The front part, as large as another operand on all axes or some; sizes may be open."""
+    """Leading slice with the size of another operand along all axes or some; sizes may be
+    symbolic."""
     axes = use.attrs["axes"]
     if axes is None:
         return g.emit("Identity", x)
@@ -151,7 +152,7 @@ def slice_like(g: Exporter, use: Use, x: Value, like: Value) -> Value:
 
 @writes("Pad")
 def pad(g: Exporter, use: Use, x: Value) -> Value:
-    """More elements around: a number, those at the edge, or those mirrored."""
+    """Padding by a constant, the edge, or a reflection."""
     attrs = use.attrs
     widths = attrs["pad_width"]
     sides = g.ints(*widths[::2], *widths[1::2])
@@ -171,12 +172,12 @@ def pad_axes(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("broadcast_to", "broadcast_axis")
 def broadcast(g: Exporter, use: Use, x: Value) -> Value:
-    """Axes of size 1 repeated; of sizes that are open, those that stay as they are."""
+    """Broadcast of axes of size 1; symbolic sizes must not change."""
     return g.emit("Expand", x, g.ints(*_target(g, x, use.types[0].shape)))
 
 
 def _target(g: Exporter, x: Value, wanted: PartialShape | None) -> Sequence[int]:
-    """1 keeps a size."""
+    """Target shape, where 1 keeps a size."""
     assert wanted is not None
     own = x.type.shape or ()
     if len(own) == len(wanted):
@@ -186,7 +187,7 @@ def _target(g: Exporter, x: Value, wanted: PartialShape | None) -> Sequence[int]
 
 @writes("broadcast_like")
 def broadcast_like(g: Exporter, use: Use, x: Value, like: Value) -> Value:
-    """Axes of size 1 repeated as another operand has them."""
+    """Broadcast of axes of size 1 to another operand's shape."""
     if use.attrs["lhs_axes"] is None:
         return g.emit("Expand", x, g.emit("Shape", like, at="shape"))
     return g.emit("Expand", x, g.ints(*_target(g, x, use.types[0].shape)))
@@ -194,7 +195,7 @@ def broadcast_like(g: Exporter, use: Use, x: Value, like: Value) -> Value:
 
 @writes("tile")
 def tile(g: Exporter, use: Use, x: Value) -> Value:
-    """Copies side by side along every axis."""
+    """Copies concatenated along every axis."""
     reps = use.attrs["reps"]
     rank = g.rank(x)
     if len(reps) > rank:
@@ -205,35 +206,35 @@ def tile(g: Exporter, use: Use, x: Value) -> Value:
 
 @writes("repeat")
 def repeat(g: Exporter, use: Use, x: Value) -> Value:
-    """Each element several times: copies along a new axis behind its own."""
+    """Each element repeated: copies along a new axis, merged with the repeated one."""
     count, axis, rank = use.attrs["repeats"], use.attrs["axis"], g.rank(x)
     if axis is None:
         x, axis, rank = g.emit("Reshape", x, g.ints(-1), at="row"), 0, 1
     axis %= rank
-    apart = g.emit("Unsqueeze", x, g.ints(axis + 1), at="apart")
+    unsqueezed = g.emit("Unsqueeze", x, g.ints(axis + 1), at="apart")
     times = g.ints(*(count if i == axis + 1 else 1 for i in range(rank + 1)))
-    copies = g.emit("Tile", apart, times, at="copies")
-    behind = [_known_size(g, x, n) for n in (use.types[0].shape or ())[axis + 1 :]]
-    return g.emit("Reshape", copies, g.ints(*(0,) * axis, -1, *behind))
+    copies = g.emit("Tile", unsqueezed, times, at="copies")
+    following = [_known_size(g, x, n) for n in (use.types[0].shape or ())[axis + 1 :]]
+    return g.emit("Reshape", copies, g.ints(*(0,) * axis, -1, *following))
 
 
 @writes("reverse")
 def reverse(g: Exporter, use: Use, x: Value) -> Value:
-    """Axes the other way round."""
+    """Axes in reverse order."""
     bounds = [(a % g.rank(x), _LAST, -_LAST, -1) for a in use.attrs["axis"]]
     return sliced(g, x, bounds)
 
 
 @writes("depth_to_space", "space_to_depth")
 def blocks(g: Exporter, use: Use, x: Value) -> Value:
-    """Blocks of pixels from channels, or back."""
+    """Blocks of pixels from channels, or channels from blocks."""
     name = "DepthToSpace" if use.op.name == "depth_to_space" else "SpaceToDepth"
     return g.emit(name, x, blocksize=use.attrs["block_size"])
 
 
 @writes("Crop")
 def crop(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
-    """A part of each picture, at an offset or in the middle."""
+    """Crop of each image, at an offset or the centre."""
     attrs = use.attrs
     rows, columns = use.types[0].dims[2:]
     if attrs["center_crop"]:
@@ -246,26 +247,26 @@ def crop(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
 
 @writes("shape_array")
 def shape_array(g: Exporter, use: Use, x: Value) -> Value:
-    """The sizes of all axes, where some are open."""
+    """Sizes of all axes, if some are symbolic."""
     return g.emit("Shape", x)
 
 
 @writes("size_array")
 def size_array(g: Exporter, use: Use, x: Value) -> Value:
-    """The number of elements, where sizes are open."""
+    """Number of elements, if sizes are symbolic."""
     return g.emit("Reshape", g.emit("Size", x, at="size"), g.ints(1))
 
 
 @writes("zeros_like", "ones_like")
 def filled_like(g: Exporter, use: Use, x: Value) -> Value:
-    """One number in the shape of the operand, where sizes are open."""
+    """Constant in the shape of the operand, if sizes are symbolic."""
     number = np.full(1, use.op.name == "ones_like", g.dtype(x))
     return g.emit("ConstantOfShape", g.emit("Shape", x, at="shape"), value=number)
 
 
 @writes("_contrib_arange_like")
 def arange_like(g: Exporter, use: Use, x: Value) -> Value:
-    """Numbers at equal distances, as many as an axis has, where its size is open."""
+    """Evenly spaced values for the indices of an axis, if its size is symbolic."""
     attrs, axis = use.attrs, use.attrs["axis"]
     if axis is None or attrs["repeat"] != 1:
         g.shape(x)

@@ -1,4 +1,4 @@
-"""The table of translations to ONNX, which the files beside this one fill."""
+"""Table of writers, which the other files of this folder fill."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..exporter import OPSET, Translation
 
 WRITTEN: dict[str, Translation] = {}
 NEEDED: dict[str, int] = {}
-"""The operator set that a use takes, where it is not in :data:`OPSET`."""
+"""Operator set that a use needs, if it is not :data:`OPSET`."""
 
 T = TypeVar("T", bound=Translation)
 
 
 def writes(*names: str, opset: int = OPSET) -> Callable[[T], T]:
-    """Register how these of MXNet's operators are written, in this operator set or a newer one."""
+    """Register a writer of these MXNet operators for this operator set and newer ones."""
 
     def register(translation: T) -> T:
         for name in names:

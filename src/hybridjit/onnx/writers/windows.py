@@ -1,4 +1,4 @@
-"""Convolutions, pooling and changes of resolution as ONNX's."""
+"""Writers of convolutions, pooling and changes of resolution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .table import writes
 def channels_first(
     g: Exporter, x: Value, is_last: bool, write: Callable[[Value, str], Value]
 ) -> Value:
-    """What ``write(x, at)`` makes of ``x`` with its channels on axis 1, which then move back."""
+    """Result of ``write(x, at)`` for ``x`` with channels on axis 1, transposed back."""
     if not is_last:
         return write(x, "")
     rank = g.rank(x)
@@ -53,7 +53,7 @@ def convolution(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> Valu
 
 @writes("Deconvolution")
 def deconvolution(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> Value:
-    """Transposed convolution; a target shape becomes padding."""
+    """Transposed convolution; a target shape is converted to padding."""
     attrs = use.attrs
     window = window_of(attrs["kernel"], attrs["stride"], attrs["dilate"], attrs["pad"])
     is_last = is_channel_last(attrs["layout"], window.rank)
@@ -110,7 +110,7 @@ def _global(g: Exporter, use: Use, x: Value, at: str) -> Value:
 
 
 def _windows(g: Exporter, use: Use, x: Value, at: str) -> Value:
-    """Windows that reach beyond the padding get cells of their own there, which no mean counts."""
+    """Pooling windows; cells beyond the padding are added explicitly and excluded from means."""
     attrs = use.attrs
     rank = g.rank(x) - 2
     kernel = attrs["kernel"]
@@ -124,7 +124,7 @@ def _windows(g: Exporter, use: Use, x: Value, at: str) -> Value:
     if use.op.name == "Pooling_v1" or (kind == "avg" and counts and ends != pad):
         x = _around(g, x, pad, pad, 0.0)
         ends, pad = tuple(e - p for e, p in zip(ends, pad)), (0,) * rank
-    beyond = any(e >= k for e, k in zip(ends, kernel))  # more than ONNX Runtime's pools may have
+    beyond = any(e >= k for e, k in zip(ends, kernel))  # ONNX Runtime does not allow more
     if beyond and kind == "max":
         x = _around(g, x, pad, ends, float(np.finfo(g.dtype(x)).min))
         pad = ends = (0,) * rank
@@ -145,7 +145,7 @@ def _windows(g: Exporter, use: Use, x: Value, at: str) -> Value:
 def _sums(
     g: Exporter, x: Value, kernel: Shape, stride: Sequence[int], pads: Sequence[int], at: str
 ) -> Value:
-    """A convolution of each channel with ones."""
+    """Sum pooling, as a convolution of each channel with ones."""
     channels = (x.type.shape or ())[1]
     assert channels is not None
     ones = g.constant(np.ones((channels, 1, *kernel), g.dtype(x)))
@@ -162,7 +162,7 @@ def _ends(
     stride: Sequence[int],
     pad: Sequence[int],
 ) -> tuple[int, ...]:
-    """How many cells behind each axis the last window needs."""
+    """Cells after each axis that the last window needs."""
     sizes = g.shape(x)[2:]
     whole = use.types[0].dims
     out = whole[1:-1] if is_channel_last(use.attrs.get("layout"), len(kernel)) else whole[2:]
@@ -174,7 +174,7 @@ def _ends(
 def _around(
     g: Exporter, x: Value, begin: Sequence[int], end: Sequence[int], number: float
 ) -> Value:
-    """``x`` with a number around its cells."""
+    """``x`` padded with a number."""
     if not any(begin) and not any(end):
         return x
     widths, type = g.ints(0, 0, *begin, 0, 0, *end), TensorType(None, g.dtype(x))
@@ -183,7 +183,7 @@ def _around(
 
 @writes("_contrib_AdaptiveAvgPooling2D")
 def adaptive_pooling(g: Exporter, use: Use, x: Value) -> Value:
-    """Means of bins: one bin for all, windows for equal ones, else a matrix for each axis."""
+    """Means of bins: one bin globally, equal bins as windows, otherwise a matrix for each axis."""
     wanted = use.attrs["output_size"] or (1,)
     counts = (*wanted, *wanted)[:2]
     if counts == (1, 1):
@@ -198,7 +198,7 @@ def adaptive_pooling(g: Exporter, use: Use, x: Value) -> Value:
 
 
 def _means(size: int, count: int) -> np.ndarray:
-    """(count, size): each row the mean of the cells from floor(i s / c) to ceil((i + 1) s / c)."""
+    """(count, size): row i is the mean over cells floor(i s / c) to ceil((i + 1) s / c)."""
     matrix = np.zeros((count, size))
     for i in range(count):
         first, last = i * size // count, -(-(i + 1) * size // count)
@@ -208,7 +208,7 @@ def _means(size: int, count: int) -> np.ndarray:
 
 @writes("_contrib_BilinearResize2D")
 def bilinear_resize(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
-    """Bilinear interpolation to a size that is known; size 1 reads the first cell."""
+    """Bilinear interpolation to a known size; a result of size 1 reads the first cell."""
     target = use.types[0].shape
     assert target is not None
     sizes = (*x.type.shape[:2], *target[2:]) if x.type.shape is not None else target
@@ -233,7 +233,7 @@ def _factor(g: Exporter, x: Value, out: int | None, size: int | None) -> float:
 
 @writes("UpSampling")
 def upsampling(g: Exporter, use: Use, x: Value, *others: Value) -> Value:
-    """Cells repeated along both axes; the bilinear form is a transposed convolution."""
+    """Cells repeated along both axes; the bilinear variant is a transposed convolution."""
     if use.attrs["sample_type"] != "nearest" or others:
         from_parts = use.op.expand
         assert from_parts is not None
