@@ -117,7 +117,7 @@ def assigning() -> None:
     corners = ints([0, 1], [0, 2], dtype="int64")
     add("_scatter_set_nd", (2, 3), (2,), corners, shape=(2, 3))
     add("_scatter_set_nd", (2, 3, 2), (2, 2), corners)
-    bad("_scatter_set_nd", (2, 3), (2,), (2, 2), error=ShapeError, says="shape is that of the",
+    bad("_scatter_set_nd", (2, 3), (2,), (2, 2), error=ShapeError, says="shape must be that of the",
         shape=(3, 2))  # fmt: skip
     add("_npi_share_memory", (2, 3), (2, 3))
 
@@ -215,7 +215,7 @@ def shapes() -> None:
         add("_np_transpose", (2, 3, 4), **given)
     add("_np_transpose", ())
     add("_np_moveaxis", (2, 3, 4), source=(0, 1), destination=(-1, 0))
-    bad("_np_moveaxis", (2, 3), error=ShapeError, says="names an axis twice", source=(0, 0),
+    bad("_np_moveaxis", (2, 3), error=ShapeError, says="has an axis twice", source=(0, 0),
         destination=(0, 1))  # fmt: skip
     for axis in ((0,), (0, -1), ()):
         add("_npi_flip", (2, 3, 4), axis=axis)

@@ -59,7 +59,7 @@ def one_weight() -> None:
     bad("sgd_update", *[TensorType((3,), I32)] * 2, error=DTypeError, says="int32", lr=0.1)
     bad("sgd_update", w, w, error=AttributeValueError, says="lr")
     group = "_contrib_group_adagrad_update"
-    bad(group, w, w, w, error=ShapeError, says="2 axes, got 1", lr=0.1)
+    bad(group, w, w, w, error=ShapeError, says="rows of a matrix, got axes: 1", lr=0.1)
 
 
 def float32_copies() -> None:
@@ -110,7 +110,7 @@ def several_weights() -> None:
         add(name, *operands(shapes, kinds), num_tensors=2, **lamb)
     w = TensorType((3,), F32)
     few = {"num_weights": 1, "lrs": (0.1, 0.2), "wds": (0.0,)}
-    bad("multi_sgd_update", w, w, error=AttributeValueError, says="2 numbers for 1 weights", **few)
+    bad("multi_sgd_update", w, w, error=AttributeValueError, says="2 values for 1 weights", **few)
     bad("preloaded_multi_sgd_update", w, w, w, w, error=ShapeError, says="3")
 
 

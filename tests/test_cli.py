@@ -288,7 +288,7 @@ class TestDump:
     def test_shapes_that_do_not_fit_the_graph(self, printed):
         words = ("dump", SYMBOL, "--params", PARAMS, "--shape", "data=1,3,28,28", "--after", "plan")
         err = printed.error(*words, code=1)
-        assert "weight takes 1 input channels, data has 3" in err
+        assert "weight needs 1 input channels, but data has 3" in err
         assert "digits_conv0_fwd" in err
 
     def test_parameters_of_another_model(self, printed):
@@ -420,8 +420,8 @@ class TestInspect:
         old = ROOT / "tests" / "fixtures" / "symbols" / "old_0_8.json"
         out = printed.of("inspect", str(old))
         assert "upgrades of an older file: " in out
-        assert re.search(r"^  inputs that the file leaves out are variables: \S+", out, re.M)
-        assert re.search(r"^  attributes stand under attr and param: \S+", out, re.M)
+        assert re.search(r"^  missing inputs became variables: \S+", out, re.M)
+        assert re.search(r"^  attributes have the keys attr and param: \S+", out, re.M)
         assert "upgrades" not in printed.of("inspect", SYMBOL)
 
     @pytest.mark.parametrize("params", [[], ["--params", PARAMS]])

@@ -182,7 +182,9 @@ def test_a_rule_gives_a_tuple_or_a_list():
 
 
 def test_a_rule_gives_as_many_results_as_there_are_operands():
-    with pytest.raises(TypeError, match="broadcast_add must return a .* each of 2 operands, but returned 1"):
+    with pytest.raises(
+        TypeError, match="broadcast_add must return a .* each of 2 operands, but returned 1"
+    ):
         ruled(lambda g, ins, outs, douts, **attrs: douts[0])
 
 

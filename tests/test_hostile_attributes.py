@@ -159,7 +159,7 @@ def test_padding_of_images_is_bounded(
 @pytest.mark.parametrize("step", [5e-324, 1e-320, -1e-320])
 def test_ranges_of_more_numbers_than_any_memory(step: float):
     ends = (0, 1) if step > 0 else (1, 0)
-    with pytest.raises(AttributeValueError, match="more numbers than any memory"):
+    with pytest.raises(AttributeValueError, match="too many elements"):
         run("_arange", start=ends[0], stop=ends[1], step=step)
     with pytest.raises(MXNetError):
         nd.arange(*ends, step)

@@ -442,9 +442,7 @@ def test_constants_of_all_nodes_are_bounded(count, side):
     one = np.ones(1, "int64")
     nodes = [node("ConstantOfShape", "s", f"c{i}", value=one) for i in range(count)]
     text = refusal(model_of([*nodes, node("Add", "x c0")], {"x": (1,)}, sizes))
-    assert (
-        "ConstantOfShape 'the_constantofshape'" in text and "nodes may create only" in text
-    )
+    assert "ConstantOfShape 'the_constantofshape'" in text and "nodes may create only" in text
 
 
 def test_large_constants_of_equal_elements_are_not_stored():

@@ -26,9 +26,9 @@ OPERATORS = (  # ops, nd, sym, np, onnx, formats, image, io, metric
     "src/hybridjit/nd",
     "src/hybridjit/np",
     "src/hybridjit/npx.py",
+    "src/hybridjit/onnx",
     "src/hybridjit/operator",
-    "src/hybridjit/ops/numpy_mode",
-    "src/hybridjit/ops/vision",
+    "src/hybridjit/ops",
     "src/hybridjit/sym",
 )
 FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools

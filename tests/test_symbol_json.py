@@ -256,7 +256,7 @@ class TestRefusing:
         [("Concat", {"num_args": "9" * 9}), ("SliceChannel", {"num_outputs": "9" * 9})],
     )
     def test_counts_that_would_fill_the_memory(self, op, attrs):
-        with pytest.raises(AttributeValueError, match="lies between 1 and 16384, got 999999999"):
+        with pytest.raises(AttributeValueError, match="must be between 1 and 16384, got 999999999"):
             symbol_json.loads(document(node(op, **attrs)))
 
     def test_attribute_of_a_current_file_is_not_upgraded(self):

@@ -1,1 +1,1 @@
-"""Operators of one element, or of one of each operand."""
+"""Pointwise operators: of one element, or of one element of each operand."""

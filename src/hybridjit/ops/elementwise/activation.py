@@ -1,8 +1,8 @@
-"""Activations and other functions of one element that take attributes: clip, smooth_l1, ...
+"""Activations and other unary functions with attributes: clip, smooth_l1, ...
 
-``LeakyReLU`` with ``prelu`` has a second input: gamma of C numbers lies along axis 1 of the data
-(axis 0 of 1-D data), one of two axes along axes 0 and 1, gamma of one number holds everywhere.
-:func:`gamma_shape` is that rule; its scalar form takes the two values already aligned.
+``LeakyReLU`` with ``prelu`` has a second input: gamma of C elements is along axis 1 of the data
+(axis 0 of 1-D data), a matrix is along axes 0 and 1, a single element applies to all.
+:func:`gamma_shape` implements that rule; its scalar form has two aligned values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SELU_SCALE = 1.0507009873554805
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:
-    """log(1 + exp(x)) without overflow; NaN stays."""
+    """log(1 + exp(x)) without overflow; NaN remains."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -58,12 +58,12 @@ def _scalar_positive(b: ScalarBuilder[V], x: V) -> V:
 
 
 def _positive(x: np.ndarray) -> np.ndarray:
-    """``x`` where it is above 0, else 0, also for NaN: a tenth of the time of ``np.where``."""
+    """``x`` where positive, else 0, also for NaN; takes a tenth of the time of ``np.where``."""
     y = np.asarray(np.fmax(x, 0))
-    return np.abs(y, out=y)  # of 0 and -0.0 NumPy takes either
+    return np.abs(y, out=y)  # NumPy's fmax of 0 and -0.0 is either
 
 
-# act_type: on arrays, on a scalar builder. Unlike the operator relu, this relu makes NaN 0.
+# act_type: on arrays, on a scalar builder. Unlike the operator relu, relu of NaN is 0 here.
 _ACTIVATIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Formula]] = {
     "relu": (_positive, _scalar_positive),
     "sigmoid": (sigmoid, scalar_sigmoid),
@@ -74,7 +74,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Formula]] = {
 
 
 def _slope_of_softplus(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
-    """head sigmoid(x): max and abs have kinks at 0, their sum has none."""
+    """head sigmoid(x): max and abs have kinks at 0, but their sum does not."""
     return (b.mul(head, scalar_sigmoid(b, x)),)
 
 
@@ -110,7 +110,7 @@ register(
 
 
 def gamma_shape(data: PartialShape, gamma: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape under which prelu's gamma broadcasts against the data. Raises ShapeError."""
+    """Shape with which prelu's gamma broadcasts against the data. Raises ShapeError."""
     axis = 1 if len(data) > 1 else 0
     if product(gamma) == 1:
         return (1,) * len(data)
@@ -118,7 +118,7 @@ def gamma_shape(data: PartialShape, gamma: tuple[int, ...]) -> tuple[int, ...]:
         return gamma + (1,) * (len(data) - 2)
     if len(gamma) != 1 or gamma[0] != data[axis]:
         raise ShapeError(
-            f"gamma {shape_text(gamma)} must be (1,), fit axis {axis} of data {shape_text(data)} "
+            f"gamma {shape_text(gamma)} must be (1,), match axis {axis} of data {shape_text(data)} "
             "or, of two dimensions, its first two axes"
         )
     return tuple(gamma[0] if i == axis else 1 for i in range(len(data)))
@@ -191,7 +191,7 @@ def _scalar_leaky_relu(
 def _slope_of_leaky_relu(
     b: ScalarBuilder[V], head: V, x: V, *gamma: V, act_type: str, slope: float, **bounds: float
 ) -> tuple[V, ...]:
-    """leaky and elu: the bent side's up to 0, 1 beyond and at NaN."""
+    """Slopes of leaky and elu: of the negative branch up to 0, 1 for positive x and NaN."""
     if act_type not in ("leaky", "elu"):
         duals = [Dual(x, head), *map(Dual, gamma)], [Dual(x), *(Dual(k, head) for k in gamma)]
         attrs: dict[str, Any] = {"act_type": act_type, "slope": slope, **bounds}
@@ -231,7 +231,7 @@ register(
         total_outputs=lambda act_type, **attrs: 2 if act_type == "rrelu" else 1,
         initial={"gamma": '["Constant", {"value": 0.25}]'},
     ),
-    doc="x where positive, else slope*x, gamma*x or slope*(exp(x)-1); or gelu, by erf.",
+    doc="x where positive, else slope*x, gamma*x or slope*(exp(x)-1); or gelu by erf.",
 )
 
 
@@ -249,7 +249,7 @@ def _scalar_hard_sigmoid(b: ScalarBuilder[V], x: V, *, alpha: float, beta: float
 def _slope_of_hard_sigmoid(
     b: ScalarBuilder[V], head: V, x: V, *, alpha: float, beta: float
 ) -> tuple[V, ...]:
-    """alpha between the bounds, 0 at them."""
+    """alpha between the bounds, 0 at the bounds."""
     zero, one = b.const(0.0), b.const(1.0)
     line = b.add(b.mul(x, b.const(alpha)), b.const(beta))
     inside = b.mask_and(b.gt(line, zero), b.lt(line, one))
@@ -270,10 +270,10 @@ register(
 
 @exactly
 def clip(x: np.ndarray, *, a_min: float, a_max: float) -> np.ndarray:
-    """x between the bounds, the upper one looked at first.
+    """x limited to [a_min, a_max]; the upper bound is compared first.
 
-    Integers are compared with the bounds as they are and take them truncated, so a bound outside
-    of the type's range does nothing.
+    Integers are compared with the bounds as floats and replaced by truncated bounds, so a bound out
+    of the dtype's range has no effect.
     """
     low, high = scalar_of(a_min, x.dtype), scalar_of(a_max, x.dtype)
     is_float = x.dtype.kind == "f"
@@ -297,7 +297,7 @@ register(
     scalar=_scalar_clip,
     aliases="_sparse_clip",
     traits=Traits(on_stored=OnStored.EACH_OF_ZERO),
-    doc="x between a_min and a_max; NaN stays.",
+    doc="x limited to [a_min, a_max]; NaN remains NaN.",
 )
 
 
@@ -312,7 +312,7 @@ def _smooth_l1(x: np.ndarray, scalar: np.ndarray) -> np.ndarray:
 
 @wraps(_smooth_l1)
 def smooth_l1(x: np.ndarray, *, scalar: float) -> np.ndarray:
-    """Beside integers the scalar is a whole number."""
+    """smooth_l1; for integers the scalar is truncated."""
     return _smooth_l1(x, scalar_of(scalar, x.dtype))
 
 

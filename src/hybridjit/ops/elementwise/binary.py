@@ -1,10 +1,10 @@
-"""Functions of two numbers, in up to four forms each, and ``add_n``.
+"""Binary functions, in up to four forms each, and ``add_n``.
 
-``elemwise_add`` takes equal shapes, ``broadcast_add`` NumPy's, ``_plus_scalar`` an attribute
-``scalar`` for the right operand and ``_rminus_scalar`` one for the left. Operands have one type,
-which the result keeps; comparisons give 0 and 1 in it. A scalar is first converted to that type
-(1.5 is 1 beside integers); bool operands of scalar forms count as int64. With ``is_int`` False
-integers and bools count as float64, and the scalar keeps its fraction.
+``elemwise_add`` needs equal shapes, ``broadcast_add`` broadcasts, ``_plus_scalar`` has an attribute
+``scalar`` as right operand and ``_rminus_scalar`` as left operand. Operands have equal dtypes,
+which the result has too; comparisons return 0 and 1 in it. A scalar is first converted to that
+dtype (1.5 becomes 1 for integers); bool operands of scalar forms count as int64. With ``is_int``
+False integers and bools count as float64, and the scalar keeps its fraction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def broadcast_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types
 
 
 def with_scalar_type(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """The result has the operand's type, changed as by :func:`_number_type`."""
+    """Result type of scalar forms: the operand's, changed by :func:`_number_type`."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     shape = merge_shapes(data.shape, out.shape)
     dtype = None if data.dtype is None else _number_type(data.dtype, attrs["is_int"])
@@ -44,8 +44,10 @@ def with_scalar_type(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types,
 
 
 def _number_type(dtype: np.dtype, is_int: bool) -> np.dtype:
-    """What the operand of a scalar form counts as: bool as int64, and neither bools nor integers
-    as whole where the scalar is not (``is_int`` False)."""
+    """Dtype of the operand of a scalar form.
+
+    bool counts as int64; bools and integers count as float64 if the scalar is not an integer
+    (``is_int`` False)."""
     if dtype.kind == "f":
         return dtype
     if not is_int:
@@ -72,7 +74,7 @@ def _scalar_code(code: Formula, is_reversed: bool) -> Formula:
 
 
 class Forms(NamedTuple):
-    """The operators that one function has: see :func:`operation`."""
+    """Operators of one function: see :func:`operation`."""
 
     strict: OpDef
     broadcasting: OpDef
@@ -81,7 +83,7 @@ class Forms(NamedTuple):
 
 
 class OfForms(NamedTuple):
-    """How the forms compute on what sparse operands store, and store the operands' gradients."""
+    """Computation of the forms on stored data of sparse operands, and storage of gradients."""
 
     strict: OnStored = OnStored.NOT
     broadcasting: OnStored = OnStored.NOT
@@ -90,7 +92,7 @@ class OfForms(NamedTuple):
     scalar_gradient: GradientStored = GradientStored.DENSE
 
     def traits(self, traits: Traits) -> tuple[Traits, Traits, Traits]:
-        """Those of the three forms."""
+        """Traits of the three forms."""
         return (
             replace(traits, on_stored=self.strict, gradient_stored=self.strict_gradient),
             replace(traits, on_stored=self.broadcasting),
@@ -133,9 +135,9 @@ def operation(
     traits: Traits = PLAIN,
     on_stored: OfForms = _DENSE,
 ) -> Forms:
-    """Register the forms of one function: each text is a main name followed by its aliases.
+    """Register the forms of one function: each string is a main name followed by its aliases.
 
-    Without ``reversed_scalar`` the order of the operands does not matter.
+    Without ``reversed_scalar`` the function is symmetric.
     """
     of_equals, of_any, of_one = on_stored.traits(traits)
     both: dict[str, Any] = {"ref": ref, "scalar": code, "domain": domain}
@@ -174,26 +176,27 @@ def for_scalars(
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whole quotient towards zero; NumPy's goes down. For a zero divisor infinity's integer."""
+    """Integer quotient towards zero; NumPy rounds down. Division by zero gives infinity's
+    integer."""
     down = np.floor_divide(a, b)
     whole = down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
     return np.where(b == 0, scalar_of(np.inf, whole.dtype), whole)
 
 
 def _single_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of integers where a number is divided by them: MXNet divides in single precision."""
+    """Quotient of a scalar and integers: MXNet divides in single precision."""
     return np.divide(a.astype(FLOAT32), b.astype(FLOAT32))
 
 
 def _single_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of integers, as MXNet has it: in single precision, so no more than 24 bits are exact."""
+    """Power of integers, as in MXNet: in single precision, so at most 24 bits are exact."""
     base, exponent = (x.astype(FLOAT32).astype(FLOAT64) for x in (a, b))
     return np.power(base, exponent).astype(FLOAT32)
 
 
 @on_integers(_single_power)
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """C's power. For one exponent of 0.5 NumPy takes the root, which is -0 at -0, NaN at -inf."""
+    """C's power. For an exponent of 0.5 NumPy uses sqrt, which differs at -0 and -inf."""
     y = np.power(a, b)
     if not np.any(b == 0.5):
         return y
@@ -202,7 +205,7 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @on_integers(np.remainder)
 def _modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The remainder with the divisor's sign; 0 for a zero divisor."""
+    """Remainder with the divisor's sign; 0 for a zero divisor."""
     rest = np.fmod(a, b)
     rest = np.where((rest != 0) & ((a < 0) != (b < 0)), rest + b, rest)
     return np.where(b == 0, 0, rest)
@@ -237,7 +240,7 @@ MULTIPLY = operation(
     on_stored=_OF_PRODUCT,
 )
 DIVIDE = operation(
-    "Quotient; of integers towards zero.",
+    "Quotient; integers are truncated towards zero.",
     on_integers(_quotient)(np.divide),
     lambda b, x, y: b.div(x, y),
     domain=(0.5, 4.0),
@@ -255,7 +258,7 @@ _register(
     scalar=lambda b, x, y: b.div(x, y),
     domain=(0.5, 4.0),
     traits=Traits(on_stored=OnStored.SCATTERED_ROWS),
-    doc="Quotient; of a row_sparse first operand in the rows that it stores.",
+    doc="Quotient; for a row_sparse first operand in its stored rows.",
 )
 for _name, _ref, _method in (("plus", np.add, "add"), ("minus", np.subtract, "sub")):
     for_scalars(
@@ -269,7 +272,7 @@ for _name, _ref, _method in (("plus", np.add, "add"), ("minus", np.subtract, "su
     )
 DIVIDED_BY = for_scalars(
     "_rdiv_scalar _RDivScalar",
-    "Quotient; of integers in single precision, towards zero.",
+    "Quotient; of integers in single precision, truncated towards zero.",
     on_integers(_single_quotient)(np.divide),
     lambda b, x, y: b.ratio(x, y),
     (0.5, 4.0),

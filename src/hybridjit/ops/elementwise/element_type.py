@@ -1,6 +1,6 @@
-"""Another element type for the same numbers: Cast, and what mixed precision makes of it.
+"""Casts to another dtype: Cast, and the casts of mixed precision.
 
-In: arrays of any type. Out: new C-contiguous arrays of the same shapes.
+Input: arrays of any dtype. Output: new C-contiguous arrays of the same shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..signatures import ScalarBuilder, V
 
 
 def _cast_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Types]:
-    """The shape goes both ways; the result's dtype is given."""
+    """Shape inferred in both directions; the result's dtype is the attribute."""
     (data,), out = ins, outs[0] if outs else UNKNOWN
     shape = merge_shapes(data.shape, out.shape)
     return (data.with_shape(shape),), (merge(out, TensorType(shape, dtype)),)
@@ -35,12 +35,12 @@ def _unless_cast(g: Builder[X], data: X, *, dtype: np.dtype) -> X | None:
 
 
 def _as_result_type(b: ScalarBuilder[V], x: V, *, dtype: np.dtype) -> V:
-    """x: operands come to a formula in the result's type."""
+    """x: operands of a formula are already converted to the result's dtype."""
     return x
 
 
 def _grad_cast(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, dtype: np.dtype) -> X:
-    """What comes back, in the operand's type: integers on the way lose no gradient."""
+    """Output gradient in the operand's dtype, also through integers."""
     return douts[0]
 
 
@@ -54,17 +54,17 @@ CAST = register(
     expand=_unless_cast,
     grad=_grad_cast,
     aliases="cast",
-    doc="Cast to another element type, as C converts.",
+    doc="Cast to another element type, with C's conversions.",
 )
 
 
 def cast(g: Builder[X], x: X, dtype: np.dtype | None, at: str = "") -> X:
-    """``x`` as another element type; itself when it has that."""
+    """``x`` cast to a dtype; unchanged if it has this dtype."""
     return x if g.type(x).dtype == dtype else g.op(CAST, x, at=at, dtype=dtype)
 
 
 def _is_mixed(dtype: np.dtype | None) -> bool:
-    """Whether mixed precision changes the type: it leaves float64 and integers alone."""
+    """Whether mixed precision changes this dtype: not float64 and integers."""
     return dtype is not None and dtype.name in ("float16", "float32")
 
 
@@ -76,7 +76,7 @@ def _amp_types(ins: Types, outs: Types, *, dtype: np.dtype) -> tuple[Types, Type
 
 
 def _unless_amp_cast(g: Builder[X], data: X, *, dtype: np.dtype) -> X | None:
-    """amp_cast(x) that changes nothing  =>  x"""
+    """amp_cast(x) without effect  =>  x"""
     own = g.type(data).dtype
     return None if _is_mixed(own) and own != dtype else data
 
@@ -90,14 +90,14 @@ AMP_CAST = register(
     ref=lambda data, dtype: _cast(data, dtype=dtype if _is_mixed(data.dtype) else data.dtype),
     expand=_unless_amp_cast,
     grad=_grad_cast,
-    doc="Cast of float16 and float32; other types stay.",
+    doc="Cast of float16 and float32; other types do not change.",
 )
 
 
 def _multicast_types(
     ins: Types, outs: Types, *, num_outputs: int, cast_narrow: bool
 ) -> tuple[Types, Types]:
-    """float16 and float32 all become the wider (or narrower) of those that are there."""
+    """float16 and float32 become the widest (or narrowest) of the given ones."""
     if any(t.dtype is None for t in ins):
         return ins, outs
     target = _common_float([t.dtype for t in ins if t.dtype], cast_narrow)

@@ -1,8 +1,8 @@
-"""Functions of one element: exp, floor, relu and their kin; inputs ``data``, no attributes.
+"""Unary functions: exp, floor, relu and others; input ``data``, no attributes.
 
-Each line says the meaning twice on purpose: once for NumPy arrays of any type, once for one
-float32 on a scalar builder. An operator without the second form runs in NumPy only. Results keep
-the operand's type: float16 is computed in single precision, integers in double, then truncated.
+Each function is defined twice on purpose: for NumPy arrays of any dtype, and for one element on a
+scalar builder. An operator without the second form runs in NumPy only. Results have the operand's
+dtype: float16 is computed in single precision, integers in double, then truncated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ DEGREES = 180.0 / math.pi
 
 
 def same_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """All inputs and outputs have one numeric type; whatever is known of any holds for all."""
+    """Rule for equal numeric types of all inputs and outputs."""
     refuse_bool(*ins, *outs)
     return same_type(ins, outs)
 
 
 def same_float(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """All inputs and outputs have one floating type; whatever is known of any holds for all."""
+    """Rule for equal floating types of all inputs and outputs."""
     for t in (*ins, *outs):
         require_float("this operator", t)
     return same_type(ins, outs)
@@ -46,7 +46,7 @@ def scalar_sigmoid(b: ScalarBuilder[V], x: V) -> V:
 
 
 def tanh(x: np.ndarray) -> np.ndarray:
-    """NumPy's, but from 15 on in double precision, where that is one unit too large."""
+    """NumPy's tanh; from 15 on in double precision, because it is one unit too large there."""
     y = np.tanh(x)
     if y.dtype != np.float64:
         return y
@@ -63,13 +63,13 @@ def scalar_softsign(b: ScalarBuilder[V], x: V) -> V:
 
 
 def indicator(b: ScalarBuilder[V], mask: V) -> V:
-    """1 where the mask holds, else 0."""
+    """1 where the mask is true, else 0."""
     return b.select(mask, b.const(1.0), b.const(0.0))
 
 
 @on_integers(np.copy)
 def _round(x: np.ndarray) -> np.ndarray:
-    """To the nearest, halves away from zero. Adding 0.5 first would round 0.49999997 up."""
+    """Nearest integer, ties away from zero. Adding 0.5 first would round 0.49999997 up."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
 
@@ -84,7 +84,7 @@ def _scalar_round(b: ScalarBuilder[V], x: V) -> V:
 
 @on_integers(np.copy)
 def _rint(x: np.ndarray) -> np.ndarray:
-    """To the nearest, halves down."""
+    """Nearest integer, ties down."""
     low, high = np.floor(x), np.ceil(x)
     return np.where(x - low <= high - x, low, high)
 
@@ -115,9 +115,9 @@ def unary(
     slope: Formula | None = None,
     traits: Traits = PLAIN,
 ) -> OpDef:
-    """Register one function of one number. ``aliases="sparse"`` is MXNet's ``_sparse_<name>``.
+    """Register a unary function. ``aliases="sparse"`` adds MXNet's ``_sparse_<name>``.
 
-    MXNet has such a name where it computes on what sparse arrays store.
+    MXNet has such a name for functions that compute on the stored data of sparse arrays.
     """
     is_sparse = aliases == "sparse" or aliases.startswith("_sparse_")
     return register(
@@ -135,13 +135,13 @@ def unary(
 
 
 def slope_of_sigmoid(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
-    """head y (1 - y): the quotient's own derivative is NaN where exp(-x) overflows."""
+    """head y (1 - y): the derivative of the quotient is NaN if exp(-x) overflows."""
     y = scalar_sigmoid(b, x)
     return (b.mul(head, b.mul(y, b.sub(b.const(1.0), y))),)
 
 
 def slope_of_softsign(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
-    """head / (1 + |x|)^2, also where x is infinite."""
+    """head / (1 + |x|)^2, also for infinite x."""
     size = b.add(b.const(1.0), b.abs(x))
     return (b.div(head, b.mul(size, size)),)
 
@@ -152,12 +152,12 @@ def _slope_of_rsqrt(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
 
 
 def straight_through(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
-    """The gradient of a step that counts as none."""
+    """Straight-through gradient of a step function."""
     return (head,)
 
 
 def _slope_of_relu(b: ScalarBuilder[V], head: V, x: V) -> tuple[V, ...]:
-    """0 at 0; NaN stays."""
+    """0 at 0; NaN remains."""
     zero = b.const(0.0)
     return (b.select(b.gt(x, zero), head, b.select(b.le(x, zero), zero, x)),)
 
@@ -170,12 +170,12 @@ _AS_HEAD = Traits(gradient_stored=GradientStored.HEAD)
 _AS_OPERAND = Traits(gradient_stored=GradientStored.OPERAND)
 _AS_BOTH = Traits(gradient_stored=GradientStored.BOTH)
 
-# Exact in every type
+# Exact in every dtype
 RELU = unary(
     "relu",
     exactly(lambda x: np.maximum(x, 0)),
     lambda b, x: b.max(x, b.const(0.0)),
-    "x where positive, else 0; NaN stays.",
+    "x where positive, else 0; NaN remains NaN.",
     slope=_slope_of_relu,
     traits=Traits(keeps_sign=lambda attrs: True, gradient_stored=GradientStored.BOTH),
 )
@@ -188,7 +188,7 @@ NEGATIVE = unary(
     traits=_AS_HEAD,
 )
 SQUARE = unary("square", exactly(np.square), lambda b, x: b.mul(x, x), "x * x.", traits=_AS_BOTH)
-# Its gradient is 0, which MXNet has a backward operator write: the backward path goes on there.
+# Its gradient is 0, which MXNet computes by a backward operator: the backward path continues.
 SIGN = unary(
     "sign",
     _sign,
@@ -213,7 +213,7 @@ unary(
     aliases="",
 )
 
-# Rounding; integers are whole already
+# Rounding; integers do not change
 unary(
     "floor",
     on_integers(np.copy)(np.floor),
@@ -246,7 +246,7 @@ unary(
     "round",
     _round,
     _scalar_round,
-    "Round to the nearest integer, halves away from zero.",
+    "Round to the nearest integer, ties away from zero.",
     traits=_AS_OPERAND,
 )
 unary(
@@ -258,7 +258,7 @@ unary(
     slope=straight_through,
     traits=_AS_HEAD,
 )
-unary("rint", _rint, _scalar_rint, "Round to the nearest integer, halves down.", traits=_AS_OPERAND)
+unary("rint", _rint, _scalar_rint, "Round to the nearest integer, ties down.", traits=_AS_OPERAND)
 
 # Exponentials and roots
 SIGMOID = unary(
@@ -277,8 +277,8 @@ unary(
     slope=slope_of_softsign,
 )
 unary("tanh", in_floating(tanh), lambda b, x: b.tanh(x), "Hyperbolic tangent.")
-EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "e to the x.", traits=_AS_HEAD)
-unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "e to the x, less 1.")
+EXP = unary("exp", in_floating(np.exp), lambda b, x: b.exp(x), "exp(x).", traits=_AS_HEAD)
+unary("expm1", in_floating(np.expm1), lambda b, x: b.expm1(x), "exp(x) - 1.")
 unary("log", in_floating(np.log), lambda b, x: b.log(x), "Natural logarithm.", (0.05, 8))
 unary(
     "log2",

@@ -1,1 +1,1 @@
-"""Products, factors and transforms of matrices and rows."""
+"""Products, factorizations and transforms of matrices and rows."""

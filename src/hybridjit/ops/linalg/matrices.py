@@ -1,6 +1,7 @@
-"""Linear algebra over batches of matrices, in the last two axes.
+"""Linear algebra on batches of matrices in the last two axes.
 
-In: (..., rows, columns). Out: products, factors, solutions and determinants in the same dtype.
+Input: (..., rows, columns). Output: products, factors, solutions and determinants of the same
+dtype.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from .matrix_rules import RULES
 
 
 def _matrices(what: str, *operands: TensorType) -> None:
-    """Raises unless all operands are batches of floating matrices of one dtype and rank."""
+    """Raise unless all operands are batches of floating matrices of equal dtype and rank."""
     same_dtype(*operands)
     require_float(what, operands[0])
     if operands[0].dtype == np.float16:
-        raise DTypeError(f"{what} takes float32 and float64 only, got float16")
+        raise DTypeError(f"{what} supports float32 and float64 only, got float16")
     if any(t.ndim < 2 or t.ndim != operands[0].ndim for t in operands):
         raise ShapeError(
-            f"{what} takes operands of one rank, 2 or more, got "
+            f"{what} needs operands of equal rank, at least 2, got "
             + " and ".join(shape_text(t.shape) for t in operands)
         )
 
 
 def _rows_at(t: TensorType, axis: int) -> TensorType:
-    """The type after moving the axis of matrix rows to its usual place."""
+    """Type after moving the axis of matrix rows to the second last position."""
     dims = list(t.dims)
     rows = dims.pop(normalized_axis(axis, len(dims)))
     return t.with_shape((*dims[:-1], rows, dims[-1]))
@@ -62,7 +63,7 @@ def _rows_back(shape: PartialShape, axis: int) -> PartialShape:
 
 def _check_row_axis(axis: int, ndim: int) -> None:
     if normalized_axis(axis, ndim) == ndim - 1:
-        raise ShapeError(f"axis {axis} of the matrix rows is that of the columns")
+        raise ShapeError(f"axis {axis} of the matrix rows is equal to that of the columns")
 
 
 def _infer_product(
@@ -83,7 +84,7 @@ def _infer_product(
 
 
 def _infer_gemm(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """C and the result have the type of the product; all four have one element type."""
+    """C and the result have the type of the product; all dtypes are equal."""
     dtype = same_dtype(*ins, *outs)
     A, B, C = (t.with_dtype(dtype) for t in ins)
     if not (A.is_known and B.is_known):
@@ -93,7 +94,7 @@ def _infer_gemm(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Type
         C = merge(C, product)
     except ShapeError:
         raise ShapeError(
-            f"C has shape {shape_text(C.shape)}, the product {shape_text(product.shape)}"
+            f"C has shape {shape_text(C.shape)}, but the product has {shape_text(product.shape)}"
         ) from None
     return (A, B, C), merged(outs, (product,))
 
@@ -180,12 +181,12 @@ register(
 def _infer_khatri_rao(*operands: TensorType, num_args: int) -> TensorType:
     """(product of the rows, columns)."""
     if not operands:
-        raise MXNetError("khatri_rao takes at least one matrix, got none")
+        raise MXNetError("khatri_rao needs at least one matrix, got none")
     same_dtype(*operands)
     require_float("khatri_rao", operands[0])
     if any(t.ndim != 2 or t.dims[1] != operands[0].dims[1] for t in operands):
         raise ShapeError(
-            "khatri_rao takes matrices with the same number of columns, got "
+            "khatri_rao needs matrices with equal numbers of columns, got "
             + " and ".join(shape_text(t.shape) for t in operands)
         )
     rows = 1
@@ -213,19 +214,19 @@ register(
 
 
 def square(what: str, t: TensorType) -> None:
-    """Raises DTypeError or ShapeError unless ``t`` is a batch of square matrices of floats."""
+    """Raise DTypeError or ShapeError unless ``t`` is a batch of square matrices of floats."""
     _matrices(what, t)
     if t.dims[-1] != t.dims[-2]:
-        raise ShapeError(f"{what} takes square matrices, got {shape_text(t.shape)}")
+        raise ShapeError(f"{what} needs square matrices, got {shape_text(t.shape)}")
 
 
 def _lead(shape: Shape) -> Shape:
-    """One number per matrix: a single matrix gives (1,), with ``np_shape`` ()."""
+    """Shape of one value per matrix: (1,) for a single matrix, () with ``np_shape``."""
     return shape[:-2] or (() if is_np_shape() else (1,))
 
 
 def reported(ref: Reference) -> Reference:
-    """``ref`` with NumPy's complaint about a singular or indefinite matrix as an MXNetError."""
+    """``ref`` with NumPy's error for singular or indefinite matrices converted to MXNetError."""
 
     @wraps(ref)
     def run(*matrices: np.ndarray, **attrs: AttrValue) -> Arrays:
@@ -272,7 +273,7 @@ def _triangle(A: np.ndarray, lower: bool) -> np.ndarray:
 
 
 def _potrf(A: np.ndarray, *, lower: bool) -> np.ndarray:
-    """L with L L^T = A, from A's own triangle; its transpose for upper."""
+    """L with L L^T = A, from A's lower triangle; for upper the transpose."""
     half = A if lower else A.swapaxes(-1, -2)
     full = np.tril(half) + np.tril(half, -1).swapaxes(-1, -2)
     L = np.linalg.cholesky(full)
@@ -288,12 +289,12 @@ def _potri(A: np.ndarray, *, lower: bool) -> np.ndarray:
 def _infer_triangular(
     A: TensorType, B: TensorType, *, rightside: bool, **attrs: AttrValue
 ) -> TensorType:
-    """B's type; A is square and meets B's rows, or its columns on the right side."""
+    """B's type; A is square and matches B's rows, or its columns on the right side."""
     _matrices("the operator", A, B)
     square("the operator", A)
     if A.dims[:-2] != B.dims[:-2] or A.dims[-1] != B.dims[-1 if rightside else -2]:
         raise ShapeError(
-            f"A {shape_text(A.shape)} and B {shape_text(B.shape)} do not meet on the "
+            f"A {shape_text(A.shape)} and B {shape_text(B.shape)} do not match on the "
             f"{'right' if rightside else 'left'} side"
         )
     return B
@@ -340,15 +341,19 @@ _per_matrix("potrf", "A", "lower:bool=True", _infer_square, _potrf, "Cholesky fa
 _per_matrix(
     "potri", "A", "lower:bool=True", _infer_square, _potri, "Inverse from a Cholesky factor."
 )
-_per_matrix("trmm", "A B", _TRIANGULAR, _infer_triangular, _trmm, "Product with a triangle.")
-_per_matrix("trsm", "A B", _TRIANGULAR, _infer_triangular, _trsm, "Solve with a triangle.")
+_per_matrix(
+    "trmm", "A B", _TRIANGULAR, _infer_triangular, _trmm, "Product with a triangular matrix."
+)
+_per_matrix(
+    "trsm", "A B", _TRIANGULAR, _infer_triangular, _trsm, "Solution of a triangular system."
+)
 _per_matrix(
     "syrk", "A", "transpose:bool=False alpha:double=1", _infer_syrk, _syrk, "A times its transpose."
 )
 
 
 def _inverse_or_zeros(A: np.ndarray) -> np.ndarray:
-    """Inverse matrices; zeros for those that have none."""
+    """Inverse matrices; zeros for singular ones."""
     is_regular = (np.linalg.det(A) != 0)[..., None, None]
     regular = np.where(is_regular, A, np.eye(A.shape[-1], dtype=A.dtype))
     return np.where(is_regular, np.linalg.inv(regular), A.dtype.type(0))
@@ -367,16 +372,18 @@ _per_matrix("inverse", "A", "", _infer_square, np.linalg.inv, "Inverse matrices.
 
 
 def _infer_gelqf(A: TensorType) -> tuple[TensorType, TensorType]:
-    """Q like A, L square of A's rows."""
+    """Q has A's type, L is square of A's rows."""
     _matrices("linalg_gelqf", A)
     rows, columns = A.dims[-2:]
     if rows > columns:
-        raise ShapeError(f"linalg_gelqf takes no more rows than columns, got {shape_text(A.shape)}")
+        raise ShapeError(
+            f"linalg_gelqf needs at least as many columns as rows, got {shape_text(A.shape)}"
+        )
     return A, A.with_shape((*A.dims[:-2], rows, rows))
 
 
 def _gelqf(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A = L Q with orthonormal rows of Q; signs as LAPACK's QR of the transpose leaves them."""
+    """A = L Q with orthonormal rows of Q; signs are those of LAPACK's QR of the transpose."""
     q, r = np.linalg.qr(A.swapaxes(-1, -2))
     return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r.swapaxes(-1, -2))
 
@@ -387,7 +394,7 @@ def _infer_syevd(A: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _syevd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors as rows, the largest element of each positive, and eigenvalues ascending."""
+    """Eigenvectors as rows, the largest element of each positive, and ascending eigenvalues."""
     if A.size == 0:
         return A.copy(), np.zeros(A.shape[:-1], A.dtype)
     values, vectors = np.linalg.eigh(A)

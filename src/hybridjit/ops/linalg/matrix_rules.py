@@ -1,7 +1,7 @@
-"""Gradient rules of the factorisations, solutions and determinants of :mod:`.matrices`.
+"""Gradient rules of the factorizations, solutions and determinants of :mod:`.matrices`.
 
-Written with the operators themselves, over batches of matrices in the last two axes. ``d`` is what
-comes back to a result; a triangle's gradient is a triangle, that of a symmetric matrix symmetric.
+They use these operators, on batches of matrices in the last two axes. ``d`` is an output gradient;
+the gradient of a triangle is a triangle, that of a symmetric matrix is symmetric.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..signatures import Gradient
 from ..tensor.primitives import transpose
 
 
-def _turned(g: Builder[X], x: X) -> X:
-    """Every matrix transposed."""
+def _transposed(g: Builder[X], x: X) -> X:
+    """Transpose of every matrix."""
     ndim = g.type(x).ndim
     return transpose(g, x, (*range(ndim - 2), ndim - 1, ndim - 2), at="turned")
 
@@ -26,21 +26,21 @@ def _product(g: Builder[X], a: X, b: X, *, turn_a: bool = False, turn_b: bool = 
 
 
 def _triangle(g: Builder[X], x: X, lower: bool) -> X:
-    """One triangle with the diagonal, zeros beyond."""
+    """One triangle with the diagonal, zeros elsewhere."""
     packed = g.op(lookup("_linalg_extracttrian"), x, at="packed", lower=lower)
     return g.op(lookup("_linalg_maketrian"), packed, at="triangle", lower=lower)
 
 
 def _mirrored(g: Builder[X], x: X) -> X:
-    """The lower triangle on both sides of the diagonal."""
+    """Symmetric matrix from the lower triangle."""
     lower = _triangle(g, x, True)
     diagonal = g.op(lookup("_linalg_extractdiag"), x, at="diagonal")
-    both = add(g, lower, _turned(g, lower))
+    both = add(g, lower, _transposed(g, lower))
     return sub(g, both, g.op(lookup("_linalg_makediag"), diagonal, at="once"))
 
 
 def _with_turned(g: Builder[X], x: X) -> X:
-    return add(g, x, _turned(g, x))
+    return add(g, x, _transposed(g, x))
 
 
 def _solved(g: Builder[X], triangle: X, x: X, **sides: bool) -> X:
@@ -48,28 +48,28 @@ def _solved(g: Builder[X], triangle: X, x: X, **sides: bool) -> X:
 
 
 def _grad_potrf(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
-    """L^-T mirrored(L^T dL) L^-1 / 2: symmetric, although one triangle alone is read."""
-    factor, d = (x if lower else _turned(g, x) for x in (outs[0], douts[0]))
+    """L^-T mirrored(L^T dL) L^-1 / 2: symmetric, although the operator reads one triangle."""
+    factor, d = (x if lower else _transposed(g, x) for x in (outs[0], douts[0]))
     inner = _mirrored(g, _product(g, factor, d, turn_a=True))
     left = _solved(g, factor, inner, transpose=True)
     return scaled(g, _solved(g, factor, left, rightside=True), 0.5)
 
 
 def _grad_potri(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, lower: bool) -> X:
-    """-B (dB + dB^T) L^-T, of which the triangle that is read, for B = (L L^T)^-1."""
-    factor = ins[0] if lower else _turned(g, ins[0])
+    """The read triangle of -B (dB + dB^T) L^-T, for B = (L L^T)^-1."""
+    factor = ins[0] if lower else _transposed(g, ins[0])
     both = _product(g, outs[0], _with_turned(g, douts[0]))
     found = negated(g, _solved(g, factor, both, transpose=True, rightside=True))
-    return _triangle(g, found if lower else _turned(g, found), lower)
+    return _triangle(g, found if lower else _transposed(g, found), lower)
 
 
 def _by_triangle(
     g: Builder[X], inner: X, outer: X, transpose: bool, rightside: bool, lower: bool
 ) -> X:
-    """The gradient of op(A) where ``outer`` comes back to op(A) ``inner``, as one of A."""
+    """Gradient with respect to A from the output gradient ``outer`` of op(A) ``inner``."""
     sides = (inner, outer) if rightside else (outer, inner)
     found = _product(g, *sides, turn_a=rightside, turn_b=not rightside)
-    return _triangle(g, _turned(g, found) if transpose else found, lower)
+    return _triangle(g, _transposed(g, found) if transpose else found, lower)
 
 
 def _grad_trmm(
@@ -103,7 +103,7 @@ def _grad_trsm(
     lower: bool,
     alpha: float,
 ) -> tuple[Reached[X], ...]:
-    """Of X = alpha op(A)^-1 B: S = op(A)^-T dX for B, times alpha, and -S X^T for op(A)."""
+    """For X = alpha op(A)^-1 B: S = op(A)^-T dX; alpha S for B, -S X^T for op(A)."""
     solved = _solved(g, ins[0], douts[0], transpose=not transpose, rightside=rightside, lower=lower)
     return (
         lambda: negated(g, _by_triangle(g, outs[0], solved, transpose, rightside, lower)),
@@ -147,35 +147,35 @@ def _grad_syevd(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X
 
 
 def _per_number(g: Builder[X], numbers: X, matrices: X) -> X:
-    """One number for each matrix, times it."""
+    """Product of each matrix with one value."""
     shape = (*g.type(matrices).dims[:-2], 1, 1)
     return mul(g, as_shape(g, numbers, shape), matrices)
 
 
 def _turned_inverse(g: Builder[X], x: X) -> X:
-    return _turned(g, g.op(lookup("_inverse_or_zeros"), x, at="inverse"))
+    return _transposed(g, g.op(lookup("_inverse_or_zeros"), x, at="inverse"))
 
 
 def _grad_det(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
-    """d det(A) A^-T, and 0 where A is singular."""
+    """d det(A) A^-T; 0 where A is singular."""
     return _per_number(g, mul(g, douts[0], outs[0]), _turned_inverse(g, ins[0]))
 
 
 def _grad_slogdet(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X | None:
-    """The logarithm's: d A^-T; the sign has none."""
+    """d A^-T for the logarithm; the sign has no gradient."""
     if douts[1] is None:
         return None
     return _per_number(g, douts[1], _turned_inverse(g, ins[0]))
 
 
 def _grad_sumlogdiag(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
-    """d over the diagonal, on the diagonal."""
+    """d divided by the diagonal, on the diagonal."""
     diagonal = g.op(lookup("_linalg_extractdiag"), ins[0], at="diagonal")
     numbers = as_shape(g, douts[0], (*g.type(diagonal).dims[:-1], 1))
     return g.op(lookup("_linalg_makediag"), div(g, numbers, diagonal))
 
 
-# By the operator's name after _linalg_
+# By the operator's name without _linalg_
 RULES: dict[str, Gradient] = {
     "potrf": _grad_potrf,
     "potri": _grad_potri,

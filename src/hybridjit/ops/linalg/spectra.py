@@ -1,7 +1,7 @@
-"""Fourier transforms of rows of real numbers, complex ones as pairs.
+"""Fourier transforms of rows of real values; complex values are pairs.
 
-In: real rows (..., n), or rows of n pairs (..., 2n), of 2 or 4 axes. Out: the other. As in MXNet
-neither direction divides by n.
+Input: real rows (..., n), or rows of n pairs (..., 2n), with 2 or 4 axes. Output: the other form.
+As in MXNet, neither direction divides by n.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..signatures import Gradient
 def _check(name: str, data: TensorType) -> None:
     require_float(name, data)
     if data.ndim not in (2, 4):
-        raise ShapeError(f"{name} takes data of 2 or 4 axes, got {shape_text(data.shape)}")
+        raise ShapeError(f"{name} needs data of 2 or 4 axes, got {shape_text(data.shape)}")
     if data.dims[-1] == 0:
-        raise ShapeError(f"{name} takes rows of one number or more, got {shape_text(data.shape)}")
+        raise ShapeError(f"{name} needs rows of at least one element, got {shape_text(data.shape)}")
 
 
 @forward
@@ -34,7 +34,7 @@ def _infer_fft(data: TensorType, *, compute_size: int) -> TensorType:
 
 
 def _fft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
-    """The transform of each row: real and imaginary parts in turn."""
+    """Transform of each row, with alternating real and imaginary parts."""
     found = np.fft.fft(data.astype(np.float64), axis=-1)
     pairs = np.stack([found.real, found.imag], axis=-1)
     return convert(pairs.reshape(*data.shape[:-1], 2 * data.shape[-1]), data.dtype)
@@ -45,12 +45,12 @@ def _infer_ifft(data: TensorType, *, compute_size: int) -> TensorType:
     """(..., 2n) -> (..., n)."""
     _check("ifft", data)
     if data.dims[-1] % 2:
-        raise ShapeError(f"ifft takes pairs on the last axis, its size is {data.dims[-1]}")
+        raise ShapeError(f"ifft needs pairs on the last axis, but its size is {data.dims[-1]}")
     return data.with_shape((*data.dims[:-1], data.dims[-1] // 2))
 
 
 def _ifft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
-    """Real parts of the inverse transform of each row of pairs, n times as large."""
+    """Real parts of the inverse transform of each row of pairs, not divided by n."""
     pairs = data.astype(np.float64).reshape(*data.shape[:-1], data.shape[-1] // 2, 2)
     count = pairs.shape[-2]
     found = np.fft.ifft(pairs[..., 0] + 1j * pairs[..., 1], axis=-1).real * count
@@ -58,7 +58,7 @@ def _ifft(data: np.ndarray, *, compute_size: int) -> np.ndarray:
 
 
 def _grad_by(twin: str) -> Gradient:
-    """The rule of a transform whose transpose is ``twin``: neither divides by n."""
+    """Gradient rule of a transform whose transpose is ``twin``: neither divides by n."""
 
     def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
         return g.op(lookup(twin), douts[0], **attrs)
@@ -73,7 +73,7 @@ register(
     infer=_infer_fft,
     ref=_fft,
     grad=_grad_by("_contrib_ifft"),
-    doc="Fourier transform of rows of real numbers, as pairs of real and imaginary parts.",
+    doc="Fourier transform of real rows, as pairs of real and imaginary parts.",
 )
 register(
     "_contrib_ifft",

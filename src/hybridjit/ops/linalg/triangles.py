@@ -1,6 +1,6 @@
-"""Diagonals and triangles of matrices as vectors, and back.
+"""Conversion between matrices and vectors of their diagonals or triangles.
 
-In: matrices in the last two axes, or vectors in the last. Out: the other of the two.
+Input: matrices in the last two axes, or vectors in the last. Output: the other form.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..signatures import Gradient
 def _check_square(A: TensorType, offset: int) -> int:
     require_float("the operator", A)
     if A.ndim < 2 or A.dims[-1] != A.dims[-2]:
-        raise ShapeError(f"the operator takes square matrices, got {shape_text(A.shape)}")
+        raise ShapeError(f"the operator needs square matrices, got {shape_text(A.shape)}")
     left = A.dims[-1] - abs(offset)
     if left < 1:
-        raise ShapeError(f"offset {offset} lies outside a matrix of {A.dims[-1]} columns")
+        raise ShapeError(f"offset {offset} is out of range for a matrix of {A.dims[-1]} columns")
     return left
 
 
 def _check_vector(A: TensorType) -> None:
     require_float("the operator", A)
     if A.ndim < 1:
-        raise ShapeError("the operator takes data of at least one axis")
+        raise ShapeError("the operator needs data of at least one axis")
 
 
 def _infer_extractdiag(A: TensorType, *, offset: int) -> TensorType:
@@ -55,9 +55,9 @@ def _makediag(A: np.ndarray, *, offset: int) -> np.ndarray:
 
 
 def _cells(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of the triangle beyond the offset diagonal: a lower one by rows, an upper by columns.
+    """Indices of the triangle beyond the offset diagonal: lower by rows, upper by columns.
 
-    A positive offset means the upper triangle, a negative one the lower, whatever ``lower`` says.
+    A positive offset selects the upper triangle, a negative one the lower, regardless of ``lower``.
     """
     rows, columns = np.tril_indices(n, -abs(offset))
     if offset < 0 or (offset == 0 and lower):
@@ -76,10 +76,10 @@ def _extracttrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
 
 
 def _side(count: int) -> int:
-    """n with n (n + 1) / 2 = count. Raises ShapeError when there is none."""
+    """n with n (n + 1) / 2 = count. Raises ShapeError if there is none."""
     n = int(np.sqrt(2 * count))
     if n * (n + 1) // 2 != count:
-        raise ShapeError(f"{count} numbers do not fill a triangle")
+        raise ShapeError(f"{count} elements are not the size of a triangle")
     return n
 
 
@@ -98,7 +98,7 @@ def _maketrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
 
 
 def _grad_by(twin: str) -> Gradient:
-    """The rule of an operator whose transpose is ``twin``, under the same attributes."""
+    """Gradient rule of an operator whose transpose is ``twin``, with equal attributes."""
 
     def grad(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared) -> X:
         return g.op(lookup(f"_linalg_{twin}"), douts[0], **attrs)
@@ -129,7 +129,7 @@ for name, twin, attrs, infer, ref, doc in (
         "offset:int=0 lower:bool=True",
         _infer_extracttrian,
         _extracttrian,
-        "A triangle as a vector; a lower one by rows, an upper one by columns.",
+        "Triangle as a vector; a lower one by rows, an upper one by columns.",
     ),
     (
         "maketrian",
@@ -137,7 +137,7 @@ for name, twin, attrs, infer, ref, doc in (
         "offset:int=0 lower:bool=True",
         _infer_maketrian,
         _maketrian,
-        "A vector as a triangle; a lower one by rows, an upper one by columns.",
+        "Vector as a triangle; a lower one by rows, an upper one by columns.",
     ),
 ):
     register(

@@ -1,1 +1,1 @@
-"""The layers of networks: products, convolutions, pooling, normalisations, softmax."""
+"""Neural network layers: products, convolutions, pooling, normalizations, softmax."""

@@ -1,7 +1,7 @@
-"""BatchNorm at inference, under its several names.
+"""BatchNorm at inference and in training, under its several names.
 
-In: data, gamma, beta and the stored mean and variance. Out: the data's type. gamma counts as 1
-when fix_gamma is set; whoever owns the buffer writes the ones into it, not this reference.
+Input: data, gamma, beta and the stored mean and variance. Output: the data's type. gamma counts as
+1 if fix_gamma is set; the caller writes ones to the buffer, not this reference.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from ..signatures import Arrays, Expansion, Gradient, Reference
 from ..tensor.primitives import reshape
 from .batchnorm_gradient import batch_moments, grad_batchnorm, grad_trained, other_axes
 
-# Elements that an eager layer scales at a time, in a core's second-level cache, and those that lie
-# in the cache that cores share, where three passes take no longer.
+# Elements that an eager layer scales at a time (a core's second-level cache), and array size up to
+# which three passes take no longer (shared cache).
 _PIECE, _NEAR = 1 << 16, 1 << 20
 
 
 def along(vector: np.ndarray, ndim: int, axis: int) -> np.ndarray:
-    """``vector`` shaped to broadcast along ``axis`` of an array of ``ndim`` axes."""
+    """``vector`` reshaped to broadcast along ``axis`` of an array of ``ndim`` axes."""
     return vector.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
 
 
 def summed(x: np.ndarray, axes: Shape) -> np.ndarray:
-    """The sum in the array's type over axes, which stay as 1.
+    """Sum in the array's dtype over axes, with keepdims.
 
-    NumPy adds pairs along the last axis, and along others one number after the other, which in
-    float32 is off by 1e-4 of a mean of 70,000 equal numbers: there it adds in float64.
+    NumPy adds pairwise along the last axis, but sequentially along others, which in float32 has an
+    error of 1e-4 for a mean of 70,000 equal values: then it adds in float64.
     """
     dtype = x.dtype if x.ndim - 1 in axes else FLOAT64
     return x.sum(axes, keepdims=True, dtype=dtype).astype(x.dtype, copy=False)
 
 
 def check_length(name: str, found: PartialShape | None, length: int | None, owner: str) -> None:
-    """Raises ShapeError unless a parameter has ``length`` numbers; ``owner`` needs them."""
+    """Raise ShapeError unless a parameter has ``length`` elements, as ``owner`` requires."""
     if found is not None and None not in (*found, length) and found != (length,):
         raise ShapeError(f"{name} has shape {shape_text(found)}, {owner}")
 
@@ -68,7 +68,8 @@ def check_length(name: str, found: PartialShape | None, length: int | None, owne
 def _infer_batchnorm(
     ins: Types, outs: Types, *, axis: int = 1, output_mean_var: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """Output like the data; parameters one per channel, float32 for float16 data."""
+    """Output type of the data; parameters have one element per channel, float32 for float16
+    data."""
     data = merge(ins[0], outs[0]) if outs else ins[0]
     require_float("BatchNorm", data)
     dtype = FLOAT32 if data.dtype == np.float16 else data.dtype
@@ -99,7 +100,7 @@ def _batchnorm(
 ) -> Arrays:
     """(data - mean) / sqrt(var + eps) * gamma + beta with the stored mean and variance.
 
-    output_mean_var adds the mean as given and, as MXNet has it, 1 / sqrt(var + eps) for ``var``.
+    output_mean_var adds the mean and, as in MXNet, 1 / sqrt(var + eps) as ``var``.
     """
     inverse = 1 / np.sqrt(moving_var + moving_var.dtype.type(eps))
     scale = inverse if fix_gamma else inverse * gamma
@@ -110,12 +111,13 @@ def _batchnorm(
 def _on_channels(
     x: np.ndarray, mean: np.ndarray, scale: np.ndarray, beta: np.ndarray, axis: int
 ) -> np.ndarray:
-    """(x - mean) * scale + beta, a piece after the other: 8 images in ResNet-50's 53 layers take
-    76 ms, and three passes over memory 160.
+    """(x - mean) * scale + beta, chunk by chunk.
+
+    8 images in ResNet-50's 53 layers take 76 ms, with three passes over memory 160.
     """
     y = np.empty(x.shape, np.result_type(x, mean))
     operands = [along(p, x.ndim, axis) for p in (mean, scale, beta)]
-    for place in _pieces(x.shape):
+    for place in _chunks(x.shape):
         moved, factor, added = (p[_where_long(p, place)] for p in operands)
         part = np.subtract(x[place], moved, out=y[place])
         part *= factor
@@ -123,10 +125,9 @@ def _on_channels(
     return y
 
 
-def _pieces(shape: Shape) -> Iterator[tuple[slice, ...]]:
-    """An array as parts of about ``_PIECE`` elements: some rows of the first axis, or of a row some
-    of the second.
-    """
+def _chunks(shape: Shape) -> Iterator[tuple[slice, ...]]:
+    """Slices of about ``_PIECE`` elements: rows of the first axis, or parts of rows of the
+    second."""
     row = product(shape[1:])
     if shape[0] * row <= _NEAR:
         yield (slice(None),)
@@ -141,7 +142,7 @@ def _pieces(shape: Shape) -> Iterator[tuple[slice, ...]]:
 
 
 def _where_long(p: np.ndarray, place: tuple[slice, ...]) -> tuple[slice, ...]:
-    """The part of an operand that belongs to a place of the data."""
+    """Slice of an operand that corresponds to a slice of the data."""
     return tuple(s if size > 1 else slice(None) for s, size in zip(place, p.shape))
 
 
@@ -153,7 +154,7 @@ def _batchnorm_relu(*arrays: np.ndarray, **attrs: Declared) -> Arrays:
 
 
 def _batchnorm_v1(*arrays: np.ndarray, **attrs: Declared) -> Arrays:
-    """As BatchNorm, but ``var`` is the variance as given."""
+    """BatchNorm, but ``var`` is the variance."""
     y = _batchnorm(*arrays, **attrs)
     return (*y[:2], arrays[4].copy()) if isinstance(y, tuple) else y
 
@@ -216,9 +217,9 @@ def _split_relu(g: Builder[X], *inputs: X, **attrs: AttrValue) -> Made[X]:
 
 
 def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The batch's mean and biased variance of each channel; float32 for float16 data.
+    """Mean and biased variance of each channel of the batch; float32 for float16 data.
 
-    Those of no elements are 0.
+    They are 0 for no elements.
     """
     others = other_axes(data.ndim, axis)
     count = dtype.type(max(1, product(tuple(data.shape[i] for i in others))))
@@ -229,7 +230,7 @@ def _statistics(data: np.ndarray, axis: int, dtype: np.dtype) -> tuple[np.ndarra
 
 
 def _trained(*arrays: np.ndarray, axis: int = 1, **attrs: Declared) -> tuple[np.ndarray, ...]:
-    """Normalised by the batch's own statistics, which are further results."""
+    """Normalization by the batch's statistics, which are further results."""
     data, gamma, beta, moving_mean, moving_var = arrays
     mean, var = _statistics(data, axis, moving_mean.dtype)
     y, *_ = as_results(_batchnorm(data, gamma, beta, mean, var, axis=axis, **attrs))
@@ -261,7 +262,7 @@ def _from_reductions(
     if not fix_gamma:
         gamma = reshape(g, gamma, sizes, at="gamma")
         scale = g.op(MULTIPLY.broadcasting, inverse, gamma, at="scale")
-    # x * scale + shift would lose what the mean is larger than the deviation.
+    # x * scale + shift would lose precision if the mean is larger than the deviation.
     centred = g.op(SUBTRACT.broadcasting, data, mean, at="centred")
     spread = g.op(MULTIPLY.broadcasting, centred, scale, at="scaled")
     y = g.op(ADD.broadcasting, spread, reshape(g, beta, sizes, at="beta"))
@@ -270,7 +271,7 @@ def _from_reductions(
 
 
 def _from_reductions_relu(g: Builder[X], *inputs: X, **attrs: Declared) -> Made[X]:
-    """BatchNormWithReLU in training(x)  =>  relu((x - mean) * scale + beta), by its own"""
+    """BatchNormWithReLU in training(x)  =>  relu((x - mean) * scale + beta)"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (g.op(RELU, made[0], at="relu"), *made[1:])
 
@@ -283,7 +284,7 @@ def _trained_relu(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, .
 def _grad_trained_relu(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: Declared
 ) -> tuple[Reached[X], ...]:
-    """As without relu, from what comes back where the result is positive."""
+    """Gradient without relu, from the output gradient where the result is positive."""
     d = douts[0]
     if d is not None:
         d = g.op(derivative(RELU, 0), d, outs[0], at="positive")
@@ -300,7 +301,7 @@ def _moved(
 ) -> dict[int, X]:
     """moving = momentum moving + (1 - momentum) batch, with the biased variance.
 
-    A batch of no samples moves nothing, as in MXNet.
+    An empty batch changes nothing, as in MXNet.
     """
     if 0 in g.type(ins[0]).dims:
         return {3: ins[3], 4: ins[4]}
@@ -312,7 +313,7 @@ def _moved(
 
 
 def _trained_v1(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
-    """As BatchNorm; the third result is the variance."""
+    """BatchNorm in training; the third result is the variance."""
     y, mean, inverse, var = _trained(*arrays, **attrs)
     return y, mean, var, inverse
 
@@ -334,7 +335,7 @@ _TRAINED: dict[str, OpDef] = {}
 
 
 def _in_training(name: str) -> Callable[[Attrs], OpDef | None]:
-    """What stands for BatchNorm in training: nothing where the stored statistics are used."""
+    """Operator that replaces BatchNorm in training; None if it uses the stored statistics."""
     return lambda attrs: None if attrs["use_global_stats"] else _TRAINED[name]
 
 
@@ -348,7 +349,7 @@ _TRAITS = Traits(
 
 
 def _from_reductions_v1(g: Builder[X], *inputs: X, **attrs: Declared) -> Made[X]:
-    """BatchNorm_v1 in training(x)  =>  (x - mean) * scale + beta, by its own"""
+    """BatchNorm_v1 in training(x)  =>  (x - mean) * scale + beta"""
     made = _from_reductions(g, *inputs, **attrs)
     return made and (*made[:2], made[3], made[2])
 
@@ -400,7 +401,7 @@ BATCH_NORM = register(
     expand=_unless_single,
     outputs=_batchnorm_outputs,
     traits=_TRAITS,
-    doc="Normalise each channel with its stored mean and variance.",
+    doc="Normalize each channel by its stored mean and variance.",
 )
 register(
     "_contrib_BatchNormWithReLU",
@@ -411,7 +412,7 @@ register(
     expand=_split_relu,
     outputs=_batchnorm_outputs,
     traits=replace(_TRAITS, total_outputs=4, training=_in_training("BatchNormWithReLU")),
-    doc="BatchNorm, then negatives clamped to zero.",
+    doc="BatchNorm followed by relu.",
 )
 register(
     "_contrib_SyncBatchNorm",
@@ -423,7 +424,7 @@ register(
     grad=grad_batchnorm,
     outputs=_batchnorm_outputs,
     traits=replace(_TRAITS, training=_in_training("BatchNorm_v1")),
-    doc="BatchNorm over axis 1, in training with the variance as third result; one device.",
+    doc="BatchNorm over axis 1; in training the third result is the variance.",
 )
 register(
     "BatchNorm_v1",

@@ -25,10 +25,10 @@ def other_axes(ndim: int, axis: int) -> tuple[int, ...]:
 def _over_samples(
     g: Builder[X], op: OpDef, inputs: tuple[X, ...], axis: int, at: str
 ) -> tuple[bool, tuple[X, ...]]:
-    """Two statistics for each channel of each sample, so that there is work for several threads.
+    """Two statistics for each channel of each sample, so that several threads can compute.
 
-    Or, which is the first result, of all samples, where these are along ``axis`` or the only other
-    one.
+    If the samples are along ``axis``, or the only other axis, the statistics are those of all
+    samples, and the first result is True.
     """
     others = other_axes(g.type(inputs[0]).ndim, axis)
     if axis == 0 or len(others) == 1:
@@ -37,14 +37,15 @@ def _over_samples(
 
 
 def _join(g: Builder[X], op: OpDef, *of_samples: X, at: str) -> X:
-    """What comes of all samples, from a number for each."""
+    """Statistics of all samples from those of each sample."""
     return g.op(op, *of_samples, at=at, axis=(0,), keepdims=True)
 
 
 def batch_moments(g: Builder[X], data: X, axis: int) -> tuple[X, X]:
-    """The mean and the biased variance of each channel, which broadcast along the data.
+    """Mean and biased variance of each channel, shaped to broadcast along the data.
 
-    The variance is the mean of the samples' own, and that of their means: samples have one size.
+    The variance is the mean of the samples' variances plus the variance of their means, because
+    samples have equal sizes.
     """
     is_whole, (mean, var) = _over_samples(g, MOMENTS, (data,), axis, "moments")
     if is_whole:
@@ -56,7 +57,7 @@ def batch_moments(g: Builder[X], data: X, axis: int) -> tuple[X, X]:
 
 @dataclass(frozen=True)
 class _Channels(Generic[X]):
-    """Data in single precision for float16, and its statistics, which broadcast along it."""
+    """Data, in single precision for float16, and its statistics, shaped to broadcast."""
 
     x: X
     mean: X
@@ -79,7 +80,7 @@ class _Channels(Generic[X]):
         return mul(g, self.distance(g), self.inverse)
 
     def sums(self, g: Builder[X], d: X) -> tuple[X, X]:
-        """For each channel the sums of d and of d (data - mean), which broadcast."""
+        """Sums for each channel of d and of d (data - mean), shaped to broadcast."""
         if g.type(d).ndim == 1:
             return d, mul(g, d, self.distance(g))
         operands = (d, self.x, self.mean)
@@ -97,11 +98,12 @@ def _grad_normalised(
     fix_gamma: bool,
     live: bool,
 ) -> tuple[Reached[X], ...]:
-    """What reaches data, gamma and beta; ``live`` when the statistics follow from the data.
+    """Gradients with respect to data, gamma and beta; ``live`` if the statistics depend on the
+    data.
 
-    Ioffe and Szegedy 2015, section 3, with n numbers in a channel: dx = gamma inverse
-    (d - sum(d) / n - (data - mean) inverse^2 sum(d (data - mean)) / n). Two sums for each channel
-    and one pass: all else is of the size of gamma.
+    Ioffe and Szegedy 2015, section 3, with n elements per channel: dx = gamma inverse (d - sum(d) /
+    n - (data - mean) inverse^2 sum(d (data - mean)) / n). Two sums for each channel and one pass:
+    all other values have the size of gamma.
     """
     inverse, sizes = channels.inverse, g.type(channels.inverse).dims
     d = in_dtype(g, dout, g.type(inverse))
@@ -111,7 +113,7 @@ def _grad_normalised(
     if live:
         part = 1 / max(1, g.type(d).size // max(1, product(sizes)))
         slope = scaled(g, mul(g, mul(g, inverse, inverse), products), part)
-        # What waits for both sums stands together, so that it is one pass.
+        # Terms that depend on both sums are combined, so that one pass computes them.
         of_means = add(g, mul(g, channels.distance(g), slope), scaled(g, heads, part))
         d_data = sub(g, d, of_means)
     length = (product(sizes),)
@@ -130,9 +132,9 @@ def grad_trained(
     axis: int = 1,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """Head gradients that a program gives the statistics count for nothing, as in MXNet.
+    """Output gradients of visible statistics are ignored, as in MXNet.
 
-    Where it cannot see them, what comes back to them is of this very rule, taken once more.
+    If the statistics are not visible, their gradients come from this rule applied a second time.
     """
     axis %= g.type(ins[0]).ndim
     channels = _Channels.of(g, ins[0], outs[1], outs[2], axis)
@@ -147,9 +149,9 @@ def grad_trained(
 
 
 def _through_statistics(g: Builder[X], x: X, inverse: X, douts: Sequence[X | None], axis: int) -> X:
-    """What reaches the data of the mean, 1 / deviation and variance, which follow from it.
+    """Gradient with respect to the data through the mean, 1 / deviation and variance.
 
-    With n numbers in a channel 1 / n, -x inverse^2 / n and 2 x / (n inverse).
+    With n elements per channel 1 / n, -x inverse^2 / n and 2 x / (n inverse).
     """
     dims = g.type(x).dims
     sizes = tuple(size if i == axis else 1 for i, size in enumerate(dims))
@@ -177,7 +179,7 @@ def grad_batchnorm(
     axis: int = 1,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """The stored statistics are constants."""
+    """Gradient for stored statistics, which are constants."""
     if douts[0] is None:
         return (None,) * 5
     inverse = g.op(BN_SCALE, ins[1], ins[4], at="invstd", eps=eps, fix_gamma=True)

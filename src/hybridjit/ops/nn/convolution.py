@@ -1,7 +1,8 @@
-"""Convolution and its transpose.
+"""Convolution, and its gradients.
 
-In: data (N, C, spatial...), weight and bias, or their channel-last forms. Out: (N, F, spatial...).
-The references unfold windows and multiply matrices; they choose no algorithm by size.
+Input: data (N, C, spatial...), weight and bias, or their channel-last layouts. Output: (N, F,
+spatial...). The references unfold windows and multiply matrices; they use one algorithm for all
+sizes.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from .window_geometry import (
 
 
 def weight_and_bias(*, no_bias: bool, **attrs: AttrValue) -> tuple[str, ...]:
-    """Input names of the layers that multiply by a weight."""
+    """Input names of the layers with weight and optional bias."""
     return ("data", "weight") if no_bias else ("data", "weight", "bias")
 
 
 def check_groups(num_filter: int, num_group: int, channels: int | None) -> None:
-    """Raises unless groups divide both filters and input channels."""
+    """Raise AttributeValueError or ShapeError unless groups divide both filters and input
+    channels."""
     if num_filter < 1 or num_group < 1:
         raise AttributeValueError(
             f"num_filter and num_group must be at least 1, got {num_filter} and {num_group}"
@@ -55,7 +57,7 @@ def check_groups(num_filter: int, num_group: int, channels: int | None) -> None:
 def check_weight(
     found: PartialShape | None, expected: PartialShape, axis: int, groups: int
 ) -> None:
-    """Raises ShapeError, in words, when a weight does not fit the data or the attributes."""
+    """Raise ShapeError with a description if a weight does not match the data or the attributes."""
     if found is None:
         return
     if len(found) != len(expected):
@@ -63,12 +65,12 @@ def check_weight(
     if None not in (found[axis], expected[axis]) and found[axis] != expected[axis]:
         per_group = "" if groups == 1 else f" in {groups} groups"
         raise ShapeError(
-            f"weight takes {found[axis] * groups} input channels, "  # type: ignore[operator]
-            f"data has {expected[axis] * groups}{per_group}"  # type: ignore[operator]
+            f"weight needs {found[axis] * groups} input channels, "  # type: ignore[operator]
+            f"but data has {expected[axis] * groups}{per_group}"  # type: ignore[operator]
         )
     if any(None not in (f, e) and f != e for f, e in zip(found, expected)):
         raise ShapeError(
-            f"weight has shape {shape_text(found)}, "
+            f"weight has shape {shape_text(found)}, but "
             f"the attributes and the data need {shape_text(expected)}"
         )
 
@@ -110,7 +112,7 @@ def _infer_convolution(
 
 
 def _fitted(data: PartialShape, out: PartialShape, window: Window, last: bool) -> PartialShape:
-    """``data`` with its unknown batch and, where the stride is 1, sizes taken from the output."""
+    """``data`` with its unknown batch and, if the stride is 1, sizes inferred from the output."""
     check_rank(out, window.rank)
     channels, sizes = split_axes(data, last)
     _, out_sizes = split_axes(out, last)
@@ -146,7 +148,7 @@ def _convolution(
     layout: str | None,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """Cross-correlation, one sample at a time so that the columns of a batch never coexist."""
+    """Cross-correlation, sample by sample to limit the memory for columns."""
     window = window_of(kernel, stride, dilate, pad)
     last = is_channel_last(layout, window.rank)
     x, w = (np.moveaxis(a, -1, 1) if last else a for a in (data, weight))
@@ -171,7 +173,8 @@ _CONVOLUTION = (
 
 
 def conv_cost(ins: Types, outs: Types, *, no_bias: bool, **attrs: AttrValue) -> int:
-    """Each output element reads one filter; the weight is the last input but the bias."""
+    """Multiply-adds: each output element reads one filter; the weight is the last input but the
+    bias."""
     weight = ins[-1 if no_bias else -2]
     return outs[0].size * weight.size // weight.dims[0]
 
@@ -187,7 +190,7 @@ def _by_weight(
     num_group: int,
     layout: str | None,
 ) -> np.ndarray:
-    """Per sample and group, the head times the transposed columns; summed over samples."""
+    """Output gradient times the transposed columns per sample and group, summed over samples."""
     window = window_of(kernel, stride, dilate, pad)
     last = is_channel_last(layout, window.rank)
     x, d = (widened(np.moveaxis(a, -1, 1) if last else a) for a in (data, head))
@@ -210,7 +213,7 @@ def _infer_by_weight(
     layout: str | None,
     **attrs: Declared,
 ) -> TensorType:
-    """The weight of the convolution that took ``data`` to a result like ``head``."""
+    """Type of the weight of the convolution from ``data`` to a result like ``head``."""
     window = window_of(**attrs)
     last = is_channel_last(layout, window.rank)
     check_rank(data.dims, window.rank)
@@ -219,7 +222,9 @@ def _infer_by_weight(
     check_groups(filters, num_group, channels)  # type: ignore[arg-type]
     wanted = join_axes(data.dims[0], filters, window.out_sizes(sizes), last)
     if head.dims != wanted:
-        raise ShapeError(f"head has shape {shape_text(head.dims)}, data needs {shape_text(wanted)}")
+        raise ShapeError(
+            f"head has shape {shape_text(head.dims)}, but data needs {shape_text(wanted)}"
+        )
     deep = channels // num_group  # type: ignore[operator]
     weight = join_axes(filters, deep, window.kernel, last)
     return TensorType(weight, same_dtype(data, head))
@@ -228,7 +233,7 @@ def _infer_by_weight(
 def _grad_by_weight(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[Reached[X], ...]:
-    """It is linear in both: what reaches them are convolutions with the result's gradient."""
+    """The operator is linear in both operands: their gradients are convolutions."""
     (data, head), (d,) = ins, douts
     filters = split_axes(g.type(head).dims, is_channel_last(attrs["layout"], len(attrs["kernel"])))
     return (
@@ -253,7 +258,7 @@ CONVOLUTION_BY_WEIGHT = register(
         in_single=True,
         multiply_adds=lambda ins, outs, **attrs: outs[0].size * ins[1].size // outs[0].dims[0],
     ),
-    doc="What reaches the weight of a convolution of data from the gradient of its result.",
+    doc="Gradient of a convolution with respect to its weight.",
 )
 
 
@@ -270,9 +275,9 @@ def back_to_data(
     num_group: int,
     layout: str | None,
 ) -> X:
-    """What reaches the data of a convolution: Deconvolution by the same weight.
+    """Gradient of a convolution with respect to its data: Deconvolution with the same weight.
 
-    ``adj`` adds the cells behind the last window, of which there are fewer than a stride.
+    ``adj`` adds the cells after the last window, which are fewer than a stride.
     """
     window = window_of(kernel, stride, dilate, pad)
     channels, sizes = split_axes(data.dims, is_channel_last(layout, window.rank))
@@ -291,7 +296,7 @@ def back_to_data(
 
 
 def bias_of(g: Builder[X], d: X, layout: str | None) -> X:
-    """What reaches the bias: the sum over all axes but the channels."""
+    """Gradient with respect to the bias: sum over all axes but the channels."""
     ndim = g.type(d).ndim
     channels = ndim - 1 if is_channel_last(layout, ndim - 2) else 1
     return total(g, d, tuple(i for i in range(ndim) if i != channels), keepdims=False)
@@ -341,5 +346,5 @@ register(
     infer=_infer_convolution,
     expand=_newer,
     traits=Traits(in_single=True, multiply_adds=conv_cost),
-    doc="Convolution, under the name of old files.",
+    doc="Convolution, with the name of old files.",
 )

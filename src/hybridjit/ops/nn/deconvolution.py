@@ -1,7 +1,7 @@
-"""The transpose of convolution, and the two halves that it is made of: im2col and col2im.
+"""Transposed convolution, and im2col and col2im, of which it consists.
 
-In: data (N, C, spatial...), weight (C, F/g, k...) and bias. Out: (N, F, spatial...): each input
-cell adds its multiple of the kernel to the output.
+Input: data (N, C, spatial...), weight (C, F/g, k...) and bias. Output: (N, F, spatial...): each
+input cell adds its multiple of the kernel to the output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .window_geometry import (
 
 
 def _output_axis(window: Window, axis: int, size: int, adj: int, target: int) -> tuple[int, int]:
-    """Size of one output axis, and how many leading cells are cropped from the full scatter.
+    """Size of one output axis, and the number of leading cells cropped from the full scatter.
 
     full = stride (size - 1) + span, out = full - 2 pad + adj; a target (0: none) sets pad and adj.
     """
@@ -49,14 +49,15 @@ def _output_axis(window: Window, axis: int, size: int, adj: int, target: int) ->
         crop = full - target
         if crop < 0:
             raise ShapeError(
-                f"too big target shape: spatial axis {axis} reaches {full} cells, asked {target}"
+                f"too big target shape: spatial axis {axis} has {full} cells at most, but target "
+                f"is {target}"
             )
         pad, adj = (crop + 1) // 2, crop % 2
     if not 0 <= adj < stride:
         raise ShapeError(f"adj must be smaller than stride, but {adj} is not less than {stride}")
     out = full - 2 * pad + adj
     if out < 1:
-        raise ShapeError(f"pad {pad} leaves nothing of {full} cells on spatial axis {axis}")
+        raise ShapeError(f"pad {pad} removes all of {full} cells on spatial axis {axis}")
     return out, pad
 
 
@@ -111,7 +112,7 @@ def _infer_deconvolution(
 def _room(
     window: Window, sizes: PartialShape, out: PartialShape, crop: Shape
 ) -> tuple[int | None, ...]:
-    """Cells that the columns of all cells reach, and those of the output, along each axis."""
+    """Cells along each axis that the columns of all cells and the output require."""
     return tuple(
         None if n is None or o is None else max(s * (n - 1) + w, c + o)
         for s, n, w, o, c in zip(window.stride, sizes, window.spans, out, crop)
@@ -119,7 +120,7 @@ def _room(
 
 
 def scatter(cols: np.ndarray, window: Window, sizes: Shape, out: Shape, crop: Shape) -> np.ndarray:
-    """Add columns (N, C, *kernel, *sizes) into (N, C, *out): cell i*stride + t*dilate - crop."""
+    """Add columns (N, C, *kernel, *sizes) to (N, C, *out): cell i*stride + t*dilate - crop."""
     shape = (*cols.shape[:2], *_room(window, sizes, out, crop))
     require_possible([TensorType(shape, cols.dtype)])
     full = np.zeros(shape, cols.dtype)
@@ -146,7 +147,7 @@ def _deconvolution(
     layout: str | None,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """weight.T @ data gives the columns that are then scattered."""
+    """Scatter of the columns weight.T @ data."""
     window = window_of(kernel, stride, dilate, pad)
     last = is_channel_last(layout, window.rank)
     x, w = (widened(np.moveaxis(a, -1, 1) if last else a) for a in (data, weight))
@@ -173,7 +174,7 @@ def _grad_deconvolution(
     no_bias: bool,
     **attrs: Declared,
 ) -> tuple[Reached[X], ...]:
-    """Convolution by the same weight; to the weight as in convolution, the operands swapped."""
+    """Convolution with the same weight; for the weight as in convolution, with swapped operands."""
     (data, weight, *_), (d,) = ins, douts
     window = window_of(*(attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
     last = is_channel_last(attrs["layout"], window.rank)
@@ -190,7 +191,7 @@ def _grad_deconvolution(
 
 
 def _cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
-    """Each input element is spread by its channel's filters."""
+    """Multiply-adds: each input element is multiplied by its channel's filters."""
     return ins[0].size * ins[1].size // ins[1].dims[0]
 
 
@@ -234,7 +235,7 @@ def _infer_col2im(data: TensorType, *, output_size: Shape, **attrs: Declared) ->
     taps, count = product(window.kernel), _window_count(window, output_size)
     if data.ndim != 3 or data.dims[1] % taps or data.dims[2] != count:
         raise ShapeError(
-            f"col2im takes (N, C * {taps}, {count}) for these attributes, "
+            f"col2im needs (N, C * {taps}, {count}) for these attributes, "
             f"got {shape_text(data.shape)}"
         )
     return data.with_shape((data.dims[0], data.dims[1] // taps, *output_size))
@@ -243,7 +244,7 @@ def _infer_col2im(data: TensorType, *, output_size: Shape, **attrs: Declared) ->
 def _window_count(window: Window, output_size: Shape) -> int:
     if len(output_size) != window.rank:
         raise AttributeValueError(
-            f"output_size {shape_text(output_size)} needs {window.rank} numbers"
+            f"output_size {shape_text(output_size)} needs {window.rank} elements"
         )
     return product(window.out_sizes(output_size))  # type: ignore[arg-type]
 
@@ -295,5 +296,5 @@ register(
     ref=_col2im,
     grad=_grad_col2im,
     traits=Traits(names_data=True),
-    doc="Columns added back into the array whose windows they are: the adjoint of im2col.",
+    doc="Sum of columns at the cells of their windows: adjoint of im2col.",
 )

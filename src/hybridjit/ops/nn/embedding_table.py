@@ -1,6 +1,6 @@
 """Embedding: rows of a table by index.
 
-In: indices of any type, truncated and clipped to the table. Out: the table's dtype.
+Input: indices of any dtype, truncated and clipped to the table. Output: the table's dtype.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _check_table(found: PartialShape | None, wanted: tuple[int, int]) -> None:
         raise AttributeValueError(f"input_dim and output_dim must be at least 1, got {wanted}")
     if found is not None and None not in found and found != wanted:
         raise ShapeError(
-            f"weight has shape {shape_text(found)}, input_dim and output_dim say "
+            f"weight has shape {shape_text(found)}, but input_dim and output_dim are "
             f"{shape_text(wanted)}"
         )
 
@@ -41,7 +41,7 @@ def _infer_embedding(
     dtype: np.dtype,
     **attrs: AttrValue,
 ) -> tuple[Types, Types]:
-    """Indices' shape with output_dim behind it; the attribute dtype holds when no array has one."""
+    """Indices' shape followed by output_dim; the attribute dtype applies if no array has one."""
     data, weight = ins
     _check_table(weight.shape, (input_dim, output_dim))
     known = merge_dtypes(weight.dtype, outs[0].dtype if outs else None)
@@ -72,7 +72,7 @@ def _grad_embedding(
     input_dim: int,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """Each row of the result is added to the row of the table that it is."""
+    """Add the gradient of each row of the result to its row of the table."""
     data, weight = ins
 
     def by_weight() -> X:
@@ -109,5 +109,5 @@ register(
     infer=_infer_embedding,
     expand=_plain,
     traits=Traits(on_stored=OnStored.LOOKUP),
-    doc="Embedding, by the name that it had with a sparse gradient.",
+    doc="Embedding with a sparse gradient, under its former name.",
 )

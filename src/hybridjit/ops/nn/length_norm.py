@@ -1,6 +1,6 @@
-"""Normalisations by lengths: L2Normalization and local response normalisation.
+"""L2Normalization and local response normalization.
 
-In: data. Out: the data's type. Squares are summed in float32 at least.
+Input: data. Output: the data's type. Squares are summed at least in float32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _infer_l2(ins: Types, outs: Types, *, mode: str, **attrs: AttrValue) -> tupl
 
 
 def _axes_of_length(mode: str, ndim: int) -> Shape:
-    """What a length is taken over: each sample, the channels, or the spatial axes."""
+    """Axes of the norm: each sample, the channels, or the spatial axes."""
     axes = {"instance": range(1, ndim), "channel": (1,), "spatial": range(2, ndim)}
     return tuple(axes[mode])
 
@@ -65,7 +65,7 @@ L2_NORMALIZATION = register(
     ref=_l2_normalization,
     grad=_grad_l2,
     traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
-    doc="Divide by the Euclidean length of each sample, pixel or channel.",
+    doc="Data divided by the Euclidean norm of each sample, pixel or channel.",
 )
 
 
@@ -75,14 +75,15 @@ def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: AttrValue) -> tu
     if nsize < 1:
         raise AttributeValueError(f"nsize must be at least 1, got {nsize}")
     if data.shape is not None and len(data.shape) != 4:
-        raise ShapeError(f"LRN takes 4D data, got {shape_text(data.shape)}")
+        raise ShapeError(f"LRN needs 4D data, got {shape_text(data.shape)}")
     return (data,), merged(outs, (data,))
 
 
 def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: int) -> np.ndarray:
-    """x * (knorm + alpha / nsize * sum of x^2)^-beta over the channels around, clipped at borders.
+    """x * (knorm + alpha / nsize * sum of x^2)^-beta over neighbouring channels, clipped at
+    borders.
 
-    The window is symmetric: an even nsize reaches no further than the odd one below it.
+    The window is symmetric: an even nsize has the window of the next smaller odd one.
     """
     x = widened(data)
     square = np.square(x)
@@ -97,7 +98,7 @@ def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: in
 
 
 def _sum_around(g: Builder[X], x: X, nsize: int) -> X:
-    """The sum over the channels around each one: Pooling with channels as rows."""
+    """Sum over the neighbouring channels of each one: Pooling with channels as rows."""
     batch, channels, height, width = g.type(x).dims
     reach = min((nsize - 1) // 2, channels - 1)
     rows = reshape(g, x, (batch, 1, channels, height * width), at="rows")
@@ -117,9 +118,9 @@ def _grad_lrn(
     knorm: float,
     nsize: int,
 ) -> X:
-    """d s^-beta - 2 alpha beta / nsize x sum(d x s^(-beta - 1)), the sum over the channels around.
+    """d s^-beta - 2 alpha beta / nsize x sum(d x s^(-beta - 1)) over neighbouring channels.
 
-    s is what the result is divided by a power of.
+    The result is divided by s to the power beta.
     """
     x, d, power = in_single(g, ins[0]), in_single(g, douts[0]), lookup("_power_scalar")
     energy = _sum_around(g, g.op(SQUARE, x, at="squares"), nsize)
@@ -138,7 +139,7 @@ LRN = register(
     ref=_lrn,
     grad=_grad_lrn,
     traits=Traits(in_single=True, names_data=True, total_outputs=2, samples=Samples.FIRST),
-    doc="Divide by a power of the energy of neighbouring channels.",
+    doc="Data divided by a power of the energy of neighbouring channels.",
 )
 
 
@@ -153,5 +154,5 @@ LRN_LAST = register(
         np.moveaxis(_lrn(np.moveaxis(data, -1, 1), **attrs), 1, -1)
     ),
     traits=Traits(samples=Samples.FIRST),
-    doc="LRN of data with channels last; made by the compiler only.",
+    doc="LRN of data with channels last; created by the compiler only.",
 )

@@ -1,7 +1,7 @@
-"""Matrix products: FullyConnected, dot, batch_dot and their relatives.
+"""Matrix products: FullyConnected, dot, batch_dot and related operators.
 
-In: matrices, with batch axes in front where the operator has them. Out: their product in the
-same dtype. float16 is multiplied in float32 and rounded once.
+Input: matrices, with leading batch axes if the operator has them. Output: their product of the same
+dtype. float16 is multiplied in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _dense_shapes(
 def _infer_dense(
     ins: Types, outs: Types, *, num_hidden: int, flatten: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """Weight (num_hidden, features); the output's leading sizes also fix the data's."""
+    """Weight (num_hidden, features); the data's leading sizes are inferred from the output's."""
     if num_hidden < 1:
         raise AttributeValueError(f"num_hidden must be at least 1, got {num_hidden}")
     dtype = same_dtype(*ins, *outs)
@@ -57,12 +57,12 @@ def _infer_dense(
     if data.shape is None:
         return ins, outs
     if not data.shape:
-        raise ShapeError("data has no axes, FullyConnected needs at least one")
+        raise ShapeError("data has shape (), FullyConnected needs at least one axis")
     features, out = _dense_shapes(data.shape, num_hidden, flatten)
     _check_dense_weight(weight.shape, (num_hidden, features))
     outs = merged(outs, (TensorType(out, dtype),))
     data = data.with_shape(_dense_backward(data.shape, outs[0].shape, flatten))
-    column = (num_hidden, 1)  # MXNet takes a bias of this shape too
+    column = (num_hidden, 1)  # MXNet accepts a bias of this shape too
     bias = tuple(fill(b, column if b.shape == column else (num_hidden,), dtype) for b in ins[2:])
     return (data, fill(weight, (num_hidden, features), dtype), *bias), outs
 
@@ -111,7 +111,8 @@ def _dense(
 def _on_rows(
     g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: AttrValue
 ) -> X | None:
-    """FullyConnected(x of any rank)  =>  FullyConnected(x as rows); so a bias as a column"""
+    """FullyConnected(x of any rank)  =>  FullyConnected(x as rows); a bias column becomes a
+    vector"""
     given, (units, columns) = g.type(data), g.type(weight).dims
     shape = (given.size // columns, columns)
     if given.shape == shape and all(g.type(b).ndim == 1 for b in bias):
@@ -170,7 +171,7 @@ FULLY_CONNECTED = register(
     grad=_grad_dense,
     traits=Traits(in_single=True, samples=Samples.FIRST, multiply_adds=dense_cost),
     aliases="_sparse_FullyConnected",
-    doc="data times the transpose of weight, plus bias; weight is (num_hidden, features).",
+    doc="Product of data and the transposed weight (num_hidden, features), plus bias.",
 )
 
 
@@ -184,18 +185,18 @@ def _moved(shape: PartialShape, transpose_first: bool, transpose_last: bool) -> 
 def _infer_dot(
     lhs: TensorType, rhs: TensorType, *, transpose_a: bool, transpose_b: bool, **attrs: AttrValue
 ) -> TensorType:
-    """The last axis of lhs against the first of rhs; vectors give (1,)."""
+    """Contraction of the last axis of lhs with the first of rhs; vectors result in (1,)."""
     dtype = same_dtype(lhs, rhs)
     require_float("dot", lhs)
     if not lhs.dims or not rhs.dims:
-        raise ShapeError("dot takes operands of at least one axis")
+        raise ShapeError("dot needs operands of at least one axis")
     if lhs.ndim == rhs.ndim == 1 and (transpose_a or transpose_b):
         raise ShapeError("Cannot transpose vectors")
     a, b = _moved(lhs.dims, transpose_a, False), _moved(rhs.dims, False, transpose_b)
     if a[-1] != b[0]:
         raise ShapeError(
             f"dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}: "
-            f"lhs contracts {a[-1]} elements, rhs {b[0]}"
+            f"lhs contracts {a[-1]} elements, but rhs {b[0]}"
         )
     return TensorType((*a[:-1], *b[1:]) or (1,), dtype)
 
@@ -238,7 +239,7 @@ def _dot_as_dense(
 
 
 def dot_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrValue) -> int:
-    """Each output element is a sum over the axis that both operands share."""
+    """Multiply-adds: each output element is a sum over the contracted axis."""
     return outs[0].size * ins[0].dims[0 if transpose_a else -1]
 
 
@@ -262,7 +263,7 @@ def _swapped(shape: Shape, is_swapped: bool) -> Shape:
 def batched_product(
     what: str, lhs: TensorType, rhs: TensorType, transpose_a: bool, transpose_b: bool
 ) -> Shape:
-    """The shape of op(lhs) op(rhs) over equal leading axes. Raises ShapeError."""
+    """Shape of op(lhs) op(rhs) over equal leading axes. Raises ShapeError."""
     a, b = _swapped(lhs.dims, transpose_a), _swapped(rhs.dims, transpose_b)
     pair = f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
     if a[:-2] != b[:-2]:
@@ -270,7 +271,7 @@ def batched_product(
     if a[-1] != b[-2]:
         raise ShapeError(
             f"{what} shape error (shape mismatch): {pair}: "
-            f"lhs contracts {a[-1]} elements, rhs {b[-2]}"
+            f"lhs contracts {a[-1]} elements, but rhs {b[-2]}"
         )
     return (*a[:-1], b[-1])
 
@@ -284,7 +285,7 @@ def _infer_batch_dot(
     require_float("batch_dot", lhs)
     if lhs.ndim < 3 or lhs.ndim != rhs.ndim:
         raise ShapeError(
-            "batch_dot takes two operands of the same rank, 3 or more, got "
+            "batch_dot needs two operands of equal rank, at least 3, got "
             f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
         )
     return TensorType(batched_product("batch_dot", lhs, rhs, transpose_a, transpose_b), dtype)
@@ -316,7 +317,7 @@ def _plain_batch_dot(
 
 
 def batched_cost(ins: Types, outs: Types, *, transpose_a: bool, **attrs: AttrValue) -> int:
-    """Each output element is a sum over the axis that both operands share."""
+    """Multiply-adds: each output element is a sum over the contracted axis."""
     return outs[0].size * ins[0].dims[-2 if transpose_a else -1]
 
 

@@ -1,7 +1,7 @@
-"""Normalisations by statistics of the data itself.
+"""Normalizations by statistics of the data.
 
-In: data, and scale and shift where the operator has them. Out: the data's type. Variances are
-those of the population; statistics are computed in float32 at least.
+Input: data, and scale and shift if the operator has them. Output: the data's type. Variances are
+population variances; statistics are computed at least in float32.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .batchnorm import along, check_length, summed
 def _scale_and_shift(
     what: str, ins: Types, outs: Types, length: int | None, owner: str
 ) -> tuple[Types, TensorType]:
-    """Data merged with the output, gamma and beta of ``length`` numbers; all of one dtype."""
+    """Data merged with the output, gamma and beta of ``length`` elements; all dtypes are equal."""
     dtype = same_dtype(*ins, *outs)
     data = merge(ins[0], outs[0]).with_dtype(dtype) if outs else ins[0].with_dtype(dtype)
     require_float(what, data)
@@ -51,7 +51,7 @@ def _scale_and_shift(
 
 
 def _mean(x: np.ndarray, axes: Shape) -> np.ndarray:
-    """The mean with reduced axes as 1; NaN, and no warning, where there is nothing."""
+    """Mean with keepdims; NaN without a warning for no elements."""
     count = product(tuple(x.shape[a] for a in axes))
     return summed(x, axes) / x.dtype.type(count)
 
@@ -64,7 +64,7 @@ def _centred(x: np.ndarray, axes: Shape) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _standardised(x: np.ndarray, axes: Shape, eps: float) -> tuple[np.ndarray, ...]:
-    """(x - mean) / std, mean and std, with std = sqrt(variance + eps); reduced axes stay as 1."""
+    """(x - mean) / std, mean and std with keepdims; std = sqrt(variance + eps)."""
     centred, mean, variance = _centred(x, axes)
     std = np.sqrt(variance + x.dtype.type(eps))
     return centred / std, mean, std
@@ -84,7 +84,7 @@ def _mean_std_outputs(*, output_mean_var: bool, **attrs: AttrValue) -> tuple[str
 def _infer_layernorm(
     ins: Types, outs: Types, *, axis: int, output_mean_var: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """gamma and beta have the length of ``axis``; mean and std keep that axis as 1."""
+    """gamma and beta have the length of ``axis``; mean and std keep that axis with size 1."""
     shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
     if shape is None:
         return ins, outs
@@ -112,7 +112,7 @@ def _layernorm(
 
 
 def _mean_and_variance(g: Builder[X], x: X, axes: Shape) -> tuple[X, X]:
-    """Both over ``axes``, which stay as 1."""
+    """Mean and variance over ``axes``, with keepdims."""
     mean = g.op(MEAN, x, at="mean", axis=axes, keepdims=True)
     squares = g.op(SQUARE, g.op(SUBTRACT.broadcasting, x, mean, at="centred"), at="squares")
     return mean, g.op(MEAN, squares, at="variance", axis=axes, keepdims=True)
@@ -125,10 +125,10 @@ def deviation(g: Builder[X], variance: X, eps: float) -> X:
 def _back_scaled(
     g: Builder[X], ins: Sequence[X], dout: X, sizes: Shape, axes: Shape, channel: int, eps: float
 ) -> tuple[Reached[X], ...]:
-    """What reaches data, gamma and beta, where ``axes`` of the data under ``sizes`` were
-    normalised and gamma lies along axis ``channel``.
+    """Gradients with respect to data, gamma and beta.
 
-    With x normalised and d the gradient of it, dx = (d - mean(d) - x mean(d x)) / std.
+    ``axes`` of the data reshaped to ``sizes`` were normalized; gamma is along axis ``channel``.
+    With x normalized and d its gradient, dx = (d - mean(d) - x mean(d x)) / std.
     """
     data, gamma, _ = ins
     others = tuple(i for i in range(len(sizes)) if i != channel)
@@ -161,7 +161,7 @@ def _grad_layer_norm(
     eps: float,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """Head gradients of the statistics count for nothing, as in MXNet."""
+    """Output gradients of the statistics are ignored, as in MXNet."""
     if douts[0] is None:
         return (None,) * 3
     sizes = g.type(ins[0]).dims
@@ -186,7 +186,7 @@ def _grad_group_norm(
     eps: float,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
-    """Head gradients of the statistics count for nothing, as in MXNet."""
+    """Output gradients of the statistics are ignored, as in MXNet."""
     if douts[0] is None:
         return (None,) * 3
     batch, *rest = g.type(ins[0]).dims
@@ -216,7 +216,7 @@ LAYER_NORM = register(
     grad=_grad_layer_norm,
     traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.AXIS),
     outputs=_mean_std_outputs,
-    doc="Normalise along one axis, then scale and shift.",
+    doc="Normalization along one axis, followed by scale and shift.",
 )
 
 
@@ -240,7 +240,7 @@ def _infer_instancenorm(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Ty
 def _instancenorm(
     data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, eps: float
 ) -> np.ndarray:
-    """Each channel of each sample over its spatial axes."""
+    """Normalization of each channel of each sample over its spatial axes."""
     y = _standardised(widened(data), tuple(range(2, data.ndim)), eps)[0]
     y = y * along(gamma, data.ndim, 1) + along(beta, data.ndim, 1)
     return y.astype(data.dtype, copy=False)
@@ -255,7 +255,7 @@ INSTANCE_NORM = register(
     ref=_instancenorm,
     grad=_grad_instance_norm,
     traits=Traits(in_single=True, total_outputs=3, samples=Samples.FIRST),
-    doc="Normalise each channel of each sample over its spatial axes.",
+    doc="Normalization of each channel of each sample over its spatial axes.",
 )
 
 
@@ -275,7 +275,7 @@ INSTANCE_NORM_LAST = register(
     infer=forward(lambda data, gamma, beta, eps: data),
     ref=_instance_norm_last,
     traits=Traits(samples=Samples.FIRST),
-    doc="InstanceNorm of data with channels last; made by the compiler only.",
+    doc="InstanceNorm of data with channels last; created by the compiler only.",
 )
 
 
@@ -309,7 +309,7 @@ def _groupnorm(
     eps: float,
     output_mean_var: bool,
 ) -> Arrays:
-    """Each group of channels of each sample; one gamma and one beta per group."""
+    """Normalization of each group of channels of each sample; one gamma and beta per group."""
     batch = data.shape[0]
     x = widened(data).reshape(batch, num_groups, product(data.shape[1:]) // num_groups)
     y, mean, std = _standardised(x, (2,), eps)
@@ -352,7 +352,7 @@ GROUP_NORM = register(
     grad=_grad_group_norm,
     traits=Traits(parts_in_floats=True, in_single=True, total_outputs=3, samples=Samples.FIRST),
     outputs=_mean_std_outputs,
-    doc="Normalise each group of channels; gamma and beta are per group.",
+    doc="Normalization of each group of channels; gamma and beta are per group.",
 )
 
 
@@ -361,13 +361,13 @@ def _infer_moments(data: TensorType, *, axes: Shape | None, keepdims: bool) -> T
     """Mean and variance, each of the reduced shape."""
     refuse_bool(data)
     if not axes:
-        raise AttributeValueError("Empty axes is not supported; name all axes for global moments")
+        raise AttributeValueError("Empty axes is not supported; pass all axes for global moments")
     shape = reduced_shape(data.dims, reduced_axes(data.ndim, axes), keepdims)
     return (data.with_shape(shape),) * 2
 
 
 def _moments(data: np.ndarray, *, axes: Shape, keepdims: bool) -> tuple[np.ndarray, ...]:
-    """Mean and population variance over ``axes``; of integers all steps wrap in their type."""
+    """Mean and population variance over ``axes``; for integers all steps wrap in their dtype."""
     reduced = reduced_axes(data.ndim, axes)
     shape = reduced_shape(data.shape, reduced, keepdims)
     if data.dtype.kind == "f":

@@ -1,7 +1,7 @@
-"""Where pooling windows lie, and what follows from it: types, taps and divisors.
+"""Geometry of pooling windows: types, taps and divisors.
 
-In: (N, C, spatial...) or its channel-last form. Windows cover [i*stride - pad, i*stride - pad +
-kernel); 'full' rounds the number of windows up.
+Input: (N, C, spatial...) or its channel-last layout. Windows cover [i*stride - pad, i*stride - pad
++ kernel); 'full' rounds the number of windows up.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def pool_window(
     pooling_convention: str,
     **attrs: AttrValue,
 ) -> Window:
-    """The window of a Pooling that is not global. Raises ShapeError or AttributeValueError."""
+    """Window of a Pooling that is not global. Raises ShapeError or AttributeValueError."""
     if len(kernel) != rank:
         raise ShapeError(
-            f"kernel {shape_text(kernel)} has {len(kernel)} dimensions, data has {rank} spatial"
+            f"kernel {shape_text(kernel)} has {len(kernel)} dimensions, but data has {rank} spatial"
         )
     if pooling_convention == "same":
-        # MXNet runs 'same' only for one axis, and wants three zeros as its padding.
+        # MXNet runs 'same' for a single axis only, and requires three zeros as padding.
         if rank != 1 or any(pad):
-            raise ShapeError("pooling_convention same takes 3D data and no padding")
+            raise ShapeError("pooling_convention same needs 3D data without padding")
         pad = ()
     window = window_of(kernel, stride, (), pad)
     for p, k in zip(window.pad, window.kernel):
@@ -58,7 +58,7 @@ def pool_window(
 
 
 def pooled_sizes(window: Window, sizes: PartialShape, convention: str) -> PartialShape:
-    """How many windows fit each axis. Raises ShapeError when the kernel exceeds the input."""
+    """Number of windows along each axis. Raises ShapeError if the kernel exceeds the input."""
     reach = zip(sizes, window.pad, window.stride, window.kernel)
     require_cells(tuple(n and n + p + s + k for n, p, s, k in reach))
     if convention == "same":
@@ -123,9 +123,9 @@ def taps_of(x: np.ndarray, window: Window, out: Shape, value: float) -> list[np.
 
 
 def divisors_of(sizes: Shape, window: Window, out: Shape, include_pad: bool) -> np.ndarray:
-    """How many cells each window averages over: clipped to the padded input, or to the input.
+    """Number of cells that each window averages: inside the padded input, or the input.
 
-    A window that lies wholly outside counts as 1, so that its sum of 0 stays 0.
+    A window entirely outside counts as 1, so that its sum of 0 remains 0.
     """
     counts = np.ones((), np.int64)
     for n, k, s, p, o in zip(sizes, window.kernel, window.stride, window.pad, out):

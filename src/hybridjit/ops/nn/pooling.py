@@ -1,6 +1,6 @@
-"""Pooling, and changes of resolution.
+"""Pooling.
 
-In: (N, C, spatial...) or its channel-last form. Out: the same with other spatial sizes.
+Input: (N, C, spatial...) or its channel-last layout. Output: the same with other spatial sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .window_geometry import Window, is_channel_last, padded
 
 
 def _reduce_max(taps: list[np.ndarray], lowest: float) -> np.ndarray:
-    """Largest tap; NaN never wins, and nothing is below the lowest finite number."""
+    """Maximum over taps; ignores NaN, and is at least the lowest finite value."""
     result = np.fmax(taps[0], lowest)
     for tap in taps[1:]:
         np.fmax(result, tap, out=result)
@@ -43,7 +43,7 @@ def _reduce_sum(taps: list[np.ndarray]) -> np.ndarray:
 
 
 def _root(total: np.ndarray, p: int) -> np.ndarray:
-    """The p-th root; the cube root of a negative sum is negative."""
+    """p-th root; the cube root of a negative sum is negative."""
     return total if p == 1 else np.sqrt(total) if p == 2 else np.cbrt(total)
 
 
@@ -64,7 +64,7 @@ def _pool_windows(x: np.ndarray, window: Window, out: Shape, attrs: Attrs) -> np
 
 
 def _pool_all(x: np.ndarray, pool_type: str, p_value: int | None) -> np.ndarray:
-    """Global pooling: one number per sample and channel."""
+    """Global pooling: one value per sample and channel."""
     axes = tuple(range(2, x.ndim))
     if pool_type == "max":
         lowest = np.finfo(x.dtype).min
@@ -94,7 +94,7 @@ def _pooling(data: np.ndarray, **attrs: Declared) -> np.ndarray:
 
 
 def _total_outputs(*, kernel: Shape, pool_type: str, layout: str | None, **attrs: AttrValue) -> int:
-    """oneDNN's max pooling keeps a workspace."""
+    """Number of outputs in files: oneDNN's max pooling adds a workspace."""
     hidden = pool_type == "max" and kernel and layout in (None, "None", "NCW", "NCHW", "NCDHW")
     return 2 if hidden else 1
 
@@ -122,7 +122,7 @@ def _pooling_v1(
     pooling_convention: str,
     **attrs: Declared,
 ) -> np.ndarray:
-    """Pooling with zeros as real cells: they take part in max, and avg divides by all taps."""
+    """Pooling with zeros as cells: they take part in max, and avg divides by all taps."""
     x = data
     if global_pool:
         return _pool_all(x, pool_type, None)
@@ -164,5 +164,5 @@ register(
     grad=grad_pooling_v1,
     expand=_newer,
     traits=Traits(in_single=True, names_data=True),
-    doc="Pooling of old files: its padding counts as zeros.",
+    doc="Pooling of old files, whose padding counts as zeros.",
 )

@@ -1,7 +1,7 @@
-"""What reaches the data of pooling from the gradient of its result.
+"""Gradient of pooling with respect to its input.
 
-In: the result's gradient (N, C, windows...) or its channel-last form, and for a maximum the data
-and the result. Out: the data's type.
+Input: the output gradient (N, C, windows...) or its channel-last layout, and for a maximum the data
+and the result. Output: the data's type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .window_geometry import Window, is_channel_last, split_axes, tap_cells
 
 
 def _unpooled(d: np.ndarray, window: Window, sizes: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Zeros for the cells that all windows cover, padding included, and the part that is data."""
+    """Zeros for the cells of all windows, padding included, and the view that is the data."""
     reach = zip(d.shape[2:], window.stride, window.kernel, window.pad, sizes)
     full = tuple(max((o - 1) * s + k, p + n) for o, s, k, p, n in reach)
     cells = np.zeros((*d.shape[:2], *full), d.dtype)
@@ -32,7 +32,7 @@ def _unpooled(d: np.ndarray, window: Window, sizes: Shape) -> tuple[np.ndarray, 
 
 
 def _spread(d: np.ndarray, window: Window, sizes: Shape) -> np.ndarray:
-    """Each window's number to every cell of it: the adjoint of summing over windows."""
+    """Each window's value added to all of its cells: adjoint of the sum over windows."""
     cells, inner = _unpooled(d, window, sizes)
     for tap in np.ndindex(*window.kernel):
         cells[tap_cells(tap, window.stride, d.shape[2:])] += d
@@ -42,7 +42,7 @@ def _spread(d: np.ndarray, window: Window, sizes: Shape) -> np.ndarray:
 def _spread_to_largest(
     x: np.ndarray, y: np.ndarray, d: np.ndarray, window: Window, to_all: bool
 ) -> np.ndarray:
-    """Each window's number to the first of its cells that is the largest, or to all of those."""
+    """Each window's value added to the first of its maximal cells, or to all of them."""
     cells, inner = _unpooled(d, window, x.shape[2:])
     taps = taps_of(x, window, y.shape[2:], np.finfo(x.dtype).min)
     open_windows = np.ones(y.shape, bool)
@@ -55,7 +55,7 @@ def _spread_to_largest(
 
 
 def _window_over(sizes: Shape, attrs: Attrs) -> Window:
-    """The window of any Pooling; that of a global one covers everything."""
+    """Window of any Pooling; a global one covers all cells."""
     rank = len(sizes)
     if attrs["global_pool"]:
         return Window(sizes, (1,) * rank, (1,) * rank, (0,) * rank)
@@ -77,7 +77,7 @@ def _back_from_max(
     data: np.ndarray, output: np.ndarray, head: np.ndarray, *, to_all: bool, **attrs: AttrValue
 ) -> np.ndarray:
     x, y, d = _channels_first(attrs, data, output, head)
-    if attrs["global_pool"] and not to_all and x.size:  # one step, not one for each cell
+    if attrs["global_pool"] and not to_all and x.size:  # one operation instead of one per cell
         lines = (x == y).reshape(*x.shape[:2], -1)
         found = np.zeros(lines.shape, d.dtype)
         first = lines.argmax(2)[..., None]
@@ -89,7 +89,7 @@ def _back_from_max(
 
 
 def _back_from_average(head: np.ndarray, *, shape: Shape, **attrs: Declared) -> np.ndarray:
-    """To each cell the windows over it, each divided by what it was divided by."""
+    """Sum for each cell over the windows that contain it, each divided by its divisor."""
     (d,) = _channels_first(attrs, widened(head))
     _, sizes = split_axes(shape, is_channel_last(attrs["layout"], len(shape) - 2))
     window = _window_over(sizes, attrs)  # type: ignore[arg-type]
@@ -112,11 +112,11 @@ def _infer_back_from_average(head: TensorType, *, shape: Shape, **attrs: AttrVal
 
 
 def _checked_back(data: TensorType, results: Types, attrs: Attrs) -> TensorType:
-    """The data's type. Raises ShapeError unless its pooling has the type of ``results``."""
+    """Type of the data. Raises ShapeError unless its pooling has the type of ``results``."""
     _, (wanted,) = infer_pooling((data,), (), **attrs)
     for t in results:
         if t != wanted:
-            raise ShapeError(f"pooling {data} gives {wanted}, got {t}")
+            raise ShapeError(f"pooling of {data} results in {wanted}, got {t}")
     return data
 
 
@@ -129,7 +129,7 @@ BACK_FROM_MAX = register(
     infer=_infer_back_from_max,
     ref=_back_from_max,
     traits=Traits(in_single=True, samples=Samples.ALIGNED),
-    doc="The gradient of maximum pooling: to the first largest cell of each window.",
+    doc="Gradient of maximum pooling, at the first maximal cell of each window.",
 )
 
 
@@ -149,7 +149,7 @@ BACK_FROM_AVERAGE = register(
     ref=_back_from_average,
     grad=_grad_back_from_average,
     traits=Traits(in_single=True, samples=Samples.FIRST),
-    doc="The gradient of average and sum pooling: to all cells of each window.",
+    doc="Gradient of average and sum pooling, at all cells of each window.",
 )
 
 
@@ -162,7 +162,7 @@ def grad_pooling(
     pool_type: str,
     **attrs: Declared,
 ) -> X:
-    """To the first maximum, or to all cells; p-norms pass x^(p-1) / y^(p-1), 0 where y is 0."""
+    """Gradient at the first maximum, or all cells; p-norms: x^(p-1) / y^(p-1), 0 where y is 0."""
     (x,), (y, *_), (d, *_) = ins, outs, douts
     if pool_type == "max":
         return g.op(BACK_FROM_MAX, x, y, d, at="ddata", pool_type=pool_type, **attrs)
@@ -191,7 +191,7 @@ def grad_pooling_v1(
     pooling_convention: str,
     **attrs: AttrValue,
 ) -> X:
-    """That of Pooling on padded data, the padding then cut off; a maximum passes to all ties."""
+    """Gradient of Pooling on padded data, cropped; maxima pass it to all ties."""
     (x,), (y,), (d,) = ins, outs, douts
     sizes = g.type(x).dims[2:]
     window = _window_over(sizes, attrs | {"global_pool": global_pool, "pooling_convention": ""})

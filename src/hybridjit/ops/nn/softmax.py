@@ -1,7 +1,7 @@
-"""Softmax and its relatives.
+"""Softmax and related operators.
 
-In: floating data, and for some the valid lengths or a label that inference does not read.
-Out: exponentials that sum to 1 along an axis, or their logarithms.
+Input: floating data, and for some valid lengths or a label that inference does not read. Output:
+exponentials that sum to 1 along an axis, or their logarithms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..signatures import Gradient
 
 
 def softmax_along(x: np.ndarray, axis: int) -> np.ndarray:
-    """exp(x - max) / sum(exp(x - max)). A line of -inf alone gives NaN."""
+    """exp(x - max) / sum(exp(x - max)). A line of only -inf results in NaN."""
     if x.size == 0:
         return x.copy()
     e = np.exp(x - x.max(axis=axis, keepdims=True))
@@ -51,7 +51,7 @@ def _infer_softmax(
     use_length: bool | None = False,
     **attrs: AttrValue,
 ) -> tuple[Types, Types]:
-    """Shape of the data, dtype of the data or as asked; lengths have the data's other axes."""
+    """Shape of the data, dtype of the data or the attribute; lengths have the data's other axes."""
     data = ins[0]
     require_float("softmax", data)
     if dtype is not None:
@@ -61,7 +61,7 @@ def _infer_softmax(
     lengths = ins[1:]
     for t in lengths:
         if t.dtype is not None and t.dtype.kind not in "iu":
-            raise DTypeError(f"length takes integer types, got {t.dtype.name}")
+            raise DTypeError(f"length needs an integer type, got {t.dtype.name}")
     if data.shape:
         axis = normalized_axis(axis, len(data.shape))
         others = data.shape[:axis] + data.shape[axis + 1 :]
@@ -71,19 +71,21 @@ def _infer_softmax(
 
 def _lengths(t: TensorType, shape: PartialShape) -> TensorType:
     if t.shape is not None and len(t.shape) != len(shape):
-        raise ShapeError(f"length has shape {shape_text(t.shape)}, data needs {shape_text(shape)}")
+        raise ShapeError(
+            f"length has shape {shape_text(t.shape)}, but data needs {shape_text(shape)}"
+        )
     return fill(t, shape, None)
 
 
 def _scaled(x: np.ndarray, temperature: float | None, dtype: np.dtype | None) -> np.ndarray:
-    """x / temperature in the wider of its type and ``dtype``, float32 at least."""
+    """x / temperature in the wider of its dtype and ``dtype``, at least float32."""
     x = widened(x)
     x = x if dtype is None else x.astype(np.result_type(x, dtype), copy=False)
     return x if temperature in (None, 1.0) else x / x.dtype.type(temperature)
 
 
 def _within(length: np.ndarray, size: int, ndim: int, axis: int) -> np.ndarray:
-    """Which positions along ``axis`` lie before ``length``, shaped to broadcast."""
+    """Mask of positions along ``axis`` before ``length``, shaped to broadcast."""
     position = np.arange(size).reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
     return position < np.expand_dims(length, axis)
 
@@ -142,7 +144,7 @@ def _grad_softmax(
     temperature: float | None,
     **attrs: AttrValue,
 ) -> tuple[X | None, ...]:
-    """y (d - sum(d y)) / temperature; lengths get nothing."""
+    """y (d - sum(d y)) / temperature; lengths have no gradient."""
     y, d = in_single(g, outs[0]), in_single(g, douts[0])
     along = (axis % g.type(y).ndim,)
     centred = sub(g, d, total(g, mul(g, d, y), along))
@@ -193,7 +195,7 @@ def _kind(
     ) -> X | None:
         """softmax(x, temperature, dtype)  =>  Cast(softmax(x / temperature), dtype)
 
-        In the wider of the two types, in single precision at least, and rounded once.
+        Computed in the wider of the two dtypes, at least single precision, and rounded once.
         """
         given = g.type(data).dtype
         wanted = dtype or given
@@ -237,7 +239,7 @@ SOFTMIN = _kind(
     _softmin,
     _grad_softmin,
     Traits(in_single=True),
-    "softmax of the negated data.",
+    "Softmax of the negated data.",
 )
 
 
@@ -254,7 +256,7 @@ def _infer_softmax_activation(
 def _softmax_activation(data: np.ndarray, *, mode: str) -> np.ndarray:
     """Softmax over axis 1 in mode channel; over the last axis in mode instance.
 
-    MXNet's text says that instance flattens each sample; 1.9.1 runs the last axis alone.
+    MXNet's documentation states that instance flattens each sample; 1.9.1 uses the last axis only.
     """
     y = softmax_along(widened(data), 1 if mode == "channel" else -1)
     return y.astype(data.dtype, copy=False)

@@ -1,6 +1,6 @@
 """Softmax at the end of a training graph, and cross entropy.
 
-In: data and a label, which inference does not read. Out: probabilities, or one number for the
+Input: data and a label, which inference does not read. Output: probabilities, or one value for the
 batch.
 """
 
@@ -26,13 +26,13 @@ from ..tensor.primitives import narrow, reshape, transpose
 from ..tensor.reductions import SUM
 from .softmax import LOG_SOFTMAX, SOFTMAX, softmax_along
 
-LEAST_PROBABILITY = 1e-8  # what softmax_cross_entropy takes the logarithm of, at least
+LEAST_PROBABILITY = 1e-8  # minimal argument of softmax_cross_entropy's logarithm
 
 
 def _infer_softmax_output(
     ins: Types, outs: Types, *, multi_output: bool, **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """Output like the data; the label has one number per distribution, or the data's shape."""
+    """Output type of the data; the label has one element per distribution, or the data's shape."""
     dtype = same_dtype(*ins, *outs)
     data = (merge(ins[0], outs[0]) if outs else ins[0]).with_dtype(dtype)
     require_float("SoftmaxOutput", data)
@@ -45,17 +45,17 @@ def _infer_softmax_output(
             _fits(label.shape, s) for s in (per_line, *others)
         ):
             raise ShapeError(
-                f"label has shape {shape_text(label.shape)}, data needs {shape_text(per_line)}"
+                f"label has shape {shape_text(label.shape)}, but data needs {shape_text(per_line)}"
             )
     return (data, label), merged(outs, (data,))
 
 
 def _label_shapes(shape: PartialShape, multi_output: bool) -> tuple[PartialShape, ...]:
-    """What a label of SoftmaxOutput may look like; the first is what it is when nobody says."""
+    """Possible shapes of SoftmaxOutput's label; the first is the default."""
     if not multi_output:
         return shape[:-1], shape
     if len(shape) < 2:
-        raise ShapeError(f"multi_output takes channels on axis 1, got data {shape_text(shape)}")
+        raise ShapeError(f"multi_output needs channels on axis 1, got data {shape_text(shape)}")
     batch, rest = shape[0], shape[2:]
     flat = None if None in rest else product(tuple(size for size in rest if size is not None))
     return (batch, flat), (batch, *rest), (batch, 1, *rest), shape
@@ -118,7 +118,7 @@ def _from_distributions(g: Builder[X], d: X, shape: Shape, multi_output: bool) -
 
 
 def _smoothed(g: Builder[X], hot: X, smooth_alpha: float, classes: int) -> X:
-    """What the prediction should be: 1 - alpha for the class, alpha / (K - 1) for the others."""
+    """Target distribution: 1 - alpha for the class, alpha / (K - 1) for the others."""
     if not smooth_alpha:
         return hot
     other = smooth_alpha / (classes - 1)
@@ -140,11 +140,11 @@ def _grad_softmax_output(
     out_grad: bool,
     smooth_alpha: float,
 ) -> tuple[X, None]:
-    """(softmax - label) grad_scale / d, whatever comes back unless ``out_grad``.
+    """(softmax - label) grad_scale / d, ignoring the output gradient unless ``out_grad``.
 
     d is the number of outputs of a sample, of labels (batch), or of labels that are not ignored
-    (valid). Of more labels than distributions the first ones are read, and all are counted. A
-    label of the data's shape is a distribution.
+    (valid). If there are more labels than distributions, the first ones are read and all are
+    counted. A label of the data's shape is a distribution.
     """
     (data, label), y = ins, outs[0]
     t = g.type(data)
@@ -155,7 +155,7 @@ def _grad_softmax_output(
     *lines, classes = g.type(p).dims
     count = g.type(label).size
     whole = g.op(lookup("trunc"), reshape(g, label, (count,), at="labels"), at="whole")
-    index = narrow(g, whole, 0, 0, product(tuple(lines)), at="first")  # of more labels
+    index = narrow(g, whole, 0, 0, product(tuple(lines)), at="first")  # ignore further labels
     index = reshape(g, index, (*lines, 1), at="lines")
     hot = g.op(lookup("one_hot"), index, at="hot", depth=classes)
     hot = in_dtype(g, reshape(g, hot, (*lines, classes), at="target"), t)
@@ -187,18 +187,18 @@ register(
     grad=_grad_softmax_output,
     aliases="Softmax",
     traits=Traits(loss_head=True, ignores_head=lambda attrs: not attrs["out_grad"], in_single=True),
-    doc="Softmax as the end of a training graph; inference does not read the label.",
+    doc="Softmax at the end of a training graph; inference does not read the label.",
 )
 
 
 @forward
 def _infer_cross_entropy(data: TensorType, label: TensorType) -> TensorType:
-    """One number for the whole batch."""
+    """Type of one value for the whole batch."""
     dtype = same_dtype(data, label)
     require_float("softmax_cross_entropy", data)
     if data.ndim != 2 or label.dims != data.dims[:1]:
         raise ShapeError(
-            "softmax_cross_entropy takes 2D data and a label per row, got "
+            "softmax_cross_entropy needs 2D data and a label per row, got "
             f"{shape_text(data.shape)} and {shape_text(label.shape)}"
         )
     return TensorType((1,), dtype)
@@ -207,7 +207,7 @@ def _infer_cross_entropy(data: TensorType, label: TensorType) -> TensorType:
 def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
     """Sum over rows of -log softmax at the label, which is clipped to the classes.
 
-    A probability counts as LEAST_PROBABILITY at least, in the data's type.
+    Probabilities are at least LEAST_PROBABILITY, in the data's dtype.
     """
     if not data.size:
         return np.zeros(1, data.dtype)
@@ -229,7 +229,7 @@ def _cross_entropy_parts(g: Builder[X], data: X, label: X) -> X:
 def _grad_cross_entropy(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
 ) -> tuple[X, None]:
-    """(softmax - one_hot) times what comes back; a label that is no class subtracts nothing."""
+    """(softmax - one_hot) times the output gradient; an invalid label subtracts 0."""
     data, label = ins
     t = g.type(data)
     p = g.op(SOFTMAX, in_single(g, data), at="softmax", axis=1)

@@ -1,8 +1,8 @@
-"""Window geometry shared by convolution and pooling: attribute checks, sizes and strided views.
+"""Window geometry of convolution and pooling: attribute checks, sizes and strided views.
 
-In: the attributes kernel, stride, dilate, pad and layout, and spatial sizes that may be unknown
-(None). Out: a :class:`Window` with a number per spatial axis, output sizes, and views of the
-windows of an array. It does not compute: the operators do.
+Input: the attributes kernel, stride, dilate, pad and layout, and spatial sizes that may be unknown
+(None). Output: a :class:`Window` with an integer per spatial axis, output sizes, and views of the
+windows of an array.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..rules import spatial
 
 CHANNEL_FIRST = ("NCW", "NCHW", "NCDHW")
 CHANNEL_LAST = ("NWC", "NHWC", "NDHWC")
-_LARGEST = 2**31 - 1  # of a window's numbers: what MXNet's own take
+_LARGEST = 2**31 - 1  # limit of a window's attributes in MXNet
 
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window: one number per spatial axis in each field."""
+    """Sliding window: one integer per spatial axis in each field."""
 
     kernel: Shape
     stride: Shape
@@ -34,13 +34,13 @@ class Window:
 
     @property
     def spans(self) -> Shape:
-        """How many cells the dilated kernel covers along each axis."""
+        """Number of cells that the dilated kernel covers along each axis."""
         return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilate))
 
     def out_sizes(self, sizes: PartialShape) -> PartialShape:
-        """floor((n + 2 pad - span) / stride) + 1 per axis; None stays None.
+        """floor((n + 2 pad - span) / stride) + 1 per axis; None remains None.
 
-        Raises ShapeError when the kernel exceeds the padded input, or that any memory.
+        Raises ShapeError if the kernel exceeds the padded input, or the input exceeds any memory.
         """
         require_cells(tuple(n and n + 2 * p for n, p in zip(sizes, self.pad)))
         return tuple(
@@ -53,25 +53,25 @@ class Window:
         if span > padded:
             raise ShapeError(
                 f"kernel size exceed input: the kernel covers {span} cells on spatial axis {axis},"
-                f" the input has {size}, {padded} with its padding"
+                f" but the input has {size}, or {padded} with padding"
             )
         return padded - span
 
 
 def require_cells(sizes: PartialShape) -> None:
-    """Raises ShapeError for an image that with its padding is larger than any memory."""
+    """Raise ShapeError for an image that with its padding exceeds any memory."""
     require_possible([TensorType(sizes, FLOAT64)])
 
 
 def window_of(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Window:
-    """The window that the attributes describe; empty stride, dilate, pad mean 1, 1, 0.
+    """Window for the attributes; empty stride, dilate, pad mean 1, 1, 0.
 
-    Raises ShapeError for a wrong count of numbers, AttributeValueError for one out of range.
+    Raises ShapeError for a wrong number of elements, AttributeValueError for one out of range.
     """
     rank = len(kernel)
     if not 1 <= rank <= 3:
         raise ShapeError(
-            f"kernel {shape_text(kernel)} has {rank} dimensions, 1, 2 and 3 are supported"
+            f"kernel {shape_text(kernel)} has {rank} dimensions, but only 1, 2 and 3 are supported"
         )
     window = Window(
         kernel,
@@ -95,8 +95,10 @@ def window_of(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Window
 
 
 def is_channel_last(layout: str | None, rank: int) -> bool:
-    """Whether channels are the last axis. Raises AttributeValueError for a layout that does not
-    have ``rank`` spatial axes or is not one of MXNet's."""
+    """Whether channels are the last axis.
+
+    Raises AttributeValueError for a layout that does not have ``rank`` spatial axes or is not one
+    of MXNet's."""
     if layout is None or layout == CHANNEL_FIRST[rank - 1]:
         return False
     if layout == CHANNEL_LAST[rank - 1]:
@@ -108,12 +110,12 @@ def is_channel_last(layout: str | None, rank: int) -> bool:
 
 
 def check_rank(shape: PartialShape, rank: int) -> None:
-    """Raises ShapeError unless ``shape`` is a batch, channels and ``rank`` spatial axes.
+    """Raise ShapeError unless ``shape`` has a batch, channels and ``rank`` spatial axes.
 
-    AttributeValueError for a window that no operator has.
+    Raises AttributeValueError for an unsupported rank.
     """
     if not 1 <= rank <= 3:
-        raise AttributeValueError(f"a window has 1 to 3 sizes, got {rank}")
+        raise AttributeValueError(f"a window must have 1 to 3 sizes, got {rank}")
     if len(shape) != rank + 2:
         axes = ("x", "y-x", "depth-y-x")[rank - 1]
         raise ShapeError(
@@ -129,12 +131,12 @@ def split_axes(shape: PartialShape, last: bool) -> tuple[int | None, PartialShap
 def join_axes(
     batch: int | None, channels: int | None, sizes: PartialShape, last: bool
 ) -> PartialShape:
-    """The inverse of :func:`split_axes`."""
+    """Inverse of :func:`split_axes`."""
     return (batch, *sizes, channels) if last else (batch, channels, *sizes)
 
 
 def padded(x: np.ndarray, before: Shape, after: Shape, value: float) -> np.ndarray:
-    """``x`` with constant cells around its trailing axes; ``x`` itself when there are none."""
+    """``x`` padded with constant cells along its trailing axes; unchanged without padding."""
     if not any(before) and not any(after):
         return x
     lead = x.ndim - len(before)
@@ -147,7 +149,7 @@ def padded(x: np.ndarray, before: Shape, after: Shape, value: float) -> np.ndarr
 
 
 def windows(x: np.ndarray, window: Window) -> np.ndarray:
-    """A view of all windows of a padded ``x``: (..., *sizes) -> (..., *out sizes, *kernel)."""
+    """View of all windows of a padded ``x``: (..., *sizes) -> (..., *out sizes, *kernel)."""
     axes = tuple(range(x.ndim - window.rank, x.ndim))
     view = np.lib.stride_tricks.sliding_window_view(x, window.spans, axes)
     steps = tuple(slice(None, None, s) for s in window.stride)
@@ -157,7 +159,7 @@ def windows(x: np.ndarray, window: Window) -> np.ndarray:
 
 
 def tap_cells(starts: Shape, steps: Shape, counts: PartialShape) -> tuple[slice, ...]:
-    """An index of (N, C, sizes...): ``counts`` cells from ``starts`` by ``steps`` on each axis."""
+    """Index of (N, C, sizes...): ``counts`` cells from ``starts`` with ``steps`` on each axis."""
     known: Shape = counts  # type: ignore[assignment]
     cells = (slice(a, a + (n - 1) * s + 1, s) for a, s, n in zip(starts, steps, known))
     return (slice(None), slice(None), *cells)

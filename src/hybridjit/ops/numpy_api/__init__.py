@@ -1,4 +1,4 @@
-"""The functions of ``mx.np`` and ``mx.sym.np``, written once over a front end.
+"""Functions of ``mx.np`` and ``mx.sym.np``, defined once on a frontend.
 
-A front end makes uses of operators from tensors of its kind: arrays compute, symbols make nodes.
+A frontend applies operators to tensors of its kind: arrays compute, symbols create nodes.
 """

@@ -10,20 +10,20 @@ from .frontend import NUMBERS, Group, context_of, dtype_name, refuse_order, size
 
 
 class Creation(Group):
-    """Functions that make arrays."""
+    """Functions that create arrays."""
 
     def zeros(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
-        """Zeros."""
+        """Array of zeros."""
         refuse_order(order)
         return self._filled("_npi_zeros", shape, dtype, ctx)
 
     def ones(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
-        """Ones."""
+        """Array of ones."""
         refuse_order(order)
         return self._filled("_npi_ones", shape, dtype, ctx)
 
     def empty(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
-        """An array of no particular contents: zeros, so that runs repeat."""
+        """Array of unspecified contents: zeros, so that runs are repeatable."""
         refuse_order(order)
         return self._filled("_npi_zeros", shape, dtype, ctx)
 
@@ -39,7 +39,7 @@ class Creation(Group):
         ctx: Any = None,
         out: Any = None,
     ) -> Any:
-        """One value everywhere, or an array broadcast to a shape."""
+        """Array filled with one value, or an array broadcast to a shape."""
         refuse_order(order)
         if isinstance(fill_value, self._front.tensor):
             made = self._op("_npi_broadcast_to", fill_value, shape=sizes_of(shape), out=out)
@@ -70,7 +70,7 @@ class Creation(Group):
         ctx: Any = None,
         out: Any = None,
     ) -> Any:
-        """One value everywhere, in the shape of an array."""
+        """Array of another's shape filled with one value."""
         return self._like(a, float(fill_value), dtype, order, out)
 
     def zeros_like(
@@ -93,9 +93,11 @@ class Creation(Group):
         subok: bool = False,
         shape: Any = None,
     ) -> Any:
-        """An array of no particular contents in the shape of another: zeros."""
+        """Array of unspecified contents in the shape of another: zeros."""
         if order not in ("C",) or subok or shape is not None:
-            raise NotImplementedError("empty_like takes order 'C', subok False and no shape")
+            raise NotImplementedError(
+                "empty_like supports only order 'C', subok False and no shape"
+            )
         return self._like(prototype, 0.0, dtype, order, None)
 
     def arange(
@@ -129,7 +131,7 @@ class Creation(Group):
         axis: int = 0,
         ctx: Any = None,
     ) -> Any:
-        """``num`` evenly spaced numbers."""
+        """``num`` evenly spaced values."""
         _require_numbers(start, stop)
         if axis != 0:
             raise NotImplementedError("the function only support axis 0")
@@ -155,7 +157,7 @@ class Creation(Group):
         axis: int = 0,
         ctx: Any = None,
     ) -> Any:
-        """Powers of ``base``, whose exponents are evenly spaced."""
+        """Powers of ``base`` with evenly spaced exponents."""
         _require_numbers(start, stop)
         if axis != 0:
             raise NotImplementedError("the function only support axis 0")
@@ -171,13 +173,13 @@ class Creation(Group):
         )
 
     def eye(self, N: int, M: Any = None, k: int = 0, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: N803 (NumPy's names)
-        """Ones on one diagonal."""
+        """Matrix with ones on one diagonal."""
         ctx = context_of(kwargs.pop("ctx", None))
         kwargs.pop("order", None)
         return self._op("_npi_eye", N=N, M=M, k=k, dtype=dtype_name(dtype), ctx=ctx)
 
     def identity(self, n: int, dtype: Any = None, ctx: Any = None) -> Any:
-        """Ones on the main diagonal of a square matrix."""
+        """Identity matrix."""
         if not isinstance(n, (int, onp.integer)):
             raise TypeError(f"Input 'n' should be an integer, got {n!r}")
         if n < 0:
@@ -185,7 +187,7 @@ class Creation(Group):
         return self._op("_npi_identity", shape=(n, n), dtype=dtype_name(dtype), ctx=context_of(ctx))
 
     def indices(self, dimensions: Any, dtype: Any = "int32", ctx: Any = None) -> Any:
-        """The coordinates of every element of a grid."""
+        """Coordinates of every element of a grid."""
         if not isinstance(dimensions, (tuple, list)):
             raise ValueError("The dimensions must be sequence of ints")
         return self._op(
@@ -196,15 +198,15 @@ class Creation(Group):
         )
 
     def hanning(self, M: Any, dtype: Any = "float32", ctx: Any = None) -> Any:  # noqa: N803
-        """The Hann window."""
+        """Hann window."""
         return self._op("_npi_hanning", M=M, dtype=dtype_name(dtype), ctx=context_of(ctx))
 
     def hamming(self, M: Any, dtype: Any = "float32", ctx: Any = None) -> Any:  # noqa: N803
-        """The Hamming window."""
+        """Hamming window."""
         return self._op("_npi_hamming", M=M, dtype=dtype_name(dtype), ctx=context_of(ctx))
 
     def blackman(self, M: Any, dtype: Any = "float32", ctx: Any = None) -> Any:  # noqa: N803
-        """The Blackman window."""
+        """Blackman window."""
         return self._op("_npi_blackman", M=M, dtype=dtype_name(dtype), ctx=context_of(ctx))
 
 

@@ -1,4 +1,4 @@
-"""The functions of ``np.random`` and ``npx.random``."""
+"""Functions of ``np.random`` and ``npx.random``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Draws(Group):
         ctx: Any = None,
         out: Any = None,
     ) -> Any:
-        """The operator on the parameters that are tensors; numbers are attributes."""
+        """Result of the operator; tensor parameters are operands, numbers are attributes."""
         tensors: list[Any] = []
         given: dict[str, Any] = {}
         for name, value in params.items():
@@ -74,7 +74,7 @@ class Draws(Group):
         ctx: Any = None,
         out: Any = None,
     ) -> Any:
-        """The exponential of a normal draw."""
+        """Exponential of a normal draw."""
         drawn = self.normal(mean, sigma, size, dtype, ctx)
         return self._op("_npi_exp", drawn, out=out)
 
@@ -124,7 +124,7 @@ class Draws(Group):
         return self._draw("_npi_gamma", {"shape": shape, "scale": scale}, size, dtype, ctx, out)
 
     def beta(self, a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
-        """Beta, from two gamma draws."""
+        """Beta, computed from two gamma draws."""
         is_open = size is None and not all(isinstance(v, NUMBERS) for v in (a, b))
         if is_open and not self._front.is_symbolic:
             tensors = [v for v in (a, b) if not isinstance(v, NUMBERS)]
@@ -173,7 +173,7 @@ class Draws(Group):
         return self._draw("_npi_weibull", {"a": a}, size, False, ctx, out)
 
     def pareto(self, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
-        """Pareto that begins at 0."""
+        """Pareto, starting at 0."""
         return self._draw("_npi_pareto", {"a": a}, size, False, ctx, out)
 
     def power(self, a: Any, size: Any = None) -> Any:
@@ -192,10 +192,10 @@ class Draws(Group):
         """Elements of an array, or integers below a number."""
         operands = [] if isinstance(a, (int, onp.integer)) else [a]
         if isinstance(a, (list, tuple, onp.ndarray)):
-            raise MXNetError(f"choice draws from an array of NumPy mode or below an integer: {a}")
+            raise MXNetError(f"choice needs an array of NumPy mode or an integer, got {a}")
         if p is not None:
             if not isinstance(p, self._front.tensor):
-                raise AssertionError(f"p is an array of NumPy mode, got {type(p)}")
+                raise AssertionError(f"p must be an array of NumPy mode, got {type(p)}")
             operands.append(p)
         return self._op(
             "_npi_choice",
@@ -209,7 +209,7 @@ class Draws(Group):
         )
 
     def multinomial(self, n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
-        """How often each outcome occurs in n tries."""
+        """Count of each outcome in n trials."""
         if isinstance(pvals, (list, tuple)):
             odds = tuple(float(p) for p in pvals)
             return self._op("_npi_multinomial", n=n, pvals=odds, size=_size(size))
@@ -220,7 +220,7 @@ class Draws(Group):
     def multivariate_normal(
         self, mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None
     ) -> Any:
-        """Normal vectors with a mean and a covariance."""
+        """Normal vectors with a mean and a covariance matrix."""
         if check_valid is not None or tol is not None:
             raise NotImplementedError("Parameter `check_valid` and `tol` are not supported")
         rows = self._op("_np_sum", cov, axis=(-1,), dtype=None, keepdims=False)
@@ -234,12 +234,12 @@ class Draws(Group):
         return self._op("Cast", self._op("_npi_add", moved, mean), dtype="float32")
 
     def shuffle(self, x: Any) -> None:
-        """Put the rows of the first axis in random order, in place."""
+        """Shuffle the rows of the first axis in place."""
         self._op("_shuffle", x, out=x)
 
 
 class Batches(Draws):
-    """The functions of ``npx.random``."""
+    """Functions of ``npx.random``."""
 
     def bernoulli(
         self,
@@ -250,7 +250,7 @@ class Batches(Draws):
         ctx: Any = None,
         out: Any = None,
     ) -> Any:
-        """1 with a probability, or with the sigmoid of a logit, else 0."""
+        """Bernoulli draws by a probability, or by the sigmoid of a logit."""
         if (prob is None) == (logit is None):
             raise ValueError("Either `prob` or `logit` must be specified, but not both.")
         value = logit if prob is None else prob
@@ -277,7 +277,7 @@ class Batches(Draws):
         dtype: Any = None,
         ctx: Any = None,
     ) -> Any:
-        """Uniform, ``batch_shape`` of them for each element of the parameters."""
+        """Uniform draws, ``batch_shape`` for each element of the parameters."""
         return self._draw("_npi_uniform_n", {"low": low, "high": high}, batch_shape, dtype, ctx)
 
     def normal_n(
@@ -288,5 +288,5 @@ class Batches(Draws):
         dtype: Any = None,
         ctx: Any = None,
     ) -> Any:
-        """Normal, ``batch_shape`` of them for each element of the parameters."""
+        """Normal draws, ``batch_shape`` for each element of the parameters."""
         return self._draw("_npi_normal_n", {"loc": loc, "scale": scale}, batch_shape, dtype, ctx)

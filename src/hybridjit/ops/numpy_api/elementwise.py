@@ -1,4 +1,4 @@
-"""Functions of one number and of two."""
+"""Unary and binary functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAME = """exp expm1 log log2 log10 log1p sqrt cbrt square reciprocal sin cos ta
 arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil rint trunc fix degrees
 radians negative sign isnan isinf isposinf isneginf isfinite logical_not bitwise_not
 absolute"""
-# Function -> operator, where their names differ.
+# Function -> operator, if their names differ.
 _UNARY = {name: f"_npi_{name}" for name in _SAME.split()}
 _UNARY.update(abs="_npi_absolute", fabs="_npi_absolute", invert="_npi_bitwise_not")
 _UNARY.update(deg2rad="_npi_radians", rad2deg="_npi_degrees")
@@ -59,7 +59,7 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
         if isinstance(x, self._front.tensor):
             out = _out_of(self, out)
             if is_question and out is not None and out.dtype != onp.bool_:
-                raise TypeError(f"{name} gives bool, out is {onp.dtype(out.dtype).name}")
+                raise TypeError(f"{name} returns bool, but out is {onp.dtype(out.dtype).name}")
             return self._op(op, x, out=out)
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
@@ -72,11 +72,11 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
 
 
 def _out_of(self: Group, out: Any) -> Any:
-    """The array to write to. Raises TypeError for one of another kind."""
+    """Output array. Raises TypeError for an array of another kind."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if out is not None and not isinstance(out, self._front.tensor):
-        raise TypeError(f"out is an ndarray of NumPy mode, got {type(out)}")
+        raise TypeError(f"out must be an ndarray of NumPy mode, got {type(out)}")
     return out
 
 
@@ -108,7 +108,7 @@ def _binary(name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
 
 
 class Elementwise(Group):
-    """Functions of one and of two numbers, rounding, and selection."""
+    """Unary and binary functions, rounding, and selection."""
 
     def _with_number(self, op: str, x: Any, scalar: Any, out: Any) -> Any:
         if self._front.is_symbolic:
@@ -116,7 +116,7 @@ class Elementwise(Group):
         return self._op(op, x, scalar=float(scalar), out=out)
 
     def around(self, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
-        """Rounded to decimals, halves to even."""
+        """Elements rounded to decimals, ties to even."""
         check_keywords("around", kwargs)
         if isinstance(x, NUMBERS):
             return onp.around(x, decimals)
@@ -128,7 +128,7 @@ class Elementwise(Group):
     round_ = around
 
     def clip(self, a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
-        """Between two bounds, one of which may be None."""
+        """Elements limited to an interval; one bound may be None."""
         if a_min is None and a_max is None:
             raise ValueError("array_clip: must set either max or min")
         if isinstance(a, NUMBERS):
@@ -146,7 +146,7 @@ class Elementwise(Group):
         neginf: float | None = None,
         **kwargs: Any,
     ) -> Any:
-        """NaN, inf and -inf replaced by numbers; in place where ``copy`` is False."""
+        """NaN, inf and -inf replaced by numbers; in place if ``copy`` is False."""
         if isinstance(x, NUMBERS):
             return onp.nan_to_num(x, copy, nan, posinf, neginf)
         if not isinstance(x, (self._front.tensor, self._front.other)):
@@ -157,7 +157,8 @@ class Elementwise(Group):
         )
 
     def where(self, condition: Any, x: Any = None, y: Any = None) -> Any:
-        """x where the condition is not 0, else y; the positions of its elements without them."""
+        """x where the condition is nonzero, else y; without x and y the indices of nonzero
+        elements."""
         if x is None and y is None:
             return self.nonzero(condition)  # type: ignore[attr-defined]
         if x is None or y is None:

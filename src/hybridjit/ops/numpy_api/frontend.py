@@ -1,4 +1,4 @@
-"""What functions of NumPy mode are written with: a front end, and checks of their arguments."""
+"""Frontend of NumPy mode's functions, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NUMBERS = (bool, int, float, onp.generic)
 
 
 class Frontend:
-    """One kind of tensors: ``tensor`` is its class, ``other`` that of the classic kind."""
+    """Kind of tensors: ``tensor`` is its class, ``other`` the corresponding classic class."""
 
     tensor: type
     other: type
     is_symbolic = False
 
     def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
-        """The result of an operator, or a list where it has several."""
+        """Result of an operator, or a list if it has several."""
         raise NotImplementedError
 
     def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
@@ -31,7 +31,7 @@ class Frontend:
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def check(self, name: str, x: Any) -> None:
-        """Raises TypeError for a tensor of the classic kind, AssertionError for other objects."""
+        """Raise TypeError for a classic tensor, AssertionError for other objects."""
         if isinstance(x, self.tensor):
             return
         if isinstance(x, self.other):
@@ -44,12 +44,12 @@ class Frontend:
         raise AssertionError(f"Positional arguments must have NDArray type, but got {x}")
 
     def shape(self, x: Any) -> tuple[int, ...]:
-        """The shape of an array. Raises NotImplementedError for symbols, which have none yet."""
-        raise NotImplementedError("a symbol has no shape while a block is traced")
+        """Shape of an array. Raises NotImplementedError for symbols, whose shape is unknown."""
+        raise NotImplementedError("the shape of a symbol is unknown while a block is traced")
 
 
 class Group:
-    """A group of functions over one front end."""
+    """Group of functions on one frontend."""
 
     def __init__(self, front: Frontend) -> None:
         self._front = front
@@ -57,9 +57,9 @@ class Group:
 
 
 def dtype_name(dtype: DType | None, default: str | None = "float32") -> str | None:
-    """The name of an element type, ``default`` for None. Raises KeyError for one without a name.
+    """Name of a dtype, ``default`` for None. Raises KeyError for one without a name.
 
-    Python's int is int64, float float64.
+    Python's int is int64, float is float64.
     """
     if dtype is None:
         return default
@@ -70,32 +70,34 @@ def dtype_name(dtype: DType | None, default: str | None = "float32") -> str | No
 
 
 def sizes_of(shape: Sizes) -> tuple[int, ...]:
-    """A shape that a caller gives, a lone size included. Raises MXNetError for other objects."""
+    """Shape from an argument, which may be a single size. Raises MXNetError for other objects."""
     given = (shape,) if isinstance(shape, (int, onp.integer)) else shape
     try:
         sizes = tuple(given)
         if any(not isinstance(size, (int, onp.integer)) for size in sizes):
             raise TypeError
     except TypeError:
-        raise MXNetError(f"a shape is an integer or several, got {shape!r}") from None
+        raise MXNetError(
+            f"a shape must be an integer or a sequence of integers, got {shape!r}"
+        ) from None
     return tuple(int(size) for size in sizes)
 
 
 def axes_of(axis: Any) -> Any:
-    """The attribute for one axis, several, or None."""
+    """Attribute for one axis, several, or None."""
     if isinstance(axis, list):
         return tuple(axis)
     return axis
 
 
 def refuse_order(order: str, allowed: Sequence[str] = ("C",)) -> None:
-    """Raises NotImplementedError for an order of elements that arrays do not have."""
+    """Raise NotImplementedError for a memory order that arrays do not have."""
     if order not in allowed:
-        raise NotImplementedError(f"order is one of {', '.join(allowed)}, got {order!r}")
+        raise NotImplementedError(f"order must be one of {', '.join(allowed)}, got {order!r}")
 
 
 def check_keywords(name: str, given: dict[str, Any]) -> None:
-    """Raises NotImplementedError or ValueError for what official ufuncs take and these do not."""
+    """Raise NotImplementedError or ValueError for unsupported keywords of official ufuncs."""
     for key, value in given.items():
         if key == "where":
             if isinstance(value, onp.ndarray) or not isinstance(value, (bool, onp.bool_)):
@@ -104,9 +106,9 @@ def check_keywords(name: str, given: dict[str, Any]) -> None:
                 raise NotImplementedError(f"where={value} is not implemented for operator {name}")
         elif key in _ACCEPTED:
             if key == "dtype":
-                onp.dtype(value)  # raises TypeError for an object that names no element type
+                onp.dtype(value)  # raises TypeError for an invalid dtype
             if key in _OFFICIAL and value not in _OFFICIAL[key]:
-                raise TypeError(f"{key} is one of {', '.join(_OFFICIAL[key])}, got {value!r}")
+                raise TypeError(f"{key} must be one of {', '.join(_OFFICIAL[key])}, got {value!r}")
             if value not in _ACCEPTED[key]:
                 raise NotImplementedError(
                     f"{key}={value} is not implemented yet for operator {name}"
@@ -127,7 +129,7 @@ _ACCEPTED: dict[str, tuple[Any, ...]] = {
 
 
 def context_of(ctx: Any) -> Context | None:
-    """The context that a caller names. Raises MXNetError for a GPU."""
+    """Context of an argument. Raises MXNetError for a GPU."""
     if ctx is None:
         return None
     place = Context(ctx)

@@ -1,4 +1,4 @@
-"""All functions of ``mx.np`` over one front end."""
+"""All functions of ``mx.np`` on one frontend."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .shapes import Shapes
 
 
 class Functions(Elementwise, Reductions, Shapes, Products, Creation, LaterArrays):
-    """The functions of ``mx.np`` that arrays and symbols have in common."""
+    """Functions of ``mx.np`` for both arrays and symbols."""
 
 
 def names_of(group: type) -> list[str]:
-    """The functions of a group."""
+    """Names of the functions of a group."""
     return [name for name in dir(group) if not name.startswith("_")]
 
 
 def bound(group: Any) -> dict[str, Any]:
-    """The functions of a group over its front end, by name."""
+    """Functions of a group bound to its frontend, by name."""
     return {name: getattr(group, name) for name in names_of(type(group))}

@@ -11,7 +11,7 @@ from .frontend import NUMBERS, Group, axes_of
 
 
 class Products(Group):
-    """dot, matmul, tensordot, einsum and their relatives."""
+    """dot, matmul, tensordot, einsum and related functions."""
 
     def dot(self, a: Any, b: Any, out: Any = None) -> Any:
         """Product over the last axis of a and the last but one of b."""
@@ -22,7 +22,7 @@ class Products(Group):
         return self._op("_npi_matmul", a, b, out=out)
 
     def tensordot(self, a: Any, b: Any, axes: Any = 2) -> Any:
-        """Product summed over pairs of axes, or over the last and first ``axes`` ones."""
+        """Sum of products over pairs of axes, or over the last and first ``axes`` ones."""
         if isinstance(axes, (int, onp.integer)):
             return self._op("_npi_tensordot_int_axes", a, b, axes=int(axes))
         if len(axes) != 2:
@@ -41,19 +41,19 @@ class Products(Group):
         return self.tensordot(self._flat(a), self._flat(b), 0)
 
     def vdot(self, a: Any, b: Any) -> Any:
-        """The sum of the products of the elements of both."""
+        """Sum of the products of the elements of both."""
         return self.tensordot(self._flat(a), self._flat(b), 1)
 
     def _flat(self, x: Any) -> Any:
         return self._op("_np_reshape", x, newshape=(-1,), order="C")
 
     def einsum(self, *operands: Any, **kwargs: Any) -> Any:
-        """A sum of products that subscripts describe."""
+        """Sum of products that subscripts describe."""
         optimize, out = kwargs.pop("optimize", False), kwargs.pop("out", None)
         if kwargs:
             raise TypeError(f"Did not understand the following kwargs: {sorted(kwargs)}")
         if not operands or not isinstance(operands[0], str):
-            raise TypeError("einsum takes a string of subscripts first")
+            raise TypeError("einsum needs a string of subscripts first")
         subscripts, *tensors = operands
         return self._op(
             "_npi_einsum",
@@ -66,10 +66,10 @@ class Products(Group):
 
 
 class Linalg(Group):
-    """The functions of ``np.linalg``."""
+    """Functions of ``np.linalg``."""
 
     def norm(self, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-        """A norm of vectors or matrices; by default the root of the sum of squares."""
+        """Norm of vectors or matrices; by default the root of the sum of squares."""
         if axis is None and ord is None:
             return self._op("_npi_norm", x, ord=2.0, axis=None, keepdims=keepdims, flag=-2)
         if axis is None:
@@ -84,7 +84,7 @@ class Linalg(Group):
         if isinstance(axis, (list, tuple)) and len(axis) == 2:
             return self._matrix_norm(x, ord, tuple(axis), keepdims)
         if ord in ("fro", "nuc"):
-            raise ValueError(f"the norm {ord!r} is one of matrices: it takes two axes")
+            raise ValueError(f"the norm {ord!r} is a matrix norm: it needs two axes")
         return self._vector_norm(x, ord, axis, keepdims)
 
     def _vector_norm(self, x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
@@ -99,11 +99,11 @@ class Linalg(Group):
         return self._op("_npi_norm", x, ord=order, axis=axis, keepdims=keepdims, flag=flag)
 
     def svd(self, a: Any) -> Any:
-        """``(ut, l, v)`` with a = ut @ diag(l) @ v, for no more rows than columns."""
+        """``(ut, l, v)`` with a = ut @ diag(l) @ v, for at most as many rows as columns."""
         return tuple(self._op("_npi_svd", a))
 
     def cholesky(self, a: Any) -> Any:
-        """The lower triangle L with L @ L.T = a."""
+        """Lower triangular L with L @ L.T = a."""
         return self._op("_npi_cholesky", a)
 
     def inv(self, a: Any) -> Any:
@@ -119,19 +119,19 @@ class Linalg(Group):
         return self._op("_linalg_slogdet", a)
 
     def solve(self, a: Any, b: Any) -> Any:
-        """x with a @ x = b."""
+        """Solution x of a @ x = b."""
         return self._op("_npi_solve", a, b)
 
     def tensorinv(self, a: Any, ind: int = 2) -> Any:
-        """The inverse of a tensor as a matrix of its first axes by the others."""
+        """Inverse of a tensor as a matrix: first ind axes by the remaining ones."""
         return self._op("_npi_tensorinv", a, ind=ind)
 
     def tensorsolve(self, a: Any, b: Any, axes: Any = None) -> Any:
-        """x with tensordot(a, x) = b."""
+        """Solution x of tensordot(a, x) = b."""
         return self._op("_npi_tensorsolve", a, b, a_axes=() if axes is None else tuple(axes))
 
     def pinv(self, a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
-        """The pseudo-inverse."""
+        """Pseudo-inverse."""
         if hermitian:
             raise NotImplementedError("hermitian is not supported yet")
         if isinstance(rcond, NUMBERS):
@@ -139,17 +139,17 @@ class Linalg(Group):
         return self._op("_npi_pinv", a, rcond, hermitian=False)
 
     def eig(self, a: Any) -> Any:
-        """Eigenvalues and eigenvectors, which have to be real."""
+        """Eigenvalues and eigenvectors, which must be real."""
         return tuple(self._op("_npi_eig", a))
 
     def eigh(self, a: Any, UPLO: str = "L") -> Any:  # noqa: N803 (NumPy's name)
-        """Eigenvalues ascending and eigenvectors of symmetric matrices."""
+        """Ascending eigenvalues, and eigenvectors, of symmetric matrices."""
         return tuple(self._op("_npi_eigh", a, UPLO=UPLO))
 
     def eigvals(self, a: Any) -> Any:
-        """Eigenvalues, which have to be real."""
+        """Eigenvalues, which must be real."""
         return self._op("_npi_eigvals", a)
 
     def eigvalsh(self, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
-        """Eigenvalues of symmetric matrices, ascending."""
+        """Ascending eigenvalues of symmetric matrices."""
         return self._op("_npi_eigvalsh", a, UPLO=UPLO)

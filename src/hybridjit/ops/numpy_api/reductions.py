@@ -9,7 +9,7 @@ from .frontend import NUMBERS, Group, axes_of, dtype_name
 
 
 class Reductions(Group):
-    """Sums, means, extremes, order statistics."""
+    """Sums, means, extrema, order statistics."""
 
     def _reduce(self, op: str, a: Any, axis: Any, dtype: Any, keepdims: bool, out: Any) -> Any:
         given: dict[str, Any] = {} if dtype is None else {"dtype": dtype_name(dtype)}
@@ -51,7 +51,7 @@ class Reductions(Group):
     def mean(
         self, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Any:
-        """Mean over axes; float32 of integers."""
+        """Mean over axes; float32 for integers."""
         return self._reduce("_npi_mean", a, axis, dtype, keepdims, out)
 
     def _spread(
@@ -97,7 +97,7 @@ class Reductions(Group):
         keepdims: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Largest over axes."""
+        """Maximum over axes."""
         _refuse_more("max", kwargs)
         return self._extreme("_np_max", a, axis, keepdims, out)
 
@@ -109,7 +109,7 @@ class Reductions(Group):
         keepdims: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Smallest over axes."""
+        """Minimum over axes."""
         _refuse_more("min", kwargs)
         return self._extreme("_np_min", a, axis, keepdims, out)
 
@@ -123,7 +123,7 @@ class Reductions(Group):
         keepdims: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Whether all elements over axes are not 0."""
+        """Whether all elements over axes are nonzero."""
         _refuse_more("all", kwargs)
         return self._extreme("_np_all", a, axis, keepdims, out)
 
@@ -135,22 +135,22 @@ class Reductions(Group):
         keepdims: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Whether any element over axes is not 0."""
+        """Whether any element over axes is nonzero."""
         _refuse_more("any", kwargs)
         return self._extreme("_np_any", a, axis, keepdims, out)
 
     sometrue = any
 
     def argmax(self, a: Any, axis: Any = None, out: Any = None) -> Any:
-        """Positions of the first largest, as int64."""
+        """Indices of the first maximum, as int64."""
         return self._op("_npi_argmax", a, axis=axis, keepdims=False, out=out)
 
     def argmin(self, a: Any, axis: Any = None, out: Any = None) -> Any:
-        """Positions of the first smallest, as int64."""
+        """Indices of the first minimum, as int64."""
         return self._op("_npi_argmin", a, axis=axis, keepdims=False, out=out)
 
     def cumsum(self, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Running sums along an axis; of the flat array without one."""
+        """Cumulative sums along an axis; of the flattened array if axis is None."""
         return self._op("_np_cumsum", a, axis=axis, dtype=dtype_name(dtype, None), out=out)
 
     def average(
@@ -173,12 +173,12 @@ class Reductions(Group):
         )
 
     def sort(self, a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-        """The values in order along an axis."""
+        """Sorted values along an axis."""
         _refuse_order(order)
         return self._op("sort", a, axis=axis, is_ascend=True)
 
     def argsort(self, a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-        """The positions of the values in order, as int64."""
+        """Indices of the sorted values, as int64."""
         _refuse_order(order)
         return self._op("argsort", a, axis=axis, is_ascend=True, dtype="int64")
 
@@ -211,7 +211,7 @@ class Reductions(Group):
         keepdims: bool = False,
     ) -> Any:
         """Quantiles over axes: percentiles with q between 0 and 1."""
-        if not isinstance(q, NUMBERS):  # in float64, so that no rounding moves a position
+        if not isinstance(q, NUMBERS):  # float64 avoids rounding errors of positions
             q = self._op("Cast", q, dtype="float64")
         return self.percentile(a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
 
@@ -223,7 +223,7 @@ class Reductions(Group):
         return_counts: bool = False,
         axis: Any = None,
     ) -> Any:
-        """The different elements in order, and where they are."""
+        """Sorted unique elements, and optionally their indices and counts."""
         made = self._op(
             "_npi_unique",
             ar,
@@ -235,13 +235,13 @@ class Reductions(Group):
         return tuple(made) if isinstance(made, list) else made
 
     def nonzero(self, a: Any) -> Any:
-        """The positions of the elements that are not 0, one array for each axis."""
+        """Indices of the nonzero elements, one array for each axis."""
         rows = self._op("_npx_nonzero", a)
         columns = self._op("_np_transpose", rows)
         return tuple(columns[i] for i in range(len(columns)))
 
     def bincount(self, x: Any, weights: Any = None, minlength: int = 0) -> Any:
-        """How often each integer occurs, or the sums of the weights."""
+        """Count of each integer, or the sums of the weights."""
         operands = (x,) if weights is None else (x, weights)
         has_weights = weights is not None
         return self._op("_npi_bincount", *operands, minlength=minlength, has_weights=has_weights)
@@ -255,7 +255,7 @@ class Reductions(Group):
         weights: Any = None,
         density: Any = None,
     ) -> Any:
-        """Counts in bins, and the edges of these."""
+        """Counts in bins, and bin edges."""
         if normed or weights is not None or density:
             raise NotImplementedError("normed, weights and density are not supported yet")
         if isinstance(bins, NUMBERS):
@@ -269,15 +269,15 @@ class Reductions(Group):
     def trace(
         self, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, out: Any = None
     ) -> Any:
-        """The sum of a diagonal."""
+        """Sum of a diagonal."""
         return self._op("_np_trace", a, offset=offset, axis1=axis1, axis2=axis2, out=out)
 
     def polyval(self, p: Any, x: Any) -> Any:
-        """A polynomial at x, its highest coefficient first."""
+        """Value of a polynomial at x; coefficients from the highest power down."""
         if isinstance(p, NUMBERS) and isinstance(x, NUMBERS):
             return p
         if not isinstance(p, self._front.tensor) or not isinstance(x, self._front.tensor):
-            raise TypeError(f"polyval takes arrays, got {type(p)} and {type(x)}")
+            raise TypeError(f"polyval needs arrays, got {type(p)} and {type(x)}")
         return self._op("_npi_polyval", p, x)
 
 
@@ -290,9 +290,11 @@ def _refuse(initial: Any, where: Any) -> None:
 
 def _refuse_more(name: str, given: dict[str, Any]) -> None:
     if given:
-        raise MXNetError(f"{name} has no argument {', '.join(given)}: use astype before or after")
+        raise MXNetError(
+            f"{name} does not have the argument {', '.join(given)}: use astype before or after"
+        )
 
 
 def _refuse_order(order: Any) -> None:
     if order is not None:
-        raise NotImplementedError("order is not supported: arrays have no fields")
+        raise NotImplementedError("order is not supported: arrays do not have fields")

@@ -1,4 +1,4 @@
-"""Shapes, movement, joining and splitting."""
+"""Reshaping, movement, joining and splitting."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Shapes(Group):
     """Functions that move elements."""
 
     def reshape(self, a: Any, newshape: Any, order: str = "C", out: Any = None) -> Any:
-        """The same elements in another shape; one size may be -1."""
+        """Array reshaped; one size may be -1."""
         refuse_order(order, ("C", "F"))
         return self._op("_np_reshape", a, newshape=sizes_of(newshape), order="C", out=out)
 
     def ravel(self, x: Any, order: str = "C") -> Any:
-        """The elements on one axis."""
+        """Elements as a vector."""
         refuse_order(order)
         if isinstance(x, NUMBERS):
             return onp.reshape(x, -1)
@@ -34,50 +34,50 @@ class Shapes(Group):
         return self._front.is_symbolic or getattr(x, "size", 1) > 0
 
     def transpose(self, a: Any, axes: Any = None) -> Any:
-        """Axes in another order, by default reversed."""
+        """Array with permuted axes, by default reversed."""
         return self._op("_np_transpose", a, axes=axes_of(axes))
 
     def swapaxes(self, a: Any, axis1: int, axis2: int) -> Any:
-        """Two axes exchanged."""
+        """Array with two axes exchanged."""
         return self._op("SwapAxis", a, dim1=axis1, dim2=axis2)
 
     def moveaxis(self, a: Any, source: Any, destination: Any) -> Any:
-        """Axes moved to other positions."""
+        """Array with axes moved to other positions."""
         return self._op("_np_moveaxis", a, source=_tuple(source), destination=_tuple(destination))
 
     def expand_dims(self, a: Any, axis: int) -> Any:
-        """A new axis of size 1."""
+        """Array with a new axis of size 1."""
         return self._op("expand_dims", a, axis=axis)
 
     def squeeze(self, a: Any, axis: Any = None, out: Any = None) -> Any:
-        """Without axes of size 1."""
+        """Array without axes of size 1."""
         return self._op("_np_squeeze", a, axis=axes_of(axis), out=out)
 
     def broadcast_to(self, array: Any, shape: Any) -> Any:
-        """Repeated along axes of size 1 and along new leading axes."""
+        """Array repeated along axes of size 1 and along new leading axes."""
         if isinstance(array, NUMBERS):
             return self.full(shape, array)  # type: ignore[attr-defined]
         return self._op("_npi_broadcast_to", array, shape=sizes_of(shape))
 
     def broadcast_arrays(self, *args: Any) -> Any:
-        """All arrays broadcast to one shape."""
+        """All arrays broadcast to a common shape."""
         for x in args:
             self._front.check("_npi_broadcast_to", x)
         shape = onp.broadcast_shapes(*(self._front.shape(x) for x in args))
         return [self.broadcast_to(x, shape) for x in args]
 
     def flip(self, m: Any, axis: Any = None, out: Any = None) -> Any:
-        """Axes backwards, by default all."""
+        """Array with reversed axes, by default all."""
         if isinstance(m, NUMBERS):
             return onp.flip(m, axis)
         return self._op("_npi_flip", m, axis=None if axis is None else _tuple(axis), out=out)
 
     def flipud(self, m: Any) -> Any:
-        """The first axis backwards."""
+        """Array with the first axis reversed."""
         return self.flip(m, 0)
 
     def fliplr(self, m: Any) -> Any:
-        """The second axis backwards."""
+        """Array with the second axis reversed."""
         return self.flip(m, 1)
 
     def roll(self, a: Any, shift: Any, axis: Any = None) -> Any:
@@ -87,11 +87,11 @@ class Shapes(Group):
         )
 
     def rot90(self, m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
-        """A plane turned by 90 degrees, k times."""
+        """Array rotated in a plane by 90 degrees, k times."""
         return self._op("_npi_rot90", m, k=k, axes=tuple(axes))
 
     def tile(self, A: Any, reps: Any) -> Any:  # noqa: N803 (NumPy's name)
-        """The whole array repeated along axes."""
+        """Whole array repeated along axes."""
         if isinstance(A, NUMBERS):
             return onp.tile(A, reps)
         return self._op("tile", A, reps=_tuple(reps))
@@ -101,31 +101,31 @@ class Shapes(Group):
         if isinstance(a, NUMBERS):
             return onp.repeat(a, repeats, axis)
         if not isinstance(repeats, (int, onp.integer)):
-            raise MXNetError(f"repeats is one integer, got {repeats!r}")
+            raise MXNetError(f"repeats must be one integer, got {repeats!r}")
         return self._op("repeat", a, repeats=int(repeats), axis=axis)
 
     def resize(self, a: Any, new_shape: Any) -> Any:
-        """The elements, repeated or cut, in another shape."""
+        """Elements, repeated or cut, in another shape."""
         return self._op("_npi_resize_fallback", a, new_shape=sizes_of(new_shape))
 
     def copy(self, a: Any, out: Any = None) -> Any:
-        """A copy."""
+        """Copy of the array."""
         return self._op("_np_copy", a, out=out)
 
     def pad(self, x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
-        """A border around the array."""
+        """Array with padding."""
         if not isinstance(pad_width, tuple):
             raise TypeError("`pad_width` must be tuple.")
         if not isinstance(mode, str) or mode not in _MODES:
-            raise ValueError(f"mode is one of {', '.join(_MODES)}, got {mode!r}")
+            raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
         constant = kwargs.pop("constant_values", 0)
         kind = kwargs.pop("reflect_type", "even")
         if kwargs:
             raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {sorted(kwargs)}")
         if kind != "even":
-            raise ValueError(f"reflect_type is 'even', got {kind!r}")
+            raise ValueError(f"reflect_type must be 'even', got {kind!r}")
         if not isinstance(constant, NUMBERS):
-            raise TypeError(f"constant_values is one number, got {constant!r}")
+            raise TypeError(f"constant_values must be one number, got {constant!r}")
         if pad_width and all(isinstance(width, int) for width in pad_width):
             pad_width = (pad_width,) * len(self._front.shape(x))
         pairs = tuple(tuple(pair) for pair in pad_width)
@@ -137,28 +137,28 @@ class Shapes(Group):
     # Diagonals
 
     def diag(self, array: Any, k: int = 0) -> Any:
-        """The diagonal of a matrix, or a matrix with a diagonal."""
+        """Diagonal of a matrix, or a matrix with a given diagonal."""
         return self._op("_np_diag", array, k=k)
 
     def diagflat(self, array: Any, k: int = 0) -> Any:
-        """A matrix with the elements on a diagonal."""
+        """Matrix with the elements on a diagonal."""
         return self._op("_np_diagflat", array, k=k)
 
     def diagonal(self, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        """A diagonal of two axes, as the last axis."""
+        """Diagonal of two axes, as the last axis."""
         return self._op("_np_diagonal", a, offset=offset, axis1=axis1, axis2=axis2)
 
     def tril(self, m: Any, k: int = 0) -> Any:
-        """The lower triangle, zeros above."""
+        """Lower triangle, zeros above it."""
         return self._op("_npi_tril", m, k=k)
 
     def diag_indices_from(self, arr: Any) -> Any:
-        """The positions of the main diagonal, one array for each axis."""
+        """Indices of the main diagonal, one array for each axis."""
         made = self._op("_npi_diag_indices_from", arr)
         return made if self._front.is_symbolic else tuple(made)
 
     def unravel_index(self, indices: Any, shape: Any, order: str = "C") -> Any:
-        """The positions that flat indices stand for, one array for each axis."""
+        """Coordinates of flat indices, one array for each axis."""
         refuse_order(order)
         made = self._op("_unravel_index", indices, shape=sizes_of(shape))
         return made if self._front.is_symbolic else tuple(made)
@@ -180,33 +180,33 @@ class Shapes(Group):
         return self._op(op, *parts, num_args=len(parts), out=out, **attrs)
 
     def concatenate(self, seq: Any, axis: Any = 0, out: Any = None) -> Any:
-        """Arrays one after the other along an axis; flat ones where it is None."""
+        """Arrays joined along an axis; flattened arrays if axis is None."""
         return self._joined("_npi_concatenate", seq, out, axis=axis)
 
     def append(self, arr: Any, values: Any, axis: Any = None) -> Any:
-        """Values behind an array."""
+        """Values appended to an array."""
         return self.concatenate((arr, values), axis)
 
     def stack(self, arrays: Any, axis: int = 0, out: Any = None) -> Any:
-        """Arrays along a new axis."""
+        """Arrays joined along a new axis."""
         return self._joined("_npi_stack", arrays, out, axis=axis)
 
     def vstack(self, arrays: Any, out: Any = None) -> Any:
-        """Arrays as rows."""
+        """Arrays stacked as rows."""
         return self._joined("_npi_vstack", arrays, out)
 
     row_stack = vstack
 
     def hstack(self, arrays: Any) -> Any:
-        """Arrays side by side."""
+        """Arrays joined along axis 1; vectors along axis 0."""
         return self._joined("_npi_hstack", arrays)
 
     def dstack(self, arrays: Any) -> Any:
-        """Arrays along the third axis."""
+        """Arrays joined along the third axis."""
         return self._joined("_npi_dstack", arrays)
 
     def column_stack(self, tup: Any) -> Any:
-        """Vectors as columns."""
+        """Vectors joined as columns."""
         return self._joined("_npi_column_stack", tup)
 
     def _atleast(self, count: int, arys: tuple[Any, ...]) -> Any:
@@ -214,21 +214,21 @@ class Shapes(Group):
         return made
 
     def atleast_1d(self, *arys: Any) -> Any:
-        """Each array with one axis at least."""
+        """Each array with at least one axis."""
         return self._atleast(1, arys)
 
     def atleast_2d(self, *arys: Any) -> Any:
-        """Each array with two axes at least."""
+        """Each array with at least two axes."""
         return self._atleast(2, arys)
 
     def atleast_3d(self, *arys: Any) -> Any:
-        """Each array with three axes at least."""
+        """Each array with at least three axes."""
         return self._atleast(3, arys)
 
     # Splitting
 
     def split(self, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-        """Equal parts along an axis, or parts that begin at indices."""
+        """Equal slices along an axis, or slices that start at indices."""
         if isinstance(indices_or_sections, int) and not self._front.is_symbolic:
             self._front.check("_split_v2", ary)
             size = self._front.shape(ary)[axis]
@@ -237,7 +237,7 @@ class Shapes(Group):
         return self._parts("_split_v2", ary, indices_or_sections, axis=axis)
 
     def array_split(self, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-        """Parts along an axis, the first of which may be longer by one."""
+        """Slices along an axis, the first of which may be longer by one."""
         return self._parts("_split_v2", ary, indices_or_sections, axis=axis)
 
     def _parts(self, op: str, ary: Any, where: Any, **attrs: Any) -> Any:
@@ -254,19 +254,19 @@ class Shapes(Group):
         return self._front.several(op, ary, squeeze_axis=False, **given, **attrs)
 
     def hsplit(self, ary: Any, indices_or_sections: Any) -> Any:
-        """Parts along axis 1, of vectors along axis 0."""
+        """Slices along axis 1; for vectors along axis 0."""
         self._require_axes("hsplit", ary, 1)
         axis = 0 if not self._front.is_symbolic and len(self._front.shape(ary)) == 1 else 1
         self._require_equal(ary, indices_or_sections, axis)
         return self._parts("_npi_hsplit", ary, indices_or_sections)
 
     def vsplit(self, ary: Any, indices_or_sections: Any) -> Any:
-        """Parts along axis 0."""
+        """Slices along axis 0."""
         self._require_axes("vsplit", ary, 2)
         return self.split(ary, indices_or_sections, 0)
 
     def dsplit(self, ary: Any, indices_or_sections: Any) -> Any:
-        """Parts along axis 2."""
+        """Slices along axis 2."""
         self._require_axes("dsplit", ary, 3)
         self._require_equal(ary, indices_or_sections, 2)
         return self._parts("_npi_dsplit", ary, indices_or_sections)
@@ -286,13 +286,13 @@ class Shapes(Group):
     def diff(
         self, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
     ) -> Any:
-        """Differences of neighbours along an axis."""
+        """Differences of adjacent elements along an axis."""
         if prepend is not None or append is not None:
             raise NotImplementedError("prepend and append options are not supported yet")
         return self._op("_npi_diff", a, n=n, axis=axis)
 
     def ediff1d(self, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-        """Differences of neighbours of the flat array, between further elements."""
+        """Differences of adjacent elements of the flattened array, with optional edges."""
         operands: list[Any] = [ary]
         given: dict[str, Any] = {}
         for side, value in (("begin", to_begin), ("end", to_end)):
@@ -303,7 +303,7 @@ class Shapes(Group):
         return self._op("_npi_ediff1d", *operands, **given)
 
     def insert(self, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-        """Values before positions of an axis."""
+        """Values inserted before indices of an axis."""
         given: dict[str, Any] = {"axis": axis}
         operands = [arr]
         if isinstance(values, NUMBERS):
@@ -311,11 +311,11 @@ class Shapes(Group):
         elif isinstance(values, self._front.tensor):
             operands.append(values)
         else:
-            raise TypeError(f"values is a number or an array, got {type(values)}")
+            raise TypeError(f"values must be a number or an array, got {type(values)}")
         return self._op(*self._with_positions("insert", obj, operands, given), **given)
 
     def delete(self, arr: Any, obj: Any, axis: Any = None) -> Any:
-        """Without the elements at positions of an axis."""
+        """Array without the elements at indices of an axis."""
         if not isinstance(arr, self._front.tensor):
             raise TypeError(f"'arr' can not support type {type(arr)}")
         given: dict[str, Any] = {"axis": axis}
@@ -324,7 +324,7 @@ class Shapes(Group):
     def _with_positions(
         self, name: str, obj: Any, operands: list[Any], given: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """The operator and its operands; positions that are no tensor go into ``given``."""
+        """Operator and operands; indices that are not tensors are added to ``given``."""
         forms = ("scalar", "slice", "tensor")
         if isinstance(obj, (int, onp.integer)) and not isinstance(obj, bool):
             given["int_ind"], form = int(obj), 0

@@ -242,7 +242,7 @@ def moved(ndim: int, source: Shape, destination: Shape) -> Shape:
         )
     from_, to = ([normalized_axis(a, ndim) for a in axes] for axes in (source, destination))
     if len(set(from_)) != len(from_) or len(set(to)) != len(to):
-        raise ShapeError(f"moveaxis names an axis twice: {source} to {destination}")
+        raise ShapeError(f"moveaxis has an axis twice: {source} to {destination}")
     order = [axis for axis in range(ndim) if axis not in from_]
     for place, axis in sorted(zip(to, from_)):
         order.insert(place, axis)

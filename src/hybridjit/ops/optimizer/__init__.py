@@ -1,7 +1,7 @@
-"""The update rules of optimizers as operators.
+"""Update rules of optimizers as operators.
 
-In: a weight, its gradient, the states. Out: the new weight; eager calls write the new states where
-the old ones were.
+Input: a weight, its gradient, the states. Output: the new weight; eager calls write the new states
+in place.
 """
 
 from . import adaptive_steps, lamb, several, sgd, sums

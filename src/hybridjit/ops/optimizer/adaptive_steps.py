@@ -1,4 +1,4 @@
-"""Update rules that scale each element's step by what its gradients were."""
+"""Update rules that scale each element's step by statistics of its gradients."""
 
 from __future__ import annotations
 
@@ -51,22 +51,23 @@ def adam(
 def moments(
     g: np.ndarray, mean: np.ndarray, var: np.ndarray, beta1: float, beta2: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The running means of a gradient and of its square."""
+    """Moving averages of a gradient and of its square."""
     return beta1 * mean + (1 - beta1) * g, beta2 * var + (1 - beta2) * g * g
 
 
 def moments_in_many(
     g: np.ndarray, mean: np.ndarray, var: np.ndarray, beta1: float, beta2: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`moments`, rounded as AdamW's operators of several weights do; NaN of an infinity."""
+    """:func:`moments` with the rounding of AdamW for several weights; NaN for infinite
+    gradients."""
     square = g * g
     return beta1 * (mean - g) + g, beta2 * (var - square) + square
 
 
 def adamw(moments: Moments) -> Step:
-    """The step of AdamW with these running means.
+    """Step of AdamW with these moving averages.
 
-    w -= eta (lr m / (sqrt(v) + eps) + wd w); nothing where the scale is 0 or not finite.
+    w -= eta (lr m / (sqrt(v) + eps) + wd w); no change if the scale is 0 or not finite.
     """
 
     def step(
@@ -94,7 +95,7 @@ def adamw(moments: Moments) -> Step:
 
 
 def mixed_adamw(moments: Moments) -> Step:
-    """The step of AdamW on a float32 copy of the weight, which is the last state."""
+    """Step of AdamW on a float32 copy of the weight, which is the last state."""
     on_copy = adamw(moments)
 
     def step(
@@ -108,7 +109,7 @@ def mixed_adamw(moments: Moments) -> Step:
 
 
 def _is_skipped(rescale_grad: np.ndarray) -> bool:
-    """Whether the scale says that a loss scaler found an overflow."""
+    """Whether the scale indicates an overflow that a loss scaler found."""
     scale = rescale_grad.reshape(-1)[0]
     return not np.isfinite(scale) or scale == 0
 
@@ -153,7 +154,7 @@ def ftrl(
 ) -> tuple[np.ndarray, ...]:
     """Follow the regularized leader: McMahan et al., KDD 2013.
 
-    The comparison is a factor, as in MXNet: NaN stays NaN.
+    The comparison is a factor, as in MXNet: NaN remains NaN.
     """
     g = clipped(grad * rescale_grad, clip_gradient)
     square = np.square(g)
@@ -176,7 +177,7 @@ def rmsprop(
     clip_gradient: float,
     clip_weights: float,
 ) -> tuple[np.ndarray, ...]:
-    """w -= lr g / sqrt(n + eps), n the running mean of g squared."""
+    """w -= lr g / sqrt(n + eps), n the moving average of g squared."""
     g = clipped(grad * rescale_grad + wd * weight, clip_gradient)
     n = (1 - gamma1) * np.square(g) + gamma1 * n
     return clipped(weight - lr * (g / np.sqrt(n + epsilon)), clip_weights), n
@@ -198,7 +199,7 @@ def rmsprop_centered(
     clip_gradient: float,
     clip_weights: float,
 ) -> tuple[np.ndarray, ...]:
-    """RMSProp by the variance instead of the mean square, with momentum: Graves 2013."""
+    """RMSProp with the variance instead of the mean square, with momentum: Graves 2013."""
     new = clipped(grad * rescale_grad + wd * weight, clip_gradient)
     n = (1 - gamma1) * new * new + gamma1 * n
     g = (1 - gamma1) * new + gamma1 * g
@@ -237,7 +238,7 @@ def adadelta(
     rescale_grad: float,
     clip_gradient: float,
 ) -> tuple[np.ndarray, ...]:
-    """Zeiler 2012: ``rest`` is 1 - rho as it is before rounding; there is no rate."""
+    """Zeiler 2012: ``rest`` is 1 - rho before rounding; without a learning rate."""
     g = clipped(grad * rescale_grad, clip_gradient)
     gradients = rho * gradients + rest * g * g
     change = np.sqrt(changes + epsilon) / np.sqrt(gradients + epsilon) * g
@@ -255,14 +256,14 @@ def group_adagrad(
     clip_gradient: float,
     epsilon: float,
 ) -> tuple[np.ndarray, ...]:
-    """AdaGrad with one history for a row: the sum of its mean squares."""
+    """AdaGrad with one history per row: the sum of its mean squares."""
     g = clipped(grad * rescale_grad, clip_gradient)
     history = history + np.square(g).mean(1, keepdims=True)
     return weight - lr * g / np.sqrt(history + epsilon), history
 
 
 def _infer_adamw(with_copy: bool) -> Callable[..., tuple[Types, Types]]:
-    """As other updates; the last operand is the scale, a float32 number in an array."""
+    """Type rule of other updates; the last operand is the scale, one float32 element."""
 
     def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         *own, scale = ins
@@ -276,7 +277,7 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
     own = alike_types(ins[:2], outs, mixed=False)
     shape = own[0].shape
     if shape is not None and len(shape) != 2:
-        raise ShapeError(f"groups are the rows of a weight of 2 axes, got {len(shape)}")
+        raise ShapeError(f"groups are the rows of a matrix, got axes: {len(shape)}")
     rows = TensorType(None if shape is None else (shape[0], 1), own[0].dtype)
     history = agreed(ins[2], rows.shape, rows.dtype)
     return (*own, history), merged(outs, own[:1])
@@ -290,7 +291,7 @@ register_update(
     "weight grad *mean *var",
     f"lr:float! {BETAS} wd:float=0 {SCALES} lazy_update:bool=true",
     in_single(adam),
-    "A step of Adam, without the correction of the bias.",
+    "Step of Adam without bias correction.",
     aliases="_sparse_adam_update",
     on_stored=OnStored.UPDATE,
     rule=adam,
@@ -300,7 +301,7 @@ register_update(
     "weight grad *mean *var rescale_grad",
     ADAMW,
     in_single(adamw(moments)),
-    "A step of Adam with decoupled weight decay.",
+    "Step of Adam with decoupled weight decay.",
     infer=_infer_adamw(False),
 )
 register_update(
@@ -317,14 +318,14 @@ register_update(
     "lr:float! beta1:float[0,1]=0.6 beta2:float[0,1]=0.999 epsilon:double=1e-08 t:int! wd:float=0 "
     "rescale_grad:float=1 clip_grad:float=-1",
     in_single(ftml),
-    "A step of FTML, follow the moving leader.",
+    "Step of FTML, follow the moving leader.",
 )
 register_update(
     "ftrl_update",
     "weight grad *z *n",
     f"lr:float! lamda1:float=0.01 beta:float=1 wd:float=0 {SCALES}",
     in_single(ftrl),
-    "A step of FTRL, follow the regularized leader.",
+    "Step of FTRL, follow the regularized leader.",
     aliases="_sparse_ftrl_update",
     on_stored=OnStored.SPARSE_UPDATE,
     rule=ftrl,
@@ -334,7 +335,7 @@ register_update(
     "weight grad *n",
     f"lr:float! gamma1:float=0.95 epsilon:float=1e-08 wd:float=0 {SCALES} clip_weights:float=-1",
     in_single(rmsprop),
-    "A step of RMSProp.",
+    "Step of RMSProp.",
     rule=rmsprop,
 )
 register_update(
@@ -343,7 +344,7 @@ register_update(
     f"lr:float! gamma1:float=0.95 gamma2:float=0.9 epsilon:float=1e-08 wd:float=0 {SCALES} "
     "clip_weights:float=-1",
     in_single(rmsprop_centered),
-    "A step of RMSProp by the variance of the gradient.",
+    "Step of RMSProp with the variance of the gradient.",
     rule=rmsprop_centered,
 )
 register_update(
@@ -351,7 +352,7 @@ register_update(
     "weight grad *history",
     f"lr:float! epsilon:float=1e-07 wd:float=0 {SCALES}",
     in_single(adagrad),
-    "A step of AdaGrad.",
+    "Step of AdaGrad.",
     on_stored=OnStored.UPDATE,
     rule=adagrad,
 )
@@ -360,7 +361,7 @@ register_update(
     "weight grad *gradients *changes",
     f"lr:float! rho:float! rest:float! epsilon:float! wd:float=0 {SCALES}",
     in_single(adadelta),
-    "A step of AdaDelta.",
+    "Step of AdaDelta.",
     internal=True,
     rule=adadelta,
 )
@@ -369,7 +370,7 @@ register_update(
     "weight grad *history",
     f"lr:float! {SCALES} epsilon:float=1e-05",
     in_single(group_adagrad),
-    "A step of AdaGrad with one history for a row.",
+    "Step of AdaGrad with one history per row.",
     infer=_infer_group_adagrad,
     on_stored=OnStored.UPDATE,
 )

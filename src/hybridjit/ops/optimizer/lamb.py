@@ -1,4 +1,4 @@
-"""Update rules that scale a whole array's step by the norms of its weights and of the step."""
+"""Update rules that scale an array's step by the norms of its weight and of the step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def stepped(
 def _mixed_direction(
     weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, rescale_grad: float, **attrs: Declared
 ) -> tuple[np.ndarray, ...]:
-    """The rescaled gradient has the type of the gradient, as in MXNet."""
+    """Direction for mixed precision; the rescaled gradient has the gradient's dtype, as in
+    MXNet."""
     mean, var, weight32 = rest
     scaled = (grad.astype(SINGLE) * rescale_grad).astype(grad.dtype).astype(SINGLE)
     u, mean, var = direction(weight32, scaled, mean, var, rescale_grad=1, **attrs)
@@ -89,7 +90,7 @@ def _mixed_stepped(
 
 
 def _infer_mixed_direction(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-    """The direction is float32, like the states."""
+    """Type rule: the direction is float32, like the states."""
     shapes = tuple(TensorType(t.shape, None) for t in outs)
     ins = alike_types(ins, shapes, mixed=True)
     return ins, merged(outs, (TensorType(ins[0].shape, SINGLE),))
@@ -136,14 +137,14 @@ register_update(
     "weight grad *mean *var",
     _DIRECTION,
     in_single(direction),
-    "The direction of a step of LAMB.",
+    "Direction of a step of LAMB.",
 )
 register_update(
     "lamb_update_phase2",
     "weight g r1 r2",
     _STEP,
     _stepped,
-    "The step of LAMB in a direction, given the norms of weight and direction.",
+    "Step of LAMB in a direction, by the norms of weight and direction.",
     infer=_infer_stepped,
 )
 register_update(
@@ -167,5 +168,5 @@ register_update(
     "lrs weights_sum_sq grads_sum_sq wds",
     "eta:float! eps:float! rescale_grad:float=1",
     lars,
-    "The learning rates of LARS from sums of squares.",
+    "Learning rates of LARS from sums of squares.",
 )

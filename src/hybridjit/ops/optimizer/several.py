@@ -1,4 +1,4 @@
-"""Update rules of several weights in one call: the operands of each weight, one after the other."""
+"""Update rules of several weights in one call; operands are grouped by weight."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .update_step import (
 )
 
 Names = tuple[str, ...]
-# attributes that list one number for each weight, and what the rule of one weight calls it
+# Attributes with one value for each weight -> attribute of the rule for one weight.
 Listed = dict[str, str]
 
 
 def _names(own: Names, extra: Names, count: str) -> Callable[..., Names]:
-    """Input names for so many weights: numbered operands of each, then what all share."""
+    """Input names for a number of weights: numbered operands of each, then shared ones."""
 
     def named(number: int) -> Names:
         return (*(f"{name}_{i}" for i in range(number) for name in own), *extra)
@@ -45,7 +45,7 @@ def _outputs(count: str) -> Callable[..., Names]:
 
 
 def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., tuple[Types, Types]]:
-    """Each weight's operands are alike; the shared ones are float32."""
+    """Type rule: operands of a weight have equal types; the shared ones are float32."""
     is_mixed = own[-1] == "*weight32"
 
     def infer(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
@@ -53,7 +53,7 @@ def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., t
         for name in listed:
             if len(attrs[name]) != number:
                 raise AttributeValueError(
-                    f"attribute {name} has {len(attrs[name])} numbers for {number} weights"
+                    f"attribute {name} has {len(attrs[name])} values for {number} weights"
                 )
         found: list[TensorType] = []
         for i in range(number):
@@ -66,7 +66,7 @@ def _rule(own: Names, extra: int, count: str, listed: Listed) -> Callable[..., t
 
 
 def _preloaded_rule(own: Names) -> Callable[..., tuple[Types, Types]]:
-    """As the others; the shared operands are a learning rate and a decay for each weight."""
+    """Type rule for shared operands that are a learning rate and a decay for each weight."""
     plain = _rule(own, 2, "num_weights", {})
 
     def infer(
@@ -86,7 +86,7 @@ def _groups(
 
 
 def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
-    """The step on each weight in turn: all new weights, then all new states in order."""
+    """Apply the step to each weight: all new weights, then all new states in order."""
 
     def steps(*arrays: np.ndarray, **attrs: Declared) -> tuple[np.ndarray, ...]:
         number = attrs.pop(count)
@@ -105,7 +105,7 @@ def _each(step: Step, own: Names, count: str, listed: Listed) -> Step:
 
 
 def _preloaded(step: Step, own: Names) -> Step:
-    """Learning rates and decays come in two arrays instead of attributes."""
+    """Step with learning rates and decays in two arrays instead of attributes."""
     each = _each(step, own, "num_weights", {"lrs": "lr", "wds": "wd"})
 
     def steps(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
@@ -154,7 +154,7 @@ for _name, _own, _more, _step in _SGD_RULES:
         _names(_own, (), "num_weights"),
         f"{_SGD}{_more} {SCALES} num_weights:int[1,4096]=1",
         _each(in_single(_step), _own, "num_weights", _RATES),
-        f"{_name} of several weights.",
+        f"{_name} for several weights.",
         infer=_rule(_own, 0, "num_weights", _RATES),
         outputs=_outputs("num_weights"),
         rule=sgd_mom if _more else sgd_in_many,
@@ -164,7 +164,7 @@ for _name, _own, _more, _step in _SGD_RULES:
         _names(_own, ("lrs", "wds"), "num_weights"),
         f"{_more.strip()} {SCALES} num_weights:int[1,4096]=1".strip(),
         _preloaded(in_single(_step), _own),
-        f"{_name} of several weights, with learning rates and decays in arrays.",
+        f"{_name} for several weights, with learning rates and decays in arrays.",
         infer=_preloaded_rule(_own),
         outputs=_outputs("num_weights"),
     )
@@ -184,7 +184,7 @@ for _name, _own, _step in (
         "lrs:floats! beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08 wds:floats! "
         "etas:floats! clip_gradient:float=-1 num_weights:int[1,4096]=1",
         _each(in_single(_step), _own, "num_weights", _ADAMW),
-        "Steps of Adam with decoupled weight decay, of several weights.",
+        "Steps of Adam with decoupled weight decay, for several weights.",
         infer=_rule(_own, 1, "num_weights", _ADAMW),
         outputs=_outputs("num_weights"),
     )
@@ -200,7 +200,7 @@ for _name, _own, _step in (
         "rescale_grad:float=1 lower_bound:float=-1 upper_bound:float=-1 clip_gradient:float=-1 "
         "bias_correction:bool=true step_count:shape! num_tensors:int[1,4096]=1",
         _each(in_single(_step), _own, "num_tensors", _LAMB),
-        "Steps of LAMB, of several weights.",
+        "Steps of LAMB, for several weights.",
         infer=_rule(_own, 0, "num_tensors", _LAMB),
         outputs=_outputs("num_tensors"),
     )

@@ -1,4 +1,4 @@
-"""Gradient descent: plain, with momentum, with Nesterov's, and by the gradient's sign alone."""
+"""Gradient descent: plain, with momentum, Nesterov's, and by the gradient's sign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sgd(
     clip_gradient: float,
     lazy_update: bool = True,
 ) -> tuple[np.ndarray, ...]:
-    """w = (1 - lr wd) w - lr g; every row has a gradient, so nothing is lazy."""
+    """w = (1 - lr wd) w - lr g; the gradient is dense, so lazy_update has no effect."""
     g = clipped(grad * rescale_grad, clip_gradient)
     return ((1 - lr * wd) * weight - lr * g,)
 
@@ -50,7 +50,7 @@ def sgd_in_many(
     rescale_grad: float,
     clip_gradient: float,
 ) -> tuple[np.ndarray, ...]:
-    """:func:`sgd`, rounded as the operators of several weights do."""
+    """:func:`sgd` with the rounding of the operators for several weights."""
     g = clipped(grad * rescale_grad, clip_gradient)
     return (weight + (-(lr * wd) * weight - lr * g),)
 
@@ -68,7 +68,7 @@ def nag_mom(
 ) -> tuple[np.ndarray, ...]:
     """w = w + momentum^2 m - (momentum + 1) lr (g + wd w); m = momentum m - lr (g + wd w).
 
-    The second line reads the new weight, as MXNet does, whose kernel writes it first.
+    The second formula reads the new weight, as MXNet's kernel does, which writes it first.
     """
     g = clipped(grad * rescale_grad, clip_gradient)
     ahead = momentum * mom - lr * (g + wd * weight)
@@ -115,7 +115,7 @@ register_update(
     "weight grad",
     f"{RATES} {SCALES}{_LAZY}",
     in_single(sgd),
-    "A step of gradient descent.",
+    "Step of gradient descent.",
     aliases="_sparse_sgd_update",
     on_stored=OnStored.UPDATE,
     rule=sgd,
@@ -125,7 +125,7 @@ register_update(
     "weight grad *mom",
     _MOMENTUM + _LAZY,
     in_single(sgd_mom),
-    "A step of gradient descent with momentum.",
+    "Step of gradient descent with momentum.",
     aliases="_sparse_sgd_mom_update",
     on_stored=OnStored.UPDATE,
     rule=sgd_mom,
@@ -135,7 +135,7 @@ register_update(
     "weight grad *mom",
     _MOMENTUM,
     in_single(nag_mom),
-    "A step of Nesterov's accelerated gradient.",
+    "Step of Nesterov's accelerated gradient.",
     rule=nag_mom,
 )
 register_update(
@@ -170,7 +170,7 @@ register_update(
     "weight grad",
     f"{RATES} {SCALES}",
     in_single(signsgd),
-    "A step of fixed size against the gradient's sign.",
+    "Step of fixed size against the gradient's sign.",
     rule=signsgd,
 )
 register_update(
@@ -178,6 +178,6 @@ register_update(
     "weight grad *mom",
     f"{_MOMENTUM} wd_lh:float=0",
     in_single(signum),
-    "A step of fixed size along the momentum's sign.",
+    "Step of fixed size along the momentum's sign.",
     rule=signum,
 )

@@ -1,4 +1,4 @@
-"""What training asks of many arrays at once: sums of squares, and zeros."""
+"""Operators on many arrays at once for training: sums of squares, and zeros."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ register(
     "num_arrays:int[1,16384]!",
     infer=_one_each,
     ref=_sum_sq,
-    doc="The sum of squares of each array, in one float32 array.",
+    doc="Sum of squares of each array, in one float32 array.",
 )
 register_update(
     "reset_arrays",
     _states,
     "num_arrays:int[1,16384]!",
     _zeroed,
-    "Zeros in all arrays.",
+    "Zeros for all arrays.",
     infer=lambda ins, outs, num_arrays: (ins, ()),
     outputs=(),
 )

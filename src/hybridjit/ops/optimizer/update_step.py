@@ -1,8 +1,8 @@
-"""What update rules have in common: rescaled and clipped gradients, types, registration.
+"""Common parts of update rules: rescaled and clipped gradients, types, registration.
 
-A rule is a *step*: ``step(weight, grad, *states, **attrs)`` gives the new weight and the new
-states, on float32 or float64 arrays. Nothing is written here. What a step does by arithmetic and
-the functions of NumPy that ``codegen/updates.py`` knows is the rule of a kernel, too.
+A rule is a *step*: ``step(weight, grad, *states, **attrs)`` returns the new weight and the new
+states, for float32 or float64 arrays, without writing operands. A step that uses only arithmetic
+and the NumPy functions of ``codegen/updates.py`` is the rule of a kernel, too.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ SCALES = "rescale_grad:float=1 clip_gradient:float=-1"
 
 
 def clipped(x: np.ndarray, bound: float) -> np.ndarray:
-    """``x`` between -bound and bound; as it is when the bound is negative."""
+    """``x`` limited to [-bound, bound]; unchanged for a negative bound."""
     return np.clip(x, -bound, bound) if bound >= 0 else x
 
 
 def sign(x: np.ndarray) -> np.ndarray:
-    """-1, 0 or 1; 0 for NaN, as MXNet's kernels have it."""
+    """-1, 0 or 1; 0 for NaN, as in MXNet's kernels."""
     one = x.dtype.type(1)
     return (x > 0) * one - (x < 0) * one
 
 
 def agreed(t: TensorType, shape: PartialShape | None, dtype: np.dtype | None) -> TensorType:
-    """``t`` with what else is known of it. Raises ShapeError or DTypeError if that contradicts."""
+    """``t`` merged with a shape and dtype. Raises ShapeError or DTypeError if they differ."""
     return merge(t, TensorType(shape, dtype))
 
 
 def power(base: float, exponent: int, dtype: np.dtype = SINGLE) -> np.floating:
-    """``base ** exponent`` computed in double precision, as a number of ``dtype``.
+    """``base ** exponent`` computed in double precision, rounded to ``dtype``.
 
-    Infinite where it is larger than ``dtype`` holds, as in C.
+    Infinite if out of the range of ``dtype``, as in C.
     """
     with np.errstate(over="ignore", divide="ignore"):
         return dtype.type(np.float64(base) ** exponent)
 
 
 def in_single(step: Step) -> Step:
-    """The step on float16 operands, computed in float32; each result has its operand's type."""
+    """Step on float16 operands, computed in float32; each result has its operand's dtype."""
 
     @wraps(step)
     def rounded(
@@ -69,7 +69,7 @@ def in_single(step: Step) -> Step:
 
 
 def mixed(step: Step) -> Step:
-    """The step on a float32 copy of the weight, the last operand; the weight is rounded from it."""
+    """Step on a float32 copy of the weight, the last operand; the weight is rounded from it."""
 
     def on_copy(
         weight: np.ndarray, grad: np.ndarray, *rest: np.ndarray, **attrs: AttrValue
@@ -81,9 +81,9 @@ def mixed(step: Step) -> Step:
 
 
 def alike(mixed: bool) -> Callable[..., tuple[Types, Types]]:
-    """The type rule of one weight with its gradient and states: one shape and one floating type.
+    """Type rule of one weight with its gradient and states: equal shapes and floating dtypes.
 
-    ``mixed``: the states are float32 whatever the weight is.
+    ``mixed``: the states are float32 for any dtype of the weight.
     """
 
     def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
@@ -94,7 +94,7 @@ def alike(mixed: bool) -> Callable[..., tuple[Types, Types]]:
 
 
 def alike_types(ins: Types, outs: Types, mixed: bool) -> Types:
-    """The operands of one weight, completed from each other and from its result."""
+    """Operand types of one weight, completed from each other and from its result."""
     own = ins[:2] if mixed else ins
     refuse_bool(*ins)
     dtype = same_dtype(*own, *outs)
@@ -121,9 +121,9 @@ def register_update(
     on_stored: OnStored = OnStored.NOT,
     internal: bool = False,
 ) -> OpDef:
-    """Add an update rule to the table; ``*name`` among ``inputs`` are the states.
+    """Register an update rule; ``*name`` among ``inputs`` are the states.
 
-    ``rule`` is the step of one weight where kernels may follow from it.
+    ``rule`` is the step of one weight, if kernels can be derived from it.
     """
     step = _with_single_attributes(step)
     return register(
@@ -141,7 +141,7 @@ def register_update(
 
 
 def _with_single_attributes(step: Step) -> Step:
-    """MXNet's kernels hold attributes in float32: ``1 - beta2`` of 0.999 is 4.7e-5 larger there."""
+    """Round attributes to float32 as MXNet's kernels: ``1 - beta2`` of 0.999 is 4.7e-5 larger."""
 
     def rounded(*arrays: np.ndarray, **attrs: AttrValue) -> tuple[np.ndarray, ...]:
         return step(*arrays, **{name: _single(value) for name, value in attrs.items()})
@@ -158,7 +158,7 @@ def _single(value: object) -> Any:
 
 
 def _visible(step: Step, outputs: tuple[str, ...] | Callable[..., tuple[str, ...]]) -> Reference:
-    """The reference: what a step gives without the states."""
+    """Reference: results of a step without the states."""
 
     def ref(*arrays: np.ndarray, **attrs: AttrValue) -> Arrays:
         count = len(outputs(**attrs) if callable(outputs) else outputs)

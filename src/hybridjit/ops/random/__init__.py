@@ -1,1 +1,1 @@
-"""Random draws and the densities of what is drawn."""
+"""Random operators, and densities of their distributions."""

@@ -1,10 +1,10 @@
-"""Bits by counter: what dropout draws follows from a key and from each element's number.
+"""Counter-based random bits for dropout: a function of a key and of each element's index.
 
-In: a key of two words, which the generator of all random operators gives for every call. Out: 32
-bits for each element, the same in NumPy and in kernels, for any number of threads and in any order.
+Input: a key of two words, drawn from the generator for every call. Output: 32 bits for each
+element, equal in NumPy and in kernels, for any number of threads and in any order.
 
-A word is mixed by two multiplications and three shifted exclusive ors: Wellons 2018, "lowbias32".
-It is done twice, each time with a word of the key, so that no two calls have bits in common.
+A word is mixed by two multiplications and three shifted exclusive ors: Wellons 2018, "lowbias32",
+applied twice, each time with a word of the key, so that calls have different bits.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _WORDS = 1 << 32
 
 
 def _mixed(word: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """The word's bits after the key's, mixed."""
+    """Bits of the word combined with the key, mixed."""
     h = np.asarray(word ^ key).view(np.uint32)
     _mix(h, np.empty_like(h))
     return h.view(INT32)
 
 
 def _mix(h: np.ndarray, room: np.ndarray) -> None:
-    """Mix words in place; there is ``room`` for as many."""
+    """Mix words in place; ``room`` is workspace of equal size."""
     for shift, factor in _ROUNDS:
         np.right_shift(h, np.uint32(shift), out=room)
         np.bitwise_xor(h, room, out=h)
@@ -81,7 +81,7 @@ MIXED_BITS = register(
     ref=_mixed,
     scalar=_scalar_mixed,
     grad=none_at_all,
-    doc="32 bits that follow from a word and a key.",
+    doc="32 bits as a function of a word and a key.",
 )
 DROPOUT_KEY = register(
     "_dropout_key",
@@ -92,12 +92,12 @@ DROPOUT_KEY = register(
     grad=none_at_all,
     outputs=("first", "second"),
     traits=Traits(random=True),
-    doc="Two words, from which all factors of one dropout follow.",
+    doc="Two words, the key of all factors of one dropout.",
 )
 
 
 def bits_by_counter(shape: tuple[int, ...]) -> np.ndarray:
-    """Drawn bits, as int32, for each element of an array of this shape."""
+    """Random bits, as int32, for each element of an array of this shape."""
     words = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.uint32)
     room = np.empty_like(words)
     for key in _key():
@@ -107,7 +107,7 @@ def bits_by_counter(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def bits_of(g: Builder[X], shape: tuple[int, ...]) -> X:
-    """The same on any builder."""
+    """:func:`bits_by_counter` on any builder."""
     first, second = g.outputs(DROPOUT_KEY, at="key")
     count = product(shape)
     stop = count if isinstance(count, Size) else float(count)
@@ -119,8 +119,8 @@ def bits_of(g: Builder[X], shape: tuple[int, ...]) -> X:
 
 
 def limit_of(keep: float) -> int:
-    """What bits that stand for "kept" are at most, as int32, with probability ``keep``.
+    """Upper limit, as int32, of bits that mean "kept", with probability ``keep``.
 
-    The probability is a multiple of 2 ** -32, but one that is not 0.
+    The probability is a positive multiple of 2 ** -32.
     """
     return max(round(keep * _WORDS), 1) - 1 - _WORDS // 2

@@ -1,8 +1,8 @@
-"""Probability densities, ``_random_pdf_*``: the counterpart of the random operators.
+"""Probability densities, ``_random_pdf_*``: the counterparts of the random operators.
 
-In: samples of shape params.shape + (n,), then the parameters. Out: the density (or its logarithm)
-at each sample. Each formula below is the logarithm. Gamma's ``beta`` is a rate here, where
-sampling takes it as a scale: that is MXNet's definition.
+Input: samples of shape params.shape + (n,), then the parameters. Output: the density (or its
+logarithm) at each sample. Each formula is the logarithm. Gamma's ``beta`` is a rate, but a scale in
+sampling, as MXNet defines it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .density_rules import RULES
 
 
 def _log_uniform(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Nowhere checked against the bounds, as in MXNet."""
+    """Log density without a check of the bounds, as in MXNet."""
     return np.broadcast_to(-np.log(high - low), x.shape)
 
 
@@ -53,7 +53,7 @@ def _log_mean_negative_binomial(x: np.ndarray, mu: np.ndarray, alpha: np.ndarray
 
 
 def _log_dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """The last axis is the distribution's own."""
+    """Log density; the last axis contains the components of a sample."""
     constant = np.sum(gammaln(alpha), axis=-1) - gammaln(np.sum(alpha, axis=-1))
     return np.sum((alpha - 1) * np.log(x), axis=-1) - constant
 
@@ -67,7 +67,7 @@ def _density_type(own_axes: int) -> Callable[..., TensorType]:
         fits = sample.ndim >= len(shape) and sample.dims[: len(batch)] == batch
         if not fits or sample.dims[sample.ndim - own_axes :] != shape[len(batch) :]:
             raise ShapeError(
-                f"samples {shape_text(sample.dims)} do not fit parameters {shape_text(shape)}"
+                f"samples {shape_text(sample.dims)} do not match parameters {shape_text(shape)}"
             )
         if any(p.dims != shape for p in params):
             raise ShapeError(f"parameters differ: {', '.join(str(p) for p in params)}")

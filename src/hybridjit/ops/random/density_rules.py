@@ -1,7 +1,7 @@
-"""Gradients of the densities of :mod:`.density`, from their logarithms on any builder.
+"""Gradients of the densities of :mod:`.density`, from their logarithms, on any builder.
 
-A formula leaves out what depends on neither the samples nor the parameters. Samples that are
-counts are taken as given, as in MXNet.
+A formula omits terms that depend on neither samples nor parameters. Samples that are counts have no
+gradient, as in MXNet.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _dirichlet(g: Builder[X], x: X, alpha: X) -> X:
 
 
 def _rule(formula: Formula, own_axes: int = 0, is_counted: bool = False) -> Gradient:
-    """``own_axes`` of the operands' last axes are the distribution's own."""
+    """Gradient rule; the ``own_axes`` last axes contain the components of a sample."""
 
     def grad(
         g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, is_log: bool
@@ -88,13 +88,13 @@ def _rule(formula: Formula, own_axes: int = 0, is_counted: bool = False) -> Grad
 
 
 def _lined_up(g: Builder[X], param: X, ndim: int, own_axes: int) -> X:
-    """A parameter with axes of size 1 where the samples have more."""
+    """Parameter with axes of size 1 added to match the samples' rank."""
     dims = g.type(param).dims
     batch = len(dims) - own_axes
     return as_shape(g, param, (*dims[:batch], *(1,) * (ndim - len(dims)), *dims[batch:]))
 
 
-# By the operator's name after _random_pdf_
+# By the operator's name without _random_pdf_
 RULES: dict[str, Gradient] = {
     "uniform": _rule(_uniform),
     "normal": _rule(_normal),

@@ -1,8 +1,8 @@
-"""Random operators; every draw comes from one generator, which :func:`seed` restarts.
+"""Random operators; all use one generator, which :func:`seed` resets.
 
-In: distribution parameters as attributes (``_random_normal``) or as arrays (``_sample_normal``, so
-many draws for each element). Out: samples. The numbers are NumPy's, not those that MXNet would
-draw from the same seed.
+Input: distribution parameters as attributes (``_random_normal``) or as arrays (``_sample_normal``,
+with a number of draws for each element). Output: samples. The values are NumPy's, not those of
+MXNet for the same seed.
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ from ..tensor.new_arrays import given_shape, wanted_shape
 
 Shape = tuple[int, ...]
 Draw = Callable[..., "np.ndarray"]
-Param = float | np.ndarray  # a number, or one for each element
+Param = float | np.ndarray  # a number, or an array
 INT32 = np.dtype("int32")
 _DRAWN = Traits(random=True)
 
-_current: np.random.Generator | None = None  # made when it is needed: numpy.random loads slowly
+_current: np.random.Generator | None = None  # created on first use: numpy.random is slow to import
 
 
 def seed(value: int | None = None) -> None:
-    """Restart the generator; None takes fresh entropy from the system."""
+    """Reset the generator; None uses fresh entropy from the system."""
     global _current
     _current = np.random.default_rng(value)
 
 
 def generator() -> np.random.Generator:
-    """The generator that all random operators draw from."""
+    """The generator of all random operators."""
     if _current is None:
         seed()
     assert _current is not None
     return _current
 
 
-# The distributions: draws of ``size`` by parameters that are numbers or arrays. In arrays they may
-# have any values, as those that a network has learned do: outside of their range they mean what
-# they mean in MXNet, and NaN gives NaN.
+# Distributions: draws of ``size`` by parameters that are numbers or arrays. Arrays may have any
+# values, as learned parameters do: out of range they have MXNet's meaning, and NaN results in NaN.
 
 
 def _uniform(low: Param, high: Param, size: Shape) -> np.ndarray:
@@ -71,7 +70,7 @@ def _gamma(alpha: Param, beta: Param, size: Shape) -> np.ndarray:
 
 
 def _poisson(rate: Param, size: Shape) -> np.ndarray:
-    """Counts, 0 for a rate below 0."""
+    """Counts; 0 for a negative rate."""
     rate = np.broadcast_to(np.asarray(rate, np.float64), size)
     counts = generator().poisson(np.where(rate > 0, rate, 0.0))
     return np.where(np.isnan(rate), rate, counts)
@@ -95,17 +94,17 @@ def _mean_negative_binomial(mu: Param, alpha: Param, size: Shape) -> np.ndarray:
 def _at_least(limit: float, name: str, value: float, above: bool = False) -> None:
     if not (value > limit if above else value >= limit):
         bound = "above" if above else "at least"
-        raise AttributeValueError(f"{name} is {bound} {limit:g}, got {value:g}")
+        raise AttributeValueError(f"{name} must be {bound} {limit:g}, got {value:g}")
 
 
 def _check_uniform(low: float, high: float) -> None:
     if not low <= high:
-        raise AttributeValueError(f"low is at most high, got {low:g} and {high:g}")
+        raise AttributeValueError(f"low must be at most high, got {low:g} and {high:g}")
 
 
 def _check_probability(p: float) -> None:
     if not 0.0 < p <= 1.0:
-        raise AttributeValueError(f"p lies above 0 and up to 1, got {p:g}")
+        raise AttributeValueError(f"p must be above 0 and at most 1, got {p:g}")
 
 
 def _check_gamma(alpha: float, beta: float) -> None:
@@ -124,7 +123,7 @@ def _check_mean_negative_binomial(mu: float, alpha: float) -> None:
 
 
 def _draw_types(check: Callable[..., None]) -> Callable[..., tuple[Types, Types]]:
-    """Parameters in their range, a floating dtype, and the shape as ``_zeros`` has it."""
+    """Type rule: parameters in range, a floating dtype, and the shape as for ``_zeros``."""
 
     def infer(
         ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **params: float
@@ -165,19 +164,19 @@ def _from_data(draw: Draw, names: tuple[str, ...]) -> Draw:
 def _sample_type(
     first: TensorType, *rest: TensorType, shape: Shape, dtype: np.dtype | None
 ) -> TensorType:
-    """The parameters' shape, then ``shape`` draws for each."""
+    """The parameters' shape, followed by ``shape`` draws for each."""
     params = first
     for t in rest:
         params = merge(params, t)
     if any(size < 1 for size in shape):
-        raise ShapeError(f"the number of draws is positive, got {shape_text(shape)}")
+        raise ShapeError(f"the number of draws must be positive, got {shape_text(shape)}")
     result = TensorType(params.dims + shape, dtype or FLOAT32)
     require_float("a random draw", result)
     return result
 
 
 def _of_one_type(rule: Callable[..., tuple[Types, Types]]) -> Callable[..., tuple[Types, Types]]:
-    """``rule`` for operands of which each tells what the others are."""
+    """``rule`` for operands of equal types, which are inferred from each other."""
 
     def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         return rule(same_type(ins, ())[0], outs, **attrs)
@@ -209,7 +208,7 @@ def distribution(
 ) -> None:
     """Register ``_random_name``, ``_random_name_like`` and ``_sample_name``.
 
-    ``params`` declares the parameters as attributes, ``inputs`` names them as arrays.
+    ``params`` declares the parameters as attributes, ``inputs`` are their names as arrays.
     """
     names = tuple(item.partition(":")[0] for item in params.split())
     register(
@@ -303,10 +302,10 @@ def _randint_types(
     ins: Types, outs: Types, *, low: int, high: int, shape: Shape | None, dtype: np.dtype | None
 ) -> tuple[Types, Types]:
     if not low < high:
-        raise AttributeValueError(f"randint's low is below high, got {low} and {high}")
+        raise AttributeValueError(f"randint's low must be below high, got {low} and {high}")
     result = dtype or INT32
     if result.kind != "i":
-        raise DTypeError(f"randint makes int32 or int64, got {result.name}")
+        raise DTypeError(f"randint's dtype must be int32 or int64, got {result.name}")
     return ins, merged(outs, (TensorType(wanted_shape(shape), result),))
 
 
@@ -331,13 +330,13 @@ def _multinomial_types(
 ) -> TensorType | Types:
     require_float("sample_multinomial", data)
     if data.ndim < 1 or data.dims[-1] == 0:
-        raise ShapeError(f"sample_multinomial chooses from an axis of 1 or more, data is {data}")
+        raise ShapeError(f"sample_multinomial needs a nonempty last axis, data is {data}")
     drawn = TensorType((data.dims[:-1] + shape) or (1,), dtype)
     return (drawn, drawn.with_dtype(data.dtype)) if get_prob else drawn
 
 
 def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Arrays:
-    """Places drawn with the probabilities along the last axis, and the log of theirs."""
+    """Indices drawn by the probabilities along the last axis, and their log probabilities."""
     rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
     total = np.cumsum(rows, axis=1)
     count = int(np.prod(shape))
@@ -363,7 +362,7 @@ def _grad_multinomial(
     get_prob: bool,
     dtype: np.dtype,
 ) -> X | None:
-    """What comes back to the logarithms, over the probabilities that were drawn."""
+    """Gradient of the log probabilities, divided by the probabilities that were drawn."""
     if not get_prob or douts[1] is None or not g.type(outs[0]).size:
         return None
     t = g.type(ins[0])

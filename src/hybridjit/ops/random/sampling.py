@@ -1,7 +1,7 @@
-"""``nd.random``'s and ``sym.random``'s functions, over the random operators.
+"""Functions of ``nd.random`` and ``sym.random`` on the random operators.
 
-In: a distribution's parameters, all numbers or all tensors. Out: samples from the operator of that
-kind (``_random_normal`` or ``_sample_normal``), made by the namespace that asks.
+Input: a distribution's parameters, all numbers or all tensors. Output: samples from the operator of
+that kind (``_random_normal`` or ``_sample_normal``) in the calling namespace.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ T = TypeVar("T", bound=_Tensor)
 
 
 class Distributions(Generic[T]):
-    """The functions of one namespace.
+    """Functions of one namespace.
 
-    operators      its functions of operators, by name
-    tensor         the type of its tensors
-    default_shape  what numbers give when the caller names no shape; None leaves it open
+    operators      functions of the namespace, by operator name
+    tensor         class of its tensors
+    default_shape  shape for numeric parameters if none is passed; None leaves it unknown
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Distributions(Generic[T]):
         out: T | None = None,
         **kwargs: object,
     ) -> T:
-        """Poisson with mean ``lam``, as floating numbers."""
+        """Poisson with mean ``lam``, as floats."""
         return self._draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
     def exponential(
@@ -123,7 +123,7 @@ class Distributions(Generic[T]):
         out: T | None = None,
         **kwargs: object,
     ) -> T:
-        """Failures before the ``k``-th success of probability ``p``, as floating numbers."""
+        """Failures before the ``k``-th success of probability ``p``, as floats."""
         params = {"k": k, "p": p}
         return self._draw("negative_binomial", params, shape, dtype, ctx, out, kwargs)
 
@@ -137,7 +137,7 @@ class Distributions(Generic[T]):
         out: T | None = None,
         **kwargs: object,
     ) -> T:
-        """Poisson whose mean is gamma distributed: mean ``mu``, dispersion ``alpha``."""
+        """Poisson with a gamma distributed mean: mean ``mu``, dispersion ``alpha``."""
         params = {"mu": mu, "alpha": alpha}
         return self._draw("generalized_negative_binomial", params, shape, dtype, ctx, out, kwargs)
 
@@ -167,7 +167,7 @@ class Distributions(Generic[T]):
         return self._operator("_sample_multinomial")(data, **given)
 
     def shuffle(self, data: T, **kwargs: object) -> T:
-        """The rows of ``data`` in random order."""
+        """Rows of ``data`` in random order."""
         return self._operator("_shuffle")(data, **kwargs)
 
     def _draw(

@@ -1,7 +1,7 @@
-"""Distinct classes by a logarithmic law: candidates for a softmax over many classes.
+"""Distinct classes by a log-uniform distribution: candidates of a sampled softmax.
 
-In: the number of classes, and how many rows of how many candidates. Out: the candidates, and for
-each row how many draws it took. Class k is drawn with a probability near 1 / ((k + 1) ln(classes)).
+Input: the number of classes, rows and candidates. Output: the candidates, and the number of draws
+for each row. Class k is drawn with a probability near 1 / ((k + 1) ln(classes)).
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from ..registry import register
 from ..rules import Types, merged
 from .draws import generator
 
-_BLOCK = 1024  # draws at once, at least
+_BLOCK = 1024  # minimal number of draws at once
 
 
 def _types(ins: Types, outs: Types, *, range_max: int, shape: Shape) -> tuple[Types, Types]:
     if len(shape) != 2 or shape[0] < 1:
-        raise ShapeError(f"shape is (rows, candidates), got {shape_text(shape)}")
+        raise ShapeError(f"shape must be (rows, candidates), got {shape_text(shape)}")
     if shape[1] > range_max:
         raise AttributeValueError(
-            f"a row has as many candidates as there are classes, {range_max}, or fewer, got "
-            f"{shape[1]}"
+            f"a row can have at most {range_max} candidates, the number of classes, got {shape[1]}"
         )
     return ins, merged(outs, (TensorType(shape, INT64), TensorType(shape[:1], INT64)))
 
 
 def _row(classes: int, count: int) -> tuple[np.ndarray, int]:
-    """So many distinct classes in the order in which they came, and the draws that it took."""
+    """``count`` distinct classes in the order of drawing, and the number of draws."""
     found, tries = np.empty(0, np.int64), 0
     while found.size < count:
         size = max(count, _BLOCK)
@@ -58,5 +57,5 @@ register(
     infer=_types,
     ref=unique_zipfian,
     outputs=("output0", "output1"),
-    doc="Random numbers: rows of distinct classes, and how many draws each row took.",
+    doc="Random numbers: rows of distinct classes, and the number of draws of each row.",
 )

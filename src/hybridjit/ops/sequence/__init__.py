@@ -1,1 +1,1 @@
-"""Operators on steps of a sequence: recurrent layers, attention, padded lengths, alignments."""
+"""Operators on sequences: recurrent layers, attention, padded lengths, alignments."""

@@ -1,7 +1,7 @@
 """Attention over interleaved projections.
 
-In: projections (L, B, heads * parts * D) whose last axis is laid out [head][part][D], part being
-query, key, value. Out: scores (B * heads, Lq, Lk), or values back in (Lq, B, heads * D).
+Input: projections (L, B, heads * parts * D) whose last axis has the layout [head][part][D], the
+parts being query, key, value. Output: scores (B * heads, Lq, Lk), or values (Lq, B, heads * D).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..tensor.primitives import narrow, reshape, transpose
 
 
 def _head_size(name: str, t: TensorType, heads: int, parts: int) -> int:
-    """D of a projection. Raises ShapeError unless it is 3D and divides into heads and parts."""
+    """D of a projection. Raises ShapeError unless it is 3D and divisible by heads and parts."""
     if t.ndim != 3:
         raise ShapeError(
             f"Input {name} should be 3D in seq_length-batch-proj_dim, currently is: {t.ndim}D"
@@ -59,7 +59,7 @@ def _scores(query: np.ndarray, key: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _weighted(attention: np.ndarray, value: np.ndarray, heads: int) -> np.ndarray:
-    """attention @ value, heads side by side again: (Lq, B, heads * D)."""
+    """attention @ value, heads concatenated: (Lq, B, heads * D)."""
     y = (widened(attention) @ value).transpose(1, 0, 2)  # (Lq, B * heads, D)
     length, rows, size = y.shape
     y = y.reshape(length, rows // heads, heads * size)
@@ -129,7 +129,7 @@ def _cross_values(keys_values: np.ndarray, attention: np.ndarray, *, heads: int)
 
 
 def _rows_of(g: Builder[X], projection: X, heads: int, position: int, parts: int, index: int) -> X:
-    """One part of input number ``position``, laid out [head][part][D]: (batch * heads, L, D)."""
+    """One part of input number ``position`` of layout [head][part][D]: (batch * heads, L, D)."""
     length, batch, width = g.type(projection).dims
     rows, size = batch * heads, width // (heads * parts)
     at = f"part{position}_{index}"
@@ -150,7 +150,7 @@ def _score_parts(g: Builder[X], *inputs: X, heads: int) -> X:
 
 def _value_parts(parts: int) -> Expansion:
     def expand(g: Builder[X], projection: X, attention: X, *, heads: int) -> X:
-        """attention values  =>  batch_dot(attention, values), heads side by side"""
+        """attention values  =>  batch_dot(attention, values), heads concatenated"""
         values = _rows_of(g, projection, heads, 0, parts, parts - 1)
         products = g.op(BATCH_DOT, attention, values, at="heads")
         rows, length, size = g.type(products).dims
@@ -217,12 +217,12 @@ _interleaved(
 def _infer_div_sqrt_dim(data: TensorType) -> TensorType:
     refuse_bool(data)
     if not data.dims:
-        raise ShapeError("div_sqrt_dim takes data of at least one axis")
+        raise ShapeError("div_sqrt_dim needs data of at least one axis")
     return data
 
 
 def _div_sqrt_dim(data: np.ndarray) -> np.ndarray:
-    """x / sqrt(length of the last axis), which beside integers is a whole number."""
+    """x / sqrt(length of the last axis); for integers the divisor is truncated."""
     divisor = scalar_of(np.sqrt(data.shape[-1]), data.dtype)
     return convert(widened(data) / widened(divisor), data.dtype)
 
@@ -244,5 +244,5 @@ DIV_SQRT_DIM = register(
     grad=_grad_div_sqrt_dim,
     expand=_scaled_by_length,
     traits=Traits(parts_in_floats=True),
-    doc="Divide by the square root of the last axis' length.",
+    doc="Data divided by the square root of the last axis' length.",
 )

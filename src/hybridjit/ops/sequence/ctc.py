@@ -1,8 +1,8 @@
-"""CTCLoss: minus the log probability of a label sequence, summed over all its alignments.
+"""CTCLoss: negative log probability of a label sequence, summed over all its alignments.
 
-In: activations (T, N, C) before the softmax, labels (N, L), lengths if they are given, all rounded
-and lengths held between 0 and T or L. Out: one loss for each of the N sequences.
-A. Graves et al. 2006, "Connectionist temporal classification".
+Input: activations (T, N, C) before the softmax, labels (N, L), optional lengths, all rounded and
+lengths limited to 0 to T or L. Output: one loss for each of the N sequences. A. Graves et al. 2006,
+"Connectionist temporal classification".
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def _ctc_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
         return ins, outs
     if data.ndim != 3 or len(label.shape) != 2:
         raise ShapeError(
-            f"CTCLoss takes data (T, N, C) and label (N, L), got {shape_text(data.dims)} and "
+            f"CTCLoss needs data (T, N, C) and label (N, L), got {shape_text(data.dims)} and "
             f"{shape_text(label.shape)}"
         )
     steps, count, _ = data.dims
     if label.shape[0] != count:
-        raise ShapeError(f"label has {label.shape[0]} sequences, data has {count}")
+        raise ShapeError(f"label has {label.shape[0]} sequences, but data has {count}")
     if label.shape[1] > steps:  # type: ignore[operator]
         raise ShapeError(f"label of {label.shape[1]} is longer than data of {steps} steps")
     label = label.with_dtype(label.dtype or data.dtype)
@@ -53,20 +53,20 @@ def _ctc_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
     return (data, label, *known), merged(outs, (TensorType((count,), data.dtype),))
 
 
-# Machine code is worth as much for a number of a sequence's data as for so many of others.
+# Cost of machine code for a sequence, relative to one element of its data.
 _WORTH = 64
-# Places of a path are rounded up to a multiple of it, and as many lie on both sides.
+# Path lengths are rounded up to a multiple of this, and as many states are added on both sides.
 _MARGIN = 8
-# Far below the logarithm of any number, so that exp(-inf - _FLOOR) is 0 and no NaN.
+# Far below the logarithm of any value, so that exp(-inf - _FLOOR) is 0 and not NaN.
 _FLOOR = -1e300
 
 
 class _Paths(NamedTuple):
-    """Of each sequence blank, class, blank, ..., class, blank, and blanks up to a common width.
+    """Paths of each sequence: blank, class, blank, ..., class, blank, padded with blanks.
 
-    skips   0 where a step may come from two places back, else -inf
-    ends    steps
-    places  places
+    skips   0 if a state can be reached from two states before, else -inf
+    ends    number of steps
+    places  number of states
     """
 
     classes: np.ndarray
@@ -76,14 +76,14 @@ class _Paths(NamedTuple):
 
 
 def _nearest(numbers: np.ndarray) -> np.ndarray:
-    """Labels and lengths as int64, rounded, halves away from zero; NaN is the smallest one."""
+    """Labels and lengths as int64, rounded, ties away from zero; NaN is the smallest integer."""
     if numbers.dtype.kind == "f":
         numbers = np.trunc(numbers + np.copysign(numbers.dtype.type(0.5), numbers))
     return whole(numbers)
 
 
 def _held(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Lengths from 0 to ``most``."""
+    """Lengths limited to 0 to ``most``."""
     return np.clip(_nearest(lengths), 0, most)
 
 
@@ -95,7 +95,7 @@ def _paths(
     use_label_lengths: bool,
     blank_label: str,
 ) -> _Paths:
-    """The paths of all sequences. Raises MXNetError for a class that the data does not have."""
+    """Paths of all sequences. Raises MXNetError for an invalid class."""
     steps, count, classes = data.shape
     labels, given = _nearest(label), iter(lengths)
     ends = _held(next(given), steps) if use_data_lengths else np.full(count, steps)
@@ -108,12 +108,12 @@ def _paths(
     is_label = np.arange(most) < sizes[:, None]
     outside = labels[is_label & ((labels < 0) | (labels >= classes))]
     if outside.size:
-        raise MXNetError(f"label {outside[0]} names none of the {classes} classes")
+        raise MXNetError(f"label {outside[0]} is not one of the {classes} classes")
     blank = _blank(data, blank_label)
     width = -(-(2 * most + 1) // _MARGIN) * _MARGIN
     path = np.full((count, width), blank, np.int64)
     path[:, 1 : 2 * most : 2] = np.where(is_label, labels, blank)
-    # Vectors of the way back read two places beyond those of the last path.
+    # Vectors of the backward recursion read two states beyond those of the last path.
     skips = np.full(count * width + _MARGIN, -np.inf)
     may_skip = (path[:, 2:] != blank) & (path[:, 2:] != path[:, :-2])
     skips[: count * width].reshape(count, width)[:, 2:][may_skip] = 0
@@ -127,7 +127,7 @@ def _blank(data: np.ndarray, blank_label: str) -> int:
 def ctc_loss(
     data: np.ndarray, label: np.ndarray, *lengths: np.ndarray, blank_label: str, **uses: bool
 ) -> np.ndarray:
-    """The losses. Raises MXNetError for a class that the data does not have."""
+    """Losses. Raises MXNetError for an invalid class."""
     paths = _paths(data, label, lengths, blank_label=blank_label, **uses)
     return convert(_searched(data, paths, None)[0], data.dtype)
 
@@ -147,7 +147,8 @@ def _back_from_ctc(
 def _searched(
     data: np.ndarray, paths: _Paths, head: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Losses, and gradients if there is a head. The sizes of one sequence decide how."""
+    """Losses, and gradients if there is an output gradient; selected by the sizes of one
+    sequence."""
     steps, _, classes = data.shape
     run = native.routine("ctc", head is not None, size=_WORTH * steps * classes)
     if run is None or not data.size:
@@ -169,7 +170,7 @@ def _by_routine(
     return losses, gradients
 
 
-# --- the same in NumPy, all sequences at once ---
+# --- NumPy implementation, all sequences at once ---
 
 
 def _by_numpy(
@@ -203,15 +204,15 @@ def _log_softmax(data: np.ndarray) -> np.ndarray:
 
 
 def _log_sum(*terms: np.ndarray) -> np.ndarray:
-    """log of the sum of the numbers whose logarithms are given."""
+    """Logarithm of a sum, from the logarithms of its terms."""
     most = np.maximum(np.maximum.reduce(terms), _FLOOR)
     return most + np.log(sum(np.exp(term - most) for term in terms))
 
 
 def _ways(rows: np.ndarray, skips: np.ndarray) -> np.ndarray:
-    """The log probability (T, N, W) of all ways to each place at each step.
+    """Log probability (T, N, W) of all paths to each state at each step.
 
-    From a place a step stays, goes on by one, or by two to another class over the blank between.
+    A step stays in a state, advances by one, or by two to another class over the blank between.
     """
     there = np.full(rows.shape, -np.inf)
     there[:1, :, :2] = rows[:1, :, :2]
@@ -223,7 +224,7 @@ def _ways(rows: np.ndarray, skips: np.ndarray) -> np.ndarray:
 
 
 def _ways_back(rows: np.ndarray, skips: np.ndarray, paths: _Paths) -> np.ndarray:
-    """The same of all ways from each place behind its step to the end."""
+    """Log probability of all paths from each state after its step to the end."""
     rest = np.full(rows.shape, -np.inf)
     places = np.arange(rows.shape[2])
     is_end = (places < paths.places[:, None]) & (places >= paths.places[:, None] - 2)
@@ -248,14 +249,14 @@ BACK_FROM_CTC = register(
     internal=True,
     infer=forward(lambda head, data, *rest, **attrs: data),
     ref=_back_from_ctc,
-    doc="What reaches the activations of CTCLoss.",
+    doc="Gradient of CTCLoss with respect to the activations.",
 )
 
 
 def _grad_ctc(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
 ) -> tuple[X | None, ...]:
-    """Labels and lengths get nothing."""
+    """Gradient of the activations; labels and lengths have none."""
     found = g.op(BACK_FROM_CTC, douts[0], *ins, at="ddata", **attrs)
     return found, *[None] * (len(ins) - 1)
 
@@ -270,5 +271,5 @@ register(
     traits=Traits(total_outputs=2),
     outputs=("output0",),
     aliases="_contrib_CTCLoss _contrib_ctc_loss ctc_loss",
-    doc="Minus the log probability of each label sequence over all alignments.",
+    doc="Negative log probability of each label sequence over all alignments.",
 )

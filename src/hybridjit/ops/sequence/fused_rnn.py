@@ -1,10 +1,10 @@
 """The fused recurrent operator.
 
-In: data (T, N, C), one flat vector of all parameters, begin states (layers * directions, N, H).
-Out: outputs (T, N, directions * H) and, if asked for, the last states.
+Input: data (T, N, C), one flat vector of all parameters, initial states (layers * directions, N,
+H). Output: outputs (T, N, directions * H) and, on request, the last states.
 
-NOTE: as MXNet 1.9.1 does on a CPU, sequence_length and the lstm_state_clip attributes are
-accepted and have no effect. Dropout between layers acts in training only, as it does there with
+NOTE: as in MXNet 1.9.1 on a CPU, sequence_length and the lstm_state_clip attributes are accepted
+and have no effect. Dropout between layers applies in training only, as in MXNet with
 MXNET_USE_MKLDNN_RNN=0.
 """
 
@@ -49,7 +49,7 @@ def _rnn_outputs(*, mode: str, state_outputs: bool, **attrs: AttrValue) -> tuple
 
 
 def _known_batch(data: PartialShape, states: Types, outs: Types) -> PartialShape:
-    """The data's shape with its batch size taken from a state or an output if need be."""
+    """Shape of the data with its batch size inferred from a state or an output."""
     if data[1] is not None:
         return data
     others = [t.shape for t in (*states, *outs) if t.shape is not None and len(t.shape) == 3]
@@ -59,12 +59,13 @@ def _known_batch(data: PartialShape, states: Types, outs: Types) -> PartialShape
 def _check_parameters(found: PartialShape | None, count: int | None) -> None:
     if found is not None and None not in (*found, count) and found != (count,):
         raise ShapeError(
-            f"parameters have shape {shape_text(found)}, the attributes and the data need ({count})"
+            f"parameters have shape {shape_text(found)}, but the attributes and the data need "
+            f"({count})"
         )
 
 
 def _infer_rnn(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """The number of parameters follows from C, states and outputs from N and the attributes."""
+    """Number of parameters from C; states and outputs from N and the attributes."""
     sizes = sizes_of(**attrs)
     cells = 1 + (attrs["mode"] == "lstm")
     data, parameters, states, lengths = ins[0], ins[1], ins[2 : 2 + cells], ins[2 + cells :]
@@ -110,7 +111,7 @@ def _rnn(
     *rest: np.ndarray,
     **attrs: Declared,
 ) -> Arrays:
-    """Layer on layer; the backward direction reads and writes its steps in reverse."""
+    """Stacked layers; the backward direction reads and writes its steps in reverse."""
     sizes, mode = sizes_of(**attrs), attrs["mode"]
     layers = unpacked(widened(parameters), sizes, data.shape[2])
     x, begin = widened(data), widened(state)
@@ -140,10 +141,10 @@ def _recurrent_layers(g: Builder[X], *inputs: X, **attrs: Declared) -> X | tuple
 
 
 class _Layers(Generic[X]):
-    """One RNN taken apart.
+    """Expansion of one RNN.
 
-    The projections of all steps of a layer and direction are one product; what is left step by
-    step is ``_rnn_steps``. The flat parameter vector becomes slices of itself.
+    The projections of all steps of a layer and direction are one product; ``_rnn_steps`` computes
+    the recurrence. The flat parameter vector is sliced.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ class _Layers(Generic[X]):
         between: Callable[[X, int], X] | None = None,
         keeps: bool = False,
     ) -> None:
-        """``between(x, layer)`` is what the layer reads in place of the one before it; with
-        ``keeps`` steps keep what their gradients are made of."""
+        """``between(x, layer)`` replaces the input of a layer after the first; with ``keeps`` steps
+        save the values that their gradients need."""
         self.between, self.keeps = between, keeps
         self.g, self.sizes, self.mode = g, sizes, mode
         self.data, self.flat, *states = inputs
@@ -176,7 +177,7 @@ class _Layers(Generic[X]):
         return (x, *(self._joined(parts, 0, f"last{i}") for i, parts in enumerate(self.last)))
 
     def _parameters(self) -> list[list[tuple[X, ...]]]:
-        """Per layer and direction: i2h, h2h and maybe h2r weights, i2h and h2h biases."""
+        """Per layer and direction: i2h, h2h and optionally h2r weights, i2h and h2h biases."""
         sizes, channels = self.sizes, self.g.type(self.data).dims[2]
         weights = [
             [
@@ -189,7 +190,7 @@ class _Layers(Generic[X]):
         return [[(*pair, self._take(rows), self._take(rows)) for pair in each] for each in weights]
 
     def _take(self, shape: tuple[int, ...]) -> X:
-        """The next piece of the flat vector: all weights come first, then all biases."""
+        """Next slice of the flat vector: all weights come first, then all biases."""
         at, size = f"p{self.position}", product(shape)
         piece = narrow(self.g, self.flat, 0, self.position, size, at=f"{at}_cut")
         self.position += size
@@ -231,7 +232,7 @@ class _Layers(Generic[X]):
 
 
 def _cost(ins: Types, outs: Types, *, mode: str, **attrs: Declared) -> int:
-    """Every weight is used once per step and sample; biases are added only."""
+    """Multiply-adds: every weight is used once per step and sample."""
     sizes = sizes_of(mode=mode, **attrs)
     biases = 2 * sizes.gates * sizes.hidden * sizes.directions * sizes.layers
     return product(ins[0].dims[:2]) * (ins[1].size - biases)
@@ -251,7 +252,7 @@ def _training_outputs(**attrs: Declared) -> tuple[str, ...]:
 
 
 def _infer_training(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """As RNN; and a mask (T, N, features) for each layer but the first."""
+    """Types of RNN, and a mask (T, N, features) for each layer but the first."""
     ins, found = _infer_rnn(ins, outs[:-1], **attrs)
     if not found or found[0].shape is None:
         return ins, (*found, *outs[-1:])
@@ -279,7 +280,7 @@ def _dropping_layers(g: Builder[X], *inputs: X, p: float, **attrs: Declared) -> 
 def _grad_training(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X | None, ...]:
-    """That of the layers, with the forward's own masks between them."""
+    """Gradient of the layers, with the masks of the forward pass between them."""
     tracer, traced = Tracer(g), [Traced(x) for x in ins]
     masks = Traced(outs[-1])
 
@@ -304,12 +305,12 @@ RNN_TRAINING = register(
     grad=_grad_training,
     outputs=_training_outputs,
     traits=Traits(random=True),
-    doc="RNN with dropout between its layers; and the factors.",
+    doc="RNN with dropout between its layers, and the factors.",
 )
 
 
 def _keeping_layers(g: Builder[X], *inputs: X, **attrs: Declared) -> X | tuple[X, ...]:
-    """RNN in training  =>  its layers, whose steps keep what their gradients are made of"""
+    """RNN in training  =>  its layers, whose steps save the values for their gradients"""
     layers = _Layers(g, inputs, sizes_of(**attrs), attrs["mode"], keeps=True)
     return layers.run(attrs["state_outputs"])
 
@@ -323,12 +324,14 @@ RNN_KEEPING = register(
     expand=_keeping_layers,
     outputs=_rnn_outputs,
     traits=Traits(parts_in_floats=True, multiply_adds=_cost),
-    doc="RNN in training where nothing drops.",
+    doc="RNN in training without dropout.",
 )
 
 
 def _in_training(attrs: Attrs) -> OpDef:
-    """What drops between its layers, or keeps. oneDNN's RNN in MXNet drops nothing."""
+    """Operator in training: with dropout between layers, or with saved values.
+
+    oneDNN's RNN in MXNet applies no dropout."""
     return RNN_TRAINING if attrs["p"] > 0 and attrs["num_layers"] > 1 else RNN_KEEPING
 
 
@@ -346,7 +349,7 @@ register(
 
 
 def _infer_parameters(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
-    """Concat; several unknown sizes, which are weights of one layer, share what is missing."""
+    """Types of Concat; several unknown sizes, of weights of one layer, are inferred to be equal."""
     ins, outs = concat_types(ins, outs, num_args=num_args, dim=dim)
     total = None if outs[0].shape is None else outs[0].shape[dim]
     sizes = [None if t.shape is None else t.shape[dim] for t in ins]
@@ -373,5 +376,5 @@ register(
     "num_args:int[1,16384]! dim:int=1",
     infer=_infer_parameters,
     expand=_plain_concat,
-    doc="The flat parameter vector of an RNN from its pieces.",
+    doc="Flat parameter vector of an RNN from its slices.",
 )

@@ -1,10 +1,10 @@
 """Log likelihood of marked self-exciting Hawkes processes with exponential kernels.
 
-In: for N sequences of at most T events with K marks the base rates ``lda`` (N, K), the branching
-ratios ``alpha`` and decays ``beta`` (K,), the ``state`` (N, K) that earlier events left, the times
-between events ``lags`` and their ``marks`` (N, T), how many events count, and when observation
-ends. Out: the log likelihoods (N,), and the state at the end.
-P. Laub et al. 2015, "Hawkes processes".
+Input: for N sequences of at most T events with K marks the base rates ``lda`` (N, K), the branching
+ratios ``alpha`` and decays ``beta`` (K,), the ``state`` (N, K) from earlier events, the times
+between events ``lags`` and their ``marks`` (N, T), the number of valid events, and the end of
+observation. Output: the log likelihoods (N,), and the state at the end. P. Laub et al. 2015,
+"Hawkes processes".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _hawkes_types(ins: Types, outs: Types) -> tuple[Types, Types]:
     require_float("hawkesll", lda)
     for name, t in (("lda", lda), ("lags", lags)):
         if t.shape is not None and len(t.shape) != 2:
-            raise ShapeError(f"hawkesll takes {name} of 2 axes, got {shape_text(t.shape)}")
+            raise ShapeError(f"hawkesll needs {name} of 2 axes, got {shape_text(t.shape)}")
     n, k = lda.shape or (None, None)
     rows, steps = lags.shape or (None, None)
     n = rows if n is None else n
@@ -45,7 +45,7 @@ def _hawkes_types(ins: Types, outs: Types) -> tuple[Types, Types]:
 
 
 class _Process(NamedTuple):
-    """What all events of all sequences add to the likelihood, and the slopes of it."""
+    """Log likelihoods of all sequences, and their derivatives."""
 
     likelihood: np.ndarray
     state: np.ndarray
@@ -64,10 +64,10 @@ def _run(
     valid_length: np.ndarray,
     max_time: np.ndarray,
 ) -> _Process:
-    """Event by event, all sequences at once, in double precision.
+    """Process events in order, all sequences at once, in double precision.
 
-    ``moved`` is the slope of the state with respect to its mark's decay. Raises MXNetError for an
-    event beyond the last one and for a mark that is not there.
+    ``moved`` is the derivative of the state with respect to its mark's decay. Raises MXNetError for
+    an event beyond the last one and for an invalid mark.
     """
     lda, alpha, beta, max_time = (x.astype(np.float64) for x in (lda, alpha, beta, max_time))
     state, moved, last = state.astype(np.float64), np.zeros(lda.shape), np.zeros(lda.shape)
@@ -99,15 +99,17 @@ def _run(
 def _check(marks: np.ndarray, valid_length: np.ndarray, count: int) -> None:
     steps = marks.shape[1]
     if (valid_length > steps).any():
-        raise MXNetError(f"hawkesll: a valid_length is {valid_length.max():g}, events are {steps}")
+        raise MXNetError(
+            f"hawkesll: a valid_length is {valid_length.max():g}, but there are {steps} events"
+        )
     counted = marks[np.arange(steps) < valid_length[:, None]]
     if counted.size and not 0 <= counted.min() <= counted.max() < count:
         wrong = counted[(counted < 0) | (counted >= count)][0]
-        raise MXNetError(f"hawkesll: mark {wrong} is outside 0 to {count - 1}")
+        raise MXNetError(f"hawkesll: mark {wrong} is not in the range 0 to {count - 1}")
 
 
 def hawkesll(*arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The log likelihoods and the states at the end."""
+    """Log likelihoods, and states at the end."""
     made, dtype = _run(*arrays), arrays[0].dtype
     return convert(made.likelihood, dtype), convert(made.state, dtype)
 
@@ -125,7 +127,7 @@ SLOPES = register(
     infer=forward(lambda head, lda, alpha, beta, *rest: (lda, alpha, beta)),
     ref=_slopes,
     outputs=("dlda", "dalpha", "dbeta"),
-    doc="Gradients of the rates, ratios and decays of hawkesll.",
+    doc="Gradients of hawkesll with respect to rates, ratios and decays.",
 )
 
 
@@ -138,7 +140,7 @@ def _no_gradient() -> NoReturn:
 def _grad_hawkesll(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None]
 ) -> tuple[Reached[X], ...]:
-    """Of the likelihoods alone, and with respect to rates, ratios and decays, as in MXNet."""
+    """Gradients of the likelihoods only, with respect to rates, ratios and decays, as in MXNet."""
     if douts[0] is None:
         return (None,) * len(ins)
     found = g.outputs(SLOPES, douts[0], *ins, at="slopes")

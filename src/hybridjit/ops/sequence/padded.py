@@ -1,7 +1,7 @@
 """Operators on padded sequences: steps on axis 0 (or 1), one length per sample.
 
-In: data of rank 2 or more, and lengths of any type, truncated, if use_sequence_length is set.
-Out: the data masked, reversed, or its last steps.
+Input: data of rank 2 or more, and lengths of any dtype, truncated, if use_sequence_length is set.
+Output: the data masked, reversed, or its last steps.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def _check(shape: PartialShape, axis: int, last_axis: int) -> None:
 
 
 def _lengths(lengths: Types, data: TensorType, axis: int) -> Types:
-    """One number per sample, of any type."""
+    """Types of lengths: one element per sample, of any dtype."""
     assert data.shape is not None
     return tuple(fill(t, (data.shape[1 - axis],), None) for t in lengths)
 
 
 def _infer_like(last_axis: int) -> InferRule:
-    """The rule of an operator whose output is like its data."""
+    """Type rule of an operator whose output has the data's type."""
 
     def infer(ins: Types, outs: Types, *, axis: int, **attrs: AttrValue) -> tuple[Types, Types]:
         data = merge(ins[0], outs[0]) if outs else ins[0]
@@ -66,7 +66,7 @@ def _mask(
     axis: int,
     **attrs: AttrValue,
 ) -> np.ndarray:
-    """``value`` in every step from the sample's length on."""
+    """``value`` in every step after the sample's length."""
     y = data.copy()
     if lengths is not None:
         beyond = np.arange(data.shape[axis])[:, None] >= _counts(lengths)
@@ -82,7 +82,7 @@ def _unmasked(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> X | No
 def _grad_mask(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, value: float, **attrs: AttrValue
 ) -> tuple[Reached[X], ...]:
-    """The same mask, of zeros."""
+    """Mask of the output gradient, with zeros."""
     data, *lengths = ins
     found = douts[0]
     if lengths:
@@ -105,13 +105,13 @@ SEQUENCE_MASK = register(
 
 
 def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: AttrValue) -> tuple[Types, Types]:
-    """The data's shape without its step axis."""
+    """Shape of the data without its step axis."""
     data = ins[0]
     if data.shape is None:
         return ins, outs
     _check(data.shape, axis, 1)
     if data.shape[axis] == 0:
-        raise ShapeError(f"SequenceLast needs a step, axis {axis} has none")
+        raise ShapeError(f"SequenceLast needs at least one step, but axis {axis} is empty")
     out = data.with_shape(data.shape[:axis] + data.shape[axis + 1 :])
     return (data, *_lengths(ins[1:], data, axis)), merged(outs, (out,))
 
@@ -119,7 +119,7 @@ def _infer_last(ins: Types, outs: Types, *, axis: int, **attrs: AttrValue) -> tu
 def _last(
     data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: AttrValue
 ) -> np.ndarray:
-    """Step length - 1 of each sample, clipped to the steps that there are; without, the last."""
+    """Step length - 1 of each sample, clipped to the valid steps; without lengths the last one."""
     steps = np.moveaxis(data, axis, 0)
     if lengths is None:
         return steps[-1].copy()
@@ -139,7 +139,7 @@ def _last_step(g: Builder[X], data: X, *lengths: X, axis: int, **attrs: AttrValu
 def _grad_last(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: AttrValue
 ) -> tuple[Reached[X], ...]:
-    """What comes back at each sample's last step, zeros at the others."""
+    """Gradient at each sample's last step, zeros at the others."""
     sizes, count = g.type(ins[0]).dims, len(ins) - 1
     steps = sizes[axis]
     if count:
@@ -167,14 +167,14 @@ SEQUENCE_LAST = register(
     expand=_last_step,
     grad=_grad_last,
     traits=_TRAITS,
-    doc="The last step of each sample.",
+    doc="Last step of each sample.",
 )
 
 
 def _reverse(
     data: np.ndarray, lengths: np.ndarray | None = None, *, axis: int, **attrs: AttrValue
 ) -> np.ndarray:
-    """The first length steps of each sample backwards, the others where they are."""
+    """First length steps of each sample in reverse order, the others unchanged."""
     if lengths is None:
         return data[::-1].copy()
     step = np.arange(len(data))[:, None]
@@ -191,7 +191,7 @@ def _reversed_whole(g: Builder[X], data: X, *lengths: X, **attrs: AttrValue) -> 
 def _grad_reverse(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: AttrValue
 ) -> tuple[Reached[X], ...]:
-    """The same steps back."""
+    """Gradient reversed in the same way."""
     found = g.op(SEQUENCE_REVERSE, douts[0], *ins[1:], at="back", **attrs)
     return found, *[None] * (len(ins) - 1)
 
@@ -206,5 +206,5 @@ SEQUENCE_REVERSE = register(
     expand=_reversed_whole,
     grad=_grad_reverse,
     traits=_TRAITS,
-    doc="Reverse the first steps of each sample, as many as its length says.",
+    doc="First length steps of each sample in reverse order.",
 )

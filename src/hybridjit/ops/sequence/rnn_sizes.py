@@ -1,4 +1,4 @@
-"""What the attributes of a recurrent operator say of its sizes, and where its parameters lie.
+"""Sizes of a recurrent operator from its attributes, and the layout of its parameters.
 
 All parameters are one flat vector: the weights of all layers and directions, then all biases.
 """
@@ -16,7 +16,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 class Sizes(NamedTuple):
-    """What the attributes say of an RNN; ``width`` is that of the h state."""
+    """Sizes of an RNN from its attributes; ``width`` is that of the h state."""
 
     gates: int
     layers: int
@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
         return self.hidden if self.projection is None else self.projection
 
     def weight_shapes(self, channels: int, layer: int) -> list[tuple[int, int]]:
-        """i2h, h2h and, with a projection, h2r of one direction of a layer."""
+        """Shapes of i2h, h2h and, with a projection, h2r of one direction of a layer."""
         features = channels if layer == 0 else self.directions * self.width
         rows = self.gates * self.hidden
         shapes = [(rows, features), (rows, self.width)]
@@ -53,14 +53,16 @@ def sizes_of(
     projection_size: int | None,
     **attrs: AttrValue,
 ) -> Sizes:
-    """Raises AttributeValueError for sizes below 1 and for a projection outside lstm."""
+    """Sizes from the attributes.
+
+    Raises AttributeValueError for sizes below 1 and for a projection outside of lstm."""
     if min(state_size, num_layers) < 1 or (projection_size is not None and projection_size < 1):
         raise AttributeValueError(
             "state_size, num_layers and projection_size must be at least 1, got "
             f"{state_size}, {num_layers} and {projection_size}"
         )
     if projection_size is not None and mode != "lstm":
-        raise AttributeValueError(f"projection_size takes mode lstm, got {mode}")
+        raise AttributeValueError(f"projection_size needs mode lstm, got {mode}")
     return Sizes(GATES[mode], num_layers, 1 + bidirectional, state_size, projection_size)
 
 
@@ -72,7 +74,7 @@ class Layer(NamedTuple):
 
 
 def unpacked(parameters: np.ndarray, sizes: Sizes, channels: int) -> list[Layer]:
-    """The flat vector as views: all weights first, then all biases, directions within layers."""
+    """Views of the flat vector: all weights first, then all biases, directions within layers."""
     pieces = iter(_pieces(parameters, sizes, channels))
     directions = [layer for layer in range(sizes.layers) for _ in range(sizes.directions)]
     weights = [[next(pieces) for _ in sizes.weight_shapes(channels, at)] for at in directions]

@@ -1,7 +1,8 @@
-"""The steps of one direction of one recurrent layer, on data that are projected already.
+"""Steps of one direction of one recurrent layer, on projected data.
 
-In: projected data (T, N, gates * H), the recurrent weight and bias, begin states (N, H). Out: the
-outputs (T, N, H) and, for lstm, the last cell state. Passes make these operators, not users.
+Input: projected data (T, N, gates * H), the recurrent weight and bias, initial states (N, H).
+Output: the outputs (T, N, H) and, for lstm, the last cell state. Only passes create these
+operators.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _as_it_is(state: np.ndarray) -> np.ndarray:
 def _lstm_step(
     x: np.ndarray, h: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c'); and what is kept."""
+    """Gates i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c'); and the saved values."""
     i, f, g, o = np.split(x + h, 4, axis=1)
     i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
     c = f * c + i * g
@@ -40,7 +41,7 @@ def _lstm_step(
 def _gru_step(
     x: np.ndarray, h: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h; and what is kept."""
+    """Gates r, z, n: h' = (1 - z) tanh(x_n + r h_n) + z h; and the saved values."""
     (xr, xz, xn), (hr, hz, hn) = np.split(x, 3, axis=1), np.split(h, 3, axis=1)
     r, z = sigmoid(xr + hr), sigmoid(xz + hz)
     n = np.tanh(xn + r * hn)
@@ -56,24 +57,24 @@ def run_steps(
     kept: np.ndarray | None = None,
     as_read: Callable[[np.ndarray], np.ndarray] = _as_it_is,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """All steps of one direction on projected data (T, N, gates * H); ``recurrent`` is the h2h
-    weight, its bias and, with a projection, h2r. Outputs (T, N, width), last h, last c.
+    """All steps of one direction on projected data (T, N, gates * H).
 
-    ``kept`` (T, N, parts * H) takes what the way back wants to know; ``as_read`` is what products
-    read of a state.
+    ``recurrent`` is the h2h weight, its bias and, with a projection, h2r. Returns outputs (T, N,
+    width), last h, last c. ``kept`` (T, N, parts * H) receives the values that the backward pass
+    reads; ``as_read`` rounds states before products.
     """
     h2h, bias, *h2r = recurrent
     out = np.empty((*projected.shape[:2], h.shape[1]), projected.dtype)
     for t, x in enumerate(projected):
-        turned = as_read(h) @ h2h.T + bias
+        projected_state = as_read(h) @ h2h.T + bias
         parts: list[np.ndarray] = []
         if c is not None:
-            h, c, parts = _lstm_step(x, turned, c)
+            h, c, parts = _lstm_step(x, projected_state, c)
             h = h @ h2r[0].T if h2r else h
         elif mode == "gru":
-            h, parts = _gru_step(x, turned, h)
+            h, parts = _gru_step(x, projected_state, h)
         else:
-            total = x + turned
+            total = x + projected_state
             h = np.tanh(total) if mode == "rnn_tanh" else np.maximum(total, 0)
         if kept is not None:
             np.concatenate(parts, axis=1, out=kept[t])
@@ -116,7 +117,7 @@ def _steps(
 def _grad_steps(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> tuple[X, ...]:
-    """The rule of the steps, run again where they did not keep what it is made of."""
+    """Gradient rule of the steps, which runs them again if they did not save values."""
     kept = outs
     if attrs["mode"] in KEPT:
         kept = g.outputs(RNN_KEPT_STEPS, *ins, at="again", **attrs)
@@ -134,13 +135,13 @@ RNN_STEPS = register(
     ref=_steps,
     grad=_grad_steps,
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
-    doc="One direction of one recurrent layer on projected data; made by the compiler only.",
+    doc="One direction of one recurrent layer on projected data; created by the compiler only.",
 )
 
 
 def _infer_rounded_steps(projected: TensorType, *rest: TensorType, **attrs: Declared) -> Types:
     if projected.dtype != FLOAT32:
-        raise DTypeError(f"steps with rounded states are in float32, got {projected.dtype}")
+        raise DTypeError(f"steps with rounded states need float32, got {projected.dtype}")
     return _infer_steps(projected, *rest, **attrs)
 
 
@@ -153,14 +154,14 @@ RNN_ROUNDED_STEPS = register(
     infer=forward(_infer_rounded_steps),
     ref=partial(_steps, as_read=rounded),
     outputs=lambda mode, **attrs: ("output", "cell") if mode == "lstm" else ("output",),
-    doc="The steps, with products of states rounded to bfloat16 and weights that it can write.",
+    doc="Steps with products of states and weights rounded to bfloat16.",
 )
 
 
 def _infer_kept_steps(
     projected: TensorType, h2h: TensorType, *rest: TensorType, mode: str, backward: bool
 ) -> Types:
-    """As the steps, and what they keep (T, N, parts * H)."""
+    """Types of the steps, and of the saved values (T, N, parts * H)."""
     found = _infer_steps(projected, h2h, mode=mode, backward=backward)
     hidden = projected.dims[2] // GATES[mode]
     return (*found, projected.with_shape((*projected.dims[:2], KEPT[mode] * hidden)))
@@ -194,7 +195,7 @@ RNN_KEPT_STEPS = register(
     ref=_kept_steps,
     grad=grad_kept_steps,
     outputs=lambda mode, **attrs: ("output", *("cell",) * (mode == "lstm"), "kept"),
-    doc="The steps, and of every hidden unit at every step what the way back wants to know.",
+    doc="Steps, and the values of every hidden unit that the backward pass reads.",
 )
 RNN_PROJECTED_STEPS = register(
     "_rnn_projected_steps",
@@ -205,5 +206,5 @@ RNN_PROJECTED_STEPS = register(
     ref=_steps,
     grad=grad_projected_steps,
     outputs=("output", "cell"),
-    doc="One direction of one lstm layer whose output is projected, on projected data.",
+    doc="One direction of one lstm layer with projected output, on projected data.",
 )

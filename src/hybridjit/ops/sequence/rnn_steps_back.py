@@ -1,8 +1,8 @@
-"""What comes back through the steps of a recurrent layer.
+"""Backward pass of the steps of a recurrent layer.
 
-In: what the steps read, gave and kept, and the gradients of their results. Out: the gradients of
-what they read. Step by step is only the recurrence; the weights' gradients are one product over all
-steps.
+Input: the operands, results and saved values of the steps, and their output gradients. Output: the
+gradients of the operands. Only the recurrence runs step by step; the weights' gradients are one
+product over all steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..tensor.joining import CONCAT
 from ..tensor.primitives import narrow, reshape, transpose
 
 _MODE = "mode:gru|lstm|rnn_relu|rnn_tanh!"
-# What the steps keep of a hidden unit: i, f, g, o and the cell; r, z, n and n's sum of the state.
+# Number of saved values per hidden unit: i, f, g, o and the cell; r, z, n and n's state product.
 KEPT = {"lstm": 5, "gru": 4}
 
 
@@ -98,7 +98,7 @@ def _plain_back(
 def _steps_back(
     *arrays: np.ndarray, mode: str, backward: bool, **attrs: AttrValue
 ) -> tuple[np.ndarray, ...]:
-    """As if the direction were forward, with steps turned round on the way in and out."""
+    """Gradients with steps in forward order; a backward direction is reversed before and after."""
     order = -1 if backward else 1
     turned = [a[::order] if a.ndim == 3 else a for a in arrays]
     if mode == "lstm":
@@ -121,7 +121,7 @@ def _outputs(*, mode: str, **attrs: AttrValue) -> tuple[str, ...]:
 
 @forward
 def _infer(*ins: TensorType, mode: str, of_cell: bool, **attrs: AttrValue) -> Types:
-    """Of the projected data (T, N, rows), and of the states (N, H)."""
+    """Types of the gradients with respect to projected data (T, N, rows) and states (N, H)."""
     weight, head = ins[-2 - of_cell], ins[-1 - of_cell]
     (steps, batch, width), rows = head.dims, weight.dims[1]
     found, state = head.with_shape((steps, batch, rows)), head.with_shape((batch, width))
@@ -137,8 +137,8 @@ STEPS_BACK = register(
     infer=_infer,
     ref=_steps_back,
     outputs=_outputs,
-    doc="What reaches the gates and the begin states of a recurrent layer's steps; the weight is "
-    "transposed.",
+    doc="Gradients of a recurrent layer's steps with respect to gates and initial states; the "
+    "weight is transposed.",
 )
 
 
@@ -151,13 +151,13 @@ def grad_kept_steps(
     mode: str,
     backward: bool,
 ) -> tuple[X, ...]:
-    """The rule of steps that say what they kept; where nothing came back, zeros did."""
+    """Gradient rule of steps with saved values; absent output gradients are zeros."""
     return _Back(g, ins, outs, mode, backward).found(douts)
 
 
 @dataclass(frozen=True)
 class _Back(Generic[X]):
-    """The way back over the steps ``outs`` made of ``ins``."""
+    """Backward pass of the steps from ``ins`` to ``outs``."""
 
     g: Builder[X]
     ins: Sequence[X]
@@ -185,14 +185,14 @@ class _Back(Generic[X]):
         return (data, self._by_weight(flat), d_bias, d_state, *more[: len(cell)])
 
     def _by_weight(self, gates: X) -> X:
-        """dh2h = the gates' gradients, transposed, times the states before."""
+        """dh2h = transposed gradients of the gates times the previous states."""
         g, width = self.g, self.g.type(self.ins[3]).dims[1]
         before = reshape(g, self._states_before(), (g.type(gates).dims[0], width), at="before_rows")
         sides = transpose(g, gates, (1, 0), at="columns"), transpose(g, before, (1, 0), at="states")
         return g.op(FULLY_CONNECTED, *sides, at="dh2h", num_hidden=width, no_bias=True)
 
     def _states_before(self) -> X:
-        """The state that each step read."""
+        """State that each step read."""
         g, output, state = self.g, self.outs[0], self.ins[3]
         begin = reshape(g, state, (1, *g.type(state).dims), at="begin")
         length = g.type(output).dims[0]
@@ -217,7 +217,7 @@ def _projected_back(
     *,
     backward: bool,
 ) -> tuple[np.ndarray, ...]:
-    """An LSTM's, whose state is h2r o tanh(c'); the gates are computed again, all at once."""
+    """Gradients of an LSTM with state h2r (o tanh(c')); the gates are recomputed, all at once."""
     order = -1 if backward else 1
     projected, output, head = projected[::order], output[::order], head[::order]
     before = np.concatenate([state[None], output[:-1]])
@@ -257,13 +257,13 @@ PROJECTED_BACK = register(
     infer=_infer_projected,
     ref=_projected_back,
     outputs=tuple(f"d_{name}" for name in _READ.split()),
-    doc="What reaches the operands of the steps of an lstm layer whose output is projected.",
+    doc="Gradients of the steps of an lstm layer with projected output.",
 )
 
 
 def grad_projected_steps(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, mode: str, backward: bool
 ) -> tuple[X, ...]:
-    """The rule of projected steps; where nothing came back to a result, zeros did."""
+    """Gradient rule of projected steps; absent output gradients are zeros."""
     heads = [given(g, d, y) for d, y in zip(douts, outs)]
     return g.outputs(PROJECTED_BACK, *ins, outs[0], *heads, at="dsteps", backward=backward)

@@ -1,1 +1,1 @@
-"""Operators that make, move, join, cut, pick, order and sum arrays."""
+"""Operators that create, move, join, slice, select, sort and reduce arrays."""

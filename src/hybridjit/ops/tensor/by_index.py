@@ -1,7 +1,7 @@
 """Selection by index: take, pick, gather_nd, scatter_nd, one_hot, and flat indices.
 
-In: data and indices. Indices have any type and are truncated towards zero. Out: new arrays of the
-data's type. Selection by condition is ``selection``.
+Input: data and indices. Indices may have any dtype and are truncated towards zero. Output: new
+arrays of the data's dtype. ``selection`` contains selection by condition.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .primitives import broadcast, transpose
 
 Shape = tuple[int, ...]
 
-_COUNTED = 1 << 24  # whole numbers up to here are float32's
+_COUNTED = 1 << 24  # float32 represents all integers up to this
 
 
 def whole(indices: np.ndarray) -> np.ndarray:
-    """Indices as int64; NaN and infinities become the smallest one."""
+    """Indices as int64; NaN and infinities become the smallest integer."""
     return convert(indices, INT64)
 
 
 def _within(index: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Index brought into [0, size): clipped or wrapped."""
+    """Indices in [0, size): clipped or wrapped."""
     return np.mod(index, size) if mode == "wrap" else np.clip(index, 0, size - 1)
 
 
@@ -40,7 +40,7 @@ def _from_nothing(size: int, count: int) -> None:
         raise ShapeError(f"{count} elements cannot be taken from an axis of size 0")
 
 
-# One index array along one axis
+# A single index array along one axis
 
 
 def _take_type(a: TensorType, indices: TensorType, *, axis: int, mode: str) -> TensorType:
@@ -50,16 +50,16 @@ def _take_type(a: TensorType, indices: TensorType, *, axis: int, mode: str) -> T
 
 
 def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndarray:
-    """Rows along an axis. Raises MXNetError for one outside when mode is ``raise``."""
+    """Rows along an axis. Raises MXNetError for an index out of range if mode is ``raise``."""
     index, size = whole(indices), a.shape[axis]
     if mode == "raise" and index.size and not 0 <= index.min() <= index.max() < size:
         outside = index[(index < 0) | (index >= size)].flat[0]
-        raise MXNetError(f"take: index {outside} is outside 0 to {size - 1}")
+        raise MXNetError(f"take: index {outside} is not in the range 0 to {size - 1}")
     return np.asarray(np.take(a, _within(index, size, mode), axis=axis), order="C")
 
 
 def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
-    """Indices as whole numbers in [0, size): clipped, or wrapped."""
+    """Integer indices in [0, size): clipped or wrapped."""
     index = g.op(lookup("Cast"), indices, at="index", dtype=INT64)
     if mode == "wrap":
         return g.op(lookup("_mod_scalar"), index, at="within", scalar=float(size))
@@ -69,7 +69,7 @@ def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
 def _grad_take(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, mode: str
 ) -> tuple[Reached[X], ...]:
-    """Each row of the result is added to the one that it was read from."""
+    """Add the gradient of each row of the result to the row it was read from."""
     sizes, count = g.type(ins[0]).dims, g.type(ins[1]).ndim
     place, ndim = axis % len(sizes), len(sizes) + count - 1
     if not g.type(ins[0]).size:
@@ -103,7 +103,7 @@ TAKE = register(
 
 
 def _picked(data: Shape, axis: int | None, keepdims: bool) -> tuple[int, Shape, Shape]:
-    """The axis from the front, the output's shape, and the index's without that axis."""
+    """Non-negative axis, the output's shape, and the index's shape without that axis."""
     if axis is None:
         raise AttributeValueError("pick needs an axis, got None")
     place = normalized_axis(axis, len(data))
@@ -127,7 +127,7 @@ def _pick_types(
         wanted = kept if len(index.shape) == len(kept) else rest
         index = index.with_shape(merge_shapes(index.shape, wanted))
     elif index.shape not in (kept, rest):
-        hint = "; one-hot labels are no indices: give a loss sparse_label=False, or argmax"
+        hint = "; one-hot labels are not indices: use a loss with sparse_label=False, or argmax"
         hint = hint if index.shape == data.shape else ""
         raise ShapeError(f"index {shape_text(index.shape)} must be {shape_text(rest)}{hint}")
     _from_nothing(data.dims[place], product(rest))
@@ -155,7 +155,7 @@ def _grad_pick(
     keepdims: bool,
     mode: str,
 ) -> tuple[Reached[X], ...]:
-    """The element that was read gets what comes back, the others of its row 0."""
+    """Gradient at the element that was read, 0 at the others of its row."""
     t = g.type(ins[0])
     place, _, _ = _picked(t.dims, axis, keepdims)
     kept = (*t.dims[:place], 1, *t.dims[place + 1 :])
@@ -171,9 +171,9 @@ def _grad_pick(
 
 
 def _is_at(g: Builder[X], index: X, place: int, like: TensorType) -> X:
-    """1 at the places of the axis that ``index`` has, which is 1 long there, else 0.
+    """1 where the axis has the index ``index``, else 0; ``index`` has size 1 along the axis.
 
-    Told by comparing numbers where the type has all of them: no array of these is written then.
+    Compares with a range if the dtype represents it, which avoids writing a one-hot array.
     """
     dims, depth = like.dims, like.dims[place]
     if like.dtype in (FLOAT32, FLOAT64) and depth <= _COUNTED:
@@ -203,7 +203,7 @@ PICK = register(
 def _batch_take_type(a: TensorType, indices: TensorType) -> TensorType:
     if a.ndim != 2 or indices.dims != a.dims[:1]:
         raise ShapeError(
-            f"batch_take takes a (N, M) and N indices, got {shape_text(a.dims)} and "
+            f"batch_take needs a matrix (N, M) and N indices, got {shape_text(a.dims)} and "
             f"{shape_text(indices.dims)}"
         )
     _from_nothing(a.dims[1], indices.size)
@@ -213,7 +213,7 @@ def _batch_take_type(a: TensorType, indices: TensorType) -> TensorType:
 def _infer_batch_take(ins: Types, outs: Types) -> tuple[Types, Types]:
     a, indices = ins
     if indices.dtype is not None and indices.dtype != np.int32:
-        raise DTypeError(f"batch_take takes int32 indices, got {indices.dtype}")
+        raise DTypeError(f"batch_take needs int32 indices, got {indices.dtype}")
     return forward(_batch_take_type)((a, indices.with_dtype(np.dtype(np.int32))), outs)
 
 
@@ -231,7 +231,7 @@ def _one_hot_type(
     indices: TensorType, *, depth: int, on_value: float, off_value: float, dtype: np.dtype
 ) -> TensorType:
     if depth < 0:
-        raise AttributeValueError(f"one_hot's depth is not negative, got {depth}")
+        raise AttributeValueError(f"one_hot's depth cannot be negative, got {depth}")
     return TensorType((*indices.dims, depth), dtype)
 
 
@@ -250,15 +250,15 @@ ONE_HOT = register(
     infer=forward(_one_hot_type),
     ref=one_hot,
     grad=none_at_all,
-    doc="A row per index, on_value there and off_value elsewhere; all off if out of range.",
+    doc="One row per index: on_value at the index, off_value elsewhere or if out of range.",
 )
 
 
-# Index vectors: axis 0 of the indices counts the data's leading axes
+# Index vectors: axis 0 of the indices enumerates the data's leading axes
 
 
 def places_of(indices: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
-    """Index arrays of the leading axes. Raises IndexError for one outside."""
+    """Index arrays of the leading axes. Raises IndexError for an index out of range."""
     places = tuple(whole(indices))
     for axis, (place, size) in enumerate(zip(places, shape)):
         outside = (place < -size) | (place >= size)
@@ -271,7 +271,7 @@ def places_of(indices: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
 
 def _rows_shape(what: str, shape: Shape, indices: TensorType) -> Shape:
     if indices.ndim < 2:
-        raise ShapeError(f"{what} takes indices of 2 axes or more, got {indices.ndim}")
+        raise ShapeError(f"{what} needs indices of at least 2 axes, got {indices.ndim}")
     if not 1 <= indices.dims[0] <= len(shape):
         raise ShapeError(f"{what}: {indices.dims[0]} indices for {len(shape)} axes")
     return indices.dims[1:] + shape[indices.dims[0] :]
@@ -300,17 +300,17 @@ GATHER_ND = register(
 
 def _scatter_type(data: TensorType, indices: TensorType, *, shape: Shape) -> TensorType:
     if not shape:
-        raise ShapeError("scatter_nd makes an array with axes, shape is ()")
+        raise ShapeError("scatter_nd cannot create an array of shape ()")
     needed = _rows_shape("scatter_nd", shape, indices)
     if data.dims != needed:
         raise ShapeError(
-            f"scatter_nd's data is {shape_text(data.dims)}, must be {shape_text(needed)}"
+            f"scatter_nd's data has shape {shape_text(data.dims)}, it must be {shape_text(needed)}"
         )
     return data.with_shape(shape)
 
 
 def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
-    """Zeros with data's elements at index vectors; of equal ones the last stays."""
+    """Zeros with data's elements at index vectors; of equal indices the last one wins."""
     result = np.zeros(shape, data.dtype)
     result[places_of(indices, shape)] = data
     return result
@@ -319,7 +319,7 @@ def scatter_nd(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.nda
 def _grad_scatter(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, shape: Shape
 ) -> tuple[Reached[X], ...]:
-    """Each row gets what comes back to its place, also where another one replaced it."""
+    """Gradient at each row's index, also if another row replaced it."""
     return (lambda: g.op(GATHER_ND, douts[0], ins[1])), None
 
 
@@ -332,13 +332,13 @@ SCATTER_ND = register(
     ref=scatter_nd,
     grad=_grad_scatter,
     traits=Traits(stops=lambda attrs: (1,)),
-    doc="Zeros of a shape with data put at index vectors.",
+    doc="Zeros of a shape with data written at index vectors.",
 )
 
 
 def _set_type(lhs: TensorType, rhs: TensorType, indices: TensorType, *, shape: Shape) -> TensorType:
     if shape and shape != lhs.dims:
-        raise ShapeError(f"shape is that of the array {lhs}, got {shape_text(shape)}")
+        raise ShapeError(f"shape must be that of the array {lhs}, got {shape_text(shape)}")
     _scatter_type(rhs, indices, shape=lhs.dims)
     return lhs
 
@@ -368,12 +368,12 @@ SCATTER_SET_ND = register(
     ref=_set_nd,
     grad=_grad_set,
     traits=Traits(stops=lambda attrs: (2,)),
-    doc="The array with data put at index vectors.",
+    doc="Array with data written at index vectors.",
 )
 
 
 def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray:
-    """Zeros to which data's rows are added one after the other, float16 in single precision."""
+    """Zeros with data's rows added in order; float16 is accumulated in single precision."""
     places = places_of(indices, shape)
     lead, rest = shape[: len(places)], shape[len(places) :]
     flat = np.zeros(places[0].shape, np.int64)
@@ -386,7 +386,7 @@ def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray
 
 
 def sum_along(g: Builder[X], d: X, index: X, size: int) -> X:
-    """(rows, count) at whole places of each row -> (rows, size), zeros where none is."""
+    """Sum (rows, count) at integer indices of each row: (rows, size), zeros elsewhere."""
     rows, count = g.type(d).dims
     stop = float(rows * size)
     starts = g.op(
@@ -407,14 +407,16 @@ ADD_AT = register(
     ref=add_at,
     grad=_grad_scatter,
     traits=Traits(in_single=True),
-    doc="Zeros of a shape with data added at index vectors; of equal ones all count.",
+    doc="Zeros of a shape with data added at index vectors, which may be equal.",
 )
 
 
 def _ravel_type(data: TensorType, *, shape: Shape | None) -> TensorType:
     axes = len(shape or ())
     if data.ndim != 2 or data.dims[0] != axes:
-        raise ShapeError(f"data is ({axes}, N), a row per coordinate, got {shape_text(data.dims)}")
+        raise ShapeError(
+            f"data must be ({axes}, N), one row per coordinate, got {shape_text(data.dims)}"
+        )
     return data.with_shape(data.dims[1:])
 
 
@@ -426,7 +428,7 @@ def ravel_multi_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
 
 
 def unravel_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
-    """Coordinates of flat indices, last axis fastest; the first one is not bounded."""
+    """Coordinates of flat indices, last axis fastest; the first coordinate is not bounded."""
     rest, places = whole(data), []
     for size in reversed((shape or ())[1:]):
         places.append(np.mod(rest, size))

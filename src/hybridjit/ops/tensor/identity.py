@@ -1,8 +1,8 @@
-"""Operators that return their data unchanged at inference, under the names that training needs.
+"""Operators that are identities at inference and differ in training.
 
-The first input is the result; a second one (a label, a moving average) is not looked at. Dropout
-is one of them unless its ``mode`` is ``always``: then it drops even here, and the compiler must
-not treat it as an identity.
+The first input is the result; further inputs (a label, a moving average) are not read. Dropout is
+one of them unless its ``mode`` is ``always``: then it drops at inference too and is not treated as
+an identity.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _identity(
 
 _identity(
     "_copy",
-    "Identity: the data.",
+    "Identity.",
     aliases="identity _CrossDeviceCopy _copyto",
     traits=Traits(on_stored=OnStored.EACH, gradient_stored=GradientStored.HEAD),
 )
@@ -91,7 +91,7 @@ _identity(
 
 
 def _grad_make_loss(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
-    """Ones, whatever comes back."""
+    """Ones, regardless of the output gradient."""
     return ones_like(g, ins[0])
 
 
@@ -115,9 +115,9 @@ def _grad_scaled_loss(
     valid_thresh: float,
     normalization: str,
 ) -> X:
-    """grad_scale, whatever comes back; divided by the number of rows or of valid elements.
+    """grad_scale, regardless of the output gradient, divided by rows or by valid elements.
 
-    What MXNet calls the batch is a row of the last axis, so that one axis is a batch of 1.
+    MXNet's batch size is the number of rows of the last axis, so a vector has batch size 1.
     """
     (data,) = ins
     t = g.type(data)
@@ -152,12 +152,12 @@ register(
     infer=same_type,
     expand=itself,
     traits=Traits(stops=lambda attrs: (1,)),
-    doc="The first input, whose type is the second one's.",
+    doc="First input, with the type of the second one.",
 )
 
 
 def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> np.ndarray:
-    """The data; with mode ``always`` some of it zero and the rest scaled by 1 / (1 - p)."""
+    """The data; with mode ``always`` some elements are 0, the others scaled by 1 / (1 - p)."""
     if mode != "always":
         return fresh(data, data.dtype)
     return np.asarray(data * dropout_mask(data.shape, p, axes, data.dtype), order="C")
@@ -166,12 +166,12 @@ def dropout(data: np.ndarray, *, p: float, mode: str, axes: tuple[int, ...]) -> 
 def _infer_dropout(
     ins: Types, outs: Types, *, axes: tuple[int, ...], **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """Like the data, whose axes ``axes`` names, counted from the front."""
+    """Type of the data; ``axes`` must be valid and non-negative."""
     ins, outs = same_float(ins, outs, **attrs)
     shape = ins[0].shape
     if shape is not None and not all(0 <= axis < len(shape) for axis in axes):
         raise ShapeError(
-            f"axes {shape_text(axes)} of Dropout lie between 0 and {len(shape) - 1} for data "
+            f"axes {shape_text(axes)} of Dropout must be between 0 and {len(shape) - 1} for data "
             f"{shape_text(shape)}"
         )
     return ins, outs
@@ -203,7 +203,7 @@ def _infer_dropped(
 def _grad_dropped(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X | None], **attrs: AttrValue
 ) -> X | None:
-    """The forward's own mask times what comes back."""
+    """Output gradient times the mask of the forward pass."""
     return None if douts[0] is None else mul(g, douts[0], outs[1])
 
 
@@ -227,7 +227,7 @@ DROPPED = register(
     grad=_grad_dropped,
     outputs=("output", "mask"),
     traits=Traits(random=True),
-    doc="The data, a fraction p of it dropped and the rest scaled up; and the factors.",
+    doc="Data with a fraction p dropped and the rest scaled up, and the factors.",
 )
 
 
@@ -253,28 +253,28 @@ Label = Callable[[PartialShape, PartialShape | None], PartialShape]
 
 
 def _regression_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
-    """The data's shape, or as many numbers for each row; for an (N, 1) column (N,)."""
+    """Shape of the label: the data's, or with as many elements per row; (N,) for data (N, 1)."""
     if given is None:
         return data[:1] if len(data) == 2 and data[1] == 1 else data
     if not (is_known_shape(data) and is_known_shape(given)):
         return given if len(data) != len(given) else merge_shapes(data, given) or given
     if data[:1] != given[:1] or product(data) != product(given):  # type: ignore[arg-type]
         raise ShapeError(
-            f"the label's shape is {shape_text(data)}, or has as many numbers for each row, got "
+            f"the label must have the shape {shape_text(data)}, or as many elements per row, got "
             f"{shape_text(given)}"
         )
     return given
 
 
 def _svm_label(data: PartialShape, given: PartialShape | None) -> PartialShape:
-    """One number for each line of the last axis."""
+    """Shape of the label: one value for each line of the last axis."""
     if len(data) < 2:
-        raise ShapeError(f"SVMOutput takes data of at least 2 dimensions, got {shape_text(data)}")
+        raise ShapeError(f"SVMOutput needs data of at least 2 dimensions, got {shape_text(data)}")
     return merge_shapes(data[:-1], given) or data[:-1]
 
 
 def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
-    """A rule for (data, label): both have one dtype, the result is like data."""
+    """Type rule for (data, label): equal dtypes, the result has the data's type."""
 
     def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
         data, other = ins
@@ -288,7 +288,7 @@ def _with_label(label: Label) -> Callable[..., tuple[Types, Types]]:
 
 
 def _grad_regression(slope: Callable[..., Any]) -> Gradient:
-    """slope(prediction - label) grad_scale / (labels for each sample), whatever comes back."""
+    """slope(prediction - label) grad_scale / (labels per sample), ignoring the output gradient."""
 
     def grad(
         g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, grad_scale: float
@@ -302,7 +302,7 @@ def _grad_regression(slope: Callable[..., Any]) -> Gradient:
 
 
 def _side(g: Builder[X], error: X) -> X:
-    """1 above 0, else -1: also on a tie."""
+    """1 for positive values, else -1, also for 0."""
     above = g.op(lookup("_greater_scalar"), error, at="above", scalar=0.0)
     return shifted(g, scaled(g, above, 2.0), -1.0)
 
@@ -317,7 +317,8 @@ def _grad_svm(
     regularization_coefficient: float,
     use_linear: bool,
 ) -> tuple[Reached[X], ...]:
-    """One against all: the true class below the margin goes up, others above -margin go down."""
+    """One-versus-all hinge loss: gradient of the true class below the margin, of others above
+    -margin."""
     data, label = ins
     classes = g.type(data).dims[-1]
     hot = in_dtype(g, g.op(lookup("one_hot"), label, at="hot", depth=classes), g.type(data))
@@ -373,7 +374,7 @@ register(
     grad=_grad_regression(lambda g, error: error),
     aliases="_sparse_LogisticRegressionOutput",
     traits=Traits(loss_head=True, ignores_head=lambda attrs: True),
-    doc="sigmoid of the data; the label serves training only.",
+    doc="Sigmoid of the data; the label is read in training only.",
 )
 
 
@@ -384,7 +385,7 @@ def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
     if data.shape is not None:
         if len(data.shape) < 2:
             raise ShapeError(
-                f"data has 2 axes at least, samples and channels, got {shape_text(data.shape)}"
+                f"data needs at least 2 axes, samples and channels, got {shape_text(data.shape)}"
             )
         average = average.with_shape(merge_shapes(average.shape, data.shape[1:2]))
     return (data, average), outs
@@ -393,7 +394,7 @@ def _like_data(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Type
 def _moved_average(
     g: Builder[X], ins: Many[X], outs: object, *, momentum: float, **attrs: AttrValue
 ) -> dict[int, X]:
-    """moving = momentum moving + (1 - momentum) average of the batch, by channel"""
+    """moving = momentum moving + (1 - momentum) average of the batch, per channel"""
     data, moving = ins
     shape = g.type(data).dims
     batch = average(g, data, tuple(i for i in range(len(shape)) if i != 1), keepdims=False)
@@ -427,7 +428,7 @@ _SPARSE_IN_TRAINING = register(
     expand=itself,
     grad=_grad_sparse,
     traits=Traits(adds_gradient=True, updates=_moved_average),
-    doc="The data; its gradient pulls the average of each channel towards the target.",
+    doc="Data; its gradient moves the average of each channel towards the target.",
 )
 
 register(

@@ -1,6 +1,6 @@
-"""Operators that make arrays larger: Concat, stack, tile, repeat and the broadcast_* family.
+"""Operators that enlarge arrays: Concat, stack, tile, repeat and the broadcast_* family.
 
-In: one or more arrays of one type. Out: a new C-contiguous array of that type.
+Input: arrays of equal dtype. Output: a new C-contiguous array of that dtype.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .primitives import broadcast, broadcast_shape, in_range, moving, narrow, re
 
 
 def _joined_axis(ins: Types, axis: int, extra: int = 0) -> int | None:
-    """The axis from the front, once the rank of any operand is known."""
+    """Non-negative axis, once the rank of any operand is known."""
     ranks = [len(t.shape) for t in ins if t.shape is not None]
     return normalized_axis(axis, ranks[0] + extra) if ranks else None
 
@@ -45,7 +45,7 @@ def _with(shape: PartialShape, axis: int, size: int | None) -> PartialShape:
 
 
 def concat_types(ins: Types, outs: Types, *, num_args: int, dim: int) -> tuple[Types, Types]:
-    """Equal but for axis ``dim``, where the sizes add up; one unknown size is what is missing."""
+    """Types equal except along ``dim``, where sizes add up; one unknown size is inferred."""
     if not ins:
         raise ShapeError(f"Concat needs at least one operand, got {num_args}")
     dtype = same_dtype(*ins, *outs)
@@ -78,7 +78,7 @@ def _concat(*arrays: np.ndarray, num_args: int, dim: int) -> np.ndarray:
 def grad_concat(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, num_args: int, dim: int
 ) -> tuple[Reached[X], ...]:
-    """Each operand gets its own part."""
+    """Each operand's gradient is its slice of the output gradient."""
     (d,) = douts
     axis = dim % g.type(d).ndim
     sizes = [g.type(x).dims[axis] for x in ins]
@@ -110,7 +110,7 @@ CONCAT = register(
 
 
 def joined(g: Builder[X], parts: Sequence[X], axis: int, at: str = "") -> X:
-    """``parts`` one after the other along an axis; itself where there is one."""
+    """``parts`` concatenated along an axis; a single one unchanged."""
     if len(parts) == 1:
         return parts[0]
     return g.op(CONCAT, *parts, at=at, num_args=len(parts), dim=axis)
@@ -160,7 +160,7 @@ STACK = register(
 def _tiled(data: Shape, reps: Shape) -> Shape:
     least = 0 if is_np_shape() else 1
     if any(r < least for r in reps):
-        raise AttributeValueError(f"tile's reps are at least {least}, got {shape_text(reps)}")
+        raise AttributeValueError(f"tile's reps must be at least {least}, got {shape_text(reps)}")
     rank = max(len(data), len(reps))
     sizes = (1,) * (rank - len(data)) + data
     counts = (1,) * (rank - len(reps)) + reps
@@ -229,11 +229,11 @@ moving(
 
 def _axes_broadcast(data: Shape, axis: Shape, size: Shape) -> Shape:
     if len(axis) != len(size):
-        raise ShapeError(f"axis names {len(axis)} axes, size gives {len(size)} sizes")
+        raise ShapeError(f"axis has {len(axis)} axes, but size has {len(size)} sizes")
     sizes = list(data)
     for a, n in zip(axis, size):
         if sizes[in_range(a, len(data))] != 1:
-            raise ShapeError(f"axis {a} must have size 1 to be broadcast, has {sizes[a]}")
+            raise ShapeError(f"axis {a} must have size 1 to be broadcast, but has {sizes[a]}")
         sizes[a] = n
     return tuple(sizes)
 
@@ -260,9 +260,9 @@ def _like(lhs: Shape, rhs: Shape, lhs_axes: Shape | None, rhs_axes: Shape | None
     if lhs_axes is None or rhs_axes is None:
         return broadcast_shape(lhs, rhs)
     if len(lhs_axes) != len(rhs_axes):
-        raise ShapeError(f"lhs_axes names {len(lhs_axes)} axes, rhs_axes {len(rhs_axes)}")
+        raise ShapeError(f"lhs_axes has {len(lhs_axes)} axes, but rhs_axes has {len(rhs_axes)}")
     if not lhs_axes:
-        raise ShapeError("lhs_axes and rhs_axes name no axes: leave both out for all")
+        raise ShapeError("lhs_axes and rhs_axes are empty: omit both for all axes")
     sizes = list(lhs)
     for a, b in zip(lhs_axes, rhs_axes):
         place = normalized_axis(a, len(lhs), "lhs_axes")
@@ -288,7 +288,7 @@ moving(
     lambda lhs, rhs, lhs_axes, rhs_axes: np.broadcast_to(
         lhs, _like(lhs.shape, rhs.shape, lhs_axes, rhs_axes)
     ),
-    "lhs broadcast to the shape of rhs, or to some of its axes.",
+    "Array lhs broadcast to the shape of rhs, or to some of its axes.",
     expand=_literal_like,
     traits=Traits(stops=lambda attrs: (1,)),
 )

@@ -1,6 +1,6 @@
-"""Two statistics of the same numbers in one pass over them: what normalisation by a batch needs.
+"""Pairs of statistics computed in one pass, for normalization by batch statistics.
 
-In: floats. Out: results of the data's type, of the shape that a reduction over ``axis`` has.
+Input: floats. Output: results of the data's dtype, with the shape of a reduction over ``axis``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _in_type(found: np.ndarray, like: np.ndarray, axes: Shape, keepdims: bool) -
 
 
 def moments(data: np.ndarray, *, axis: Shape | None, keepdims: bool) -> Pair:
-    """The mean over axes, and the mean of the squared distance from it."""
+    """Mean over axes, and mean of the squared difference from it."""
     axes, wide = reduced_axes(data.ndim, axis), data.astype(FLOAT64)
     mean = wide.mean(axes, keepdims=True)
     spread = np.square(wide - mean).mean(axes)
@@ -43,7 +43,7 @@ def moments(data: np.ndarray, *, axis: Shape | None, keepdims: bool) -> Pair:
 def sums_about(
     data: np.ndarray, other: np.ndarray, about: np.ndarray, *, axis: Shape | None, keepdims: bool
 ) -> Pair:
-    """The sums of data and of data (other - about) over axes, along which ``about`` has size 1."""
+    """Sums of data and of data (other - about) over axes, along which ``about`` has size 1."""
     axes, wide = reduced_axes(data.ndim, axis), data.astype(FLOAT64)
     products = wide * (other.astype(FLOAT64) - about)
     total, by_distance = (_in_type(v.sum(axes), data, axes, keepdims) for v in (wide, products))
@@ -51,7 +51,7 @@ def sums_about(
 
 
 def _over(g: Builder[X], x: X, axis: Shape | None) -> tuple[Shape, Shape]:
-    """The axes that are reduced, and the shape that keeps them."""
+    """Reduced axes, and the shape with keepdims."""
     dims = g.type(x).dims
     axes = reduced_axes(len(dims), axis)
     return axes, reduced_shape(dims, axes, True)
@@ -66,7 +66,7 @@ def _grad_moments(
     axis: Shape | None,
     keepdims: bool,
 ) -> Reached[X]:
-    """dmean / n + 2 (x - mean) dspread / n, for n numbers in a mean."""
+    """dmean / n + 2 (x - mean) dspread / n, for n elements per mean."""
     (x,), (dmean, dspread) = ins, douts
     axes, kept = _over(g, x, axis)
     part = 1 / max(1, product(tuple(g.type(x).dims[a] for a in axes)))
@@ -89,7 +89,7 @@ def _grad_sums(
     axis: Shape | None,
     keepdims: bool,
 ) -> tuple[Reached[X], ...]:
-    """dsum + (other - about) dproducts, data dproducts, and what of it reaches ``about``."""
+    """dsum + (other - about) dproducts, data dproducts, and its negative sum for ``about``."""
     x, other, about = ins
     dsum, dproducts = douts
     dims, (_, kept) = g.type(x).dims, _over(g, x, axis)
@@ -113,7 +113,7 @@ MOMENTS = register(
     ref=moments,
     grad=_grad_moments,
     outputs=("mean", "spread"),
-    doc="The mean over axes, and the mean of the squared distance from it.",
+    doc="Mean over axes, and mean of the squared difference from it.",
 )
 SUMS_ABOUT = register(
     "_sums_about",
@@ -125,5 +125,5 @@ SUMS_ABOUT = register(
     ref=sums_about,
     grad=_grad_sums,
     outputs=("sum", "products"),
-    doc="The sums of data, and of data times the distance from what has size 1 along the axes.",
+    doc="Sums of data, and of data times a difference from an operand of size 1 along the axes.",
 )

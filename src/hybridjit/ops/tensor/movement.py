@@ -1,8 +1,8 @@
-"""Operators that move elements: axes exchanged or backwards, blocks, borders, diagonals.
+"""Operators that move elements: swapped or reversed axes, blocks, padding, diagonals.
 
-In: arrays of any type. Out: new C-contiguous arrays of the same type. Joining and repeating is
-``joining``, cutting pieces out ``slicing``, another shape for the same bytes ``reshape``; what
-all of them are made of ``views``.
+Input: arrays of any dtype. Output: new C-contiguous arrays of the same dtype. ``joining`` contains
+concatenation and repetition, ``slicing`` slices, ``reshape`` reshapes, ``primitives`` the operators
+that these expand to.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..registry import register
 from ..rules import forward, normalized_axis
 from .primitives import PLACE, in_range, moving, part, reordering, reshape, transpose
 
-# Order of axes
+# Permutation of axes
 
 
 def _swap(ndim: int, dim1: int, dim2: int) -> Shape:
-    """The order that exchanges two axes. Raises ShapeError."""
+    """Permutation that swaps two axes. Raises ShapeError."""
     order = list(range(ndim))
     a, b = normalized_axis(dim1, ndim, "dim1"), normalized_axis(dim2, ndim, "dim2")
     order[a], order[b] = order[b], order[a]
@@ -62,7 +62,9 @@ def _reverse(data: np.ndarray, axis: Shape) -> np.ndarray:
 def _backwards(g: Builder[X], data: X, *, axis: Shape) -> X:
     """reverse(x)  =>  slice(x) with step -1"""
     ndim = g.type(data).ndim
-    steps = tuple(-1 if axis.count(i) % 2 else 1 for i in range(ndim))  # twice is not at all
+    steps = tuple(
+        -1 if axis.count(i) % 2 else 1 for i in range(ndim)
+    )  # reversing twice has no effect
     return part(g, data, (None,) * ndim, (None,) * ndim, steps)
 
 
@@ -79,31 +81,31 @@ REVERSE = moving(
 )
 
 
-# Blocks and borders
+# Blocks and padding
 
 
 def _blocks(data: Shape, block_size: int) -> tuple[int, int, int, int]:
     if len(data) != 4:
-        raise ShapeError(f"data has 4 axes (NCHW), got {len(data)}")
+        raise ShapeError(f"data must have 4 axes (NCHW), got {len(data)}")
     if block_size < 1:
-        raise AttributeValueError(f"block_size is positive, got {block_size}")
+        raise AttributeValueError(f"block_size must be positive, got {block_size}")
     n, c, h, w = data
     if 0 in (c, h, w):
-        raise ShapeError(f"channels, height and width are above 0, got {shape_text(data)}")
+        raise ShapeError(f"channels, height and width must be above 0, got {shape_text(data)}")
     return n, c, h, w
 
 
 def _deep_to_wide(data: Shape, block_size: int) -> Shape:
     n, c, h, w = _blocks(data, block_size)
     if c % block_size**2:
-        raise ShapeError(f"{c} channels do not divide into blocks of {block_size**2}")
+        raise ShapeError(f"{c} channels are not divisible into blocks of {block_size**2}")
     return n, c // block_size**2, h * block_size, w * block_size
 
 
 def _wide_to_deep(data: Shape, block_size: int) -> Shape:
     n, c, h, w = _blocks(data, block_size)
     if h % block_size or w % block_size:
-        raise ShapeError(f"{h} x {w} does not divide into blocks of {block_size} x {block_size}")
+        raise ShapeError(f"{h} x {w} is not divisible into blocks of {block_size} x {block_size}")
     return n, c * block_size**2, h // block_size, w // block_size
 
 
@@ -160,20 +162,20 @@ moving(
 
 def _padded(data: Shape, mode: str, pad_width: Shape, constant_value: float) -> Shape:
     if len(data) not in (4, 5):
-        raise ShapeError(f"Pad takes data of 4 or 5 axes, got {len(data)}")
+        raise ShapeError(f"Pad needs data of 4 or 5 axes, got {len(data)}")
     if len(pad_width) != 2 * len(data):
         raise ShapeError(
-            f"pad_width has {len(pad_width)} numbers, {len(data)} axes take {2 * len(data)}"
+            f"pad_width has {len(pad_width)} elements, but {len(data)} axes need {2 * len(data)}"
         )
     if any(pad_width[:4]) or min(pad_width) < 0:
         raise ShapeError(
-            f"pad_width begins with four zeros and has no negative number, "
+            f"pad_width must begin with four zeros and cannot be negative, "
             f"got {shape_text(pad_width)}"
         )
     pairs = list(zip(pad_width[::2], pad_width[1::2]))
     for size, pair in zip(data, pairs):
         if mode == "reflect" and max(pair) >= size and max(pair) > 0:
-            raise ShapeError(f"reflect pads by less than the size {size}, got {max(pair)}")
+            raise ShapeError(f"reflect must pad by less than the size {size}, got {max(pair)}")
         if mode == "edge" and size == 0 and max(pair) > 0:
             raise ShapeError(f"edge pads by {max(pair)}, but the axis has size 0")
     return tuple(size + before + after for size, (before, after) in zip(data, pairs))
@@ -182,7 +184,7 @@ def _padded(data: Shape, mode: str, pad_width: Shape, constant_value: float) -> 
 def _pad_type(
     data: TensorType, *, mode: str, pad_width: Shape, constant_value: float
 ) -> TensorType:
-    """The data with its border. Raises AttributeValueError for a value that its type lacks."""
+    """Type of the padded data. Raises AttributeValueError for a value out of its dtype's range."""
     if mode == "constant" and data.dtype is not None and data.dtype.kind in "iu":
         limits = np.iinfo(data.dtype)
         is_held = math.isfinite(constant_value) and (
@@ -190,7 +192,8 @@ def _pad_type(
         )
         if not is_held:
             raise AttributeValueError(
-                f"constant_value is {constant_value:g}, data is {data.dtype.name}, whose values "
+                f"constant_value is {constant_value:g}, but data is {data.dtype.name}, whose "
+                f"values "
                 f"are {limits.min} to {limits.max}: pad with one of them, or cast the data first"
             )
     return data.with_shape(_padded(data.dims, mode, pad_width, constant_value))
@@ -212,7 +215,7 @@ register(
     expand=_pad_of_any_axes,
     aliases="pad",
     traits=Traits(names_data=True),
-    doc="Add a border of one value, of the edge's values, or of their mirror image.",
+    doc="Padding by a constant, the edge, or a reflection.",
 )
 
 
@@ -222,10 +225,10 @@ def _diagonal(data: Shape, k: int, axis1: int, axis2: int) -> Shape:
     a = normalized_axis(axis1, len(data), "axis1")
     b = normalized_axis(axis2, len(data), "axis2")
     if a == b:
-        raise ShapeError(f"axis1 and axis2 both name axis {a}")
+        raise ShapeError(f"axis1 and axis2 are both axis {a}")
     rows, columns = data[a] + min(k, 0), data[b] - max(k, 0)
     if min(rows, columns) < 0:
-        raise ShapeError(f"a {data[a]} x {data[b]} matrix has no diagonal {k}")
+        raise ShapeError(f"a {data[a]} x {data[b]} matrix does not have a diagonal {k}")
     rest = tuple(size for i, size in enumerate(data) if i not in (a, b))
     return (*rest, min(rows, columns))
 
@@ -236,26 +239,26 @@ def _diag(data: np.ndarray, k: int, axis1: int, axis2: int) -> np.ndarray:
     return np.diagonal(data, k, axis1, axis2)
 
 
-def _turned(ndim: int, axis1: int, axis2: int) -> Shape:
-    """The order of axes that has these two last."""
+def _axes_last(ndim: int, axis1: int, axis2: int) -> Shape:
+    """Permutation that moves these two axes to the end."""
     a, b = axis1 % ndim, axis2 % ndim
     return (*(i for i in range(ndim) if i not in (a, b)), a, b)
 
 
 def _marks(rest: Shape, columns: int, length: int, k: int) -> tuple[Shape, Shape, Shape]:
-    """Begin, end and step of a diagonal in matrices whose elements lie on one axis."""
+    """Begin, end and step of a diagonal in flattened matrices."""
     start = k if k >= 0 else -k * columns
     stop = start + (length - 1) * (columns + 1) + 1
     return (*(0 for _ in rest), start), (*rest, stop), (*(1 for _ in rest), columns + 1)
 
 
 def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int) -> X | None:
-    """diag(x)  =>  slice(x as rows of one) with step columns + 1"""
+    """diag(x)  =>  slice(flattened x) with step columns + 1"""
     sizes = g.type(data).dims
     *_, length = (0,) if len(sizes) < 2 else _diagonal(sizes, k, axis1, axis2)
     if not length:
         return None
-    transposed = transpose(g, data, _turned(len(sizes), axis1, axis2), at="turned")
+    transposed = transpose(g, data, _axes_last(len(sizes), axis1, axis2), at="turned")
     *rest, rows, columns = g.type(transposed).dims
     flat = reshape(g, transposed, (*rest, rows * columns), at="flat")
     return part(g, flat, *_marks(tuple(rest), columns, length, k))
@@ -264,14 +267,14 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
 def _grad_diag(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, k: int, axis1: int, axis2: int
 ) -> X | None:
-    """A vector gets the diagonal of what comes back, a matrix has what comes back on its own."""
+    """Diagonal of the gradient for a vector; the gradient on the diagonal for a matrix."""
     sizes, (d,) = g.type(ins[0]).dims, douts
     if len(sizes) == 1:
         return g.op(DIAG, d, k=k)
     *rest, length = g.type(d).dims
     if not g.type(d).size:
         return None
-    order = _turned(len(sizes), axis1, axis2)
+    order = _axes_last(len(sizes), axis1, axis2)
     rows, columns = (sizes[i] for i in order[-2:])
     begin, end, step = _marks(tuple(rest), columns, length, k)
     shape = (*rest, rows * columns)

@@ -1,8 +1,8 @@
-"""Operators that make arrays: zeros, full, arange, eye, and those shaped like another array.
+"""Operators that create arrays: zeros, full, arange, eye, and those shaped like another array.
 
-In: attributes, or an array whose shape counts. Out: a new array. An unknown size in the ``shape``
-attribute is one that the consumers decide, and so is the length of ``_arange`` with
-``infer_range``; :func:`resolved` writes what they decided into the attributes.
+Input: attributes, or an array of which only the shape is used. Output: a new array. An unknown size
+in the ``shape`` attribute is inferred from the users of the result, and so is the length of
+``_arange`` with ``infer_range``; :func:`resolved` writes inferred sizes into the attributes.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ Shape = tuple[int, ...]
 
 
 def wanted_shape(shape: Shape | None) -> PartialShape | None:
-    """The ``shape`` attribute as a partial shape, by the thread's shape semantics; None is None."""
+    """Attribute ``shape`` as a partial shape, by the thread's shape semantics; None remains."""
     if shape and any(size < -1 for size in shape):
-        raise ShapeError(f"a shape has no negative sizes, got {shape_text(shape)}")
+        raise ShapeError(f"a shape cannot have negative sizes, got {shape_text(shape)}")
     return partial_shape(shape)
 
 
 def given_shape(shape: Shape | None) -> Shape:
-    """The ``shape`` attribute of an operator that runs now. Raises ShapeError without one."""
+    """Attribute ``shape`` of an operator that runs eagerly. Raises ShapeError if unknown."""
     if shape is None or min(shape, default=0) < 0:
-        raise ShapeError("the shape is not known: nothing gives it")
+        raise ShapeError("the shape is unknown and cannot be inferred")
     return shape
 
 
 def creation_types(
     ins: Types, outs: Types, *, shape: Shape | None, dtype: np.dtype | None, **attrs: AttrValue
 ) -> tuple[Types, Types]:
-    """The attributes' type, completed by what the consumers know."""
+    """Type of the attributes, completed by the users of the result."""
     return ins, merged(outs, (TensorType(wanted_shape(shape), dtype or FLOAT32),))
 
 
 def resolved(op: OpDef, attrs: Attrs, out: TensorType) -> dict[str, object]:
-    """The attributes with which an input-less ``op`` makes an output of exactly this type.
+    """Attributes with which an operator without inputs creates an output of exactly this type.
 
-    ``out`` is known: it is what inference found. Attributes of other operators stay.
+    ``out`` is the inferred type. Attributes of other operators do not change.
     """
     changed = dict(attrs)
     if op.inputs == () and "shape" in attrs:
         changed["shape"] = out.dims
     if attrs.get("infer_range"):
-        # Half a step short of the last value's end, so that rounding cannot add one
+        # Half a step before the end of the last value, so that rounding cannot add a value.
         count = out.size // attrs["repeat"]
         changed["stop"] = attrs["start"] + attrs["step"] * (count - 0.5)
         changed["infer_range"] = False
@@ -81,7 +81,7 @@ def _filled(name: str, doc: str, attrs: str = "", value: float = 0.0) -> OpDef:
 
 ZEROS = _filled("_zeros", "Zeros.")
 ONES = _filled("_ones", "Ones.", value=1.0)
-FULL = _filled("_full", "One value everywhere.", "value:double!")
+FULL = _filled("_full", "Array filled with one value.", "value:double!")
 
 
 def _like(
@@ -94,7 +94,7 @@ def _like(
 ) -> None:
     def as_constant(g: Builder[X], data: X) -> X | None:
         """zeros_like(x), ones_like(x)  =>  a constant"""
-        t = g.type(data)  # an empty shape attribute stands for an unknown shape
+        t = g.type(data)  # an empty shape attribute means an unknown shape
         return g.op(constant, shape=t.dims, dtype=t.dtype) if t.dims else None
 
     register(
@@ -114,7 +114,7 @@ _like(
     "zeros_like",
     0.0,
     ZEROS,
-    "Zeros of the data's type.",
+    "Zeros of the data's shape and dtype.",
     "_sparse_zeros_like",
     Traits(
         on_stored=OnStored.ZEROS, gradient_stored=GradientStored.OPERAND, stops=lambda attrs: (0,)
@@ -124,7 +124,7 @@ _like(
     "ones_like",
     1.0,
     ONES,
-    "Ones of the data's type.",
+    "Ones of the data's shape and dtype.",
     traits=Traits(stops=lambda attrs: (0,)),
 )
 
@@ -133,24 +133,24 @@ _like(
 
 
 def _range_count(start: float, stop: float | None, step: float, repeat: int) -> int:
-    """How many numbers ``_arange`` makes; stop None means from 0 to start."""
+    """Length of ``_arange``; stop None means from 0 to start."""
     first, last = (0.0, start) if stop is None else (start, stop)
     if isinstance(first, Size) or isinstance(last, Size):
         if step != 1 or not first < last:
-            raise AttributeValueError(f"arange from {first} to {last} by {step:g} has no numbers")
+            raise AttributeValueError(f"arange from {first} to {last} by {step:g} is empty")
         return (last - int(first) if not isinstance(first, Size) else last - first) * repeat
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
     if not all(map(math.isfinite, (first, last, step))):
         raise AttributeValueError(f"arange cannot go from {first:g} to {last:g} by {step:g}")
     if repeat < 1:
-        raise AttributeValueError(f"arange's repeat is positive, got {repeat}")
+        raise AttributeValueError(f"arange's repeat must be positive, got {repeat}")
     if not (first < last if step > 0 else first > last):
-        raise AttributeValueError(f"arange from {first:g} to {last:g} by {step:g} has no numbers")
+        raise AttributeValueError(f"arange from {first:g} to {last:g} by {step:g} is empty")
     count = (last - first) / step
     if not math.isfinite(count):
         raise AttributeValueError(
-            f"arange from {first:g} to {last:g} by {step:g} has more numbers than any memory"
+            f"arange from {first:g} to {last:g} by {step:g} has too many elements"
         )
     return math.ceil(count) * repeat
 
@@ -189,7 +189,7 @@ def arange(
     dtype: np.dtype,
 ) -> np.ndarray:
     if infer_range and stop is None:
-        raise ShapeError("arange's length is not known: nothing gives it")
+        raise ShapeError("arange's length is unknown and cannot be inferred")
     count = _range_count(start, stop, step, repeat)
     return _steps(0.0 if stop is None else start, step, count, repeat, dtype)
 
@@ -209,7 +209,7 @@ def _linspace_type(
     start: float, stop: float, num: int, endpoint: bool, dtype: np.dtype
 ) -> TensorType:
     if num < 0:
-        raise AttributeValueError(f"linspace's num is not negative, got {num}")
+        raise AttributeValueError(f"linspace's num cannot be negative, got {num}")
     return TensorType((num,), dtype)
 
 
@@ -228,14 +228,14 @@ LINSPACE = _made(
     "start:double! stop:double! num:int! endpoint:bool=True dtype:dtype=float32",
     _linspace_type,
     linspace,
-    "num numbers from start to stop, evenly spaced.",
+    "num evenly spaced values from start to stop.",
 )
 
 
 # Attribute names are MXNet's
 def _eye_type(N: int, M: int, k: int, dtype: np.dtype) -> TensorType:  # noqa: N803
     if N < 0 or M < 0:
-        raise AttributeValueError(f"eye's N and M are not negative, got {N} and {M}")
+        raise AttributeValueError(f"eye's N and M cannot be negative, got {N} and {M}")
     return TensorType((N, M or N), dtype)
 
 
@@ -252,7 +252,7 @@ def _arange_like_type(
     data: TensorType, *, start: float, step: float, repeat: int, axis: int | None
 ) -> TensorType:
     if repeat < 1:
-        raise AttributeValueError(f"arange_like's repeat is positive, got {repeat}")
+        raise AttributeValueError(f"arange_like's repeat must be positive, got {repeat}")
     if axis is None:
         return data
     return data.with_shape((data.dims[normalized_axis(axis, data.ndim)],))
@@ -261,7 +261,8 @@ def _arange_like_type(
 def arange_like(
     data: np.ndarray, *, start: float, step: float, repeat: int, axis: int | None
 ) -> np.ndarray:
-    """Counting in the data's shape, or along one of its axes; ``repeat`` keeps the length."""
+    """Range in the data's shape, or along one of its axes; ``repeat`` does not change the
+    length."""
     shape = data.shape if axis is None else (data.shape[axis],)
     return _steps(start, step, math.prod(shape), repeat, data.dtype).reshape(shape)
 

@@ -1,9 +1,9 @@
-"""Order and place: argmax, argmin, topk, sort, argsort.
+"""Sorting and extrema: argmax, argmin, topk, sort, argsort.
 
-In: numeric arrays. Out: places as floats (argmax in the data's own type, the others in ``dtype``,
-float32 by default) or the values themselves. Of equals the first in the array comes first, in
-either direction. NaN is the largest and the smallest for argmax and argmin; where it is sorted to
-is not defined in MXNet, here it comes last.
+Input: numeric arrays. Output: indices as floats (argmax in the data's dtype, others in ``dtype``,
+float32 by default) or the values. Of equal elements the first one comes first in both directions.
+NaN counts as largest and smallest for argmax and argmin; its position in sorted order is undefined
+in MXNet, here it comes last.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .primitives import reshape, transpose
 
 Shape = tuple[int, ...]
 
-# Elements from which on a row is worth a call of its own.
+# Minimal length of a row that is processed by a separate call.
 _LONG_ROW = 1024
-# Numbers that machine code selects at most, and how many times as long a row has to be.
+# Maximal count for selection by machine code, and minimal ratio of row length to count.
 _FEW, _LONG = 32, 8
 _ARG = "axis:int?=None keepdims:bool=False"
 
@@ -47,7 +47,7 @@ def _arg_shape(data: TensorType, axis: int | None, keepdims: bool) -> Shape:
         middle = (1,) if keepdims else ()
         shape = data.dims[:place] + middle + data.dims[place + 1 :] or (1,)
     if count == 0:
-        raise ShapeError(f"there is no largest or smallest of 0 elements: data is {data}")
+        raise ShapeError(f"0 elements do not have a maximum or minimum: data is {data}")
     return shape
 
 
@@ -66,7 +66,7 @@ def _arg(find: Computation) -> Reference:
 
 def _place(name: str, find: Computation, doc: str) -> OpDef:
     def expand(g: Builder[X], data: X, *, axis: int | None, keepdims: bool) -> X | None:
-        """argmax(x), argmin(x) of all  =>  argmax(x as one row)"""
+        """argmax(x), argmin(x) of all  =>  argmax(flattened x)"""
         if axis is not None:
             return None
         t = g.type(data)
@@ -89,10 +89,10 @@ def _place(name: str, find: Computation, doc: str) -> OpDef:
 
 
 ARGMAX = _place(
-    "argmax", np.argmax, "Index of the first largest element along an axis, in the data's type."
+    "argmax", np.argmax, "Index of the first maximum along an axis, in the data's type."
 )
 ARGMIN = _place(
-    "argmin", np.argmin, "Index of the first smallest element along an axis, in the data's type."
+    "argmin", np.argmin, "Index of the first minimum along an axis, in the data's type."
 )
 ARGMAX_CHANNEL = register(
     "argmax_channel",
@@ -105,31 +105,31 @@ ARGMAX_CHANNEL = register(
 
 
 def order(data: np.ndarray, axis: int, is_ascend: bool) -> np.ndarray:
-    """Indices that sort along ``axis``; equals in their order, NaN last."""
+    """Indices that sort along ``axis``; stable, NaN last."""
     if is_ascend:
         return np.argsort(data, axis=axis, kind="stable")
     if data.dtype.kind == "f":
         return np.argsort(-data, axis=axis, kind="stable")
-    # The reverse of an ascending order of the reversed array keeps equals in place
+    # Reversing the ascending order of the reversed array keeps the order of equal elements.
     backwards = np.argsort(np.flip(data, axis), axis=axis, kind="stable")
     return data.shape[axis] - 1 - np.flip(backwards, axis)
 
 
 def first_of(keys: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the ``count`` smallest of a row of floats, in order; equals in theirs, NaN last.
+    """Indices of the ``count`` smallest of a row of floats, sorted; stable, NaN last.
 
-    Only those are sorted: to find 400 of 200,000 that takes a tenth of the time.
+    Only these are sorted: finding 400 of 200,000 this way takes a tenth of the time.
     """
     if 0 < 4 * count < len(keys):
         limit = np.partition(keys, count - 1)[count - 1]
         chosen = np.flatnonzero(keys <= limit)
-        if len(chosen) >= count:  # with a limit of NaN it is not
+        if len(chosen) >= count:  # false for a limit of NaN
             return chosen[np.argsort(keys[chosen], kind="stable")[:count]]
     return np.argsort(keys, kind="stable")[:count]
 
 
 def _best(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarray:
-    """The first ``count`` indices of :func:`order`."""
+    """First ``count`` indices of :func:`order`."""
     size = data.shape[axis]
     selected = _selected(data, axis, is_ascend, count)
     if selected is not None:
@@ -142,7 +142,7 @@ def _best(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarra
 
 
 def _selected(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarray | None:
-    """The indices by machine code; None where NumPy finds them."""
+    """Indices selected by machine code; None if NumPy must select."""
     size = data.shape[axis]
     if data.dtype != FLOAT32 or not 0 < count <= _FEW or size < _LONG * count:
         return None
@@ -156,7 +156,7 @@ def _selected(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.nd
 
 
 def _lined_up(shape: Shape, axis: int | None) -> tuple[Shape, int]:
-    """The shape and axis to sort along; axis None flattens."""
+    """Shape and axis of the sort; axis None flattens."""
     if axis is None:
         return (int(np.prod(shape)),), 0
     return shape, normalized_axis(axis, len(shape))
@@ -166,7 +166,7 @@ def _topk_shape(shape: Shape, axis: int | None, k: int, ret_typ: str) -> Shape:
     lined, place = _lined_up(shape, axis)
     size = lined[place]
     if k > size:
-        raise ShapeError(f"the top {k} of {size} elements: there are fewer")
+        raise ShapeError(f"cannot select the top {k} of {size} elements")
     if ret_typ == "mask":
         return shape
     return (*lined[:place], k if k > 0 else size, *lined[place + 1 :])
@@ -198,7 +198,7 @@ def topk(
     is_ascend: bool,
     dtype: np.dtype,
 ) -> Arrays:
-    """The k largest (or smallest) along an axis, best first: their values, places, or a mask."""
+    """The k largest (or smallest) along an axis, best first: values, indices, or a mask."""
     lined, place = _lined_up(data.shape, axis)
     line = data.reshape(lined)
     count = k if k > 0 else lined[place]
@@ -220,7 +220,7 @@ def _ordered_types(data: TensorType, *, k: int, is_ascend: bool) -> Types:
 
 
 def _ordered(data: np.ndarray, *, k: int, is_ascend: bool) -> Arrays:
-    """The first ``k`` numbers of each row in order, and their places."""
+    """First ``k`` elements of each row in sorted order, and their indices."""
     best = _best(data, 1, is_ascend, k)
     return np.ascontiguousarray(np.take_along_axis(data, best, axis=1)), best.astype(np.int64)
 
@@ -235,15 +235,14 @@ ORDERED = register(
     grad=none_at_all,
     kernel="order",
     outputs=("values", "places"),
-    doc="The first numbers of each row in order, equals in theirs, and their places.",
+    doc="First elements of each row in stable sorted order, and their indices.",
 )
 
 
 def _in_order(
     g: Builder[X], data: X, axis: int | None, count: int, is_ascend: bool
 ) -> tuple[X, X] | None:
-    """Values and places (int64) of the first ``count`` along an axis; None where there is no
-    kernel."""
+    """Values and indices (int64) of the first ``count`` along an axis; None without a kernel."""
     t = g.type(data)
     if not t.size:
         return None
@@ -276,7 +275,7 @@ def _topk_parts(
     is_ascend: bool,
     dtype: np.dtype,
 ) -> X | tuple[X, ...] | None:
-    """topk(x)  =>  rows in order, transposed there and back"""
+    """topk(x)  =>  sorted rows, with transposes before and after"""
     if ret_typ == "mask":
         return None
     found = _in_order(g, data, axis, max(k, 0), is_ascend)
@@ -290,7 +289,7 @@ def _topk_parts(
 
 
 def _sort_parts(g: Builder[X], data: X, *, axis: int | None, is_ascend: bool) -> X | None:
-    """sort(x)  =>  rows in order, transposed there and back"""
+    """sort(x)  =>  sorted rows, with transposes before and after"""
     found = _in_order(g, data, axis, 0, is_ascend)
     return None if found is None else found[0]
 
@@ -298,7 +297,7 @@ def _sort_parts(g: Builder[X], data: X, *, axis: int | None, is_ascend: bool) ->
 def _argsort_parts(
     g: Builder[X], data: X, *, axis: int | None, is_ascend: bool, dtype: np.dtype
 ) -> X | None:
-    """argsort(x)  =>  places of rows in order, transposed there and back"""
+    """argsort(x)  =>  indices of sorted rows, with transposes before and after"""
     found = _in_order(g, data, axis, 0, is_ascend)
     if found is None:
         return None
@@ -308,7 +307,7 @@ def _argsort_parts(
 def _scattered(
     g: Builder[X], ins: Sequence[X], d: X, *, axis: int | None, k: int, is_ascend: bool
 ) -> X:
-    """What comes back to the values in order, at the places that they were read from."""
+    """Gradients of sorted values at the indices that they were read from."""
     t = g.type(ins[0])
     lined, place = _lined_up(t.dims, axis)
     found = g.op(
@@ -338,7 +337,7 @@ def _grad_topk(
     is_ascend: bool,
     dtype: np.dtype,
 ) -> X | None:
-    """Values pass theirs back to where they stand; places and masks have none."""
+    """Gradients of values at their indices; indices and masks have none."""
     if ret_typ not in ("value", "both") or douts[0] is None or not g.type(ins[0]).size:
         return None
     return _scattered(g, ins, douts[0], axis=axis, k=k, is_ascend=is_ascend)
@@ -405,7 +404,7 @@ register(
     expand=_sort_parts,
     traits=Traits(parts_in_floats=True, total_outputs=2),
     outputs=("output0",),
-    doc="Sort the elements along an axis; flattened when axis is None.",
+    doc="Elements sorted along an axis; flattened if axis is None.",
 )
 register(
     "argsort",
@@ -420,5 +419,5 @@ register(
     grad=none_at_all,
     expand=_argsort_parts,
     traits=Traits(parts_in_floats=True),
-    doc="Indices that sort the elements along an axis; equal ones keep their order.",
+    doc="Indices that sort the elements along an axis; the sort is stable.",
 )

@@ -1,6 +1,6 @@
-"""Elements put, or added, where indices say, one for each row or column.
+"""Operators that write or add one element for each row or column at given indices.
 
-In: arrays and their indices. Out: arrays of the same element type.
+Input: arrays and indices. Output: arrays of the same dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _fill_types(ins: Types, outs: Types) -> tuple[Types, Types]:
     dtype = same_dtype(lhs, mhs, *outs)
     if lhs.shape is not None and len(lhs.shape) != 2:
         raise ShapeError(
-            f"fill_element_0index takes lhs (N, M), mhs and rhs (N,), got {shape_text(lhs.shape)}"
+            f"fill_element_0index needs lhs (N, M), mhs and rhs (N,), got {shape_text(lhs.shape)}"
         )
     rows = (lhs.shape[0] if lhs.shape is not None else None,)
     lhs, mhs = lhs.with_dtype(dtype), fill(mhs, rows, dtype)
@@ -43,7 +43,7 @@ register(
     "lhs mhs rhs",
     infer=_fill_types,
     expand=_filled,
-    doc="lhs with mhs[i] in row i at column rhs[i]; a row whose column is not there stays.",
+    doc="Array lhs with mhs[i] in row i at column rhs[i]; columns out of range are ignored.",
 )
 
 
@@ -56,14 +56,14 @@ def _sketch_types(
     if data.shape is None:
         return (data, *(t.with_dtype(dtype) for t in hashes)), outs
     if len(data.shape) not in (2, 4):
-        raise ShapeError(f"count_sketch takes data of 2 or 4 axes, got {shape_text(data.shape)}")
+        raise ShapeError(f"count_sketch needs data of 2 or 4 axes, got {shape_text(data.shape)}")
     hashes = [fill(t, (1, data.shape[-1]), dtype) for t in hashes]
     found = TensorType((*data.shape[:-1], out_dim), dtype)
     return (data, *hashes), merged(outs, (found,))
 
 
 def _sketched(g: Builder[X], data: X, h: X, s: X, *, out_dim: int, **attrs: object) -> X:
-    """count_sketch(x, h, s)  =>  the columns of x s added at h"""
+    """count_sketch(x, h, s)  =>  columns of x s added at h"""
     dims = g.type(data).dims
     rows, inner = g.type(data).size // max(dims[-1], 1), dims[-1]
     signed = mul(g, as_shape(g, data, (rows, inner)), broadcast(g, s, (rows, inner)))
@@ -78,5 +78,5 @@ register(
     "out_dim:int[1,2147483647]! processing_batch_size:int=32",
     infer=_sketch_types,
     expand=_sketched,
-    doc="Each element of the last axis, times s, added to the element h of the result.",
+    doc="Sum at index h of the elements of the last axis times s.",
 )

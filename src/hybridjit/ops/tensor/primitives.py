@@ -1,9 +1,8 @@
-"""The four operators that move no element, and how they are written; how movement registers.
+"""The four primitive movement operators, helpers to apply them, and registration of others.
 
-``_reshape_to``, ``transpose``, ``slice`` and ``broadcast_to`` are what all other movement is made
-of, joining aside: kernels read through strides. The functions :func:`reshape` to
-:func:`broadcast` are how expansions and passes write them: on any builder, and nothing where
-nothing moves.
+``_reshape_to``, ``transpose``, ``slice`` and ``broadcast_to`` are the primitives of all other
+movement, except concatenation: kernels read through strides. The functions :func:`reshape` to
+:func:`broadcast` apply them on any builder, and return the operand if nothing changes.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ def moving(
     traits: Traits = PLAIN,
     internal: bool = False,
 ) -> OpDef:
-    """Register an operator whose output shape follows from its inputs' shapes.
+    """Register an operator whose output shape depends on its inputs' shapes.
 
-    ``axiswise``: it has one input, and ``shape_of`` takes unknown sizes too.
+    ``axiswise``: it has one input, and ``shape_of`` accepts unknown sizes.
     """
 
     def partial(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
@@ -85,13 +84,13 @@ def moving(
 
 
 def in_range(axis: int, ndim: int) -> int:
-    """``axis``, which may not be negative. Raises ShapeError."""
+    """``axis``, which must be in [0, ndim). Raises ShapeError."""
     if not 0 <= axis < ndim:
         raise ShapeError(f"axis {axis} is out of range 0 to {ndim - 1}")
     return axis
 
 
-# Another shape for the same elements
+# Reshape
 
 
 def reshape_to(data: np.ndarray, *, shape: Shape) -> np.ndarray:
@@ -100,7 +99,7 @@ def reshape_to(data: np.ndarray, *, shape: Shape) -> np.ndarray:
 
 def _reshape_to_type(data: TensorType, *, shape: Shape) -> TensorType:
     if data.size != product(shape):
-        raise ShapeError(f"{data.size} elements do not fill {shape_text(shape)}")
+        raise ShapeError(f"{data.size} elements do not match the shape {shape_text(shape)}")
     return data.with_shape(shape)
 
 
@@ -120,26 +119,28 @@ RESHAPE_TO = register(
     ref=reshape_to,
     grad=_grad_reshape,
     traits=Traits(samples=Samples.FIRST),
-    doc="The same elements under exactly this shape; no codes.",
+    doc="Array reshaped to exactly this shape, without codes.",
 )
 
 
 def reshape(g: Builder[X], x: X, shape: Shape, at: str = "") -> X:
-    """``x`` under another shape; itself when it has that shape already."""
-    same_rank = len(g.type(x).dims) == len(shape)  # compared first: sizes that differ are guards
+    """``x`` reshaped; unchanged if it has this shape."""
+    same_rank = len(g.type(x).dims) == len(
+        shape
+    )  # compared first: comparing symbolic sizes adds guards
     if same_rank and g.type(x).shape == shape:
         return x
     return g.op(RESHAPE_TO, x, at=at, shape=shape)
 
 
-# Order of axes
+# Permutation of axes
 
 
 def permutation(ndim: int, axes: Shape) -> Shape:
-    """``axes`` checked; empty means reversed. Raises ShapeError."""
+    """Checked ``axes``; empty means reversed. Raises ShapeError."""
     order = axes or tuple(reversed(range(ndim)))
     if sorted(order) != list(range(ndim)):
-        raise ShapeError(f"axes {shape_text(axes)} are no order of {ndim} axes")
+        raise ShapeError(f"axes {shape_text(axes)} are not a permutation of {ndim} axes")
     return order
 
 
@@ -151,7 +152,7 @@ def reordering(
     aliases: str = "",
     **fields: Declared,
 ) -> OpDef:
-    """Register a change of the axes' order, whose shapes follow from each other both ways."""
+    """Register a permutation of axes; shapes are inferred in both directions."""
 
     def infer(ins: Types, outs: Types, **values: AttrValue) -> tuple[Types, Types]:
         (data,), out = ins, outs[0] if outs else UNKNOWN
@@ -196,7 +197,7 @@ TRANSPOSE = reordering(
     "transpose",
     "axes:shape=()",
     permutation,
-    "Permute the axes; reversed by default.",
+    "Array with permuted axes, by default reversed.",
     kernel="view",
     expand=_explicit,
     grad=_grad_transpose,
@@ -205,24 +206,26 @@ TRANSPOSE = reordering(
 
 
 def transpose(g: Builder[X], x: X, axes: Shape, at: str = "") -> X:
-    """``x`` with its axes in the given order; itself when that is the order they have."""
+    """``x`` with permuted axes; unchanged for the identity."""
     return x if axes == tuple(range(len(axes))) else g.op(TRANSPOSE, x, at=at, axes=axes)
 
 
-# A part of every axis
+# Slices
 
 
 def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[slice, ...]:
-    """The parts that the attributes name, one for each leading axis, of which some may be empty.
+    """Slices of the leading axes by the attributes; some may be empty.
 
     Raises ShapeError.
     """
     if len(begin) != len(end) or (step and len(step) != len(begin)):
         raise ShapeError(
-            f"begin has {len(begin)} numbers, end {len(end)}, step {len(step)}: they must agree"
+            f"begin has {len(begin)} elements, end {len(end)}, step {len(step)}: they must be equal"
         )
     if len(begin) > len(data):
-        raise ShapeError(f"slice names {len(begin)} axes, data {shape_text(data)} has {len(data)}")
+        raise ShapeError(
+            f"slice has {len(begin)} axes, but data {shape_text(data)} has {len(data)}"
+        )
     if 0 in step:
         raise AttributeValueError(f"a slice's step cannot be 0, got {shape_text(step)}")
     steps = step or (None,) * len(begin)
@@ -230,7 +233,7 @@ def slices(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> tuple[s
 
 
 def sliced_shape(data: PartialShape, begin: Marks, end: Marks, step: Marks) -> PartialShape:
-    """The shape of that slice; unknown sizes stay unknown."""
+    """Shape of the slice; unknown sizes remain unknown."""
     parts = slices(data, begin, end, step)
     kept = tuple(
         None if size is None else count_of(*indices(part, size)) for part, size in zip(parts, data)
@@ -248,7 +251,7 @@ def _placed_shape(
     data: Shape, *, shape: Shape, begin: Marks, end: Marks, step: Marks
 ) -> PartialShape:
     if data != sliced_shape(shape, begin, end, step):
-        raise ShapeError(f"{shape_text(data)} is not that part of {shape_text(shape)}")
+        raise ShapeError(f"{shape_text(data)} does not match that slice of {shape_text(shape)}")
     return shape
 
 
@@ -261,7 +264,7 @@ def _grad_place(
 def _as_border(
     g: Builder[X], data: X, *, shape: Shape, begin: Marks, end: Marks, step: Marks
 ) -> X | None:
-    """_place(x) with steps of 1  =>  a border of zeros around x"""
+    """_place(x) with steps of 1  =>  padding of x with zeros"""
     parts = slices(shape, begin, end, step)
     ranges = [indices(part, size) for part, size in zip(parts, shape)]
     if 0 in shape or 0 in g.type(data).dims or any(step != 1 for _, _, step in ranges):
@@ -269,7 +272,7 @@ def _as_border(
     rest = (0,) * (len(shape) - len(ranges))
     before = (0, *(start for start, _, _ in ranges), *rest)
     after = (0, *(size - stop for (_, stop, _), size in zip(ranges, shape)), *rest)
-    # The kernel leaves the first axis as it is.
+    # The kernel does not pad the first axis.
     one = reshape(g, data, (1, *g.type(data).dims), at="one")
     pad = lookup("_pad_axes")
     wide = g.op(pad, one, at="wide", mode="constant", before=before, after=after)
@@ -282,7 +285,7 @@ PLACE = moving(
     "shape:shape! begin:ints! end:ints! step:ints=()",
     _placed_shape,
     _placed,
-    "Zeros of a shape, with the data as the part that slice would take.",
+    "Zeros of a shape, with the data as the given slice.",
     expand=_as_border,
     grad=_grad_place,
     internal=True,
@@ -309,12 +312,12 @@ SLICE: OpDef = moving(
 
 
 def part(g: Builder[X], x: X, begin: Marks, end: Marks, step: Marks = (), at: str = "") -> X:
-    """A part of every axis, as Python slices it: ``step`` left out is 1 everywhere."""
+    """Slice of every axis, as in Python; ``step`` is 1 by default."""
     return g.op(SLICE, x, at=at, begin=begin, end=end, step=step or (1,) * len(begin))
 
 
 def narrow(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") -> X:
-    """``size`` elements of an axis from ``start`` on; itself when that is all of them."""
+    """``size`` elements of an axis from ``start``; unchanged if these are all."""
     sizes = g.type(x).dims
     if is_surely_equal(size, sizes[axis]):
         return x
@@ -323,15 +326,16 @@ def narrow(g: Builder[X], x: X, axis: int, start: int, size: int, at: str = "") 
     return part(g, x, begin, end, at=at)
 
 
-# Repetition along axes of size 1
+# Broadcast along axes of size 1
 
 
 def broadcast_shape(data: Shape, shape: Shape) -> Shape:
-    """``shape`` with 0 meaning the data's own size. Raises ShapeError."""
+    """``shape`` with 0 replaced by the data's size. Raises ShapeError."""
     if len(shape) != len(data):
         raise ShapeError(
-            f"{shape_text(data)} has {len(data)} axes, broadcast_to {shape_text(shape)} takes as "
-            "many"
+            f"{shape_text(data)} has {len(data)} axes, but broadcast_to {shape_text(shape)} needs "
+            f"an equal "
+            "number"
         )
     full = tuple(s or d for s, d in zip(shape, data))
     if any(d not in (1, s) for d, s in zip(data, full)):
@@ -345,12 +349,12 @@ BROADCAST_TO = moving(
     "shape:shape=()",
     broadcast_shape,
     lambda data, shape: np.broadcast_to(data, broadcast_shape(data.shape, shape)),
-    "Repeat axes of size 1 up to a shape of the same rank; 0 keeps a size.",
+    "Array with axes of size 1 repeated to a shape of the same rank; 0 keeps a size.",
     kernel="view",
     grad=lambda g, ins, outs, douts, **attrs: douts[0],
 )
 
 
 def broadcast(g: Builder[X], x: X, shape: Shape, at: str = "") -> X:
-    """``x`` with axes of size 1 repeated; itself when it has that shape already."""
+    """``x`` with axes of size 1 repeated; unchanged if it has this shape."""
     return x if g.type(x).shape == shape else g.op(BROADCAST_TO, x, at=at, shape=shape)

@@ -1,8 +1,8 @@
-"""Reductions over axes: sum, mean, prod, max, min, norm, cumsum, and the like.
+"""Reductions over axes: sum, mean, prod, max, min, norm, cumsum, and others.
 
-In: arrays of any numeric type (bool too for sum, mean, prod, max and min). Out: the operand's
-type. ``axis`` None or () means all axes and then gives shape (1,); ``exclude`` means all others.
-Floats are accumulated in double precision; integer sums wrap in their own type.
+Input: arrays of any numeric dtype (also bool for sum, mean, prod, max and min). Output: the
+operand's dtype. ``axis`` None or () means all axes with result shape (1,); ``exclude`` selects the
+other axes. Floats are accumulated in double precision; integer sums wrap in their dtype.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _spans(data: TensorType, axis: Shape | None, keepdims: bool, exclude: bool =
 
 
 def _refuse_empty(what: str, data: TensorType, shape: Shape) -> None:
-    """Raises ShapeError where an output element would have no input element."""
+    """Raise ShapeError if an output element would have no input elements."""
     if data.size == 0 and product(shape) > 0:
         raise ShapeError(f"{what} of no elements: data is {data}")
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
-    """The type that sums are formed in: double for floats, the operand's own for the rest."""
+    """Dtype of accumulation: double for floats, otherwise the operand's."""
     return FLOAT64 if dtype.kind == "f" else dtype
 
 
@@ -60,7 +60,7 @@ def _prod(data: np.ndarray, axes: Shape) -> np.ndarray:
 
 
 def _mean(data: np.ndarray, axes: Shape) -> np.ndarray:
-    """The sum over the count; of integers both wrap in their type, and the quotient is whole."""
+    """Sum divided by count; integers wrap in their dtype and the quotient is an integer."""
     if data.dtype.kind == "b":
         return np.any(data, axis=axes)
     count = product(tuple(data.shape[a] for a in axes))
@@ -80,8 +80,9 @@ Slope = Callable[..., Any]
 
 
 def _back(slope: Slope) -> Gradient:
-    """The rule of a reduction: ``slope(g, x, y, d, count)`` with y and d as keepdims has them,
-    and how many elements each of them stands for."""
+    """Gradient rule of a reduction: ``slope(g, x, y, d, count)``.
+
+    y and d have the shape with keepdims; count is the number of elements that each reduces."""
 
     def grad(
         g: Builder[X],
@@ -106,12 +107,12 @@ def _back(slope: Slope) -> Gradient:
 
 
 def _slope_of_extreme(g: Builder[X], x: X, y: X, d: X, count: int) -> X:
-    """All elements that tie get the whole gradient."""
+    """Gradient of extrema: all elements that tie receive the whole gradient."""
     return mul(g, equals(g, x, y), d)
 
 
 def _slope_of_product(g: Builder[X], x: X, y: X, d: X, count: int) -> X:
-    """d y / x, which is NaN at a 0."""
+    """d y / x, which is NaN for x = 0."""
     return mul(g, d, div(g, y, x))
 
 
@@ -139,7 +140,7 @@ def reduction(
     of_empty: bool = True,
     samples: Samples = Samples.MIXED,
 ) -> OpDef:
-    """Register ``compute(data, axes)``; ``of_empty`` says whether no elements have a result."""
+    """Register ``compute(data, axes)``; ``of_empty`` is true if empty reductions have a result."""
 
     def rule(data: TensorType, *, axis: Shape | None, keepdims: bool, exclude: bool) -> TensorType:
         shape = _spans(data, axis, keepdims, exclude)
@@ -168,7 +169,7 @@ def reduction(
 
 
 def _extreme(of: Callable[..., np.ndarray], data: np.ndarray, axes: Shape) -> np.ndarray:
-    """NumPy's, which refuses an empty axis also where there is no output element."""
+    """NumPy's extremum, extended to empty results along empty axes."""
     return of(data, axis=axes) if data.size else np.sum(data, axis=axes, dtype=data.dtype)
 
 
@@ -230,7 +231,7 @@ def _about_type(
 def mean_square_about(
     data: np.ndarray, about: np.ndarray, *, axis: Shape | None, keepdims: bool
 ) -> np.ndarray:
-    """The mean of (data - about)^2 over axes, along which ``about`` has size 1."""
+    """Mean of (data - about)^2 over axes, along which ``about`` has size 1."""
     axes = reduced_axes(data.ndim, axis)
     squares = np.square(data.astype(FLOAT64) - about)
     return convert(_mean(squares, axes), data.dtype).reshape(
@@ -247,7 +248,7 @@ def _grad_about(
     axis: Shape | None,
     keepdims: bool,
 ) -> tuple[X, X]:
-    """2 (x - about) d / count, and what of it reaches ``about``, the other way."""
+    """2 (x - about) d / count, and the negative of its sum for ``about``."""
     x, about = ins
     dims = g.type(x).dims
     axes = reduced_axes(len(dims), axis)
@@ -268,7 +269,7 @@ MEAN_SQUARE_ABOUT = register(
     infer=forward(_about_type),
     ref=mean_square_about,
     grad=_grad_about,
-    doc="The mean of the squared distance from what has size 1 along the axes.",
+    doc="Mean of the squared difference from an operand of size 1 along the axes.",
 )
 
 
@@ -282,7 +283,7 @@ def _norm_type(
 ) -> TensorType:
     refuse_bool(data)
     if ord not in (1, 2):
-        raise AttributeValueError(f"norm's ord is 1 or 2, got {ord}")
+        raise AttributeValueError(f"norm's ord must be 1 or 2, got {ord}")
     return TensorType(_spans(data, axis, keepdims), out_dtype or data.dtype)
 
 
@@ -294,7 +295,7 @@ def norm(
     out_dtype: np.dtype | None,
     keepdims: bool,
 ) -> np.ndarray:
-    """Sum of absolute values (ord 1), or the root of the sum of squares (ord 2)."""
+    """Sum of absolute values (ord 1), or root of the sum of squares (ord 2)."""
     axes = reduced_axes(data.ndim, axis)
     wide = data.astype(FLOAT64)
     if ord == 1:
@@ -326,12 +327,12 @@ def _cumsum_type(data: TensorType, *, axis: int | None, dtype: np.dtype | None) 
 
 
 def _sum_type(dtype: np.dtype | None) -> np.dtype | None:
-    """Running sums of bools are int64."""
+    """Dtype of cumulative sums: int64 for bools."""
     return INT64 if dtype == np.bool_ else dtype
 
 
 def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.ndarray:
-    """Running sums in the output's type; as in MXNet, each one is rounded to it."""
+    """Cumulative sums in the output's dtype; as in MXNet, each is rounded."""
     result = dtype or _sum_type(data.dtype)
     assert result is not None
     return np.cumsum(convert(data, result), axis=axis, dtype=result)
@@ -340,7 +341,7 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
 def _grad_cumsum(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int | None, dtype: object
 ) -> X:
-    """Running sums from the other end."""
+    """Cumulative sums from the end."""
     t = g.type(ins[0])
     along = 0 if axis is None else axis % t.ndim
     flipped = g.op(lookup("reverse"), in_dtype(g, douts[0], t), at="flipped", axis=(along,))
@@ -356,12 +357,12 @@ register(
     ref=cumsum,
     grad=_grad_cumsum,
     aliases="cumsum",
-    doc="Running sums along an axis; flattened when axis is None.",
+    doc="Cumulative sums along an axis; of the flattened array if axis is None.",
 )
 
 
 def _and(old: np.ndarray, new: np.ndarray, *, init_output: bool, **attrs: AttrValue) -> np.ndarray:
-    """1 where both are, unless what stood there does not count."""
+    """New flag, combined with the old one unless ``init_output``."""
     return new if init_output else new * (old != 0).astype(new.dtype)
 
 
@@ -382,7 +383,7 @@ register(
 
 @forward
 def _multi_finite_type(*arrays: TensorType, **attrs: AttrValue) -> TensorType:
-    """(1,), always float32. Raises DTypeError unless all arrays are of one floating type."""
+    """Type (1,), float32. Raises DTypeError unless all arrays have equal floating dtypes."""
     same_dtype(*arrays)
     require_float("multi_all_finite", arrays[0])
     return TensorType((1,), FLOAT32)
@@ -406,7 +407,7 @@ register(
 def _allclose_type(a: TensorType, b: TensorType, **attrs: AttrValue) -> TensorType:
     if a != b:
         raise (DTypeError if a.shape == b.shape else ShapeError)(
-            f"operands of one type are compared, got {a} and {b}"
+            f"operands must have equal types, got {a} and {b}"
         )
     return TensorType((), np.dtype("uint8"))
 

@@ -1,7 +1,7 @@
-"""Operators that give the same elements another shape: Reshape and its kin, and the shape itself.
+"""Operators that reshape: Reshape and related operators, and the shape itself.
 
-In: one array (``reshape_like`` looks at a second one's shape). Out: a copy with another shape;
-``shape_array`` and ``size_array`` return the numbers instead.
+Input: one array (``reshape_like`` reads the shape of a second one). Output: a copy with another
+shape; ``shape_array`` and ``size_array`` return the sizes instead.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def _counted(what: str, data: Shape, shape: Shape) -> Shape:
     if product(data) != product(shape):
         raise ShapeError(
             f"{what} of {product(data)} elements {shape_text(data)} into {shape_text(shape)}: "
-            f"that takes {product(shape)}"
+            f"that shape has {product(shape)}"
         )
     return shape
 
 
 def _inferred(data: Shape, sizes: list[int], codes: Shape) -> Shape:
-    """``sizes`` with its one -1, if any, replaced by what the element count leaves.
+    """``sizes`` with its -1, if any, inferred from the element count.
 
-    They may be fewer than the data's elements, whose first ones are taken.
+    They may have fewer elements than the data, whose first ones are taken.
     """
     require_dims(len(sizes))
     if sizes.count(-1) > 1:
-        raise ShapeError(f"Reshape to {shape_text(codes)} infers two sizes, can infer one")
+        raise ShapeError(f"Reshape to {shape_text(codes)} cannot infer two sizes")
     rest, total = product(tuple(s for s in sizes if s != -1)), product(data)
     if -1 not in sizes and 0 < rest < total:
         return tuple(sizes)
@@ -55,16 +55,17 @@ def _inferred(data: Shape, sizes: list[int], codes: Shape) -> Shape:
         return _counted("Reshape", data, tuple(sizes))
     if rest == 0 or rest > total > 0:
         raise ShapeError(
-            f"Reshape of {total} elements into {shape_text(codes)}: that takes {rest} or more"
+            f"Reshape of {total} elements into {shape_text(codes)}: that shape needs at least "
+            f"{rest}"
         )
     return tuple(total // rest if s == -1 else s for s in sizes)
 
 
 def _split(size: int, parts: Shape, shown: str) -> list[int]:
-    """The two sizes of code -4: one may be -1."""
+    """The two sizes of code -4, one of which may be -1."""
     if len(parts) != 2 or parts.count(-1) > 1 or any(p < 1 and p != -1 for p in parts):
         raise ShapeError(
-            f"in {shown} code -4 takes two sizes, one of which may be -1, got {shape_text(parts)}"
+            f"in {shown} code -4 needs two sizes, one of which may be -1, got {shape_text(parts)}"
         )
     known = product(tuple(p for p in parts if p != -1))
     if size % known or (-1 not in parts and known != size):
@@ -73,7 +74,7 @@ def _split(size: int, parts: Shape, shown: str) -> list[int]:
 
 
 def _sizes(data: Shape, codes: Shape, shown: str) -> list[int]:
-    """The codes from left to right over the axes of ``data``; an inferred size stays -1."""
+    """Sizes for the codes, from left to right over the axes of ``data``; -1 is not inferred yet."""
     sizes: list[int] = []
     cursor = position = 0
     while position < len(codes):
@@ -82,7 +83,8 @@ def _sizes(data: Shape, codes: Shape, shown: str) -> list[int]:
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and cursor + needed > len(data):
             raise ShapeError(
-                f"in {shown} code {code} needs {needed} more axes, data of {len(data)} axes has "
+                f"in {shown} code {code} needs {needed} more axes, but data of {len(data)} axes "
+                f"has "
                 f"{max(len(data) - cursor, 0)} left"
             )
         if code > 0 or code == -1:
@@ -99,12 +101,12 @@ def _sizes(data: Shape, codes: Shape, shown: str) -> list[int]:
             sizes.append(product(data[cursor : cursor + needed]))
             cursor += needed
         else:
-            raise ShapeError(f"Reshape knows the codes 0 to -4, got {code} in {shown}")
+            raise ShapeError(f"Reshape accepts the codes 0 to -4, got {code} in {shown}")
     return sizes
 
 
 def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
-    """The shape that Reshape's codes (0, -1, -2, -3, -4) make of ``data``. Raises ShapeError."""
+    """Shape for Reshape's codes (0, -1, -2, -3, -4). Raises ShapeError."""
     shown = shape_text(codes)
     if reverse:
         sizes = _sizes(data[::-1], codes[::-1], shown)[::-1]
@@ -114,7 +116,8 @@ def reshaped(data: Shape, codes: Shape, reverse: bool = False) -> Shape:
 
 
 def _to_target(data: Shape, target: Shape, keep_highest: bool) -> Shape:
-    """The legacy attribute: 0 is inferred; ``keep_highest`` replaces the first by the data's."""
+    """Shape of the legacy attribute: 0 is inferred; ``keep_highest`` keeps the data's first
+    size."""
     sizes = [-1 if size == 0 else size for size in target]
     if keep_highest and not data:
         raise ShapeError("keep_highest keeps the first size, and a scalar has none")
@@ -126,7 +129,7 @@ def _to_target(data: Shape, target: Shape, keep_highest: bool) -> Shape:
 def reshape_shape(
     data: Shape, shape: Shape, reverse: bool, target_shape: Shape, keep_highest: bool
 ) -> Shape:
-    """Reshape's output shape from all of its attributes. Raises ShapeError."""
+    """Output shape of Reshape from all of its attributes. Raises ShapeError."""
     if shape:
         return reshaped(data, shape, reverse)
     if target_shape:
@@ -135,7 +138,7 @@ def reshape_shape(
 
 
 def _reshape_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """Forward; backward, one unknown size of the data follows from a known output."""
+    """Forward; backward, one unknown size of the data is inferred from a known output."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     data = data.with_dtype(same_dtype(data, out))
     if is_known_shape(data.shape):
@@ -153,7 +156,7 @@ ShapeRule = Callable[..., Shape]  # shape_of(*input shapes, **attrs)
 
 
 def _reshaping(shape_of: ShapeRule) -> Reference:
-    """A reference that copies the first array under the shape computed from all shapes."""
+    """Reference that copies the first array with the shape computed from all shapes."""
 
     def ref(*arrays: np.ndarray, **attrs: AttrValue) -> np.ndarray:
         shape = shape_of(*(a.shape for a in arrays), **attrs)
@@ -163,7 +166,7 @@ def _reshaping(shape_of: ShapeRule) -> Reference:
 
 
 def _literal(shape_of: ShapeRule) -> Expansion:
-    """The expansion that writes out the shape computed from all shapes."""
+    """Expansion to a reshape to the shape computed from all shapes."""
 
     def expand(g: Builder[X], first: X, *rest: X, **attrs: AttrValue) -> X:
         """reshape by codes, Flatten, expand_dims, squeeze, ...  =>  _reshape_to(x, sizes)"""
@@ -179,7 +182,7 @@ def _first_elements(data: np.ndarray, **attrs: Declared) -> np.ndarray:
 
 
 def _cut_and_reshaped(g: Builder[X], data: X, **attrs: Declared) -> X:
-    """Reshape(x)  =>  _reshape_to(x, sizes), of a slice where they are fewer elements"""
+    """Reshape(x)  =>  _reshape_to(x, sizes), of a slice if the shape has fewer elements"""
     dims = g.type(data).dims
     shape = reshape_shape(dims, **attrs)
     if product(shape) < product(dims):
@@ -196,7 +199,7 @@ register(
     ref=_first_elements,
     expand=_cut_and_reshaped,
     aliases="reshape",
-    doc="The same elements, or the first ones, in another shape; codes 0 and -1 to -4.",
+    doc="Array reshaped, or its first elements; 0 and -1 to -4 are codes.",
 )
 
 
@@ -230,15 +233,15 @@ def expanded(data: Shape, axis: int) -> Shape:
 
 
 def squeezed(data: Shape, axis: Shape | None) -> Shape:
-    """Without the axes of size 1 named (None: all of them); (1,) if none is left."""
+    """Shape without the given axes of size 1 (None: all of them); (1,) if none remains."""
     if axis is None:
         return tuple(size for size in data if size != 1) or (1,)
     gone = [normalized_axis(a, len(data)) for a in axis]
     if len(set(gone)) != len(gone):
-        raise ShapeError(f"squeeze names an axis twice in {shape_text(axis)}")
+        raise ShapeError(f"squeeze has an axis twice in {shape_text(axis)}")
     for a in gone:
         if data[a] != 1:
-            raise ShapeError(f"squeeze takes axes of size 1, axis {a} has size {data[a]}")
+            raise ShapeError(f"squeeze needs axes of size 1, but axis {a} has size {data[a]}")
     return tuple(size for i, size in enumerate(data) if i not in gone) or (1,)
 
 
@@ -246,7 +249,7 @@ def _range(name: str, begin: int | None, end: int | None, ndim: int) -> tuple[in
     first = 0 if begin is None else begin + ndim if begin < 0 else begin
     last = ndim if end is None else end + ndim if end < 0 else end
     if not 0 <= first < last <= ndim:
-        raise ShapeError(f"{name}_begin {begin} and {name}_end {end} name no axes out of {ndim}")
+        raise ShapeError(f"{name}_begin {begin} and {name}_end {end} do not select axes of {ndim}")
     return first, last
 
 
@@ -258,7 +261,7 @@ def like(
     rhs_begin: int | None,
     rhs_end: int | None,
 ) -> Shape:
-    """lhs with its axes [lhs_begin, lhs_end) replaced by rhs's [rhs_begin, rhs_end)."""
+    """Shape of lhs with axes [lhs_begin, lhs_end) replaced by rhs's [rhs_begin, rhs_end)."""
     first, last = _range("lhs", lhs_begin, lhs_end, len(lhs))
     start, stop = _range("rhs", rhs_begin, rhs_end, len(rhs))
     return _counted("reshape_like", lhs, (*lhs[:first], *rhs[start:stop], *lhs[last:]))
@@ -276,7 +279,7 @@ _simple(
 
 
 def _like_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """rhs gives its shape only: it may have any dtype."""
+    """Rule that uses only the shape of rhs, which may have any dtype."""
     lhs, rhs = ins
     if is_known_shape(lhs.shape) and is_known_shape(rhs.shape):
         return ins, merged(outs, (lhs.with_shape(like(lhs.dims, rhs.dims, **attrs)),))
@@ -291,7 +294,7 @@ register(
     ref=_reshaping(like),
     expand=_literal(like),
     traits=Traits(stops=lambda attrs: (1,)),
-    doc="lhs in the shape of rhs, or of a range of its axes.",
+    doc="Array lhs reshaped to the shape of rhs, or of a range of its axes.",
 )
 
 register(
@@ -302,7 +305,7 @@ register(
     expand=constant_of_shape("shape_array"),
     grad=none_at_all,
     traits=Traits(reads_shape=True),
-    doc="The shape, as an int64 array.",
+    doc="Shape, as an int64 array.",
 )
 register(
     "size_array",
@@ -312,5 +315,5 @@ register(
     expand=constant_of_shape("size_array"),
     grad=none_at_all,
     traits=Traits(reads_shape=True),
-    doc="The number of elements, as an int64 array of size 1.",
+    doc="Number of elements, as an int64 array of size 1.",
 )

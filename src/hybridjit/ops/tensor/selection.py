@@ -1,7 +1,7 @@
-"""Selection by condition, replacement of parts, coordinates, and counting into bins.
+"""Selection by condition, replacement of slices, coordinates, and histograms.
 
-``where`` takes a condition of the data's shape, or one number for each row: see
-:func:`condition_shape`; its scalar form takes the three values already aligned.
+``where`` accepts a condition of the data's shape, or one value for each row: see
+:func:`condition_shape`; its scalar form has three aligned values.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _BOOL = np.dtype("bool")
 
 
 def condition_shape(condition: Shape, data: Shape) -> Shape:
-    """The shape under which a condition broadcasts against the data. Raises ShapeError."""
+    """Shape with which a condition broadcasts against the data. Raises ShapeError."""
     if condition == data:
         return data
     if len(condition) == 1 and data and condition[0] == data[0]:
         return condition + (1,) * (len(data) - 1)
     raise ShapeError(
         f"condition {shape_text(condition)} must have the shape {shape_text(data)} of x, "
-        "or its first size alone"
+        "or its first size only"
     )
 
 
 def _where_types(ins: Types, outs: Types) -> tuple[Types, Types]:
-    """x, y and the result have one type; the condition has any dtype."""
+    """x, y and the result have equal types; the condition may have any dtype."""
     condition, x, y = ins
     result = UNKNOWN
     for t in (x, y, *outs):
@@ -61,7 +61,7 @@ def where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _aligned(g: Builder[X], condition: X, x: X, y: X) -> X | None:
-    """where(c, x, y)  =>  where(c broadcast to x, as truth, x, y)"""
+    """where(c, x, y)  =>  where((c broadcast to x) != 0, x, y)"""
     t, whole = g.type(condition), g.type(x)
     truth = condition
     if t.shape != whole.shape:
@@ -82,12 +82,12 @@ WHERE = register(
     scalar=lambda b, condition, x, y: b.select(b.ne(condition, b.const(0.0)), x, y),
     aliases="_sparse_where",
     traits=Traits(gradient_stored=GradientStored.OPERAND, stops=lambda attrs: (0,)),
-    doc="x where the condition is not 0, else y; a 1-D condition chooses rows.",
+    doc="x where the condition is nonzero, else y; a 1-D condition selects rows.",
 )
 
 
 def _mask_type(data: TensorType, index: TensorType, *, axis: int) -> TensorType:
-    """How many are kept depends on values: that size stays unknown."""
+    """The number of selected rows depends on values: that size is unknown."""
     place = normalized_axis(axis, data.ndim)
     if index.dims != (data.dims[place],):
         raise ShapeError(
@@ -103,7 +103,7 @@ def boolean_mask(data: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarra
 def _grad_mask(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int
 ) -> tuple[Reached[X], ...]:
-    """Kept rows get theirs, the others 0."""
+    """Gradient at selected rows, 0 at the others."""
     data, index = ins
     place, d = axis % g.type(data).ndim, douts[0]
 
@@ -131,11 +131,11 @@ register(
     ref=boolean_mask,
     grad=_grad_mask,
     traits=Traits(sized_by_values=True),
-    doc="The rows whose index is not 0; their number depends on values.",
+    doc="Rows whose index is nonzero; their number depends on values.",
 )
 
 
-# Replacing parts
+# Replacement of slices
 
 
 def _index_copy_type(old: TensorType, index: TensorType, new: TensorType) -> TensorType:
@@ -154,7 +154,7 @@ def index_copy(old: np.ndarray, index: np.ndarray, new: np.ndarray) -> np.ndarra
 def _grad_index_copy(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]
 ) -> tuple[Reached[X], ...]:
-    """Replaced rows get nothing; of the new ones each gets what comes back to its place."""
+    """Gradient 0 at replaced rows; each new row receives the gradient at its index."""
     _, index, new = ins
     d = douts[0]
     return (
@@ -171,12 +171,12 @@ INDEX_COPY = register(
     infer=forward(_index_copy_type),
     ref=index_copy,
     grad=_grad_index_copy,
-    doc="old_tensor with rows replaced by those of new_tensor.",
+    doc="Array old_tensor with rows replaced by those of new_tensor.",
 )
 
 
 def _assign_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """The result is like the first input; what is written has the shape of the slice."""
+    """The result has the first input's type; the assigned operand has the shape of the slice."""
     attrs.pop("scalar", None)
     dtype = same_dtype(*ins, *outs)
     lhs, *rhs = (t.with_dtype(dtype) for t in ins)
@@ -205,7 +205,7 @@ def _assigning(name: str, inputs: str, attrs: str, ref: Reference, alias: str) -
         infer=_assign_types,
         ref=ref,
         aliases=alias,
-        doc="The first input with a slice of it replaced.",
+        doc="First input with a slice replaced.",
     )
 
 
@@ -225,7 +225,7 @@ _assigning(
 )
 
 
-# Counting
+# Histograms
 
 
 def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Declared) -> Types:
@@ -233,13 +233,13 @@ def _histogram_types(data: TensorType, *bins: TensorType, **attrs: Declared) -> 
     refuse_bool(data)
     if bins:
         if (count is None) != (attrs["range"] is None):
-            raise AttributeValueError("bin_cnt and range are given both or neither")
+            raise AttributeValueError("bin_cnt and range must be given together")
         if bins[0].ndim != 1 or bins[0].size < 2:
-            raise ShapeError(f"bins takes 2 edges or more on one axis, got {bins[0]}")
+            raise ShapeError(f"bins must be a vector of at least 2 edges, got {bins[0]}")
         count = bins[0].size - 1
     elif count < 1 or not _is_range(attrs["range"]):
         raise AttributeValueError(
-            f"histogram takes bin_cnt >= 1 and a range of two ascending numbers, got {count} and "
+            f"histogram needs bin_cnt >= 1 and a range of two ascending numbers, got {count} and "
             f"{attrs['range']}"
         )
     return TensorType((count,), INT64), TensorType((count + 1,), data.dtype)
@@ -254,24 +254,24 @@ def _is_range(range_: tuple[float, ...] | None) -> bool:
 def histogram(
     data: np.ndarray, *bins: np.ndarray, **attrs: Declared
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and edges in the data's type; the last bin includes its right edge."""
+    """Counts, and edges in the data's dtype; the last bin includes its right edge."""
     values = data.ravel()
     if bins:
         if (bins[0][1:] < bins[0][:-1]).any():
-            raise MXNetError("histogram takes bins whose edges ascend")
+            raise MXNetError("histogram needs ascending edges of bins")
         counts = np.histogram(values.astype(np.float64), bins[0].astype(np.float64))[0]
         return counts.astype(np.int64), bins[0].astype(data.dtype)
     low, high = attrs["range"]
-    if low == high:  # as MXNet and NumPy widen it
+    if low == high:  # widened as in MXNet and NumPy
         low, high = low - 0.5, high + 0.5
     count = attrs["bin_cnt"]
     edges = convert(low + np.arange(count + 1) * ((high - low) / count), data.dtype)
     values = values[(values >= low) & (values <= high)]
     place = ((values.astype(np.float64) - low) / (high - low) * count).astype(np.int64)
     place = np.minimum(place, count - 1)
-    place -= values < edges[place]  # where rounding put it beside its edges
+    place -= values < edges[place]  # corrects rounding errors of the division
     place += (values >= edges[place + 1]) & (place + 1 < count)
-    place = place[place >= 0]  # edges of a small type wrap: what then lies before the first is lost
+    place = place[place >= 0]  # edges of a small dtype wrap: values below the first one are dropped
     return np.bincount(place, minlength=count).astype(np.int64), edges
 
 
@@ -283,7 +283,7 @@ register(
     ref=histogram,
     traits=Traits(names_data=True),
     outputs=("output0", "output1"),
-    doc="How many elements lie in each bin, and the edges.",
+    doc="Number of elements in each bin, and the edges.",
 )
 
 
@@ -292,7 +292,7 @@ register(
 
 def _index_axes(data: Shape, axes: Shape | None) -> tuple[int, ...]:
     if not data and not is_np_shape():
-        raise ShapeError("index_array takes an array with axes, got a scalar")
+        raise ShapeError("index_array needs an array with axes, got a scalar")
     return tuple(
         normalized_axis(a, len(data)) for a in (range(len(data)) if axes is None else axes)
     )
@@ -314,5 +314,5 @@ register(
     ref=index_array,
     expand=constant_of_shape("_contrib_index_array"),
     traits=Traits(reads_shape=True, names_data=True),
-    doc="The coordinates of every element, as int64 along a last axis.",
+    doc="Coordinates of every element, as int64 along a last axis.",
 )

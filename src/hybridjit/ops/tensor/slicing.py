@@ -1,6 +1,7 @@
-"""Operators that cut pieces out: relatives of ``slice``, Crop, and the two splits.
+"""Operators that slice: variants of ``slice``, Crop, and the two splits.
 
-In: one array (``slice_like`` and ``Crop`` look at a second one's shape). Out: copies of parts.
+Input: one array (``slice_like`` and ``Crop`` read the shape of a second one). Output: copies of
+slices.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from .primitives import moving, narrow, part, reshape
 
 
 def _axis_part(data: PartialShape, axis: int, begin: int, end: int | None) -> tuple[int, slice]:
-    """slice_axis's axis and part; unlike ``slice`` nothing is clipped. Raises ShapeError."""
+    """Axis and slice of slice_axis; unlike ``slice`` nothing is clipped. Raises ShapeError."""
     place = normalized_axis(axis, len(data))
     size = data[place]
     assert size is not None
     first = begin + size if begin < 0 else begin
     last = size if end is None else end + size if end < 0 else end
     if not 0 <= first <= last <= size or (first == last and size):
-        raise ShapeError(f"slice_axis {begin}:{end} does not lie within an axis of size {size}")
+        raise ShapeError(f"slice_axis {begin}:{end} is not inside an axis of size {size}")
     return place, slice(first, last)
 
 
@@ -65,16 +66,16 @@ moving(
 
 
 def _like(data: Shape, shape_like: Shape, axes: Shape | None) -> Shape:
-    """The data's shape, cut on ``axes``: all of them for (), none for None, as in MXNet."""
+    """Shape of the data cut on ``axes``: all for (), none for None, as in MXNet."""
     if axes is None:
         return data
     if not axes and len(data) != len(shape_like):
         raise ShapeError(
-            f"slice_like without axes takes equal ranks, got {len(data)} and {len(shape_like)}"
+            f"slice_like without axes needs equal ranks, got {len(data)} and {len(shape_like)}"
         )
     sizes = list(data)
     for a in axes or range(len(data)):
-        place = normalized_axis(a, len(data))  # in both: axes count from the data's end
+        place = normalized_axis(a, len(data))  # negative axes count from the end of the data's axes
         wanted = shape_like[normalized_axis(place, len(shape_like))]
         if wanted > data[place]:
             raise ShapeError(f"axis {place} of size {data[place]} cannot be cut to {wanted}")
@@ -87,7 +88,7 @@ def _front(data: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def _like_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """The second input gives its shape only: it may have any dtype."""
+    """Rule that uses only the shape of the second input, which may have any dtype."""
     if not all(t.is_known for t in ins):
         return ins, outs
     shape = _like(ins[0].dims, ins[1].dims, **attrs)
@@ -113,28 +114,28 @@ register(
         _front(data, _like(data.shape, shape_like.shape, axes)), order="C"
     ),
     expand=_front_as_slice,
-    doc="The front part of data, as large as shape_like on all axes or on some.",
+    doc="Leading slice of data with the size of shape_like along all axes or some.",
 )
 
 
-# The legacy crop of images
+# Legacy crop of images
 
 
 def _window(
     shapes: tuple[Shape, ...], offset: Shape, h_w: Shape, center_crop: bool
 ) -> tuple[slice, slice]:
-    """Rows and columns that Crop keeps. Raises ShapeError when they leave the image."""
+    """Rows and columns of Crop. Raises ShapeError if they are not inside the image."""
     data = shapes[0]
     if len(data) != 4:
-        raise ShapeError(f"Crop takes data of 4 axes (NCHW), got {len(data)}")
+        raise ShapeError(f"Crop needs data of 4 axes (NCHW), got {len(data)}")
     wanted = shapes[1][2:] if len(shapes) > 1 else h_w
     if len(wanted) != 2 or len(offset) != 2:
-        raise ShapeError(f"Crop takes two sizes, got {shape_text(wanted)} at {shape_text(offset)}")
+        raise ShapeError(f"Crop needs two sizes, got {shape_text(wanted)} at {shape_text(offset)}")
     parts = []
     for size, kept, first in zip(data[2:], wanted, offset):
         start = (size - kept) // 2 if center_crop else first
         if kept < 1 or start < 0 or start + kept > size:
-            raise ShapeError(f"Crop of {kept} from {start} on leaves an axis of size {size}")
+            raise ShapeError(f"Crop of {kept} from {start} is not inside an axis of size {size}")
         parts.append(slice(start, start + kept))
     return parts[0], parts[1]
 
@@ -143,7 +144,7 @@ def _crop_types(
     ins: Types, outs: Types, *, num_args: int, offset: Shape, h_w: Shape, center_crop: bool
 ) -> tuple[Types, Types]:
     if num_args not in (1, 2):
-        raise AttributeValueError(f"Crop takes 1 or 2 inputs, got {num_args}")
+        raise AttributeValueError(f"Crop needs 1 or 2 inputs, got {num_args}")
     if not all(t.is_known for t in ins):
         return ins, outs
     rows, columns = _window(tuple(t.dims for t in ins), offset, h_w, center_crop)
@@ -175,33 +176,33 @@ register(
     infer=_crop_types,
     ref=crop,
     expand=_crop_as_slices,
-    doc="A part of each NCHW image: h_w, or the second input's size, at offset or centred.",
+    doc="Crop of each NCHW image to h_w, or the second input's size, at offset or centred.",
 )
 
 
-# Splits: several outputs
+# Splits, with several outputs
 
 
 def _without_axis(data: Shape, place: int, sizes: list[int], squeeze_axis: bool) -> list[Shape]:
-    """The shapes of the pieces, of which ``squeeze_axis`` drops the axis of size 1."""
+    """Shapes of the slices; ``squeeze_axis`` removes the axis of size 1."""
     if squeeze_axis and any(size != 1 for size in sizes):
-        raise ShapeError(f"squeeze_axis takes pieces of size 1, got {shape_text(tuple(sizes))}")
+        raise ShapeError(f"squeeze_axis needs slices of size 1, got {shape_text(tuple(sizes))}")
     middle: list[Shape] = [() if squeeze_axis else (size,) for size in sizes]
     return [(*data[:place], *m, *data[place + 1 :]) or (1,) for m in middle]
 
 
 def _equal_parts(size: int, count: int) -> int:
     if count < 1:
-        raise AttributeValueError(f"a split makes at least 1 piece, got {count}")
+        raise AttributeValueError(f"a split needs at least 1 output, got {count}")
     if size % count:
-        raise ShapeError(f"an axis of size {size} does not divide into {count} equal pieces")
+        raise ShapeError(f"an axis of size {size} is not divisible into {count} equal slices")
     return size // count
 
 
 def _split_back(
     out: TensorType, num_outputs: int, place: int, squeeze_axis: bool
 ) -> PartialShape | None:
-    """The whole's shape from that of one piece."""
+    """Shape of the operand from that of one slice."""
     if out.shape is None:
         return None
     if squeeze_axis:
@@ -214,7 +215,7 @@ def _split_back(
 def split_types(
     ins: Types, outs: Types, *, num_outputs: int, axis: int, squeeze_axis: bool
 ) -> tuple[Types, Types]:
-    """Equal pieces of one axis; the whole follows from any piece, too."""
+    """Equal slices of one axis; the operand's type can be inferred from any of them."""
     (data,) = ins
     outs = outs or (UNKNOWN,) * num_outputs
     dtype = same_dtype(data, *outs)
@@ -232,7 +233,7 @@ def split_types(
     size = data.shape[place]
     part = None if size is None else _equal_parts(size, num_outputs)
     if squeeze_axis and part not in (None, 1):
-        raise ShapeError(f"squeeze_axis takes pieces of size 1, got {part}")
+        raise ShapeError(f"squeeze_axis needs slices of size 1, got {part}")
     middle: PartialShape = () if squeeze_axis else (part,)
     shape = (*data.shape[:place], *middle, *data.shape[place + 1 :]) or (1,)
     return (data,), (merge(piece, TensorType(shape, dtype)),) * num_outputs
@@ -261,7 +262,7 @@ def split(
 def _cut_into(
     g: Builder[X], data: X, place: int, bounds: list[int], squeeze_axis: bool
 ) -> tuple[X, ...]:
-    """A slice for each piece, whose axis of size 1 is dropped where that is asked for."""
+    """Slices between the bounds, without the axis of size 1 if ``squeeze_axis``."""
     sizes = [last - first for first, last in zip(bounds, bounds[1:])]
     shapes = _without_axis(g.type(data).dims, place, sizes, squeeze_axis)
     pieces = (
@@ -277,7 +278,7 @@ def _cut_into(
 def _grad_split(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int, **attrs: AttrValue
 ) -> X | None:
-    """The pieces' gradients joined, zeros for those that nothing reads."""
+    """Concatenated gradients of the slices, zeros for unused ones."""
     sizes = g.type(ins[0]).dims
     place = axis % len(sizes)
     before, after = sizes[:place], sizes[place + 1 :]
@@ -291,7 +292,7 @@ def _grad_split(
 def _equal_slices(
     g: Builder[X], data: X, *, num_outputs: int, axis: int, squeeze_axis: bool
 ) -> tuple[X, ...]:
-    """SliceChannel(x)  =>  slice(x) with explicit bounds, for each piece"""
+    """SliceChannel(x)  =>  slices of x with explicit bounds"""
     t = g.type(data)
     place = normalized_axis(axis, t.ndim)
     size = _equal_parts(t.dims[place], num_outputs)
@@ -309,24 +310,24 @@ SLICE_CHANNEL = register(
     traits=Traits(names_data=True),
     outputs=lambda num_outputs, **attrs: Numbered("output", num_outputs),
     aliases="split",
-    doc="Split an axis into equal parts.",
+    doc="Equal slices of an axis.",
 )
 
 
 def _bounds(size: int, indices: Shape, sections: int) -> list[int]:
-    """Where _split_v2's pieces begin, and the end. Raises ShapeError.
+    """Start indices of _split_v2's slices, and the end. Raises ShapeError.
 
-    Where ``sections`` does not divide the size, the first pieces are longer by one.
+    If ``sections`` does not divide the size, the first slices are longer by one.
     """
     if sections > 0:
         part, longer = divmod(size, sections)
         return [i * part + min(i, longer) for i in range(sections + 1)]
-    if is_np_shape():  # an empty part where an index is beyond the end
+    if is_np_shape():  # an index beyond the end gives an empty slice
         indices = tuple(min(i, size) for i in indices)
     bounds = [*indices, size]
     if bounds[0] != 0 or any(a > b for a, b in zip(bounds, bounds[1:])):
         raise ShapeError(
-            f"indices {shape_text(indices)} must begin at 0 and rise to at most the size {size}"
+            f"indices {shape_text(indices)} must begin at 0 and ascend to at most the size {size}"
         )
     return bounds
 
@@ -351,7 +352,7 @@ def split_v2(
 def _slices_between(
     g: Builder[X], data: X, *, indices: Shape, axis: int, squeeze_axis: bool, sections: int
 ) -> tuple[X, ...] | None:
-    """_split_v2(x)  =>  a slice for each piece"""
+    """_split_v2(x)  =>  slices of x"""
     t = g.type(data)
     place = normalized_axis(axis, t.ndim)
     bounds = _bounds(t.dims[place], indices, sections)
@@ -362,7 +363,7 @@ def _slices_between(
 
 def _names_of_pieces(*, indices: Shape, sections: int, **attrs: object) -> Numbered:
     if not sections and not indices:
-        raise AttributeValueError("sections of _split_v2 is at least 1 without indices, got 0")
+        raise AttributeValueError("sections of _split_v2 must be at least 1 without indices, got 0")
     return Numbered("output", sections or len(indices))
 
 
@@ -376,5 +377,5 @@ SPLIT_V2 = register(
     grad=_grad_split,
     traits=Traits(names_data=True),
     outputs=_names_of_pieces,
-    doc="Pieces of one axis: equal sections, or from each index (the first is 0) to the next.",
+    doc="Slices of one axis: equal sections, or from each index (the first is 0) to the next.",
 )

@@ -1,6 +1,6 @@
-"""Operators about sparse storage, on dense values: what the arrays would hold.
+"""Operators about sparse storage, on dense values.
 
-In: dense arrays. Out: dense arrays of the same values; how they are stored is a matter of arrays.
+Input: dense arrays. Output: dense arrays of the same values; the array classes handle storage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CAST_STORAGE = register(
     expand=itself,
     aliases="_sparse_cast_storage",
     traits=Traits(on_stored=OnStored.CAST, gradient_stored=GradientStored.HEAD),
-    doc="The data, stored as a csr, row_sparse or dense array.",
+    doc="Data with csr, row_sparse or dense storage.",
 )
 
 
@@ -37,7 +37,7 @@ def _retained(g: Builder[X], data: X, indices: X) -> X:
     """retain(x, rows)  =>  scatter_nd(gather_nd(x, rows), rows)"""
     shape, wanted = g.type(data).dims, g.type(indices).dims
     if not shape or len(wanted) != 1:
-        raise ShapeError(f"retain takes an array and a list of rows, got {shape} and {wanted}")
+        raise ShapeError(f"retain needs an array and a vector of rows, got {shape} and {wanted}")
     index = as_shape(g, indices, (1, *wanted))
     rows = g.op(GATHER_ND, data, index, at="rows")
     return g.op(SCATTER_ND, rows, index, shape=shape)
@@ -48,7 +48,7 @@ RETAIN = register(
     "data indices",
     expand=_retained,
     traits=Traits(on_stored=OnStored.RETAINED),
-    doc="Keep these rows of the data, zeros elsewhere.",
+    doc="Data with the given rows, zeros elsewhere.",
 )
 
 
@@ -62,9 +62,9 @@ def _squares(g: Builder[X], data: X, *, axis: Shape | None, keepdims: bool, excl
 
 def _count_type(data: TensorType, *, axis: int | None) -> TensorType:
     if data.ndim != 2:
-        raise ShapeError(f"getnnz takes a matrix, got {shape_text(data.dims)}")
+        raise ShapeError(f"getnnz needs a matrix, got {shape_text(data.dims)}")
     if axis not in (None, 1):
-        raise AttributeValueError(f"getnnz counts with axis None or 1, got {axis}")
+        raise AttributeValueError(f"getnnz needs axis None or 1, got {axis}")
     return TensorType((1,) if axis is None else data.dims[:1], INT64)
 
 
@@ -84,14 +84,14 @@ register(
     expand=_counted,
     grad=none_at_all,
     traits=Traits(on_stored=OnStored.COUNTED),
-    doc="The number of stored values of a csr matrix, or of each row; in dense ones, not 0.",
+    doc="Number of stored values of a csr matrix, or of each row; of nonzero values if dense.",
 )
 
 
 def _edge_type(data: TensorType, u: TensorType, v: TensorType) -> TensorType:
     if data.ndim != 2 or u.ndim != 1 or u.dims != v.dims:
         shapes = ", ".join(shape_text(t.dims) for t in (data, u, v))
-        raise ShapeError(f"edge_id takes a matrix and two equally long lists, got {shapes}")
+        raise ShapeError(f"edge_id needs a matrix and two vectors of equal length, got {shapes}")
     return data.with_shape(u.dims)
 
 
@@ -111,7 +111,7 @@ register(
     expand=_edges,
     grad=none_at_all,
     traits=Traits(on_stored=OnStored.LOOKED_UP),
-    doc="Values of a csr matrix at (u, v), -1 where none is stored; in dense ones, where 0.",
+    doc="Values of a csr matrix at (u, v), -1 where none is stored; if dense, where it is 0.",
 )
 
 
