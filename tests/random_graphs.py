@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import random_numpy  # noqa: F401 - adds its growers
 from growing import Generator, RandomGraph, Shape, grower
 from hybridjit.ir.node import Output
 

@@ -63,7 +63,7 @@ def test_a_planted_mistake_in_a_gradient_is_found(monkeypatch):
     assert any("the tape's" in text or "slope" in text for text in wrong), wrong
 
 
-@pytest.mark.parametrize("seed", [1, 18, 34])
+@pytest.mark.parametrize("seed", [6, 18, 34])
 def test_gradients_agree_where_paths_end(seed: int):
     wrong = gradient_difference(random_graph(seed, with_steps=True))
     assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --gradients"
@@ -80,7 +80,7 @@ def test_planted_mistakes_where_paths_end_are_found(monkeypatch):
         )
         assert "the state" in gradient_difference(random_graph(18, with_steps=True))
     monkeypatch.setattr(differentiate, "needs_heads", lambda op, attrs, wanted: any(wanted))
-    assert "the tape has gradients" in gradient_difference(random_graph(1, with_steps=True))
+    assert "the tape has gradients" in gradient_difference(random_graph(6, with_steps=True))
 
 
 def test_a_seed_gives_one_graph(tmp_path):

@@ -11,6 +11,7 @@ import threading
 import zipfile
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as onp
@@ -553,3 +554,101 @@ def test_wrong_arguments_name_the_rule():
         np.dot(np.ones((2, 3)), np.ones((2, 3)))
     with pytest.raises(TypeError, match="not supported"):
         np.exp([1, 2])
+
+
+def gamma_cdf(x: onp.ndarray, shape: int) -> onp.ndarray:
+    """Distribution function of a gamma variable of whole shape."""
+    terms = [onp.ones_like(x)]
+    for k in range(1, shape):
+        terms.append(terms[-1] * x / k)
+    return 1 - onp.exp(-x) * sum(terms)
+
+
+# Name -> arguments, distribution function.
+LAWS = {
+    "uniform": ((1.0, 3.0), lambda x: (x - 1) / 2),
+    "normal": ((1.0, 2.0), lambda x: onp.vectorize(NormalDist(1, 2).cdf)(x)),
+    "exponential": ((2.0,), lambda x: 1 - onp.exp(-x / 2)),
+    "gumbel": ((0.5, 2.0), lambda x: onp.exp(-onp.exp(-(x - 0.5) / 2))),
+    "logistic": ((0.5, 2.0), lambda x: 1 / (1 + onp.exp(-(x - 0.5) / 2))),
+    "rayleigh": ((2.0,), lambda x: 1 - onp.exp(-(x**2) / 8)),
+    "weibull": ((2.0,), lambda x: 1 - onp.exp(-(x**2))),
+    "pareto": ((3.0,), lambda x: 1 - (1 + x) ** -3.0),
+    "power": ((3.0,), lambda x: x**3),
+    "gamma": ((3.0, 2.0), lambda x: gamma_cdf(x / 2, 3)),
+    "chisquare": ((4.0,), lambda x: gamma_cdf(x / 2, 2)),
+    "beta": ((2.0, 3.0), lambda x: x**2 * (6 - 8 * x + 3 * x**2)),
+    "laplace": (
+        (0.5, 2.0),
+        lambda x: 0.5 + 0.5 * onp.sign(x - 0.5) * -onp.expm1(-abs(x - 0.5) / 2),
+    ),
+    "lognormal": ((0.5, 1.0), lambda x: onp.vectorize(NormalDist(0.5, 1).cdf)(onp.log(x))),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_draws_follow_their_law(name):
+    """Kolmogorov and Smirnov: 1.95 / sqrt(n) is exceeded by one seed in 1,000."""
+    params, cdf = LAWS[name]
+    mx.random.seed(11)
+    draws = onp.sort(getattr(np.random, name)(*params, size=(4000,)).asnumpy().astype("float64"))
+    steps = onp.arange(len(draws) + 1) / len(draws)
+    right = cdf(draws)
+    distance = max((steps[1:] - right).max(), (right - steps[:-1]).max())
+    assert distance < 1.95 / len(draws) ** 0.5
+
+
+class Attention(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.table = gluon.nn.Embedding(20, 8)
+            self.query = gluon.nn.Dense(8, flatten=False)
+            self.norm = gluon.nn.LayerNorm()
+            self.out = gluon.nn.Dense(3)
+
+    def hybrid_forward(self, F, x):
+        e = self.table(x)
+        weights = F.npx.softmax(F.np.matmul(self.query(e), F.np.swapaxes(e, 1, 2)) / 8**0.5)
+        h = self.norm(F.np.einsum("bij,bjd->bid", weights, e) + e)
+        h = F.np.where(h > 0, h, h * 0.1)
+        return self.out(F.np.concatenate([h, F.np.tanh(h)], axis=-1)), F.np.std(h, axis=-1)
+
+
+@pytest.fixture
+def attention():
+    net, x = Attention(), np.array(onp.arange(12).reshape(2, 6) % 20)
+    net.initialize()
+    eager = [y.asnumpy() for y in net(x.astype("float32"))]
+    net.hybridize()
+    return net, x.astype("float32"), eager
+
+
+def test_onnx_files_hold_networks_of_numpy_mode(attention, tmp_path):
+    net, x, eager = attention
+    net(x)
+    net.export_onnx(str(tmp_path / "net.onnx"), x)
+    for a, b in zip(mx.onnx.load(str(tmp_path / "net.onnx"))(x), eager):
+        assert type(a) is np.ndarray
+        onp.testing.assert_allclose(a.asnumpy(), b, rtol=1e-5, atol=1e-5)
+
+
+def test_tools_take_networks_of_numpy_mode(attention, tmp_path):
+    net, x, eager = attention
+    assert "agrees" in str(net.verify(x))
+    assert mx.view(net, x, path=str(tmp_path / "net.html")) is not None
+    net.hybridize(precision="bfloat16")
+    for a, b in zip(net(x), eager):
+        onp.testing.assert_allclose(a.asnumpy(), b, atol=0.05 * abs(b).max())
+
+
+def test_a_step_of_training_in_one_call_takes_arrays_of_numpy_mode(attention):
+    x = attention[1]
+    first = gluon.nn.HybridSequential()
+    first.add(gluon.nn.Dense(4), gluon.nn.HybridLambda(lambda F, y: y * 2))
+    first.initialize()
+    trainer = gluon.Trainer(first.collect_params(), "adam", {"learning_rate": 0.05})
+    step = mx.train_step(first, gluon.loss.L2Loss(), trainer)
+    losses = [step(x, np.ones((2, 4))) for _ in range(8)]
+    assert type(losses[0]) is np.ndarray
+    assert losses[-1].mean().item() < losses[0].mean().item()

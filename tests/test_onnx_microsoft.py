@@ -64,3 +64,10 @@ def test_an_operator_of_another_domain_is_not_onnxs():
     use.domain = "com.someone"
     with pytest.raises(UnknownOpError, match="com.someone.Relu"):
         make_graph(model_of([use], {"x": (2, 3)}), KNOWN, None, {})
+
+
+def test_files_with_blocked_layouts_say_how_to_write_them_again():
+    use = node("Conv", "x", "w")
+    use.domain = "com.microsoft.nchwc"
+    with pytest.raises(UnknownOpError, match="nchwc.Conv.*(?s:.*)ORT_ENABLE_EXTENDED"):
+        make_graph(model_of([use], {"x": (2, 3, 8)}, {"w": numbers(8, 24)}), KNOWN, None, {})

@@ -36,6 +36,11 @@ from .open_sizes import Imported, for_all_sizes, stand_in_shapes
 from .use import Use, key_of
 
 _NAMED = 4  # nodes of an unknown operator listed in an error
+_BLOCKED = "com.microsoft.nchwc."  # on weights in the blocks of one CPU
+_WAY_OUT = (
+    "ONNX Runtime wrote this file with layout optimisation, for one CPU: write it again with "
+    "graph_optimization_level ORT_ENABLE_EXTENDED or lower, or load the original file"
+)
 
 
 def make_graph(
@@ -245,6 +250,8 @@ def require_known(graph: messages.Graph, known: Mapping[str, Translation]) -> No
         missing.setdefault(name, []).append(use)
     if missing:
         lines = [f"    {op}: {_listed(uses)}" for op, uses in sorted(missing.items())]
+        if any(op.startswith(_BLOCKED) for op in missing):
+            lines.append(_WAY_OUT)
         raise UnknownOpError(
             f"the model uses {len(missing)} operators that are not supported:\n" + "\n".join(lines)
         )
