@@ -16,7 +16,9 @@ from guarded import Guarded
 from hybridjit.ops import native
 from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
+from hybridjit.ops.vision.deformable import BACK_FROM_SAMPLES
 from hybridjit.ops.vision.interpolation import resample
+from hybridjit.ops.vision.warp import SAMPLE_BACK
 
 SIZES = (((97, 61, 3), (40, 130)), ((2, 31, 90, 1), (64, 33)), ((37, 150, 5), (90, 20)))
 Case = Callable[[], object]
@@ -43,6 +45,33 @@ def cases() -> Iterator[tuple[str, Case]]:
                 lambda x=x, k=k, a=ascending, b=both: joined(topk(x, k=k, is_ascend=a, **b)),
             )
     yield from losses(rng)
+    yield from samples(rng)
+
+
+def samples(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Gradients of bilinear samples, inside and outside of images."""
+    for dtype in ("float32", "float64"):
+        for shape, size in (((2, 19, 5, 7), (3, 4)), ((1, 3, 4, 1), (2, 9))):
+            data = rng.standard_normal(shape).astype(dtype)
+            grid = rng.uniform(-1.6, 1.6, (shape[0], 2, *size)).astype(dtype)
+            head = rng.standard_normal((*shape[:2], *size)).astype(dtype)
+            yield (
+                f"sampler {dtype} {shape}",
+                lambda a=(head, data, grid): joined(SAMPLE_BACK.ref(*a)),
+            )
+            images, heads = (np.moveaxis(a, 1, 3).copy() for a in (data, head))
+            places = rng.uniform(-2, 6, grid.shape).astype(dtype)
+            mask = rng.uniform(0, 1, (shape[0], *size)).astype(dtype)
+            for operands, held in (
+                ((heads, images, places), True),
+                ((heads, images, places, mask), False),
+            ):
+                yield (
+                    f"cells {dtype} {shape} {held}",
+                    lambda o=operands, h=held: joined(
+                        BACK_FROM_SAMPLES.ref(*o, is_held=h, is_masked=not h)
+                    ),
+                )
 
 
 def losses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

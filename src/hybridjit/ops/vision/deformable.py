@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._core.types import PartialShape, Shape, TensorType, merge_shapes, product, shape_text
 from ...errors import AttributeValueError, ShapeError
+from .. import native
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
@@ -396,10 +397,69 @@ def _back_from_samples(
     is_held: bool,
     is_masked: bool,
 ) -> tuple[np.ndarray, ...]:
+    made = _back_by_routine(head, data, places, *mask, is_held=is_held)
+    if made is not None:
+        return made
     scaled = head * mask[0][..., None] if mask else head
     found = [_back_from_image(*of_image, is_held) for of_image in zip(data, places, scaled)]
     of_data, of_places, samples = (np.stack(side) for side in zip(*found))
     return (of_data, of_places, *([(head * samples).sum(-1)] if mask else []))
+
+
+def _back_by_routine(
+    head: np.ndarray, data: np.ndarray, places: np.ndarray, *mask: np.ndarray, is_held: bool
+) -> tuple[np.ndarray, ...] | None:
+    """The same by machine code; None where NumPy computes it."""
+    sizes = data.shape[1:3]
+    if not is_back_native(head, data):
+        return None
+    at, inside, moves = (np.stack(s) for s in zip(*(_places_of(p, sizes, is_held) for p in places)))
+    low, share = _corners(at)
+    shares = np.ascontiguousarray(np.moveaxis(share, 1, -1))
+    factors = mask[0] if mask else np.ones(places[:, 0].shape, data.dtype)
+    corners = corner_cells(low[:, 0], low[:, 1], sizes, inside)
+    of_data, of_places, of_mask = bilinear_back(data, head, corners, shares, factors)
+    of_places = np.where(moves, np.moveaxis(of_places, -1, 1), 0)
+    return (of_data, of_places, of_mask) if mask else (of_data, of_places)
+
+
+def is_back_native(head: np.ndarray, data: np.ndarray) -> bool:
+    """Whether machine code computes gradients of samples: the sizes of one image decide."""
+    if not data.size or not head.size or data.dtype.name not in ("float32", "float64"):
+        return False
+    return native.routine("bilinear_back", data.dtype.name, size=head[0].size) is not None
+
+
+def corner_cells(
+    top: np.ndarray, left: np.ndarray, sizes: Shape, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """The cells (..., 4) of four corners as numbers in an image; -1 for those outside."""
+    found = np.empty((*top.shape, 4), np.int64)
+    for k, (i, j) in enumerate(np.ndindex(2, 2)):
+        row, column = top + i, left + j
+        inside = (row >= 0) & (row < sizes[0]) & (column >= 0) & (column < sizes[1])
+        inside = inside if counts is None else inside & counts
+        found[..., k] = np.where(inside, row * sizes[1] + column, -1)
+    return found
+
+
+def bilinear_back(
+    data: np.ndarray, head: np.ndarray, corners: np.ndarray, shares: np.ndarray, factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients with respect to images (N, H, W, C), to rows and columns (..., 2), and factors.
+
+    The routine has to be there. The samples are those at the corners by their shares.
+    """
+    run = native.routine("bilinear_back", data.dtype.name)
+    assert run is not None
+    images = [np.ascontiguousarray(a, data.dtype) for a in (data, head)]
+    weights = [np.ascontiguousarray(a, data.dtype) for a in (shares, factors)]
+    operands = [*images, corners, *weights]
+    results = [np.zeros(a.shape, data.dtype) for a in (data, shares, factors)]
+    batch, channels = len(data), data.shape[-1]
+    sizes = (data.size // (batch * channels), factors.size // batch)
+    run([*operands, *results], [batch, *sizes, channels])
+    return results[0], results[1], results[2]
 
 
 def _back_inputs(**attrs: Declared) -> tuple[str, ...]:

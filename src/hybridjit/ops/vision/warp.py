@@ -20,7 +20,7 @@ from ..record import Traits
 from ..registry import register
 from ..rules import Types, fill, forward, merged, require_float, same_dtype
 from ..tensor.primitives import reshape
-from .deformable import sample_zero_padded
+from .deformable import bilinear_back, corner_cells, is_back_native, sample_zero_padded
 
 
 def _check_target(target_shape: Shape) -> None:
@@ -172,6 +172,8 @@ def _sample_back(
     """Gradients with respect to data (by the samples' weights) and grid (by the slopes)."""
     d, x, g = (widened(a) for a in (head, data, grid))
     channels, *size = data.shape[1:]
+    if is_back_native(d, x):
+        return _back_by_routine(d, x, g)
     cells, places = np.zeros((len(x), *size, channels), x.dtype), np.zeros_like(g)
     scale = [g.dtype.type((n - 1) / 2) for n in size]
     for n in range(len(x)):
@@ -181,6 +183,22 @@ def _sample_back(
             places[n, 1 - axis] = slopes[axis] * scale[axis]
     moved = np.ascontiguousarray(np.moveaxis(cells, 3, 1))
     return moved.astype(data.dtype, copy=False), places.astype(grid.dtype, copy=False)
+
+
+def _back_by_routine(d: np.ndarray, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sizes = x.shape[2:]
+    scale = [g.dtype.type((n - 1) / 2) for n in sizes]
+    at = [(g[:, 1 - axis] + 1) * scale[axis] for axis in (0, 1)]
+    low = [np.floor(place) for place in at]
+    shares = np.stack([place - first for place, first in zip(at, low)], -1)
+    # Cells far outside of an image are as good as those beside it.
+    top, left = (np.clip(a, -2, n).astype(np.int64) for a, n in zip(low, sizes))
+    corners = corner_cells(top, left, sizes)
+    ones = np.ones(top.shape, x.dtype)
+    images, heads = (np.moveaxis(a, 1, 3) for a in (x, d))
+    of_x, of_at, _ = bilinear_back(images, heads, corners, shares, ones)
+    places = np.stack([of_at[..., 1 - axis] * scale[1 - axis] for axis in (0, 1)], 1)
+    return np.ascontiguousarray(np.moveaxis(of_x, 3, 1)), places
 
 
 def _taken_back(
