@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from guarded import Guarded
-from hybridjit.ops import native
+from hybridjit.ops import lookup, native
 from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.deformable import BACK_FROM_SAMPLES
 from hybridjit.ops.vision.interpolation import resample
+from hybridjit.ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_BACK
 from hybridjit.ops.vision.warp import SAMPLE_BACK
 
 SIZES = (((97, 61, 3), (40, 130)), ((2, 31, 90, 1), (64, 33)), ((37, 150, 5), (90, 20)))
@@ -46,6 +47,32 @@ def cases() -> Iterator[tuple[str, Case]]:
             )
     yield from losses(rng)
     yield from samples(rng)
+    yield from bins(rng)
+
+
+def bins(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Bins of regions inside, outside and of no image, forward and backward."""
+    places = rng.uniform(-9, 30, (6, 4))
+    rois = np.concatenate([[[0], [1], [0], [2], [-1], [1]], places], 1)
+    for dtype in ("float32", "float64"):
+        data = rng.integers(-9, 9, (2, 12, 9, 7)).astype(dtype)
+        data[0, 0, 3, 3] = np.nan
+        regions = rois.astype(dtype)
+        attrs = {"pooled_size": (3, 2), "spatial_scale": 0.5}
+        head = rng.integers(-9, 9, (6, 12, 3, 2)).astype(dtype)
+        yield f"maxima {dtype}", lambda a=(data, regions), k=attrs: ROI_POOLING.ref(*a, **k)
+        yield (
+            f"maxima back {dtype}",
+            lambda a=(head, data, regions), k=attrs: ROI_POOLING_BACK.ref(*a, **k),
+        )
+        attrs = {"spatial_scale": 0.5, "output_dim": 3, "pooled_size": 3, "group_size": 2}
+        means, back = lookup("_contrib_PSROIPooling").ref, lookup("_position_sensitive_back").ref
+        head = rng.integers(-9, 9, (6, 3, 3, 3)).astype(dtype)
+        yield f"means {dtype}", lambda a=(data, regions), k=attrs, f=means: f(*a, **k)
+        yield (
+            f"means back {dtype}",
+            lambda a=(head, regions), k=attrs, f=back: f(*a, shape=(2, 12, 9, 7), **k),
+        )
 
 
 def samples(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from ..kinds.record import ROUTINES, Emitter
 from ..spec import KernelSpec
 from .bilinear_back import BilinearBackSpec, emit_bilinear_back
+from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .select import SelectSpec, emit_select
 
 _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "bilinear_back": (BilinearBackSpec, emit_bilinear_back),
+    "bins": (BinsSpec, emit_bins),
     "ctc": (CtcSpec, emit_ctc),
     "nearest": (NearestSpec, emit_nearest),
     "resample": (ResampleSpec, emit_resample),

@@ -6,6 +6,8 @@ four corners; a corner outside of the image has no cell.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..._core.frozen import dataclass
 from ..._core.target import TYPES_OF, ElementTypes
 from ..kinds.parts.arguments import Arguments
@@ -79,7 +81,10 @@ class _BilinearBack:
         """Add the weighted head to a cell's gradient; the sum of the products of both."""
         b = self.b
         head, weights = b.at(self.heads, b.mul(place, self.channels)), b.splat(weight)
-        with b.loop("channel", 0, self.channels, b.lanes, carry=[b.splat(0.0)]) as channel:
+        # The loop is too short to poll inside.
+        few: dict[str, Any] = {"most": 1 << 12, "by_data": True}
+        start = [b.splat(0.0)]
+        with b.loop("channel", 0, self.channels, b.lanes, start, **few) as channel:
             mask = b.mask_first(b.min(b.sub(self.channels, channel.index), b.lanes))
             d, x, known = (b.load_masked(p, channel.index, mask) for p in (head, cell, of_cell))
             b.store_masked(b.b.fadd(known, b.b.fmul(d, weights)), of_cell, channel.index, mask)

@@ -21,6 +21,8 @@ from ..math.double import DoubleMath
 from ..spec import KernelSpec
 
 _FLOOR = -1e300
+# Rounds of the loops along classes and places, about: they are too short to poll inside.
+_MOST = 1 << 12
 _DOUBLE = TYPES_OF["float64"]
 
 
@@ -100,7 +102,7 @@ class _Ctc:
     ) -> tuple[Value, Value]:
         """The reduction of ``term`` over a row, as a scalar and as a vector of equal lanes."""
         b = self.b
-        with b.loop("class", 0, self.count, b.lanes, carry=[b.splat(start)]) as vector:
+        with b.loop("class", 0, self.count, b.lanes, carry=[b.splat(start)], most=_MOST) as vector:
             mask = self._mask(vector.index)
             numbers = term(b.load_masked(x, vector.index, mask, -math.inf))
             vector.yields([getattr(self.math, plus)(vector.carried[0], numbers)])
@@ -124,7 +126,7 @@ class _Ctc:
         for i, number in enumerate((top, log)):
             b.store(number, self.stats, b.add(b.mul(step, 2), i))
         row = b.at(self.rows, b.mul(step, self.width))
-        with b.loop("place", 0, self.width) as place:
+        with b.loop("place", 0, self.width, most=_MOST) as place:
             name = b.load_scalar(self.path, place.index, I64)
             number = b.b.fsub(b.b.fsub(b.load_scalar(x, name), top), log)
             b.store(number, row, place.index)
@@ -136,7 +138,7 @@ class _Ctc:
 
     def _start(self) -> None:
         b = self.b
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             b.store(b.splat(-math.inf), b.at(self.alphas, place.index))
         for number in (0, 1):
             b.store(b.load_scalar(self.rows, number), self.alphas, number)
@@ -146,7 +148,7 @@ class _Ctc:
         before = self._row_of(self.alphas, b.sub(step, 1))
         target = self._row_of(self.alphas, step)
         row = b.at(self.rows, b.mul(step, self.width))
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             stay, one, two = (b.load(before, b.sub(place.index, back)) for back in range(3))
             two = b.b.fadd(two, b.load(self.skip, place.index))
             total = b.b.fadd(self._sum((stay, one, two)), b.load(row, place.index))
@@ -195,7 +197,7 @@ class _Ctc:
 
     def _end_ways(self, here: Value, places: Value) -> None:
         b = self.b
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             b.store(b.splat(-math.inf), b.at(here, place.index))
         for back in (1, 2):  # with one position, the second lies in the margin
             with b.when(b.less(back - 1, places)):
@@ -203,7 +205,7 @@ class _Ctc:
 
     def _ways(self, here: Value, behind: Value) -> None:
         b = self.b
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             stay, one, two = (b.load(behind, b.add(place.index, ahead)) for ahead in range(3))
             two = b.b.fadd(two, b.load(self.skip, b.add(place.index, 2)))
             b.store(self._sum((stay, one, two)), b.at(here, place.index))
@@ -212,7 +214,7 @@ class _Ctc:
         """Store the posterior probability of each position at this step."""
         b = self.b
         alpha, totals = self._row_of(self.alphas, step), b.splat(total)
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             ways = b.b.fadd(b.load(alpha, place.index), b.load(here, place.index))
             share = self.math.exp(b.b.fsub(ways, totals))
             b.store(share, b.at(self.shares, place.index))
@@ -221,12 +223,12 @@ class _Ctc:
         """Store the gradient: each class's probability minus the posteriors of its positions."""
         b, x = self.b, self._x_at(step)
         top, log = (b.splat(b.load_scalar(self.stats, b.add(b.mul(step, 2), i))) for i in range(2))
-        with b.loop("class", 0, self.count, b.lanes) as first:
+        with b.loop("class", 0, self.count, b.lanes, most=_MOST) as first:
             mask = self._mask(first.index)
             vector = b.load_masked(x, first.index, mask, -math.inf)
             chance = self.math.exp(b.b.fsub(b.b.fsub(vector, top), log))
             b.store_masked(chance, self.chances, first.index, mask)
-        with b.loop("place", 0, places) as place:
+        with b.loop("place", 0, places, most=_MOST) as place:
             name = b.load_scalar(self.path, place.index, I64)
             left = b.b.fsub(
                 b.load_scalar(self.chances, name), b.load_scalar(self.shares, place.index)
@@ -234,7 +236,7 @@ class _Ctc:
             b.store(left, self.chances, name)
         target = b.at(self.gradients, self._row_start(step))
         head = b.splat(b.load_scalar(self.heads, self.number))
-        with b.loop("class", 0, self.count, b.lanes) as first:
+        with b.loop("class", 0, self.count, b.lanes, most=_MOST) as first:
             mask = self._mask(first.index)
             chance = b.load_masked(self.chances, first.index, mask)
             b.store_masked(b.b.fmul(chance, head), target, first.index, mask)
@@ -243,6 +245,6 @@ class _Ctc:
         """Add the log probabilities at this step to its row of betas."""
         b = self.b
         row = b.at(self.rows, b.mul(step, self.width))
-        with b.loop("place", 0, self.width, b.lanes) as place:
+        with b.loop("place", 0, self.width, b.lanes, most=_MOST) as place:
             both = b.b.fadd(b.load(here, place.index), b.load(row, place.index))
             b.store(both, b.at(here, place.index))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ..._core.types import Shape, TensorType
@@ -12,13 +10,13 @@ from ..attrs import AttrValue
 from ..casting import widened
 from ..registry import register
 from ..rules import forward
-from ..tensor.by_index import whole
 from .region_bins import (
     Bin,
+    Bins,
     back_again,
-    bins_with_cells,
     by_regions,
     check_regions,
+    images_of,
     infer_back,
     rounded,
 )
@@ -50,12 +48,13 @@ def _infer_position_sensitive(
     return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
 
 
-def _spans(start: float, end: float, count: int, length: int) -> list[tuple[int, int]]:
-    """First and last-plus-one cell of each bin between two points, clipped to the data."""
-    step = np.float32(max(end - start, 0.1)) / np.float32(count)
-    edges = np.arange(count + 1, dtype=np.float32) * step + np.float32(start)
-    low, high = np.floor(edges[:-1]).astype(int), np.ceil(edges[1:]).astype(int)
-    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+def _spans(start: np.ndarray, end: np.ndarray, count: int, length: int) -> np.ndarray:
+    """First and last-plus-one cell (R, count, 2) of bins between two points, clipped."""
+    size = np.maximum(end.astype(np.float64) - start, 0.1).astype(np.float32)
+    step = size[:, None] / np.float32(count)
+    edges = np.arange(count + 1, dtype=np.float32) * step + start[:, None]
+    cells = np.stack([np.floor(edges[:, :-1]), np.ceil(edges[:, 1:])], -1)
+    return np.clip(cells, 0, length).astype(np.int64)
 
 
 def _position_sensitive(
@@ -68,9 +67,13 @@ def _position_sensitive(
     group_size: int,
 ) -> np.ndarray:
     """Mean of each bin in the channels of the bin's group; an empty bin gives 0."""
-    maps = _groups(widened(data), output_dim, group_size or pooled_size)
+    groups = group_size or pooled_size
     out = np.zeros((len(rois), output_dim, pooled_size, pooled_size), data.dtype)
-    for one in _spanned_bins(rois, data.shape, spatial_scale, pooled_size):
+    bins = _spanned_bins(rois, data.shape, spatial_scale, pooled_size)
+    if bins.run("mean", data.shape, (data, out, data), groups):
+        return out
+    maps = _groups(widened(data), output_dim, groups)
+    for one in bins.with_cells():
         out[one.place] = _own_cells(maps, pooled_size, one).mean(axis=(1, 2))
     return out
 
@@ -86,17 +89,13 @@ def _own_cells(maps: np.ndarray, pooled_size: int, one: Bin) -> np.ndarray:
     return maps[one.image, :, row, column, one.rows, one.columns]
 
 
-def _spanned_bins(
-    rois: np.ndarray, shape: Shape, spatial_scale: float, pooled_size: int
-) -> Iterator[Bin]:
+def _spanned_bins(rois: np.ndarray, shape: Shape, spatial_scale: float, pooled_size: int) -> Bins:
     """Bins of all regions, between their edges."""
     corners = rounded(rois[:, 1:]) + np.array([0, 0, 1, 1])
-    scaled = corners.astype(np.float32) * np.float32(spatial_scale)
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), scaled.tolist())):
-        if 0 <= batch < shape[0]:
-            rows = _spans(y1, y2, pooled_size, shape[2])
-            columns = _spans(x1, x2, pooled_size, shape[3])
-            yield from bins_with_cells(int(batch), k, rows, columns)
+    x1, y1, x2, y2 = (corners.astype(np.float32) * np.float32(spatial_scale)).T
+    rows = _spans(y1, y2, pooled_size, shape[2])
+    columns = _spans(x1, x2, pooled_size, shape[3])
+    return Bins(images_of(rois, shape[0]), rows, columns)
 
 
 def _position_sensitive_back(
@@ -110,9 +109,13 @@ def _position_sensitive_back(
     group_size: int,
 ) -> np.ndarray:
     """Gradient of each bin, distributed among its cells."""
+    groups = group_size or pooled_size
     back = np.zeros(shape, widened(head).dtype)
-    maps = _groups(back, output_dim, group_size or pooled_size)
-    for one in _spanned_bins(rois, shape, spatial_scale, pooled_size):
+    bins = _spanned_bins(rois, shape, spatial_scale, pooled_size)
+    if bins.run("mean_back", shape, (head, head, back), groups):
+        return back
+    maps = _groups(back, output_dim, groups)
+    for one in bins.with_cells():
         own = _own_cells(maps, pooled_size, one)
         own += (head[one.place] / back.dtype.type(own[0].size))[:, None, None]
     return back.astype(head.dtype, copy=False)

@@ -6,22 +6,25 @@ of the image. Coordinates are limited to +-2^30; NaN counts as outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.types import Shape, TensorType, shape_text
+from ..._core.types import Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
+from .. import native
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import bounded, widened
 from ..registry import lookup
 from ..rules import forward, require_float, same_dtype
 from ..signatures import Gradient
+from ..tensor.by_index import whole
 
 MOST_SAMPLES = 1024  # limit of an attribute: samples of a bin along one axis
 FAR = 1 << 30  # limit of coordinates, and of samples of a bin along one axis
+_NATIVE = ("float32", "float64")
 MARGIN = 2  # extra samples at each end of the computed range
 
 
@@ -96,14 +99,49 @@ class Bin(NamedTuple):
     columns: slice
 
 
-def bins_with_cells(
-    batch: int, region: int, rows: list[tuple[int, int]], columns: list[tuple[int, int]]
-) -> Iterator[Bin]:
-    for i, (top, bottom) in enumerate(rows):
-        for j, (left, right) in enumerate(columns):
-            if top < bottom and left < right:
-                place = (region, slice(None), i, j)
-                yield Bin(place, batch, slice(top, bottom), slice(left, right))
+class Bins(NamedTuple):
+    """Bins of regions: images (R), -1 for those that are not there, and the first and
+    last-plus-one rows (R, ph, 2) and columns (R, pw, 2), within the image.
+    """
+
+    images: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+
+    def with_cells(self) -> Iterator[Bin]:
+        """Those that have cells, of images that are there."""
+        tables = (self.images.tolist(), self.rows.tolist(), self.columns.tolist())
+        for region, (image, rows, columns) in enumerate(zip(*tables)):
+            if image < 0:
+                continue
+            for i, (top, bottom) in enumerate(rows):
+                for j, (left, right) in enumerate(columns):
+                    if top < bottom and left < right:
+                        place = (region, slice(None), i, j)
+                        yield Bin(place, image, slice(top, bottom), slice(left, right))
+
+    def run(self, how: str, shape: Shape, arrays: Sequence[np.ndarray], groups: int = 1) -> bool:
+        """Compute all bins by machine code if the sizes of one image make that worth it.
+
+        ``arrays`` are the data of this ``shape``, bins and gradients; one that ``how`` does not
+        need may be any.
+        """
+        if 0 in shape or 0 in arrays[1].shape or arrays[1].dtype.name not in _NATIVE:
+            return False
+        run = native.routine("bins", how, arrays[1].dtype.name, size=product(shape[1:]))
+        if run is None:
+            return False
+        tables = [np.ascontiguousarray(table, np.int64) for table in self]
+        operands = [np.ascontiguousarray(array) for array in arrays]
+        regions, channels, *pooled = arrays[1].shape
+        run([*operands, *tables], [regions, channels, *shape[2:], *pooled, groups])
+        return True
+
+
+def images_of(rois: np.ndarray, count: int) -> np.ndarray:
+    """The image of each region, -1 for one that is not there."""
+    images = whole(rois[:, 0])
+    return np.where((images >= 0) & (images < count), images, -1)
 
 
 def on_channels_last(ref: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

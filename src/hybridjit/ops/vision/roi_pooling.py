@@ -6,8 +6,6 @@ one (C, pooled height, pooled width) per region; a region with an invalid image 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ..._core.types import Shape, TensorType
@@ -17,8 +15,7 @@ from ..casting import widened
 from ..record import Traits
 from ..registry import register
 from ..rules import forward
-from ..tensor.by_index import whole
-from .region_bins import Bin, bins_with_cells, check_regions, infer_last, on_channels_last, rounded
+from .region_bins import Bins, check_regions, images_of, infer_last, on_channels_last, rounded
 
 
 @forward
@@ -30,26 +27,24 @@ def _infer_roi_pooling(
     return data.with_shape((rois.dims[0], data.dims[1], *pooled_size))
 
 
-def _bins(start: int, end: int, count: int, length: int, dtype: type) -> list[tuple[int, int]]:
-    """First and last-plus-one cell of each bin, clipped to the data; computed as ``dtype``."""
-    step = dtype(max(end - start + 1, 1)) / dtype(count)
-    low = np.floor(np.arange(count, dtype=dtype) * step).astype(int) + start
-    high = np.ceil(np.arange(1, count + 1, dtype=dtype) * step).astype(int) + start
-    return list(zip(np.clip(low, 0, length).tolist(), np.clip(high, 0, length).tolist()))
+def _bins(start: np.ndarray, end: np.ndarray, count: int, length: int, dtype: type) -> np.ndarray:
+    """First and last-plus-one cell (R, count, 2) of bins, clipped; computed as ``dtype``."""
+    step = np.maximum(end - start + 1, 1).astype(dtype)[:, None] / dtype(count)
+    low = np.floor(np.arange(count, dtype=dtype) * step).astype(np.int64)
+    high = np.ceil(np.arange(1, count + 1, dtype=dtype) * step).astype(np.int64)
+    return np.clip(np.stack([low, high], -1) + start[:, None, None], 0, length)
 
 
 def _whole_bins(
     data: np.ndarray, rois: np.ndarray, pooled_size: Shape, spatial_scale: float
-) -> Iterator[Bin]:
+) -> Bins:
     """Bins of all regions, on integer pixels."""
     places = widened(rois[:, 1:])
-    corners = rounded(places * places.dtype.type(spatial_scale))
+    x1, y1, x2, y2 = rounded(places * places.dtype.type(spatial_scale)).T
     dtype = np.float64 if data.dtype == np.float64 else np.float32
-    for k, (batch, (x1, y1, x2, y2)) in enumerate(zip(whole(rois[:, 0]), corners.tolist())):
-        if 0 <= batch < len(data):
-            rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
-            columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
-            yield from bins_with_cells(int(batch), k, rows, columns)
+    rows = _bins(y1, y2, pooled_size[0], data.shape[2], dtype)
+    columns = _bins(x1, x2, pooled_size[1], data.shape[3], dtype)
+    return Bins(images_of(rois, len(data)), rows, columns)
 
 
 def _roi_pooling(
@@ -57,7 +52,10 @@ def _roi_pooling(
 ) -> np.ndarray:
     """Maximum of each bin; an empty bin, or a batch index out of range, gives 0."""
     out = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
-    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+    bins = _whole_bins(data, rois, pooled_size, spatial_scale)
+    if bins.run("max", data.shape, (data, out, data)):
+        return out
+    for place, image, rows, columns in bins.with_cells():
         out[place] = data[image, :, rows, columns].max(axis=(1, 2))
     return out
 
@@ -72,8 +70,11 @@ def _roi_pooling_back(
 ) -> np.ndarray:
     """Gradient of each bin, added at the first of its largest cells."""
     back = np.zeros(data.shape, widened(head).dtype)
+    bins = _whole_bins(data, rois, pooled_size, spatial_scale)
+    if bins.run("max_back", data.shape, (data, head, back)):
+        return back
     channels = np.arange(data.shape[1])
-    for place, image, rows, columns in _whole_bins(data, rois, pooled_size, spatial_scale):
+    for place, image, rows, columns in bins.with_cells():
         cells = data[image, :, rows, columns]
         first = cells.reshape(len(channels), -1).argmax(axis=1)
         i, j = np.divmod(first, cells.shape[2])
