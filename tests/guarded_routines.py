@@ -48,6 +48,14 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from losses(rng)
     yield from samples(rng)
     yield from bins(rng)
+    for dtype in ("float32", "float64"):
+        for n, m in ((1, 1), (7, 5), (12, 70)):
+            for lower, transpose, right in ((True, False, False), (False, False, True)):
+                a = (rng.uniform(0, 1, (2, n, n)) + 2 * n * np.eye(n)).astype(dtype)
+                x = rng.standard_normal((2, m, n) if right else (2, n, m)).astype(dtype)
+                attrs = {"lower": lower, "transpose": transpose, "rightside": right, "alpha": 2.0}
+                trsm = lookup("_linalg_trsm").ref
+                yield f"trsm {dtype} {n} {m} {lower}", lambda o=(a, x), k=attrs, f=trsm: f(*o, **k)
 
 
 def bins(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -14,6 +14,7 @@ from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .select import SelectSpec, emit_select
+from .trsm import TrsmSpec, emit_trsm
 
 _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "bilinear_back": (BilinearBackSpec, emit_bilinear_back),
@@ -22,6 +23,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "nearest": (NearestSpec, emit_nearest),
     "resample": (ResampleSpec, emit_resample),
     "select": (SelectSpec, emit_select),
+    "trsm": (TrsmSpec, emit_trsm),
 }
 ROUTINES.update({spec.kind: emit for spec, emit in _SPECS.values()})
 

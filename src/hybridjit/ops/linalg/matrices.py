@@ -13,6 +13,7 @@ import numpy as np
 from ..._core.shapes import is_np_shape
 from ..._core.types import UNKNOWN, PartialShape, Shape, TensorType, merge, shape_text
 from ...errors import DTypeError, MXNetError, ShapeError
+from .. import native
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..elementwise.binary import ADD, MULTIPLY
@@ -32,6 +33,9 @@ from ..rules import (
 from ..signatures import Arrays, Reference
 from ..tensor.primitives import transpose
 from .matrix_rules import RULES
+
+# Machine code is worth as much for a number of a matrix as for so many of others.
+_WORTH = 8
 
 
 def _matrices(what: str, *operands: TensorType) -> None:
@@ -282,6 +286,10 @@ def _potrf(A: np.ndarray, *, lower: bool) -> np.ndarray:
 
 def _potri(A: np.ndarray, *, lower: bool) -> np.ndarray:
     """Inverse of the matrix whose Cholesky factor is A."""
+    one = np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)
+    inverse = _forward(A if lower else A.swapaxes(-1, -2), one)
+    if inverse is not None:
+        return inverse.swapaxes(-1, -2) @ inverse
     t = _triangle(A, lower)
     return np.linalg.inv(t @ t.swapaxes(-1, -2) if lower else t.swapaxes(-1, -2) @ t)
 
@@ -317,11 +325,37 @@ def _trsm(
     A: np.ndarray, B: np.ndarray, *, transpose: bool, rightside: bool, lower: bool, alpha: float
 ) -> np.ndarray:
     """X with op(A) X = alpha B or X op(A) = alpha B, A triangular."""
-    t, b = _operand(A, lower, transpose), B * B.dtype.type(alpha)
-    if not rightside:
-        return np.linalg.solve(t, b)
-    x = np.linalg.solve(t.swapaxes(-1, -2), b.swapaxes(-1, -2))
-    return np.ascontiguousarray(x.swapaxes(-1, -2))
+    b = B if alpha == 1 else B * B.dtype.type(alpha)
+    if rightside:
+        x = _solved(A, b.swapaxes(-1, -2), lower, not transpose)
+        return np.ascontiguousarray(x.swapaxes(-1, -2))
+    return _solved(A, b, lower, transpose)
+
+
+def _solved(A: np.ndarray, b: np.ndarray, lower: bool, transpose: bool) -> np.ndarray:
+    """X with op(A) X = b."""
+    t = A.swapaxes(-1, -2) if transpose else A
+    if lower != transpose:
+        x = _forward(t, b)
+    else:  # with rows and columns in reverse it is a lower one
+        x = _forward(t[..., ::-1, ::-1], b[..., ::-1, :])
+        x = None if x is None else x[..., ::-1, :]
+    if x is None:
+        return np.linalg.solve(_operand(A, lower, transpose), b)
+    return np.ascontiguousarray(x)
+
+
+def _forward(t: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """X with t X = b by machine code, which reads lower triangles; None where LAPACK solves it."""
+    n, m = b.shape[-2:]
+    if t.dtype.name not in ("float32", "float64") or t.dtype != b.dtype or not b.size:
+        return None
+    run = native.routine("trsm", t.dtype.name, size=_WORTH * n * m)
+    if run is None or not np.diagonal(t, 0, -2, -1).all():
+        return None
+    x = np.array(b, order="C")
+    run([np.ascontiguousarray(t), x], [x.size // (n * m), n, m])
+    return x
 
 
 def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: AttrValue) -> TensorType:

@@ -42,12 +42,21 @@ def to_centres(boxes: np.ndarray) -> np.ndarray:
 
 
 def overlaps(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count as 0."""
-    low, high = np.maximum(lhs[..., :2], rhs[..., :2]), np.minimum(lhs[..., 2:], rhs[..., 2:])
-    shared = product_of_sizes(np.maximum(high - low, 0))
-    union = _areas(lhs) + _areas(rhs) - shared
+    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count 0."""
+    x1, y1, x2, y2 = (lhs[..., i] for i in range(4))
+    left, top, right, bottom = (rhs[..., i] for i in range(4))
+    shared = _extent(np.maximum(x1, left), np.minimum(x2, right))
+    shared *= _extent(np.maximum(y1, top), np.minimum(y2, bottom))
+    union = _areas(lhs) + _areas(rhs)
+    union -= shared
     share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return share.astype(lhs.dtype, copy=False)
+
+
+def _extent(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """From low to high, not below 0; in place of ``high``."""
+    high = high - low if high.ndim == 0 else np.subtract(high, low, out=high)
+    return np.maximum(high, 0)
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
@@ -228,8 +237,18 @@ def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: AttrValue) -> TensorTy
 def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
     """Overlap of every box of lhs with every box of rhs."""
     a, b = (to_corners(x) if format == "center" else x for x in (lhs, rhs))
-    shape = lhs.shape[:-1] + rhs.shape[:-1]
-    return overlaps(a.reshape(-1, 1, 4), b.reshape(1, -1, 4)).reshape(shape)
+    a, b = a.reshape(-1, 4), b.reshape(-1, 4)
+    found = np.empty((len(a), len(b)), lhs.dtype)
+    # Blocks that stay in a cache, along the side that is longer.
+    step = max(1, _PAIRS // max(1, min(found.shape)))
+    is_turned = len(a) > len(b)
+    for first in range(0, max(found.shape), step):
+        part = slice(first, first + step)
+        if is_turned:
+            found[part] = overlaps(a[None, part], b[:, None]).T
+        else:
+            found[:, part] = overlaps(a[:, None], b[None, part])
+    return found.reshape(lhs.shape[:-1] + rhs.shape[:-1])
 
 
 # As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.

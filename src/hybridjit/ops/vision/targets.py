@@ -36,7 +36,7 @@ def _match(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Greedy matching, best pair first. As in MXNet, one pair more than ``topk`` is matched."""
     rows, columns = (np.full(n, -1.0, scores.dtype) for n in scores.shape)
-    found = 0
+    found, most = 0, min(scores.shape)
     for place in np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable"):
         row, column = divmod(int(place), scores.shape[1])
         if rows[row] >= 0 or columns[column] >= 0:
@@ -46,7 +46,7 @@ def _match(
             break
         rows[row], columns[column] = column, row
         found += 1
-        if 0 < topk < found:
+        if 0 < topk < found or found == most:
             break
     return rows, columns
 
