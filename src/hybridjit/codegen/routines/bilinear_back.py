@@ -1,4 +1,4 @@
-"""The way back from bilinear samples of images with channels last.
+"""Gradients of bilinear samples of images with channels last.
 
 A unit of work is an image; vectors lie along channels. Points are taken in their order, of each the
 four corners; a corner outside of the image has no cell.

@@ -1,4 +1,4 @@
-"""Bins of regions on whole pixels: means and maxima, and the way back from them.
+"""Bins of regions on whole pixels: means and maxima, and their gradients.
 
 A unit of work is a region. Which cells a bin has is in tables of the reference.
 """

@@ -42,7 +42,7 @@ def to_centres(boxes: np.ndarray) -> np.ndarray:
 
 
 def overlaps(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count 0."""
+    """Intersection over union of corner boxes (..., 4), broadcasting; negative sizes count as 0."""
     x1, y1, x2, y2 = (lhs[..., i] for i in range(4))
     left, top, right, bottom = (rhs[..., i] for i in range(4))
     shared = _extent(np.maximum(x1, left), np.minimum(x2, right))
