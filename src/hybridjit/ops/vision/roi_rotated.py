@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -161,18 +161,40 @@ def _infer_deformable(
     return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
 
 
-class _MovedBin(NamedTuple):
-    """Bin of one class: indices of its result and its channels, and its samples, as (y, x).
+class _MovedBins(NamedTuple):
+    """The bins of one region, (classes, rows, columns) of them, and their samples.
 
-    extent  size of the region, the unit of offsets
+    parts    rows and columns of the offsets of bins
+    origins  place of the first cell of each output channel's bins in an image, flat
+    lines    rows and columns of samples, brought onto cells, along the last axis
+    inside   which samples lie inside, (classes, 1, rows, columns, samples, samples)
+    extent   the region's size (y, x), in which offsets count
     """
 
-    place: tuple[int | slice, ...]
-    channels: tuple[int | slice, ...]
-    part: tuple[int, ...]
-    start: np.ndarray
-    step: np.ndarray
+    region: int
+    image: int
+    parts: np.ndarray
+    origins: np.ndarray
+    lines: tuple[np.ndarray, np.ndarray]
+    inside: np.ndarray
     extent: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Samples inside of each bin, at least 1."""
+        return np.maximum(self.inside.sum((-2, -1)), 1).astype(self.extent.dtype)
+
+    def corner(self, steps: tuple[int, int], width: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Flat places of one corner of each sample in an image, and its weights (y, x)."""
+        cells, weights = [], []
+        for line, step in zip(self.lines, steps):
+            low = np.floor(line)
+            part = line - low
+            cells.append((np.ceil(line) if step else low).astype(np.int64))
+            weights.append(part if step else 1 - part)
+        across = (cells[0] * width)[..., :, None] + cells[1][..., None, :]
+        own = self.origins[..., None, None] + across[:, None]
+        return own, [weights[0][:, None, ..., :, None], weights[1][:, None, ..., None, :]]
 
 
 class _Layout(NamedTuple):
@@ -187,49 +209,37 @@ class _Layout(NamedTuple):
     trans_std: float
     no_trans: bool
 
-    def groups(self, data: np.ndarray) -> np.ndarray:
-        """View of the data with one axis for output channels and two for groups."""
-        lead = (len(data), self.output_dim, self.group_size, self.group_size)
-        return data.reshape(*lead, *data.shape[2:])
-
 
 def _moved_bins(
-    rois: np.ndarray, trans: np.ndarray, images: int, layout: _Layout
-) -> Iterator[_MovedBin]:
-    """Bins of all regions with a valid image; ``trans`` is (R, classes, 2, parts, parts)."""
+    rois: np.ndarray, trans: np.ndarray, shape: Shape, layout: _Layout
+) -> Iterator[_MovedBins]:
+    """Bins of each region with a valid image; ``trans`` is (R, classes, 2, parts, parts)."""
     number = trans.dtype.type
     scale, half = number(layout.spatial_scale), number(0.5)
     (classes, _, parts, _), count = trans.shape[1:], layout.pooled_size
-    width = layout.output_dim // classes
+    places = np.arange(count)
+    part, group = places * parts // count, places * layout.group_size // count
+    channels = np.arange(layout.output_dim).reshape(classes, -1, 1, 1) * layout.group_size
+    planes = (channels + np.minimum(group, layout.group_size - 1)[:, None]) * layout.group_size
+    origins = (planes + np.minimum(group, layout.group_size - 1)) * (shape[2] * shape[3])
+    grid = np.stack(np.meshgrid(places, places, indexing="ij"), -1).astype(trans.dtype)
+    samples = np.arange(layout.sample_per_part, dtype=trans.dtype)
     for k, (batch, region) in enumerate(zip(whole(rois[:, 0]), widened(rois))):
-        if not 0 <= batch < images:
+        if not 0 <= batch < shape[0]:
             continue
         corners = rounded(region[1:5]).astype(trans.dtype)
         low = corners[1::-1] * scale - half  # y, x
         high = (corners[:1:-1] + number(1)) * scale - half
         extent = np.maximum(high - low, number(0.1))
         bins = extent / number(count)
-        for c, i, j in np.ndindex(classes, count, count):
-            place = np.array([i, j])
-            group = np.clip(place * layout.group_size // count, 0, layout.group_size - 1)
-            part = (k, c, *(place * parts // count))
-            move = trans[k, c, ::-1, part[2], part[3]] * number(layout.trans_std)  # y, x
-            start = place.astype(trans.dtype) * bins + low + move * extent
-            own = slice(c * width, (c + 1) * width)
-            step = bins / number(layout.sample_per_part)
-            yield _MovedBin((k, own, i, j), (batch, own, *group), part, start, step, extent)
-
-
-def _samples_inside(one: _MovedBin, count: int, size: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the samples of a bin that are inside, clipped to cells."""
-    kind = one.start.dtype
-    lines = (
-        first + np.arange(count, dtype=kind) * step for first, step in zip(one.start, one.step)
-    )
-    y, x = np.meshgrid(*lines, indexing="ij")
-    height, width = size
-    inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
-    return np.clip(y[inside], 0, height - 1), np.clip(x[inside], 0, width - 1)
+        step = bins / number(layout.sample_per_part)
+        move = trans[k][:, ::-1, part[:, None], part] * number(layout.trans_std)
+        start = grid * bins + low + np.moveaxis(move, 1, -1) * extent
+        lines = [start[..., axis, None] + samples * step[axis] for axis in (0, 1)]
+        held = [(at >= -0.5) & (at <= n - 0.5) for at, n in zip(lines, shape[2:])]
+        inside = (held[0][..., :, None] & held[1][..., None, :])[:, None]
+        y, x = (np.clip(np.nan_to_num(at), 0, n - 1) for at, n in zip(lines, shape[2:]))
+        yield _MovedBins(k, int(batch), part, origins, (y, x), inside, extent)
 
 
 def _offsets(rois: np.ndarray, trans: tuple[np.ndarray, ...], kind: np.dtype) -> np.ndarray:
@@ -248,14 +258,17 @@ def _deformable(
     A bin is the mean over its samples inside the image, 0 if there are none.
     """
     layout, images = _Layout(**attrs), widened(data)
-    groups = layout.groups(images)
     count = layout.pooled_size
     out = np.zeros((len(rois), layout.output_dim, count, count), images.dtype)
     if images.size:
-        for one in _moved_bins(rois, _offsets(rois, trans, images.dtype), len(images), layout):
-            y, x = _samples_inside(one, layout.sample_per_part, data.shape[2:])
-            if y.size:
-                out[one.place] = _bilinear(groups[one.channels], y, x).mean(axis=-1)
+        for one in _moved_bins(rois, _offsets(rois, trans, images.dtype), images.shape, layout):
+            cells = images[one.image].reshape(-1)
+            total = np.zeros((), images.dtype)
+            for steps in np.ndindex(2, 2):
+                place, (down, across) = one.corner(steps, images.shape[3])
+                total = total + cells[place] * (down * across)
+            summed = np.where(one.inside, total, 0).sum((-2, -1))
+            out[one.region] = (summed / one.counts).reshape(out.shape[1:])
     return out.astype(data.dtype, copy=False)
 
 
@@ -264,38 +277,37 @@ def _deformable_back(
 ) -> Arrays:
     """Gradients with respect to data (by the samples' weights) and offsets (by the slopes)."""
     layout, images, d = _Layout(**attrs), widened(data), widened(head)
-    cells, moves = np.zeros_like(images), _offsets(rois, trans, images.dtype)
-    groups, own, slopes = layout.groups(images), layout.groups(cells), np.zeros_like(moves)
+    found, moves = np.zeros_like(images), _offsets(rois, trans, images.dtype)
+    slopes = np.zeros_like(moves)
     if images.size:
-        for one in _moved_bins(rois, moves, len(images), layout):
-            y, x = _samples_inside(one, layout.sample_per_part, data.shape[2:])
-            if y.size:
-                share = d[one.place] / d.dtype.type(y.size)
-                found = _samples_back(share, groups[one.channels], own[one.channels], y, x)
-                by_offset = found * one.extent * d.dtype.type(layout.trans_std)
-                k, c, i, j = one.part
-                slopes[k, c, ::-1, i, j] += by_offset
-    made = (cells, *(slopes.reshape(t.shape) for t in trans))
+        for one in _moved_bins(rois, moves, images.shape, layout):
+            own = d[one.region].reshape(moves.shape[1], -1, *d.shape[2:])
+            share = np.where(one.inside, (own / one.counts)[..., None, None], 0)
+            cells, of_cells = (a[one.image].reshape(-1) for a in (images, found))
+            by_offset = _samples_back(one, share, cells, of_cells, images.shape[3])
+            by_offset *= one.extent * d.dtype.type(layout.trans_std)
+            moved = np.moveaxis(by_offset[..., ::-1], -1, 1)
+            # Bins may share a part.
+            own_part = (one.parts[:, None] == np.arange(moves.shape[-1])).astype(d.dtype)
+            slopes[one.region] += own_part.T @ moved @ own_part
+    made = (found, *(slopes.reshape(t.shape) for t in trans))
     results = tuple(y.astype(data.dtype, copy=False) for y in made)
     return results if trans else results[0]
 
 
 def _samples_back(
-    share: np.ndarray, image: np.ndarray, cells: np.ndarray, y: np.ndarray, x: np.ndarray
+    one: _MovedBins, share: np.ndarray, cells: np.ndarray, of_cells: np.ndarray, width: int
 ) -> np.ndarray:
-    """Add each sample's gradient to ``cells`` (C, H, W); return the sums of slopes by (y, x)."""
-    low = [np.floor(place).astype(np.int64) for place in (y, x)]
-    high = [np.ceil(place).astype(np.int64) for place in (y, x)]
-    part = [place - first for place, first in zip((y, x), low)]
-    slopes = np.zeros(2, image.dtype)
-    for corner in np.ndindex(2, 2):
-        row, column = (h if step else at for step, at, h in zip(corner, low, high))
-        weights = [p if step else 1 - p for step, p in zip(corner, part)]
-        places: Any = (slice(None), row, column)
-        np.add.at(cells, places, share[:, None] * (weights[0] * weights[1]))
-        value = share @ image[:, row, column]
-        for axis, step in enumerate(corner):
-            slopes[axis] += (value * weights[1 - axis]).sum() * (1 if step else -1)
+    """Add each sample's gradient to ``of_cells``; return the sums of slopes (classes, i, j, 2)."""
+    slopes = np.zeros((*one.inside.shape[:1], *one.inside.shape[2:4], 2), share.dtype)
+    for steps in np.ndindex(2, 2):
+        place, weights = one.corner(steps, width)
+        weighted = share * (weights[0] * weights[1])
+        np.add.at(of_cells, place.reshape(-1), weighted.reshape(-1))
+        value = (share * cells[place]).sum(1)
+        for axis, step in enumerate(steps):
+            along = (value * weights[1 - axis][:, 0]).sum((-2, -1))
+            slopes[..., axis] += along if step else -along
     return slopes
 
 
