@@ -34,7 +34,7 @@ from ..signatures import Arrays, Reference
 from ..tensor.primitives import transpose
 from .matrix_rules import RULES
 
-# Machine code is worth as much for a number of a matrix as for so many of others.
+# Weight of an element of a matrix in the size from which machine code is used.
 _WORTH = 8
 
 
