@@ -77,7 +77,7 @@ def test_an_uninitialised_net(active):
 
 BAD_IMAGES = {
     "rank": (GOOD[0], ShapeError, ("should be 4D", "(3,8,8)")),
-    "channels": (GOOD[:, :2], ShapeError, ("takes 3 input channels", "data has 2")),
+    "channels": (GOOD[:, :2], ShapeError, ("needs 3 input channels", "data has 2")),
     "size": (GOOD[:, :, :2], ShapeError, ("covers 3", "has 2")),
     "dtype": (GOOD.astype(np.float64), DTypeError, ("float64", "float32")),
 }

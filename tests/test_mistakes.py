@@ -90,7 +90,7 @@ MISTAKES = [
     ("lr", TypeError, "did you mean 'learning_rate'", lambda h: trainer(h, "sgd", lr=0.1)),
     ("weight_decay", TypeError, "mean 'wd'", lambda h: trainer(h, "adam", weight_decay=0.1)),
     ("argument", TypeError, "did you mean 'activation'", lambda h: nn.Dense(3, activate="relu")),
-    ("activation", Exception, "act_type is one of relu", lambda h: made(h, nn.Dense(3, activation="rel"))(X)),  # noqa: E501
+    ("activation", Exception, "act_type must be one of relu", lambda h: made(h, nn.Dense(3, activation="rel"))(X)),  # noqa: E501
     ("operator", AttributeError, "did you mean 'softmax'", lambda h: nd.sofmax(X)),
     ("symbol", AttributeError, "did you mean 'Convolution'", lambda h: sym.Convoluton(X)),
     ("layer", AttributeError, "did you mean 'Dense'", lambda h: nn.Dens(3)),
@@ -109,12 +109,12 @@ MISTAKES = [
     ("no file", mx.MXNetError, "none.params: No such file", lambda h: made(h).load_parameters("none.params")),  # noqa: E501
     ("no model", mx.MXNetError, "none-symbol.json: No such file", lambda h: mx.load("none")),
     ("small image", mx.MXNetError, "covers 7 cells .* has 4", lambda h: made(h, nn.Conv2D(4, 7, in_channels=3))(nd.ones((1, 3, 4, 4)))),  # noqa: E501
-    ("channels", mx.MXNetError, "takes 3 input channels, data has 4", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 4, 8, 8)))),  # noqa: E501
+    ("channels", mx.MXNetError, "needs 3 input channels, but data has 4", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 4, 8, 8)))),  # noqa: E501
     ("no batch axis", mx.MXNetError, r"4D .* got \(3,8,8\)", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((3, 8, 8)))),  # noqa: E501
     ("broadcast", mx.MXNetError, r"shapes \(2,3\) \(3,2\)", lambda h: X + nd.ones((3, 2))),
     ("concat", mx.MXNetError, r"shape \(\?,3\), got \(\?,2\)", lambda h: nd.concat(X, nd.ones((3, 2)), dim=0)),  # noqa: E501
     ("reshape", mx.MXNetError, r"size 6 into shape \(4, 2\)", lambda h: X.reshape((4, 2))),
-    ("dot", mx.MXNetError, "contracts 3 elements, rhs 2", lambda h: nd.dot(X, X)),
+    ("dot", mx.MXNetError, "contracts 3 elements, but rhs 2", lambda h: nd.dot(X, X)),
     ("index", IndexError, "5 is out of bounds for axis 0 with size 2", lambda h: X[5]),
     ("assignment", ValueError, r"shape \(4,5\), target of shape \(2,3\)", lambda h: assigned()),
     ("asscalar", ValueError, "not a scalar", lambda h: X.asscalar()),

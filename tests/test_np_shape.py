@@ -75,7 +75,7 @@ def test_decorated_functions_and_classes():
         return x, mx.is_np_shape()
 
     assert function(3) == (3, True)
-    assert (function.__name__, function.__doc__) == ("function", "What it is for.")
+    assert (function.__name__, function.__doc__) == ("function", "The intended use.")
 
     class Base:
         def inherited(self):

@@ -426,7 +426,7 @@ def test_open_sizes_that_no_node_asks_for_stay_open():
 def test_wrong_shapes_and_names():
     model = model_of([node("Relu", "x")], {"x": (2, 3)})
     assert "'x' is declared as f32[2,3], which does not match (2,4)" in refusal(model, x=(2, 4))
-    assert "no input 'z'; it has x" in refusal(model, z=(1,))
+    assert "does not have the input 'z'; its inputs are x" in refusal(model, z=(1,))
 
 
 def test_errors_name_the_node_and_its_operands():

@@ -178,7 +178,7 @@ def test_attr_scopes_add_up():
 
 def test_unknown_attributes():
     x = sym.var("x")
-    with pytest.raises(AttributeValueError, match="no attribute foo"):
+    with pytest.raises(AttributeValueError, match="unknown attribute foo"):
         sym.FullyConnected(x, num_hidden=1, foo=2)
     assert sym.relu(x, foo=2).attr("foo") == "2"  # relu declares none, so none is wrong
 
