@@ -111,6 +111,9 @@ def assigning() -> None:
     add("_npi_boolean_mask_assign_tensor", (2, 3), BOOLS, (3,))
     add("_npi_boolean_mask_assign_tensor", (2, 3, 2), BOOLS, (1, 2))
     add("_npi_boolean_mask_assign_tensor", (4, 2, 3), BOOLS, (4, 3), start_axis=1)
+    add("_values_at_mask", (2, 3), BOOLS, (3,))
+    add("_values_at_mask", (2, 3, 2), BOOLS, (1, 2))
+    add("_values_at_mask", (4, 2, 3), BOOLS, (4, 3), start_axis=1)
     bad("_npi_boolean_mask_assign_scalar", (3, 2), TensorType((2, 3), BOOLS.dtype),
         error=ShapeError, says="has the sizes of the array's axes")  # fmt: skip
     bad("_npi_boolean_mask_assign_scalar", (2, 3), (2, 3), error=DTypeError, says="a mask is bool")

@@ -808,7 +808,7 @@ class TestLoad:
 
     def test_missing_files(self, exported):
         with pytest.raises(MXNetError, match="net-0000.params: No such file"):
-            hybridjit.load(exported[0])
+            hybridjit.load(exported[0], 0)
 
     def test_missing_parameters_are_all_named(self, exported):
         path = f"{exported[0]}-0007.params"

@@ -537,7 +537,11 @@ def test_a_signature_that_goes_gives_all_of_its_memory_back():
         run(net, np.ones((count, 500), np.float32))
     many = mx.memory_stats()
     assert many["executables"] == one["executables"]
-    assert many["packed_bytes"] <= one["packed_bytes"] + 64
+    # A variant keeps a packing for each of its classes of sizes: on narrow vectors there are two.
+    assert many["packed_bytes"] <= one["packed_bytes"] + 32 * 500 * 4 + 64
+    for count in range(2, 30):
+        run(net, np.ones((count, 500), np.float32))
+    assert mx.memory_stats()["packed_bytes"] == many["packed_bytes"]
     del net
     gc.collect()
     after = mx.memory_stats()

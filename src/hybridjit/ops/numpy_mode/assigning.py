@@ -122,13 +122,26 @@ def _values_at(
     return found.sum(axes).reshape(value.shape) if axes else found.reshape(value.shape)
 
 
+def _grad_values_at(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, start_axis: int
+) -> tuple[Reached[X], ...]:
+    data, mask, _ = ins
+    assign = lookup("_npi_boolean_mask_assign_tensor")
+    return (
+        lambda: g.op(assign, zeros_like(g, data), mask, douts[0], start_axis=start_axis),
+        None,
+        None,
+    )
+
+
 _VALUES_AT = register(
     "_values_at_mask",
     "data mask value",
     "start_axis:int=0",
     infer=forward(lambda data, mask, value, start_axis: value),
     ref=_values_at,
-    grad=none_at_all,
+    grad=_grad_values_at,
+    traits=Traits(stops=lambda attrs: (1, 2)),
     internal=True,
     doc="The gradient with respect to the values that a mask places.",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.types import FLOAT32, FLOAT64, INT64, Shape, TensorType, product
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, MXNetError, ShapeError
 from ..algebra import as_shape, div, mul, scaled, sub, total
 from ..building import Builder, Many, X
 from ..casting import convert, working_dtype
@@ -464,7 +464,10 @@ def _norm_rule(
     ord: float,
     flag: int,
 ) -> TensorType:
-    return data.with_shape(kept_shape(data.dims, _ordered_axes(data.ndim, axis), keepdims))
+    axes = _ordered_axes(data.ndim, axis)
+    if flag == -1 and len(axes) == 2 and abs(ord) not in (1, 2, np.inf):
+        raise MXNetError(f"ord of a matrix norm must be 1, 2 or inf, or one with -, got {ord}")
+    return data.with_shape(kept_shape(data.dims, axes, keepdims))
 
 
 def _norm_ref(

@@ -277,8 +277,9 @@ def _deformable_back(
 ) -> Arrays:
     """Gradients with respect to data (by the samples' weights) and offsets (by the slopes)."""
     layout, images, d = _Layout(**attrs), widened(data), widened(head)
-    found, moves = np.zeros_like(images), _offsets(rois, trans, images.dtype)
-    slopes = np.zeros_like(moves)
+    found = np.zeros(images.shape, images.dtype)
+    moves = _offsets(rois, trans, images.dtype)
+    slopes = np.zeros(moves.shape, moves.dtype)
     if images.size:
         for one in _moved_bins(rois, moves, images.shape, layout):
             own = d[one.region].reshape(moves.shape[1], -1, *d.shape[2:])
