@@ -80,6 +80,7 @@ def tables() -> None:
     sizes = {"input_dim": 5, "output_dim": 3}
     add(emb, np.array([[0, 1.9], [-1, 7]], np.float32), (5, 3), **sizes)
     add(emb, ints(4, 0, 2), **sizes)
+    add(emb, np.array(3.0, np.float32), (5, 3), **sizes)
     add(emb, ints([[1], [3]], dtype="uint8"), **sizes, dtype_="float64")
     add(emb, np.zeros((0, 2), np.float32), **sizes)
     bad(emb, (2,), (4, 3), error=ShapeError, says="weight has shape (4,3)", **sizes)

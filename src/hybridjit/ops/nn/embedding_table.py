@@ -56,7 +56,7 @@ def _embedding(
     data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: AttrValue
 ) -> np.ndarray:
     rows = np.clip(convert(data, np.dtype(np.int64)), 0, input_dim - 1)
-    return weight[rows]
+    return np.take(weight, rows, axis=0)  # also a copy for an index without axes
 
 
 def _no_gradient() -> NoReturn:
@@ -77,8 +77,10 @@ def _grad_embedding(
 
     def by_weight() -> X:
         index = within(g, data, input_dim, "clip")
-        index = as_shape(g, index, (1, *g.type(data).dims))
-        return g.op(ADD_AT, douts[0], index, at="dweight", shape=g.type(weight).dims)
+        sizes, table = g.type(data).dims or (1,), g.type(weight).dims
+        index = as_shape(g, index, (1, *sizes))
+        rows = as_shape(g, douts[0], (*sizes, table[1]))
+        return g.op(ADD_AT, rows, index, at="dweight", shape=table)
 
     return _no_gradient, by_weight
 
