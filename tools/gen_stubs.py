@@ -34,6 +34,12 @@ NAMESPACES = {
 }
 FILLED = ("image", "linalg", "sparse")  # sub-modules whose own names are imported
 WIDTH = 100
+_ARRAYS = ("NDArray", "ndarray")
+# Operators whose arguments for GPUs are accepted and have no effect.
+_TUNED_ON_GPUS = {
+    *("BatchNorm", "BatchNorm_v1", "BilinearSampler", "Convolution", "Convolution_v1"),
+    *("Deconvolution", "Dropout", "GridGenerator", "Pooling", "Pooling_v1", "SpatialTransformer"),
+}
 ATTRIBUTE_TYPES = {
     "int": "int",
     "long": "int",
@@ -169,7 +175,7 @@ def _extension(module: ModuleType, tensor: str, kind: str) -> list[str]:
     lines += _signatures(plain, "Any")
     for name in sorted(of_operators - {"reshape"}):
         op = lookup(f"_npx_{name}")
-        parameters = [p for p in _parameters(op, tensor) if not p.startswith("**")]
+        parameters = [*_parameters(op, tensor)]
         lines.append(_laid_out(name, parameters, _result(op, tensor)))
     return [*lines, ""]
 
@@ -199,7 +205,7 @@ def _header(heading: str, tensor: str, module: str | None) -> list[str]:
     lines = [
         _TITLE.format(heading),
         "",
-        "from collections.abc import Sequence",
+        f"from collections.abc import {'' if tensor in _ARRAYS else 'Mapping, '}Sequence",
         "from typing import Any",
         "",
     ]
@@ -272,10 +278,13 @@ def _parameters(op: OpDef, tensor: str) -> Iterator[str]:
     for attr in op.attrs:
         kind = "str" if attr.choices else ATTRIBUTE_TYPES[attr.base]
         yield f"{attr.name}: {kind}{_optional(attr)} = {_default(attr)}"
-    if tensor in ("NDArray", "ndarray"):
-        yield "out: Any = ..."
+    if op.name in _TUNED_ON_GPUS:
+        yield from (f"{name}: Any = ..." for name in ("workspace", "cudnn_tune", "cudnn_off"))
+    if tensor in _ARRAYS:
+        yield from ("ctx: Any = ...", "out: Any = ...")
+    else:
+        yield "attr: Mapping[str, str] | None = ..."
     yield "name: str | None = ..."
-    yield "**kwargs: Any"
 
 
 def _optional(attr: Attr) -> str:

@@ -30,7 +30,11 @@ def use_np(func: Any) -> Any: ...
 def waitall() -> Any: ...
 def while_loop(cond: Any, func: Any, loop_vars: Any, max_iterations: int | None = None) -> Any: ...
 def activation(
-    data: ndarray | None = ..., act_type: str = ..., out: Any = ..., name: str | None = ...
+    data: ndarray | None = ...,
+    act_type: str = ...,
+    ctx: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
 ) -> ndarray: ...
 def arange_like(
     data: ndarray | None = ...,
@@ -38,6 +42,7 @@ def arange_like(
     step: float = 1.0,
     repeat: int = 1,
     axis: int | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -47,11 +52,12 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
 def batch_flatten(
-    data: ndarray | None = ..., out: Any = ..., name: str | None = ...
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> ndarray: ...
 def batch_norm(
     data: ndarray | None = ...,
@@ -67,6 +73,10 @@ def batch_norm(
     axis: int = 1,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
@@ -82,6 +92,7 @@ def box_nms(
     force_suppress: bool = False,
     in_format: str = "corner",
     out_format: str = "corner",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
@@ -90,14 +101,23 @@ def broadcast_like(
     rhs: ndarray | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
 def cast(
-    data: ndarray | None = ..., dtype: Any = ..., out: Any = ..., name: str | None = ...
+    data: ndarray | None = ...,
+    dtype: Any = ...,
+    ctx: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
 ) -> ndarray: ...
 def constraint_check(
-    input: ndarray | None = ..., msg: str = "", out: Any = ..., name: str | None = ...
+    input: ndarray | None = ...,
+    msg: str = "",
+    ctx: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
 ) -> ndarray: ...
 def convolution(
     data: ndarray | None = ...,
@@ -111,6 +131,10 @@ def convolution(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -128,6 +152,10 @@ def deconvolution(
     num_group: int = 1,
     no_bias: bool = True,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -136,6 +164,10 @@ def dropout(
     p: float = 0.5,
     mode: str = "training",
     axes: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -146,11 +178,16 @@ def embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
-def erf(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
-def erfinv(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
+def erf(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
+def erfinv(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
 def fully_connected(
     data: ndarray | None = ...,
     weight: ndarray | None = ...,
@@ -158,14 +195,20 @@ def fully_connected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
-def gamma(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
-def gammaln(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
+def gamma(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
+def gammaln(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
 def gather_nd(
     data: ndarray | None = ...,
     indices: ndarray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -176,6 +219,7 @@ def group_norm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
@@ -184,6 +228,7 @@ def instance_norm(
     gamma: ndarray | None = ...,
     beta: ndarray | None = ...,
     eps: float = 0.001,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -191,6 +236,7 @@ def interleaved_matmul_encdec_qk(
     queries: ndarray | None = ...,
     keys_values: ndarray | None = ...,
     heads: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -198,12 +244,14 @@ def interleaved_matmul_encdec_valatt(
     keys_values: ndarray | None = ...,
     attention: ndarray | None = ...,
     heads: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
 def interleaved_matmul_selfatt_qk(
     queries_keys_values: ndarray | None = ...,
     heads: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -211,6 +259,7 @@ def interleaved_matmul_selfatt_valatt(
     queries_keys_values: ndarray | None = ...,
     attention: ndarray | None = ...,
     heads: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -221,6 +270,7 @@ def layer_norm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
@@ -231,6 +281,7 @@ def leaky_relu(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -240,6 +291,7 @@ def log_softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -254,6 +306,7 @@ def multibox_detection(
     force_suppress: bool = False,
     variances: _Sizes = ...,
     nms_topk: int = -1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -264,6 +317,7 @@ def multibox_prior(
     clip: bool = False,
     steps: _Sizes = ...,
     offsets: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -277,16 +331,20 @@ def multibox_target(
     negative_mining_thresh: float = 0.5,
     minimum_negative_samples: int = 0,
     variances: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
-def nonzero(x: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
+def nonzero(
+    x: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
 def norm(
     data: ndarray | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -296,6 +354,7 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -305,6 +364,7 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -319,10 +379,16 @@ def pooling(
     p_value: int | None = None,
     count_include_pad: bool | None = None,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
-def relu(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
+def relu(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
 def reshape_like(
     lhs: ndarray | None = ...,
     rhs: ndarray | None = ...,
@@ -330,6 +396,7 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -350,6 +417,7 @@ def rnn(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...
@@ -358,6 +426,7 @@ def roi_pooling(
     rois: ndarray | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
@@ -367,21 +436,31 @@ def sequence_mask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
-def shape_array(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
-def sigmoid(data: ndarray | None = ..., out: Any = ..., name: str | None = ...) -> ndarray: ...
+def shape_array(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
+def sigmoid(
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
+) -> ndarray: ...
 def slice(
     data: ndarray | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
 def smooth_l1(
-    data: ndarray | None = ..., scalar: float = 1.0, out: Any = ..., name: str | None = ...
+    data: ndarray | None = ...,
+    scalar: float = 1.0,
+    ctx: Any = ...,
+    out: Any = ...,
+    name: str | None = ...,
 ) -> ndarray: ...
 def softmax(
     data: ndarray | None = ...,
@@ -390,11 +469,12 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> ndarray: ...
 def stop_gradient(
-    data: ndarray | None = ..., out: Any = ..., name: str | None = ...
+    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> ndarray: ...
 def topk(
     data: ndarray | None = ...,
@@ -403,6 +483,7 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
 ) -> Any: ...

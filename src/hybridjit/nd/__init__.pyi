@@ -58,9 +58,9 @@ _Sizes = int | Sequence[Any]
 def Activation(
     data: NDArray | None = ...,
     act_type: str = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def BatchNorm(
     data: NDArray | None = ...,
@@ -76,9 +76,12 @@ def BatchNorm(
     axis: int = 1,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def BatchNorm_v1(
     data: NDArray | None = ...,
@@ -91,19 +94,25 @@ def BatchNorm_v1(
     fix_gamma: bool = True,
     use_global_stats: bool = False,
     output_mean_var: bool = False,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def BilinearSampler(
     data: NDArray | None = ...,
     grid: NDArray | None = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def BlockGrad(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def CTCLoss(
     data: NDArray | None = ...,
@@ -113,24 +122,24 @@ def CTCLoss(
     use_data_lengths: bool = False,
     use_label_lengths: bool = False,
     blank_label: str = "first",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def Cast(
     data: NDArray | None = ...,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Concat(
     *data: NDArray,
     num_args: int = ...,
     dim: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Convolution(
     data: NDArray | None = ...,
@@ -144,9 +153,12 @@ def Convolution(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Convolution_v1(
     data: NDArray | None = ...,
@@ -160,9 +172,12 @@ def Convolution_v1(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Correlation(
     data1: NDArray | None = ...,
@@ -173,9 +188,9 @@ def Correlation(
     stride2: int = 1,
     pad_size: int = 0,
     is_multiply: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Crop(
     *data: NDArray,
@@ -183,9 +198,9 @@ def Crop(
     offset: _Sizes = ...,
     h_w: _Sizes = ...,
     center_crop: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Deconvolution(
     data: NDArray | None = ...,
@@ -201,18 +216,24 @@ def Deconvolution(
     num_group: int = 1,
     no_bias: bool = True,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Dropout(
     data: NDArray | None = ...,
     p: float = 0.5,
     mode: str = "training",
     axes: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Embedding(
     data: NDArray | None = ...,
@@ -221,12 +242,12 @@ def Embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Flatten(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def FullyConnected(
     data: NDArray | None = ...,
@@ -235,17 +256,20 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def GridGenerator(
     data: NDArray | None = ...,
     transform_type: str = ...,
     target_shape: _Sizes = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def GroupNorm(
     data: NDArray | None = ...,
@@ -254,9 +278,9 @@ def GroupNorm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def IdentityAttachKLSparseReg(
     data: NDArray | None = ...,
@@ -264,26 +288,26 @@ def IdentityAttachKLSparseReg(
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def InstanceNorm(
     data: NDArray | None = ...,
     gamma: NDArray | None = ...,
     beta: NDArray | None = ...,
     eps: float = 0.001,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def L2Normalization(
     data: NDArray | None = ...,
     eps: float = 1e-10,
     mode: str = "instance",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def LRN(
     data: NDArray | None = ...,
@@ -291,9 +315,9 @@ def LRN(
     beta: float = 0.75,
     knorm: float = 2.0,
     nsize: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def LayerNorm(
     data: NDArray | None = ...,
@@ -302,9 +326,9 @@ def LayerNorm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def LeakyReLU(
     data: NDArray | None = ...,
@@ -313,51 +337,51 @@ def LeakyReLU(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def LinearRegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def LogisticRegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def MAERegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def MakeLoss(
     data: NDArray | None = ...,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
     normalization: str = "null",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Pad(
     data: NDArray | None = ...,
     mode: str = ...,
     pad_width: _Sizes = ...,
     constant_value: float = 0.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Pooling(
     data: NDArray | None = ...,
@@ -370,9 +394,12 @@ def Pooling(
     p_value: int | None = None,
     count_include_pad: bool | None = None,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Pooling_v1(
     data: NDArray | None = ...,
@@ -382,9 +409,12 @@ def Pooling_v1(
     pooling_convention: str = "valid",
     stride: _Sizes = (),
     pad: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def RNN(
     data: NDArray | None = ...,
@@ -403,18 +433,18 @@ def RNN(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def ROIPooling(
     data: NDArray | None = ...,
     rois: NDArray | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def Reshape(
     data: NDArray | None = ...,
@@ -422,9 +452,9 @@ def Reshape(
     reverse: bool = False,
     target_shape: _Sizes = (),
     keep_highest: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SVMOutput(
     data: NDArray | None = ...,
@@ -432,18 +462,18 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SequenceLast(
     data: NDArray | None = ...,
     sequence_length: NDArray | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SequenceMask(
     data: NDArray | None = ...,
@@ -451,34 +481,34 @@ def SequenceMask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SequenceReverse(
     data: NDArray | None = ...,
     sequence_length: NDArray | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SliceChannel(
     data: NDArray | None = ...,
     num_outputs: int = ...,
     axis: int = 1,
     squeeze_axis: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def SoftmaxActivation(
     data: NDArray | None = ...,
     mode: str = "instance",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SoftmaxOutput(
     data: NDArray | None = ...,
@@ -491,9 +521,9 @@ def SoftmaxOutput(
     normalization: str = "null",
     out_grad: bool = False,
     smooth_alpha: float = 0.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SpatialTransformer(
     data: NDArray | None = ...,
@@ -501,17 +531,20 @@ def SpatialTransformer(
     target_shape: _Sizes = ...,
     transform_type: str = ...,
     sampler_type: str = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def SwapAxis(
     data: NDArray | None = ...,
     dim1: int = 0,
     dim2: int = 0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def UpSampling(
     *data: NDArray,
@@ -520,12 +553,12 @@ def UpSampling(
     sample_type: str = ...,
     multi_input_mode: str = "concat",
     num_args: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def abs(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def adam_update(
     weight: NDArray | None = ...,
@@ -540,80 +573,80 @@ def adam_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def add_n(
-    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    *data: NDArray, num_args: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def all_finite(
     data: NDArray | None = ...,
     init_output: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def amp_cast(
     data: NDArray | None = ...,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def amp_multicast(
     *data: NDArray,
     num_outputs: int = ...,
     cast_narrow: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def arccos(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def arccosh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def arcsin(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def arcsinh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def arctan(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def arctanh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def argmax(
     data: NDArray | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def argmax_channel(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def argmin(
     data: NDArray | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def argsort(
     data: NDArray | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def batch_dot(
     lhs: NDArray | None = ...,
@@ -621,187 +654,187 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def batch_take(
     a: NDArray | None = ...,
     indices: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_add(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_axis(
     data: NDArray | None = ...,
     axis: _Sizes = (),
     size: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_div(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_equal(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_greater(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_greater_equal(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_hypot(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_lesser(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_lesser_equal(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_like(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_logical_and(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_logical_or(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_logical_xor(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_maximum(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_minimum(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_mod(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_mul(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_not_equal(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_power(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_sub(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def broadcast_to(
     data: NDArray | None = ...,
     shape: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def cast_storage(
     data: NDArray | None = ...,
     stype: str = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def cbrt(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def ceil(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def clip(
     data: NDArray | None = ...,
     a_min: float = ...,
     a_max: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def col2im(
     data: NDArray | None = ...,
@@ -810,42 +843,42 @@ def col2im(
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def cos(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def cosh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def cumsum(
     a: NDArray | None = ...,
     axis: int | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def degrees(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def depth_to_space(
     data: NDArray | None = ...,
     block_size: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def diag(
     data: NDArray | None = ...,
     k: int = 0,
     axis1: int = 0,
     axis2: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def dot(
     lhs: NDArray | None = ...,
@@ -853,70 +886,70 @@ def dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def elemwise_add(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def elemwise_div(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def elemwise_mul(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def elemwise_sub(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def erf(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def erfinv(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def exp(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def expand_dims(
     data: NDArray | None = ...,
     axis: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def expm1(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def fill_element_0index(
     lhs: NDArray | None = ...,
     mhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def fix(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def floor(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def ftml_update(
     weight: NDArray | None = ...,
@@ -932,9 +965,9 @@ def ftml_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_grad: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def ftrl_update(
     weight: NDArray | None = ...,
@@ -947,33 +980,33 @@ def ftrl_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def gamma(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def gammaln(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def gather_nd(
     data: NDArray | None = ...,
     indices: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def hard_sigmoid(
     data: NDArray | None = ...,
     alpha: float = 0.2,
     beta: float = 0.5,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def identity(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def im2col(
     data: NDArray | None = ...,
@@ -981,12 +1014,12 @@ def im2col(
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def khatri_rao(
-    *data: NDArray, num_args: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    *data: NDArray, num_args: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def lamb_update_phase1(
     weight: NDArray | None = ...,
@@ -1001,9 +1034,9 @@ def lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def lamb_update_phase2(
     weight: NDArray | None = ...,
@@ -1013,26 +1046,26 @@ def lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_det(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def linalg_extractdiag(
-    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., offset: int = 0, ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def linalg_extracttrian(
     A: NDArray | None = ...,
     offset: int = 0,
     lower: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_gelqf(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def linalg_gemm(
     A: NDArray | None = ...,
@@ -1043,9 +1076,9 @@ def linalg_gemm(
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_gemm2(
     A: NDArray | None = ...,
@@ -1054,54 +1087,54 @@ def linalg_gemm2(
     transpose_b: bool = False,
     alpha: float = 1.0,
     axis: int = -2,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_inverse(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def linalg_makediag(
-    A: NDArray | None = ..., offset: int = 0, out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., offset: int = 0, ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def linalg_maketrian(
     A: NDArray | None = ...,
     offset: int = 0,
     lower: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_potrf(
     A: NDArray | None = ...,
     lower: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_potri(
     A: NDArray | None = ...,
     lower: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_slogdet(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def linalg_sumlogdiag(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def linalg_syevd(
-    A: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def linalg_syrk(
     A: NDArray | None = ...,
     transpose: bool = False,
     alpha: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_trmm(
     A: NDArray | None = ...,
@@ -1110,9 +1143,9 @@ def linalg_trmm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def linalg_trsm(
     A: NDArray | None = ...,
@@ -1121,21 +1154,21 @@ def linalg_trsm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def log(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def log10(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def log1p(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def log2(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def log_softmax(
     data: NDArray | None = ...,
@@ -1143,50 +1176,50 @@ def log_softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def logical_not(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def make_loss(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def max(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def mean(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def min(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def moments(
     data: NDArray | None = ...,
     axes: _Sizes | None = None,
     keepdims: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def mp_lamb_update_phase1(
     weight: NDArray | None = ...,
@@ -1202,9 +1235,9 @@ def mp_lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def mp_lamb_update_phase2(
     weight: NDArray | None = ...,
@@ -1215,9 +1248,9 @@ def mp_lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def mp_nag_mom_update(
     weight: NDArray | None = ...,
@@ -1229,9 +1262,9 @@ def mp_nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def mp_sgd_mom_update(
     weight: NDArray | None = ...,
@@ -1244,9 +1277,9 @@ def mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def mp_sgd_update(
     weight: NDArray | None = ...,
@@ -1257,17 +1290,17 @@ def mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def multi_all_finite(
     *data: NDArray,
     num_arrays: int = 1,
     init_output: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def multi_lars(
     lrs: NDArray | None = ...,
@@ -1277,9 +1310,9 @@ def multi_lars(
     eta: float = ...,
     eps: float = ...,
     rescale_grad: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def multi_mp_sgd_mom_update(
     *data: NDArray,
@@ -1289,9 +1322,9 @@ def multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def multi_mp_sgd_update(
     *data: NDArray,
@@ -1300,9 +1333,9 @@ def multi_mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def multi_sgd_mom_update(
     *data: NDArray,
@@ -1312,9 +1345,9 @@ def multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def multi_sgd_update(
     *data: NDArray,
@@ -1323,12 +1356,12 @@ def multi_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def multi_sum_sq(
-    *data: NDArray, num_arrays: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    *data: NDArray, num_arrays: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def nag_mom_update(
     weight: NDArray | None = ...,
@@ -1339,30 +1372,30 @@ def nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def nanprod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def nansum(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def negative(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def norm(
     data: NDArray | None = ...,
@@ -1370,18 +1403,18 @@ def norm(
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def normal(
     loc: float = 0.0,
     scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def one_hot(
     indices: NDArray | None = ...,
@@ -1389,12 +1422,12 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def ones_like(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def pick(
     data: NDArray | None = ...,
@@ -1402,9 +1435,9 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def preloaded_multi_mp_sgd_mom_update(
     *data: NDArray,
@@ -1412,18 +1445,18 @@ def preloaded_multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def preloaded_multi_mp_sgd_update(
     *data: NDArray,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def preloaded_multi_sgd_mom_update(
     *data: NDArray,
@@ -1431,187 +1464,187 @@ def preloaded_multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def preloaded_multi_sgd_update(
     *data: NDArray,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def prod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def radians(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def random_exponential(
     lam: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_gamma(
     alpha: float = 1.0,
     beta: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_generalized_negative_binomial(
     mu: float = 1.0,
     alpha: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_dirichlet(
     sample: NDArray | None = ...,
     alpha: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_exponential(
     sample: NDArray | None = ...,
     lam: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_gamma(
     sample: NDArray | None = ...,
     alpha: NDArray | None = ...,
     beta: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_generalized_negative_binomial(
     sample: NDArray | None = ...,
     mu: NDArray | None = ...,
     alpha: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_negative_binomial(
     sample: NDArray | None = ...,
     k: NDArray | None = ...,
     p: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_normal(
     sample: NDArray | None = ...,
     mu: NDArray | None = ...,
     sigma: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_poisson(
     sample: NDArray | None = ...,
     lam: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_pdf_uniform(
     sample: NDArray | None = ...,
     low: NDArray | None = ...,
     high: NDArray | None = ...,
     is_log: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_poisson(
     lam: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_randint(
     low: int = ...,
     high: int = ...,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_uniform(
     low: float = 0.0,
     high: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def ravel_multi_index(
     data: NDArray | None = ...,
     shape: _Sizes | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def rcbrt(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def reciprocal(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def relu(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def repeat(
     data: NDArray | None = ...,
     repeats: int = ...,
     axis: int | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def reset_arrays(
-    *data: NDArray, num_arrays: int = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    *data: NDArray, num_arrays: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> Any: ...
 def reshape_like(
     lhs: NDArray | None = ...,
@@ -1620,19 +1653,19 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def reverse(
     data: NDArray | None = ...,
     axis: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def rint(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def rmsprop_update(
     weight: NDArray | None = ...,
@@ -1645,9 +1678,9 @@ def rmsprop_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def rmspropalex_update(
     weight: NDArray | None = ...,
@@ -1663,93 +1696,93 @@ def rmspropalex_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def round(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def rsqrt(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def sample_exponential(
     lam: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_gamma(
     alpha: NDArray | None = ...,
     beta: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_generalized_negative_binomial(
     mu: NDArray | None = ...,
     alpha: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_multinomial(
     data: NDArray | None = ...,
     shape: _Sizes = (),
     get_prob: bool = False,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def sample_negative_binomial(
     k: NDArray | None = ...,
     p: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_normal(
     mu: NDArray | None = ...,
     sigma: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_poisson(
     lam: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sample_uniform(
     low: NDArray | None = ...,
     high: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def scatter_nd(
     data: NDArray | None = ...,
     indices: NDArray | None = ...,
     shape: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sgd_mom_update(
     weight: NDArray | None = ...,
@@ -1761,9 +1794,9 @@ def sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sgd_update(
     weight: NDArray | None = ...,
@@ -1773,21 +1806,21 @@ def sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def shape_array(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def shuffle(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def sigmoid(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def sign(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def signsgd_update(
     weight: NDArray | None = ...,
@@ -1796,9 +1829,9 @@ def signsgd_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def signum_update(
     weight: NDArray | None = ...,
@@ -1810,51 +1843,51 @@ def signum_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     wd_lh: float = 0.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sin(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def sinh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def size_array(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def slice(
     data: NDArray | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def slice_axis(
     data: NDArray | None = ...,
     axis: int = ...,
     begin: int = ...,
     end: int | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def slice_like(
     data: NDArray | None = ...,
     shape_like: NDArray | None = ...,
     axes: _Sizes | None = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def smooth_l1(
     data: NDArray | None = ...,
     scalar: float = 1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def softmax(
     data: NDArray | None = ...,
@@ -1863,16 +1896,16 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def softmax_cross_entropy(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def softmin(
     data: NDArray | None = ...,
@@ -1880,79 +1913,79 @@ def softmin(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def softsign(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def sort(
     data: NDArray | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def space_to_depth(
     data: NDArray | None = ...,
     block_size: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sqrt(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def square(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def squeeze(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def stack(
     *data: NDArray,
     axis: int = 0,
     num_args: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def sum(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def take(
     a: NDArray | None = ...,
     indices: NDArray | None = ...,
     axis: int = 0,
     mode: str = "clip",
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def tan(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def tanh(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def tile(
     data: NDArray | None = ...,
     reps: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def topk(
     data: NDArray | None = ...,
@@ -1961,37 +1994,37 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Any: ...
 def transpose(
     data: NDArray | None = ...,
     axes: _Sizes = (),
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def trunc(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def unravel_index(
     data: NDArray | None = ...,
     shape: _Sizes | None = None,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def where(
     condition: NDArray | None = ...,
     x: NDArray | None = ...,
     y: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def zeros_like(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 
 ElementWiseSum = add_n

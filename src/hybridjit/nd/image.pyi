@@ -10,9 +10,9 @@ _Sizes = int | Sequence[Any]
 def adjust_lighting(
     data: NDArray | None = ...,
     alpha: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def crop(
     data: NDArray | None = ...,
@@ -20,31 +20,31 @@ def crop(
     y: int = ...,
     width: int = ...,
     height: int = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def flip_left_right(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def flip_top_bottom(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def normalize(
     data: NDArray | None = ...,
     mean: _Sizes = ...,
     std: _Sizes = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_brightness(
     data: NDArray | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_color_jitter(
     data: NDArray | None = ...,
@@ -52,56 +52,56 @@ def random_color_jitter(
     contrast: float = ...,
     saturation: float = ...,
     hue: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_contrast(
     data: NDArray | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_flip_left_right(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def random_flip_top_bottom(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def random_hue(
     data: NDArray | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_lighting(
     data: NDArray | None = ...,
     alpha_std: float = 0.05,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def random_saturation(
     data: NDArray | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def resize(
     data: NDArray | None = ...,
     size: _Sizes = (),
     keep_ratio: bool = False,
     interp: int = 1,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def to_tensor(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...

@@ -22,10 +22,10 @@ from .sparse_arrays import zeros as zeros
 _Sizes = int | Sequence[Any]
 
 def _contrib_round_ste(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def _contrib_sign_ste(
-    data: NDArray | None = ..., out: Any = ..., name: str | None = ..., **kwargs: Any
+    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
 ) -> NDArray: ...
 def adagrad_update(
     weight: NDArray | None = ...,
@@ -36,16 +36,16 @@ def adagrad_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 def retain(
     data: NDArray | None = ...,
     indices: NDArray | None = ...,
+    ctx: Any = ...,
     out: Any = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> NDArray: ...
 
 ElementWiseSum = _whole.add_n

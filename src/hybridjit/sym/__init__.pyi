@@ -1,6 +1,6 @@
 """Functions of the ``sym`` namespace. Made from the registry by tools/gen_stubs.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import contrib as contrib
@@ -34,7 +34,10 @@ _Sizes = int | Sequence[Any]
 pow = power
 
 def Activation(
-    data: Symbol | None = ..., act_type: str = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    act_type: str = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def BatchNorm(
     data: Symbol | None = ...,
@@ -50,8 +53,11 @@ def BatchNorm(
     axis: int = 1,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def BatchNorm_v1(
     data: Symbol | None = ...,
@@ -64,13 +70,24 @@ def BatchNorm_v1(
     fix_gamma: bool = True,
     use_global_stats: bool = False,
     output_mean_var: bool = False,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def BilinearSampler(
-    data: Symbol | None = ..., grid: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    grid: Symbol | None = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def BlockGrad(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def BlockGrad(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def CTCLoss(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
@@ -79,14 +96,21 @@ def CTCLoss(
     use_data_lengths: bool = False,
     use_label_lengths: bool = False,
     blank_label: str = "first",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Cast(
-    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def Concat(
-    *data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = ..., **kwargs: Any
+    *data: Symbol,
+    num_args: int = ...,
+    dim: int = 1,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def Convolution(
     data: Symbol | None = ...,
@@ -100,8 +124,11 @@ def Convolution(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Convolution_v1(
     data: Symbol | None = ...,
@@ -115,8 +142,11 @@ def Convolution_v1(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Correlation(
     data1: Symbol | None = ...,
@@ -127,8 +157,8 @@ def Correlation(
     stride2: int = 1,
     pad_size: int = 0,
     is_multiply: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Crop(
     *data: Symbol,
@@ -136,8 +166,8 @@ def Crop(
     offset: _Sizes = ...,
     h_w: _Sizes = ...,
     center_crop: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Deconvolution(
     data: Symbol | None = ...,
@@ -153,16 +183,22 @@ def Deconvolution(
     num_group: int = 1,
     no_bias: bool = True,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Dropout(
     data: Symbol | None = ...,
     p: float = 0.5,
     mode: str = "training",
     axes: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Embedding(
     data: Symbol | None = ...,
@@ -171,10 +207,12 @@ def Embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def Flatten(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def Flatten(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def FullyConnected(
     data: Symbol | None = ...,
     weight: Symbol | None = ...,
@@ -182,15 +220,18 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def GridGenerator(
     data: Symbol | None = ...,
     transform_type: str = ...,
     target_shape: _Sizes = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def GroupNorm(
     data: Symbol | None = ...,
@@ -199,8 +240,8 @@ def GroupNorm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def IdentityAttachKLSparseReg(
     data: Symbol | None = ...,
@@ -208,23 +249,23 @@ def IdentityAttachKLSparseReg(
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def InstanceNorm(
     data: Symbol | None = ...,
     gamma: Symbol | None = ...,
     beta: Symbol | None = ...,
     eps: float = 0.001,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def L2Normalization(
     data: Symbol | None = ...,
     eps: float = 1e-10,
     mode: str = "instance",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def LRN(
     data: Symbol | None = ...,
@@ -232,8 +273,8 @@ def LRN(
     beta: float = 0.75,
     knorm: float = 2.0,
     nsize: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def LayerNorm(
     data: Symbol | None = ...,
@@ -242,8 +283,8 @@ def LayerNorm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def LeakyReLU(
     data: Symbol | None = ...,
@@ -252,45 +293,45 @@ def LeakyReLU(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def LinearRegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def LogisticRegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def MAERegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def MakeLoss(
     data: Symbol | None = ...,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
     normalization: str = "null",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Pad(
     data: Symbol | None = ...,
     mode: str = ...,
     pad_width: _Sizes = ...,
     constant_value: float = 0.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Pooling(
     data: Symbol | None = ...,
@@ -303,8 +344,11 @@ def Pooling(
     p_value: int | None = None,
     count_include_pad: bool | None = None,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Pooling_v1(
     data: Symbol | None = ...,
@@ -314,8 +358,11 @@ def Pooling_v1(
     pooling_convention: str = "valid",
     stride: _Sizes = (),
     pad: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def RNN(
     data: Symbol | None = ...,
@@ -334,16 +381,16 @@ def RNN(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def ROIPooling(
     data: Symbol | None = ...,
     rois: Symbol | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def Reshape(
     data: Symbol | None = ...,
@@ -351,8 +398,8 @@ def Reshape(
     reverse: bool = False,
     target_shape: _Sizes = (),
     keep_highest: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SVMOutput(
     data: Symbol | None = ...,
@@ -360,16 +407,16 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SequenceLast(
     data: Symbol | None = ...,
     sequence_length: Symbol | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SequenceMask(
     data: Symbol | None = ...,
@@ -377,27 +424,30 @@ def SequenceMask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SequenceReverse(
     data: Symbol | None = ...,
     sequence_length: Symbol | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SliceChannel(
     data: Symbol | None = ...,
     num_outputs: int = ...,
     axis: int = 1,
     squeeze_axis: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SoftmaxActivation(
-    data: Symbol | None = ..., mode: str = "instance", name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    mode: str = "instance",
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def SoftmaxOutput(
     data: Symbol | None = ...,
@@ -410,8 +460,8 @@ def SoftmaxOutput(
     normalization: str = "null",
     out_grad: bool = False,
     smooth_alpha: float = 0.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SpatialTransformer(
     data: Symbol | None = ...,
@@ -419,11 +469,18 @@ def SpatialTransformer(
     target_shape: _Sizes = ...,
     transform_type: str = ...,
     sampler_type: str = ...,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def SwapAxis(
-    data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    dim1: int = 0,
+    dim2: int = 0,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def UpSampling(
     *data: Symbol,
@@ -432,10 +489,12 @@ def UpSampling(
     sample_type: str = ...,
     multi_input_mode: str = "concat",
     num_args: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def abs(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def abs(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def adam_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -449,51 +508,73 @@ def adam_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def add_n(*data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def add_n(
+    *data: Symbol, num_args: int = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def all_finite(
-    data: Symbol | None = ..., init_output: bool = True, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    init_output: bool = True,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def amp_cast(
-    data: Symbol | None = ..., dtype: Any = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def amp_multicast(
     *data: Symbol,
     num_outputs: int = ...,
     cast_narrow: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def arccos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arccosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arcsin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arcsinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arctan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def arctanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def arccos(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def arccosh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def arcsin(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def arcsinh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def arctan(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def arctanh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def argmax(
     data: Symbol | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def argmax_channel(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def argmax_channel(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def argmin(
     data: Symbol | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def argsort(
     data: Symbol | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def batch_dot(
     lhs: Symbol | None = ...,
@@ -501,95 +582,162 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def batch_take(
-    a: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    a: Symbol | None = ...,
+    indices: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_add(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_axis(
     data: Symbol | None = ...,
     axis: _Sizes = (),
     size: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def broadcast_div(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_equal(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_greater(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_greater_equal(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_hypot(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_lesser(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_lesser_equal(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_like(
     lhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def broadcast_logical_and(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_logical_or(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_logical_xor(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_maximum(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_minimum(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_mod(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_mul(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_not_equal(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_power(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_sub(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def broadcast_to(
-    data: Symbol | None = ..., shape: _Sizes = (), name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    shape: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def cast_storage(
-    data: Symbol | None = ..., stype: str = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    stype: str = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def cbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def ceil(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def cbrt(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def ceil(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def clip(
     data: Symbol | None = ...,
     a_min: float = ...,
     a_max: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def col2im(
     data: Symbol | None = ...,
@@ -598,29 +746,38 @@ def col2im(
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def cos(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def cosh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def cos(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def cosh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def cumsum(
     a: Symbol | None = ...,
     axis: int | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def degrees(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def degrees(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def depth_to_space(
-    data: Symbol | None = ..., block_size: int = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    block_size: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def diag(
     data: Symbol | None = ...,
     k: int = 0,
     axis1: int = 0,
     axis2: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def dot(
     lhs: Symbol | None = ...,
@@ -628,37 +785,64 @@ def dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def elemwise_add(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def elemwise_div(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def elemwise_mul(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def elemwise_sub(
-    lhs: Symbol | None = ..., rhs: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    lhs: Symbol | None = ...,
+    rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def erf(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def erfinv(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def exp(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def erf(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def erfinv(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def exp(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def expand_dims(
-    data: Symbol | None = ..., axis: int = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    axis: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def expm1(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def expm1(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def fill_element_0index(
     lhs: Symbol | None = ...,
     mhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def fix(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def floor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def fix(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def floor(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def ftml_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -673,8 +857,8 @@ def ftml_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_grad: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def ftrl_update(
     weight: Symbol | None = ...,
@@ -687,33 +871,42 @@ def ftrl_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def gamma(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def gammaln(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def gamma(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def gammaln(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def gather_nd(
-    data: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    indices: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def hard_sigmoid(
     data: Symbol | None = ...,
     alpha: float = 0.2,
     beta: float = 0.5,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def identity(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def identity(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def im2col(
     data: Symbol | None = ...,
     kernel: _Sizes = ...,
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def khatri_rao(
-    *data: Symbol, num_args: int = ..., name: str | None = ..., **kwargs: Any
+    *data: Symbol, num_args: int = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
 ) -> Symbol: ...
 def lamb_update_phase1(
     weight: Symbol | None = ...,
@@ -728,8 +921,8 @@ def lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def lamb_update_phase2(
     weight: Symbol | None = ...,
@@ -739,21 +932,28 @@ def lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def linalg_det(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_det(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def linalg_extractdiag(
-    A: Symbol | None = ..., offset: int = 0, name: str | None = ..., **kwargs: Any
+    A: Symbol | None = ...,
+    offset: int = 0,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def linalg_extracttrian(
     A: Symbol | None = ...,
     offset: int = 0,
     lower: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def linalg_gelqf(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_gelqf(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def linalg_gemm(
     A: Symbol | None = ...,
     B: Symbol | None = ...,
@@ -763,8 +963,8 @@ def linalg_gemm(
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def linalg_gemm2(
     A: Symbol | None = ...,
@@ -773,35 +973,52 @@ def linalg_gemm2(
     transpose_b: bool = False,
     alpha: float = 1.0,
     axis: int = -2,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def linalg_inverse(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_inverse(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def linalg_makediag(
-    A: Symbol | None = ..., offset: int = 0, name: str | None = ..., **kwargs: Any
+    A: Symbol | None = ...,
+    offset: int = 0,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def linalg_maketrian(
     A: Symbol | None = ...,
     offset: int = 0,
     lower: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def linalg_potrf(
-    A: Symbol | None = ..., lower: bool = True, name: str | None = ..., **kwargs: Any
+    A: Symbol | None = ...,
+    lower: bool = True,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def linalg_potri(
-    A: Symbol | None = ..., lower: bool = True, name: str | None = ..., **kwargs: Any
+    A: Symbol | None = ...,
+    lower: bool = True,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def linalg_slogdet(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def linalg_sumlogdiag(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def linalg_syevd(A: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def linalg_slogdet(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def linalg_sumlogdiag(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def linalg_syevd(
+    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def linalg_syrk(
     A: Symbol | None = ...,
     transpose: bool = False,
     alpha: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def linalg_trmm(
     A: Symbol | None = ...,
@@ -810,8 +1027,8 @@ def linalg_trmm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def linalg_trsm(
     A: Symbol | None = ...,
@@ -820,54 +1037,66 @@ def linalg_trsm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def log(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log10(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log1p(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def log2(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def log(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def log10(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def log1p(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def log2(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def log_softmax(
     data: Symbol | None = ...,
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def logical_not(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def make_loss(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def logical_not(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def make_loss(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def max(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mean(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def min(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def moments(
     data: Symbol | None = ...,
     axes: _Sizes | None = None,
     keepdims: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mp_lamb_update_phase1(
     weight: Symbol | None = ...,
@@ -883,8 +1112,8 @@ def mp_lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mp_lamb_update_phase2(
     weight: Symbol | None = ...,
@@ -895,8 +1124,8 @@ def mp_lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mp_nag_mom_update(
     weight: Symbol | None = ...,
@@ -908,8 +1137,8 @@ def mp_nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mp_sgd_mom_update(
     weight: Symbol | None = ...,
@@ -922,8 +1151,8 @@ def mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def mp_sgd_update(
     weight: Symbol | None = ...,
@@ -934,15 +1163,15 @@ def mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_all_finite(
     *data: Symbol,
     num_arrays: int = 1,
     init_output: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_lars(
     lrs: Symbol | None = ...,
@@ -952,8 +1181,8 @@ def multi_lars(
     eta: float = ...,
     eps: float = ...,
     rescale_grad: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_mp_sgd_mom_update(
     *data: Symbol,
@@ -963,8 +1192,8 @@ def multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_mp_sgd_update(
     *data: Symbol,
@@ -973,8 +1202,8 @@ def multi_mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_sgd_mom_update(
     *data: Symbol,
@@ -984,8 +1213,8 @@ def multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_sgd_update(
     *data: Symbol,
@@ -994,11 +1223,14 @@ def multi_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def multi_sum_sq(
-    *data: Symbol, num_arrays: int = ..., name: str | None = ..., **kwargs: Any
+    *data: Symbol,
+    num_arrays: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def nag_mom_update(
     weight: Symbol | None = ...,
@@ -1009,42 +1241,44 @@ def nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def nanprod(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def nansum(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def negative(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def negative(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def norm(
     data: Symbol | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def normal(
     loc: float = 0.0,
     scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def one_hot(
     indices: Symbol | None = ...,
@@ -1052,18 +1286,20 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def ones_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def ones_like(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def pick(
     data: Symbol | None = ...,
     index: Symbol | None = ...,
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def preloaded_multi_mp_sgd_mom_update(
     *data: Symbol,
@@ -1071,16 +1307,16 @@ def preloaded_multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def preloaded_multi_mp_sgd_update(
     *data: Symbol,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def preloaded_multi_sgd_mom_update(
     *data: Symbol,
@@ -1088,156 +1324,170 @@ def preloaded_multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def preloaded_multi_sgd_update(
     *data: Symbol,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def prod(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def radians(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def radians(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def random_exponential(
     lam: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_gamma(
     alpha: float = 1.0,
     beta: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_generalized_negative_binomial(
     mu: float = 1.0,
     alpha: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_dirichlet(
     sample: Symbol | None = ...,
     alpha: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_exponential(
     sample: Symbol | None = ...,
     lam: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_gamma(
     sample: Symbol | None = ...,
     alpha: Symbol | None = ...,
     beta: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_generalized_negative_binomial(
     sample: Symbol | None = ...,
     mu: Symbol | None = ...,
     alpha: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_negative_binomial(
     sample: Symbol | None = ...,
     k: Symbol | None = ...,
     p: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_normal(
     sample: Symbol | None = ...,
     mu: Symbol | None = ...,
     sigma: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_poisson(
     sample: Symbol | None = ...,
     lam: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_pdf_uniform(
     sample: Symbol | None = ...,
     low: Symbol | None = ...,
     high: Symbol | None = ...,
     is_log: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_poisson(
     lam: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_randint(
     low: int = ...,
     high: int = ...,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_uniform(
     low: float = 0.0,
     high: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def ravel_multi_index(
-    data: Symbol | None = ..., shape: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    shape: _Sizes | None = None,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def rcbrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def reciprocal(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def relu(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def rcbrt(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def reciprocal(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def relu(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def repeat(
     data: Symbol | None = ...,
     repeats: int = ...,
     axis: int | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def reset_arrays(
-    *data: Symbol, num_arrays: int = ..., name: str | None = ..., **kwargs: Any
+    *data: Symbol,
+    num_arrays: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def reshape_like(
     lhs: Symbol | None = ...,
@@ -1246,13 +1496,18 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def reverse(
-    data: Symbol | None = ..., axis: _Sizes = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    axis: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def rint(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def rint(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def rmsprop_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -1264,8 +1519,8 @@ def rmsprop_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def rmspropalex_update(
     weight: Symbol | None = ...,
@@ -1281,79 +1536,83 @@ def rmspropalex_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def round(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def rsqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def round(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def rsqrt(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def sample_exponential(
     lam: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_gamma(
     alpha: Symbol | None = ...,
     beta: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_generalized_negative_binomial(
     mu: Symbol | None = ...,
     alpha: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_multinomial(
     data: Symbol | None = ...,
     shape: _Sizes = (),
     get_prob: bool = False,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_negative_binomial(
     k: Symbol | None = ...,
     p: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_normal(
     mu: Symbol | None = ...,
     sigma: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_poisson(
     lam: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sample_uniform(
     low: Symbol | None = ...,
     high: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def scatter_nd(
     data: Symbol | None = ...,
     indices: Symbol | None = ...,
     shape: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sgd_mom_update(
     weight: Symbol | None = ...,
@@ -1365,8 +1624,8 @@ def sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def sgd_update(
     weight: Symbol | None = ...,
@@ -1376,13 +1635,21 @@ def sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def shape_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def shuffle(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sigmoid(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def shape_array(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def shuffle(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def sigmoid(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def sign(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def signsgd_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -1390,8 +1657,8 @@ def signsgd_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def signum_update(
     weight: Symbol | None = ...,
@@ -1403,37 +1670,46 @@ def signum_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     wd_lh: float = 0.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def sin(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def sinh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def size_array(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sin(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def sinh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def size_array(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def slice(
     data: Symbol | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def slice_axis(
     data: Symbol | None = ...,
     axis: int = ...,
     begin: int = ...,
     end: int | None = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def slice_like(
     data: Symbol | None = ...,
     shape_like: Symbol | None = ...,
     axes: _Sizes | None = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def smooth_l1(
-    data: Symbol | None = ..., scalar: float = 1.0, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    scalar: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def softmax(
     data: Symbol | None = ...,
@@ -1442,11 +1718,14 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def softmax_cross_entropy(
-    data: Symbol | None = ..., label: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    label: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def softmin(
     data: Symbol | None = ...,
@@ -1454,48 +1733,71 @@ def softmin(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def softsign(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def softsign(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def sort(
     data: Symbol | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def space_to_depth(
-    data: Symbol | None = ..., block_size: int = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    block_size: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def sqrt(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def square(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def sqrt(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def square(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def squeeze(
-    data: Symbol | None = ..., axis: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    axis: _Sizes | None = None,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def stack(
-    *data: Symbol, axis: int = 0, num_args: int = ..., name: str | None = ..., **kwargs: Any
+    *data: Symbol,
+    axis: int = 0,
+    num_args: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def sum(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def take(
     a: Symbol | None = ...,
     indices: Symbol | None = ...,
     axis: int = 0,
     mode: str = "clip",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def tan(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def tanh(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def tan(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def tanh(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def tile(
-    data: Symbol | None = ..., reps: _Sizes = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    reps: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def topk(
     data: Symbol | None = ...,
@@ -1504,24 +1806,34 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def transpose(
-    data: Symbol | None = ..., axes: _Sizes = (), name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    axes: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
-def trunc(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def trunc(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def unravel_index(
-    data: Symbol | None = ..., shape: _Sizes | None = None, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    shape: _Sizes | None = None,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def where(
     condition: Symbol | None = ...,
     x: Symbol | None = ...,
     y: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def zeros_like(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def zeros_like(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 
 ElementWiseSum = add_n
 Softmax = SoftmaxOutput

@@ -1,6 +1,6 @@
 """Functions of ``sym.image``. Made from the registry by tools/gen_stubs.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .symbol import Symbol
@@ -8,7 +8,10 @@ from .symbol import Symbol
 _Sizes = int | Sequence[Any]
 
 def adjust_lighting(
-    data: Symbol | None = ..., alpha: _Sizes = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    alpha: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def crop(
     data: Symbol | None = ...,
@@ -16,24 +19,28 @@ def crop(
     y: int = ...,
     width: int = ...,
     height: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def flip_left_right(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
-def flip_top_bottom(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def flip_left_right(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
+def flip_top_bottom(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...
 def normalize(
     data: Symbol | None = ...,
     mean: _Sizes = ...,
     std: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_brightness(
     data: Symbol | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_color_jitter(
     data: Symbol | None = ...,
@@ -41,45 +48,50 @@ def random_color_jitter(
     contrast: float = ...,
     saturation: float = ...,
     hue: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_contrast(
     data: Symbol | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_flip_left_right(
-    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
 ) -> Symbol: ...
 def random_flip_top_bottom(
-    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
 ) -> Symbol: ...
 def random_hue(
     data: Symbol | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def random_lighting(
-    data: Symbol | None = ..., alpha_std: float = 0.05, name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    alpha_std: float = 0.05,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 def random_saturation(
     data: Symbol | None = ...,
     min_factor: float = ...,
     max_factor: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def resize(
     data: Symbol | None = ...,
     size: _Sizes = (),
     keep_ratio: bool = False,
     interp: int = 1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
-def to_tensor(data: Symbol | None = ..., name: str | None = ..., **kwargs: Any) -> Symbol: ...
+def to_tensor(
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> Symbol: ...

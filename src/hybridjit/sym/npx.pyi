@@ -1,6 +1,6 @@
 """Functions of ``sym.npx``. Made from the registry by tools/gen_stubs.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .np.symbols import _Symbol
@@ -23,7 +23,10 @@ def while_loop(
     name: str = "while_loop",
 ) -> Any: ...
 def activation(
-    data: _Symbol | None = ..., act_type: str = ..., name: str | None = ...
+    data: _Symbol | None = ...,
+    act_type: str = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> _Symbol: ...
 def arange_like(
     data: _Symbol | None = ...,
@@ -31,6 +34,7 @@ def arange_like(
     step: float = 1.0,
     repeat: int = 1,
     axis: int | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def batch_dot(
@@ -39,9 +43,12 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def batch_flatten(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def batch_flatten(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def batch_norm(
     data: _Symbol | None = ...,
     gamma: _Symbol | None = ...,
@@ -56,6 +63,10 @@ def batch_norm(
     axis: int = 1,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def box_nms(
@@ -70,6 +81,7 @@ def box_nms(
     force_suppress: bool = False,
     in_format: str = "corner",
     out_format: str = "corner",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def broadcast_like(
@@ -77,11 +89,20 @@ def broadcast_like(
     rhs: _Symbol | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def cast(data: _Symbol | None = ..., dtype: Any = ..., name: str | None = ...) -> _Symbol: ...
+def cast(
+    data: _Symbol | None = ...,
+    dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
+) -> _Symbol: ...
 def constraint_check(
-    input: _Symbol | None = ..., msg: str = "", name: str | None = ...
+    input: _Symbol | None = ...,
+    msg: str = "",
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> _Symbol: ...
 def convolution(
     data: _Symbol | None = ...,
@@ -95,6 +116,10 @@ def convolution(
     num_group: int = 1,
     no_bias: bool = False,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def deconvolution(
@@ -111,6 +136,10 @@ def deconvolution(
     num_group: int = 1,
     no_bias: bool = True,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def dropout(
@@ -118,6 +147,10 @@ def dropout(
     p: float = 0.5,
     mode: str = "training",
     axes: _Sizes = (),
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def embedding(
@@ -127,10 +160,15 @@ def embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def erf(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
-def erfinv(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def erf(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
+def erfinv(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def fully_connected(
     data: _Symbol | None = ...,
     weight: _Symbol | None = ...,
@@ -138,12 +176,20 @@ def fully_connected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def gamma(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
-def gammaln(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def gamma(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
+def gammaln(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def gather_nd(
-    data: _Symbol | None = ..., indices: _Symbol | None = ..., name: str | None = ...
+    data: _Symbol | None = ...,
+    indices: _Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> _Symbol: ...
 def group_norm(
     data: _Symbol | None = ...,
@@ -152,6 +198,7 @@ def group_norm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def instance_norm(
@@ -159,27 +206,34 @@ def instance_norm(
     gamma: _Symbol | None = ...,
     beta: _Symbol | None = ...,
     eps: float = 0.001,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def interleaved_matmul_encdec_qk(
     queries: _Symbol | None = ...,
     keys_values: _Symbol | None = ...,
     heads: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def interleaved_matmul_encdec_valatt(
     keys_values: _Symbol | None = ...,
     attention: _Symbol | None = ...,
     heads: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def interleaved_matmul_selfatt_qk(
-    queries_keys_values: _Symbol | None = ..., heads: int = ..., name: str | None = ...
+    queries_keys_values: _Symbol | None = ...,
+    heads: int = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> _Symbol: ...
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: _Symbol | None = ...,
     attention: _Symbol | None = ...,
     heads: int = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def layer_norm(
@@ -189,6 +243,7 @@ def layer_norm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def leaky_relu(
@@ -198,6 +253,7 @@ def leaky_relu(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def log_softmax(
@@ -206,6 +262,7 @@ def log_softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def multibox_detection(
@@ -219,6 +276,7 @@ def multibox_detection(
     force_suppress: bool = False,
     variances: _Sizes = ...,
     nms_topk: int = -1,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def multibox_prior(
@@ -228,6 +286,7 @@ def multibox_prior(
     clip: bool = False,
     steps: _Sizes = ...,
     offsets: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def multibox_target(
@@ -240,15 +299,19 @@ def multibox_target(
     negative_mining_thresh: float = 0.5,
     minimum_negative_samples: int = 0,
     variances: _Sizes = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def nonzero(x: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def nonzero(
+    x: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def norm(
     data: _Symbol | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def one_hot(
@@ -257,6 +320,7 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def pick(
@@ -265,6 +329,7 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def pooling(
@@ -278,9 +343,15 @@ def pooling(
     p_value: int | None = None,
     count_include_pad: bool | None = None,
     layout: str | None = None,
+    workspace: Any = ...,
+    cudnn_tune: Any = ...,
+    cudnn_off: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def relu(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def relu(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def reshape_like(
     lhs: _Symbol | None = ...,
     rhs: _Symbol | None = ...,
@@ -288,6 +359,7 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def rnn(
@@ -307,6 +379,7 @@ def rnn(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def roi_pooling(
@@ -314,6 +387,7 @@ def roi_pooling(
     rois: _Symbol | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def sequence_mask(
@@ -322,19 +396,28 @@ def sequence_mask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def shape_array(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
-def sigmoid(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def shape_array(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
+def sigmoid(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def slice(
     data: _Symbol | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
 def smooth_l1(
-    data: _Symbol | None = ..., scalar: float = 1.0, name: str | None = ...
+    data: _Symbol | None = ...,
+    scalar: float = 1.0,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> _Symbol: ...
 def softmax(
     data: _Symbol | None = ...,
@@ -343,9 +426,12 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
-def stop_gradient(data: _Symbol | None = ..., name: str | None = ...) -> _Symbol: ...
+def stop_gradient(
+    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
+) -> _Symbol: ...
 def topk(
     data: _Symbol | None = ...,
     axis: int | None = -1,
@@ -353,5 +439,6 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...

@@ -1,6 +1,6 @@
 """Functions of ``sym.sparse``. Made from the registry by tools/gen_stubs.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import hybridjit.sym as _whole
@@ -10,10 +10,10 @@ from .symbol import Symbol
 _Sizes = int | Sequence[Any]
 
 def _contrib_round_ste(
-    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
 ) -> Symbol: ...
 def _contrib_sign_ste(
-    data: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
 ) -> Symbol: ...
 def adagrad_update(
     weight: Symbol | None = ...,
@@ -24,11 +24,14 @@ def adagrad_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
+    attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
-    **kwargs: Any,
 ) -> Symbol: ...
 def retain(
-    data: Symbol | None = ..., indices: Symbol | None = ..., name: str | None = ..., **kwargs: Any
+    data: Symbol | None = ...,
+    indices: Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
 ) -> Symbol: ...
 
 ElementWiseSum = _whole.add_n
