@@ -21,9 +21,9 @@ KERNEL = '''
 from __future__ import annotations
 
 from ...ir.plan import Step
-from ...records import dataclass
-from ...target import SINGLE, ElementTypes
-from ...types import product
+from ..._core.frozen import dataclass
+from ..._core.target import SINGLE, ElementTypes
+from ..._core.types import product
 from ..call import Address, Call, Setting
 from ..llvm.builder import LoopBuilder
 from ..spec import KernelSpec
