@@ -229,5 +229,5 @@ def _require_no_lists(**lists: Names) -> None:
     for name, listed in lists.items():
         if listed:
             raise MXNetError(
-                f"{name} must be None, because the compiler chooses the operators; got {listed}"
+                f"{name} must be None: in bfloat16 the compiler chooses the operators; got {listed}"
             )
