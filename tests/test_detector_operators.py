@@ -37,7 +37,9 @@ def test_targets_leave_out_easy_negatives():
 
 
 def test_targets_want_enough_negatives():
-    with pytest.raises(mx.MXNetError, match="needs 1 anchors that overlap less than 0, but only 0 exist"):
+    with pytest.raises(
+        mx.MXNetError, match="needs 1 anchors that overlap less than 0, but only 0 exist"
+    ):
         targets(negative_mining_ratio=1, negative_mining_thresh=0)
 
 
