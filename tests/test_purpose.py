@@ -181,7 +181,9 @@ def test_random_graphs_that_update_their_inputs(first: int):
         given = [np.array(array, order="C") for array in case.arrays.values()]
         with override(check=True):
             found = executable(given)
-        assert_near(found, run_reference(outputs, case.arrays), 1e-4)
+        is_half = any(array.dtype == np.float16 for array in case.arrays.values())
+        tolerance = 2.0**-9 if is_half else 1e-4  # fused float16 operators round once
+        assert_near(found, run_reference(outputs, case.arrays), tolerance)
 
 
 # --- errors, before anything is written ---

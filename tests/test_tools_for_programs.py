@@ -363,7 +363,8 @@ def test_loggers_write_to_their_file(tmp_path):
     logger.info("read %d", 3)
     logger.debug("not this")
     logger.handlers[0].close()
-    place = rf"I\d{{4}} \d\d:\d\d:\d\d {os.getpid()} .*{__name__}.py:test_loggers:\d+\]"
+    own = rf"{__name__}.py:test_loggers_write_to_their_file:\d+\]"
+    place = rf"I\d{{4}} \d\d:\d\d:\d\d {os.getpid()} .*{own}"
     assert re.fullmatch(rf"{place} read 3\n", path.read_text())
 
 
