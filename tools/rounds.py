@@ -61,7 +61,12 @@ BEHIND = (
 )
 # A sample of the tests: cases of each function, and files that take longest for their number.
 SAMPLE = 4
-SLOW: tuple[str, ...] = ()
+SLOW = (
+    *("batch", "bfloat16_training", "compile_pool", "generated_code", "hostile_data"),
+    *("interrupts", "kernels", "library", "library_training", "listening"),
+    *("memory_of_training", "pages", "serving", "storm", "toy_kernel", "toy_operators"),
+    *("training_bits", "training_variants", "variants", "verification", "whole_files", "winograd"),
+)
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
 
