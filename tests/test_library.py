@@ -41,10 +41,10 @@ IS_X86 = os.uname().machine == "x86_64"
 
 
 def tool(name: str) -> str:
-    """A program's path; where it is not there the test is skipped."""
+    """A program's path; the test is skipped if it is not installed."""
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not there: compilers, checkers and emulators are the system's")
+        pytest.skip(f"{name} is not installed: the system provides compilers and emulators")
     return found
 
 
@@ -718,7 +718,7 @@ def java_of(least: int) -> str:
         version = re.search(r'version "(\d+)', ran(place, "-version"))
         if version and int(version[1]) >= least:
             return place
-    pytest.skip(f"no Java {least} is there, which one example needs")
+    pytest.skip(f"one example needs Java {least} or newer, which is not installed")
 
 
 def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
@@ -760,7 +760,7 @@ class TestBfloat16:
     @pytest.mark.parametrize("target", ["", "avx2"])
     def test_bits_are_those_of_the_network(self, tmp_path, target):
         if target and not IS_X86:
-            pytest.skip("AArch64 has one kind of vectors")
+            pytest.skip("the target avx2 exists on x86-64 only")
         words = ["--precision", "bfloat16", *(["--target", target] if target else [])]
         stem, x = library(tmp_path, *words), pictures()
         with override(target=target):

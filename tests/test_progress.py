@@ -32,7 +32,7 @@ def compile_something() -> None:
 def terminal(monkeypatch):
     """Run a function with standard error on a terminal, and return the output."""
     if not hasattr(os, "openpty"):
-        pytest.skip("this system, as Windows, has no pseudo terminals")
+        pytest.skip("the test needs a pseudo terminal, which Windows does not have")
 
     def shown(work: Callable[[], object]) -> str:
         there, here = os.openpty()

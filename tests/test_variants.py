@@ -472,3 +472,21 @@ def test_a_constant_number_of_windows_over_a_symbolic_width():
     net.hybridize()
     for shape, wanted in zip(shapes, expected):
         np.testing.assert_array_equal(net(arrays(shape, 0)).asnumpy(), wanted)
+
+
+def test_an_error_of_the_compiler_for_a_class_of_sizes_is_logged(monkeypatch, caplog):
+    """These sizes are compiled alone, with the right numbers, and the log says why."""
+    net = nn.Dense(3, in_units=5)
+    net.initialize()
+    net.hybridize()
+    for rows in (2, 3):
+        net(nd.ones((rows, 5)))
+    (variant,) = net._cached.graph.variants()
+
+    def fails(sizes):
+        raise LookupError("no such kernel")
+
+    monkeypatch.setattr(variant._templates, "prepare", fails)
+    found = net(nd.ones((9, 5))).asnumpy()
+    np.testing.assert_array_equal(found, np.repeat(found[:1], 9, 0))
+    assert "because of a bug in hybridjit: LookupError('no such kernel')" in caplog.text

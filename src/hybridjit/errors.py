@@ -132,14 +132,14 @@ def require_no_more(made: object, unknown: Mapping[str, object]) -> None:
         _refuse(type(made), name)
 
 
-def require_known(kind: type, given: Iterable[str], synonyms: Mapping[str, str]) -> None:
-    """Raise TypeError for a name that no constructor of the class and its bases accepts.
+def refuse_synonyms(kind: type, given: Iterable[str], synonyms: Mapping[str, str]) -> None:
+    """Raise TypeError for an argument under the name that it has in another library.
 
-    synonyms  names that other libraries give to arguments, with the arguments
+    synonyms  other names, each with the argument's name here
     """
     known = _arguments(kind)
     for name in given:
-        if name in synonyms and name not in known:
+        if name not in known and synonyms.get(name) in known:
             _refuse(kind, name, f"; did you mean {synonyms[name]!r}?")
 
 

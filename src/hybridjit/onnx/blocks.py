@@ -10,12 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import sym
 from .._core.async_safety import holding
 from .._core.fork_locks import Rank, held_at_fork
-from .._core.lazy import Late
 from .._core.recording import FLAGS
 from .._core.types import DType, PartialShape, Shape, TensorType, is_known_shape
 from ..context import Context
@@ -28,17 +27,12 @@ from ..gluon.structure import Nested
 from ..gluon.symbol_block import SymbolBlock
 from ..gluon.trace import Trace
 from ..nd import NDArray
-from ..runtime.variant import BUGS, MAX_VARIANTS, NotServedError
+from ..runtime.variant import BUGS, MAX_VARIANTS, NotServedError, warn_of_bug
 from ..sym import Symbol
 from ..verification import Verdict
 from .files import ModelFile
 from .graph import fits
 from .open_sizes import Imported
-
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = Late("logging")  # for a warning that few programs see
 
 KEPT = 16
 """Number of graphs that a block keeps; the least recently used one is dropped."""
@@ -231,10 +225,7 @@ class SizedBlock(SymbolBlock):
             return None  # the graph for these sizes raises the error
         except BUGS as error:
             self._may_be_symbolic = False
-            logging.getLogger("hybridjit").warning(
-                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
-                self._file.name, error, exc_info=True,
-            )  # fmt: skip
+            warn_of_bug(self._file.name, error)
             return None
         self._symbolic = [*self._symbolic, made][-MAX_VARIANTS:]
         self._served, self._seen = (shapes, made), shapes

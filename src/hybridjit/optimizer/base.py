@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypedDict, Type
 import numpy as np
 
 from .._core.types import Unpack
-from ..errors import did_you_mean, require_known, require_no_more
+from ..errors import did_you_mean, refuse_synonyms, require_no_more
 from ..lr_scheduler import LRScheduler
 from ..nd import NDArray, zeros
 from ..ops.attrs import Attrs
@@ -166,7 +166,7 @@ class Optimizer:
             hint = did_you_mean(name, Optimizer.opt_registry)
             raise ValueError(f"Cannot find optimizer {name}{hint}")
         kind = Optimizer.opt_registry[name.lower()]
-        require_known(kind, kwargs, _OTHER_NAMES)
+        refuse_synonyms(kind, kwargs, _OTHER_NAMES)
         return kind(**kwargs)
 
     # ---- to override --------------------------------------------------------------------------

@@ -56,8 +56,9 @@ class Evictable(Mapping[str, np.ndarray]):
 
 
 class Addresses(NamedTuple):
-    """The addresses of an image's bases that are parameters, counted from 1; ``others`` are the
-    places of the bases that an instance has.
+    """The addresses of the bases of an image that are parameters, numbered from 1.
+
+    others  the numbers of the other bases, which belong to an instance
     """
 
     bases: Bases
@@ -108,8 +109,9 @@ class Binding:
         return self._held[key]
 
     def addresses(self, bases: Bases, wanted: Sequence[Packed]) -> Addresses:
-        """The addresses of an image's bases; what is ``wanted`` is packed. All sizes of a template
-        have the same ones.
+        """The addresses of an image's bases, after packing the parameters in ``wanted``.
+
+        All sizes of a template have the same addresses.
         """
         known = self._addresses.get(id(bases))
         if known is None:

@@ -57,6 +57,14 @@ class NotServedError(Exception):
     """A graph that declares symbolic sizes does not admit these sizes."""
 
 
+def warn_of_bug(name: str, error: BaseException) -> None:
+    """Warn that a graph is compiled without symbolic sizes because of this error."""
+    logging.getLogger("hybridjit").warning(
+        "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
+        name, error, exc_info=True,
+    )  # fmt: skip
+
+
 class Signature:
     """Types of inputs in which some sizes are symbols; a symbol may occur several times."""
 
@@ -146,7 +154,10 @@ class Variant:
         start, made = time.perf_counter(), self._templates.made
         try:
             self._templates.prepare(sizes)
-        except (MXNetError, *BUGS):
+        except MXNetError:
+            return False
+        except BUGS as error:
+            warn_of_bug(self._templates.plan.graph.name, error)
             return False
         if self._templates.made > made:
             add_seconds(time.perf_counter() - start)
@@ -303,10 +314,7 @@ class Variants(Generic[V]):
         try:
             variant = compile_variant(*symbolic)
         except BUGS as error:
-            logging.getLogger("hybridjit").warning(
-                "%s is compiled for each signature alone, because of a bug in hybridjit: %r",
-                name, error, exc_info=True,
-            )  # fmt: skip
+            warn_of_bug(name, error)
             self.give_up()
             return None
         except MXNetError:

@@ -169,7 +169,7 @@ class Templates:
         self._target = find_target(config.target)
         self._memory: dict[Hashable, Any] = {}
         self.made = 0
-        self._latest: tuple[tuple[int, ...], _Entry] | None = None  # a call asks twice
+        self._latest: tuple[tuple[int, ...], _Entry] | None = None  # each call looks it up twice
         self._classes: list[_Class] = []  # most recently used first
         self._entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
 

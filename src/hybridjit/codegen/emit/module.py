@@ -101,8 +101,9 @@ def _emit_parts(
 
 
 def _emit_claims(lb: LoopBuilder, share: ir.Function, kept: Value, pieces: int) -> None:
-    """The thread's chunks, then those that others have not begun; its whole share if there is no
-    queue.
+    """Emit the loop of a thread over its own chunks, then over those that others have not begun.
+
+    Without a queue the thread computes its whole share.
 
     Claims count up from minus the number of chunks to 0. A thread that finds a larger value has
     nothing to take: the owner has not begun this step, or its work is done.

@@ -62,10 +62,8 @@ def _infer_softmax(
     for t in lengths:
         if t.dtype is not None and t.dtype.kind not in "iu":
             raise DTypeError(f"length needs an integer type, got {t.dtype.name}")
-    if data.shape == ():
-        normalized_axis(axis, 1)  # as NumPy, which takes 0 and -1 for arrays without axes
-    if data.shape:
-        axis = normalized_axis(axis, len(data.shape))
+    if data.shape is not None:
+        axis = normalized_axis(axis, len(data.shape) or 1)  # 0 or -1 for an array without axes
         others = data.shape[:axis] + data.shape[axis + 1 :]
         lengths = tuple(_lengths(t, others) for t in lengths)
     return (data, *lengths), (out,)
