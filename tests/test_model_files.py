@@ -102,6 +102,27 @@ def test_a_folder_without_a_model_or_with_several_is_refused(tmp_path, folder):
         hybridjit.load(folder)
 
 
+def test_a_folder_that_cannot_be_listed_is_an_error_of_ours(folder, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.listdir", refused)
+    for path in (folder, folder / "other"):
+        with pytest.raises(MXNetError, match="Permission denied"):
+            hybridjit.load(path)
+
+
+def test_an_archive_without_room_for_its_files_is_an_error_of_ours(tmp_path, monkeypatch):
+    path = taped(tmp_path / "model.tar.gz", content())
+
+    def refused(**how):
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", refused)
+    with pytest.raises(MXNetError, match=r"model\.tar\.gz: No usable temporary directory"):
+        hybridjit.load(path)
+
+
 def test_members_stay_below_the_folder_that_is_unpacked(tmp_path):
     outside = tmp_path / "outside-symbol.json"
     path = taped(tmp_path / "model.tar.gz", {"../outside-symbol.json": b"{}"})

@@ -43,7 +43,9 @@ def unpacked(archive: str) -> Iterator[str]:
 
     Raises as :func:`unpack` does.
     """
-    with tempfile.TemporaryDirectory(prefix="hybridjit-") as folder:
+    with system_errors(archive):
+        temporary = tempfile.TemporaryDirectory(prefix="hybridjit-")
+    with temporary as folder:
         with system_errors(archive):
             unpack(archive, folder)
         yield folder

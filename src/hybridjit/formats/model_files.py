@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .._core.lazy import Late
 from ..errors import MXNetError
+from .atomic import system_errors
 
 if TYPE_CHECKING:
     from . import archives
@@ -75,7 +76,7 @@ def _only_epoch(prefix: str) -> int:
     if os.path.exists(f"{prefix}-0000{PARAMS}"):
         return 0
     folder, start = os.path.split(prefix)
-    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    names = _names_in(folder or ".") if os.path.isdir(folder or ".") else []
     numbers = {
         int(found[1])
         for found in map(_EPOCH.search, names)
@@ -87,9 +88,14 @@ def _only_epoch(prefix: str) -> int:
     return min(numbers, default=0)
 
 
+def _names_in(folder: str) -> list[str]:
+    with system_errors(folder):
+        return os.listdir(folder)
+
+
 def _in_folder(folder: str, epoch: int | None, shown: str) -> ModelFiles:
     """The only model of a folder, which errors call ``shown``."""
-    names = sorted(name for name in os.listdir(folder) if name.endswith((SYMBOL, ONNX)))
+    names = sorted(name for name in _names_in(folder) if name.endswith((SYMBOL, ONNX)))
     if len(names) != 1:
         found = f"it has {len(names)}: {', '.join(names)}" if names else "it has none"
         raise MXNetError(f"{shown}: one file *{SYMBOL} or *{ONNX} is expected, {found}")
