@@ -106,6 +106,11 @@ HEADS = {
 # Operators no sample of which has floats that results follow from: their gradients are 0.
 NOTHING_TO_COMPARE = _names(
     """
+    _from_bytes
+    _integer_convolution
+    _integer_dense
+    _to_bytes
+    _zero_bias
     _channel_numbers
     _contrib_index_array
     _image_crop
@@ -192,6 +197,7 @@ OF_PASSES = _names(
     _roi_pooling_last
     _rounded_to_bfloat16
     _sample_last
+    _weight_from_bytes
     """
 )
 

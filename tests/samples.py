@@ -14,6 +14,7 @@ import samples_linear
 import samples_movement
 import samples_nn
 import samples_numpy
+import samples_quantized
 import samples_training
 import samples_vision
 from hybridjit._core.types import UNKNOWN, TensorType
@@ -28,6 +29,7 @@ samples_training.declare()
 samples_linear.declare()
 samples_vision.declare()
 samples_numpy.declare()
+samples_quantized.declare()
 
 BROADCASTING = (rules.broadcast, binary.broadcast_number, scalars.elementwise)
 ELEMENTWISE_RULES = (*BROADCASTING, rules.same_type, unary.same_number, unary.same_float)
@@ -50,6 +52,7 @@ PAIRS = (
 ELEMENTWISE_ATTRS: dict[str, list[dict[str, str]]] = {
     **samples_movement.ELEMENTWISE,
     **samples_numpy.ELEMENTWISE,
+    **samples_quantized.ELEMENTWISE,
 }
 
 

@@ -52,6 +52,7 @@ def operands(op, count: int) -> list[np.ndarray]:
 
 
 def assert_same(found: np.ndarray, wanted: np.ndarray, inputs, slack: float) -> None:
+    wanted = wanted.astype(np.float32) if wanted.dtype.itemsize == 1 else wanted
     assert found.dtype == wanted.dtype == np.float32
     with np.errstate(all="ignore"):
         far = np.abs(found.astype(np.float64) - wanted)

@@ -160,7 +160,7 @@ class DualScalars:
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _ON_MASKS = frozenset({"mask_and", "mask_or", "mask_not"})
-_STEPS = frozenset({"floor", "ceil", "trunc"})  # piecewise constant
+_STEPS = frozenset({"floor", "ceil", "trunc", "round_even"})  # piecewise constant
 
 
 def _over(factor: float) -> Callable[..., Value]:

@@ -167,10 +167,15 @@ def _named(name: str) -> OpDef | None:
     return op
 
 
+def _is_open(op: OpDef) -> bool:
+    """Whether files may contain the operator."""
+    return not op.internal or op.traits.in_files
+
+
 def find(name: str) -> OpDef | None:
     """Operator with this name for users and files, or None."""
     op = _named(name)
-    return None if op is None or op.internal else op
+    return None if op is None or not _is_open(op) else op
 
 
 def lookup(name: str, internal: bool = True) -> OpDef:
@@ -179,7 +184,7 @@ def lookup(name: str, internal: bool = True) -> OpDef:
     Raises UnknownOpError with the most similar known names.
     """
     op = _NAMES.get(name) or _named(name) or (_derived(name) if internal else None)
-    if op is None or (op.internal and not internal):
+    if op is None or not (internal or _is_open(op)):
         raise UnknownOpError(f"Operator {name} is not registered{_near(name)}")
     return op
 

@@ -64,6 +64,7 @@ class Scalars:
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
     trunc = staticmethod(np.trunc)
+    round_even = staticmethod(np.rint)
     sqrt = staticmethod(np.sqrt)
     eq = staticmethod(np.equal)
     ne = staticmethod(np.not_equal)

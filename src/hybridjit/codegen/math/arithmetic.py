@@ -105,6 +105,14 @@ class FloatArithmetic(Masks):
         low = self.select(self.gt(nearest, size), self.sub(nearest, self.const(1.0)), nearest)
         return self.select(self.lt(size, limit), self._with_sign(low, x), x)
 
+    def round_even(self, x: Value) -> Value:
+        """The nearest integer, ties to even."""
+        if self.lb.target.has_rounding:
+            return self.lb.intrinsic("roundeven", x)
+        limit, size = self.const(_WHOLE_FROM[self._ints_element()]), self.abs(x)
+        nearest = self.sub(self.add(size, limit), limit)
+        return self.select(self.lt(size, limit), self._with_sign(nearest, x), x)
+
     def max(self, x: Value, y: Value) -> Value:
         """The larger; NaN if either is NaN."""
         larger = self.b.select(self.b.fcmp_ordered(">", x, y), x, y)

@@ -61,7 +61,7 @@ class IntegerMath(Masks):
     def floor(self, x: Value) -> Value:
         return x
 
-    ceil = trunc = floor
+    ceil = trunc = round_even = floor
 
     def max(self, x: Value, y: Value) -> Value:
         return self.select(self.gt(x, y), x, y)

@@ -13,13 +13,7 @@ _TOP = 127.0  # the largest exponent of float32
 
 def nearest_even(g: Importer, x: Value) -> Value:
     """Rounding to nearest, ties to even as in ONNX; MXNet's ``rint`` rounds ties down."""
-    low = g.op("floor", x, at="low")
-    rest = g.op("elemwise_sub", x, low, at="rest")
-    is_odd = g.op("_mod_scalar", low, scalar=2.0, at="odd")
-    above = g.op("_greater_scalar", rest, scalar=0.5, at="above")
-    at_half = g.op("_equal_scalar", rest, scalar=0.5, at="half")
-    up = g.op("broadcast_maximum", above, g.op("elemwise_mul", at_half, is_odd, at="even"), at="up")
-    return g.op("elemwise_add", low, up)
+    return g.op("_round_even", x)
 
 
 def narrowed(g: Importer, x: Value, kind: Narrow, saturate: bool, direction: str) -> Value:

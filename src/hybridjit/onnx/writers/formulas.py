@@ -131,6 +131,9 @@ class Nodes:
         """Floor of positive values, ceiling of others."""
         return self.select(self.lt(x, self.const(0)), self.ceil(x), self.floor(x))
 
+    def round_even(self, x: Value) -> Value:
+        return self.emit("Round", x)
+
     def expm1(self, x: Value) -> Value:
         """2 sinh(x / 2) exp(x / 2), which avoids the cancellation of exp(x) - 1 near 0."""
         half = self.mul(x, self.const(0.5))

@@ -10,7 +10,7 @@ from ....ops.casting import is_in_floating
 from ....ops.record import OpDef
 from ....ops.registry import lookup
 from ...llvm.builder import LoopBuilder
-from ...llvm.elements import converted, rounded_to_half
+from ...llvm.elements import converted, in_range, rounded_to_half
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.double import DoubleMath
@@ -27,26 +27,30 @@ def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[
     """The values that the program stores, given its inputs as vectors."""
     values, types = list(inputs), program.value_types
     for instr in program.instrs:
-        args = [converted(b, values[i], types[i], instr.dtype) for i in instr.args]
-        values.append(_computed(b, instr, args))
+        computes = lookup(instr.op).traits.computes
+        args = [converted(b, values[i], types[i], computes or instr.dtype) for i in instr.args]
+        if computes:
+            values.append(in_range(b, _computed(b, instr, args, computes), instr.dtype))
+        else:
+            values.append(_computed(b, instr, args, instr.dtype))
     return [values[i] for i in program.outputs]
 
 
-def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
-    """One operation on operands of its element type: in that type, or in f64 as its reference."""
+def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value], kind: str) -> Value:
+    """One operation on operands of type ``kind``: in that type, or in f64 as its reference."""
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
     result: Value
-    if instr.dtype in ("float32", "bfloat16"):
+    if kind in ("float32", "bfloat16"):
         result = op.scalar(VectorMath(b, args[0]), *args, **attrs)
         return result
-    dtype = np.dtype(instr.dtype)
+    dtype = np.dtype(kind)
     if dtype.kind == "f" or not is_in_floating(op.ref):
         return _in_own_type(b, op, dtype, args, attrs)
-    wide = [converted(b, value, instr.dtype, "float64") for value in args]
+    wide = [converted(b, value, kind, "float64") for value in args]
     result = op.scalar(DoubleMath(b, wide[0], dtype), *wide, **attrs)
-    return converted(b, result, "float64", instr.dtype)
+    return converted(b, result, "float64", kind)
 
 
 def _in_own_type(

@@ -1,0 +1,272 @@
+"""Values in 8 bits, and products of bytes with exact integer sums.
+
+Readers of quantized models and passes create these operators. Input: float32 arrays, or bytes with
+the scale and the zero point that they stand for. Output: new arrays. Bytes are rounded to nearest,
+ties to even, and saturated; sums are int32 and exact, so that results have the same bits on every
+CPU, for every batch and number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._core.frozen import replace
+from .._core.types import FLOAT32, INT32, TensorType, product
+from ..errors import AttributeValueError, DTypeError
+from .attrs import AttrValue, Declared
+from .building import Builder, X
+from .casting import bounded
+from .gradient import none_at_all
+from .nn.convolution import CONVOLUTION, conv_cost, weight_and_bias
+from .nn.matrix_products import FULLY_CONNECTED, dense_cost
+from .record import OpDef, Samples, Traits
+from .registry import register
+from .rules import Types, forward, merged
+from .signatures import ScalarBuilder, V
+from .tensor.primitives import reshape
+
+INT8, UINT8 = np.dtype("int8"), np.dtype("uint8")
+BYTES = (INT8, UINT8)
+_READ = Traits(in_files=True)
+_SAMPLES = Traits(samples=Samples.FIRST, in_files=True)
+# Byte that stands for 0 of int8 values that are stored as uint8.
+SIGN = 128
+
+ROUND_EVEN = register(
+    "_round_even",
+    "data",
+    internal=True,
+    ref=lambda data: np.rint(data) if data.dtype.kind == "f" else data.copy(),
+    scalar=lambda b, x: b.round_even(x),
+    traits=_READ,
+    doc="Round to the nearest integer, ties to even.",
+)
+
+
+def limits(dtype: np.dtype) -> tuple[int, int]:
+    """The smallest and the largest value of an element type of 8 bits."""
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _require(scale: float, zero: int, dtype: np.dtype | None) -> None:
+    if dtype not in BYTES:
+        raise DTypeError(f"quantized values are int8 or uint8, not {dtype}")
+    single = float(np.float32(scale))
+    if not (math.isfinite(single) and single > 0):
+        raise AttributeValueError(f"attribute scale must be positive and finite, got {scale}")
+    low, high = limits(dtype)
+    if not low <= zero <= high:
+        raise AttributeValueError(f"attribute zero must be from {low} to {high}, got {zero}")
+
+
+def _byte_types(
+    ins: Types, outs: Types, *, scale: float, zero: int, dtype: np.dtype, **attrs: AttrValue
+) -> tuple[Types, Types]:
+    _require(scale, zero, dtype)
+    (data,) = ins
+    if data.dtype is not None and data.dtype != FLOAT32:
+        raise DTypeError(f"quantization takes float32, got {data.dtype}")
+    return (data.with_dtype(FLOAT32),), merged(outs, (data.with_dtype(dtype),))
+
+
+def _to_bytes(
+    data: np.ndarray, *, scale: float, zero: int, dtype: np.dtype, multiply: bool
+) -> np.ndarray:
+    """rint(x / scale) + zero, or rint(x * scale) + zero, saturated; NaN becomes the smallest."""
+    factor = np.float32(scale)
+    levels = np.rint(data * factor if multiply else data / factor) + np.float32(zero)
+    return bounded(levels, *limits(dtype)).astype(dtype)
+
+
+def _saturated(b: ScalarBuilder[V], x: V, low: float, high: float) -> V:
+    """x within [low, high]; NaN becomes ``low``."""
+    least, most = b.const(low), b.const(high)
+    above = b.select(b.gt(x, least), x, least)
+    return b.select(b.lt(above, most), above, most)
+
+
+def _byte_formula(
+    b: ScalarBuilder[V], x: V, *, scale: float, zero: int, dtype: np.dtype, multiply: bool
+) -> V:
+    factor = b.const(float(np.float32(scale)))
+    levels = b.round_even(b.mul(x, factor) if multiply else b.div(x, factor))
+    if zero:
+        levels = b.add(levels, b.const(float(zero)))
+    return _saturated(b, levels, *limits(dtype))
+
+
+TO_BYTES = register(
+    "_to_bytes",
+    "data",
+    "scale:double! zero:int=0 dtype:dtype! multiply:bool=False",
+    internal=True,
+    infer=_byte_types,
+    ref=_to_bytes,
+    scalar=_byte_formula,
+    grad=none_at_all,
+    traits=replace(_SAMPLES, computes="float32"),
+    doc="Bytes of float32 values: rint(x / scale) + zero, or of x * scale, saturated.",
+)
+
+
+def _value_types(
+    ins: Types, outs: Types, *, scale: float, zero: int, **attrs: AttrValue
+) -> tuple[Types, Types]:
+    (data,) = ins
+    if data.dtype is None:
+        return ins, outs
+    _require(scale, zero, data.dtype)
+    return ins, merged(outs, (data.with_dtype(FLOAT32),))
+
+
+def _from_bytes(data: np.ndarray, *, scale: float, zero: int) -> np.ndarray:
+    return (data.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+
+
+def _value_formula(b: ScalarBuilder[V], x: V, *, scale: float, zero: int) -> V:
+    centred = b.sub(x, b.const(float(zero))) if zero else x
+    return b.mul(centred, b.const(float(np.float32(scale))))
+
+
+FROM_BYTES = register(
+    "_from_bytes",
+    "data",
+    "scale:double! zero:int=0",
+    internal=True,
+    infer=_value_types,
+    ref=_from_bytes,
+    scalar=_value_formula,
+    grad=none_at_all,
+    traits=_SAMPLES,
+    doc="float32 values of bytes: (x - zero) * scale.",
+)
+
+
+def _weight_types(data: TensorType, scale: TensorType, *, axis: int) -> TensorType:
+    if data.dtype != INT8 or scale.dtype != FLOAT32:
+        raise DTypeError(
+            f"weights are int8 with scales of float32, got {data.dtype} and {scale.dtype}"
+        )
+    if not 0 <= axis < data.ndim or scale.dims not in ((1,), (data.dims[axis],)):
+        raise AttributeValueError(
+            f"scales have one element, or one for each index of axis {axis} of {data}, got {scale}"
+        )
+    return data.with_dtype(FLOAT32)
+
+
+def _weight(data: np.ndarray, scale: np.ndarray, *, axis: int) -> np.ndarray:
+    shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
+    result: np.ndarray = data.astype(np.float32) * scale.reshape(shape)
+    return result
+
+
+WEIGHT_FROM_BYTES = register(
+    "_weight_from_bytes",
+    "data scale",
+    "axis:int=0",
+    internal=True,
+    infer=forward(_weight_types),
+    ref=_weight,
+    traits=_READ,
+    doc="float32 values of int8 weights, with one scale, or one for each index of an axis.",
+)
+
+
+def _product_types(source: OpDef) -> object:
+    """The shapes of the float operator; bytes as operands, int32 as bias and result."""
+
+    def infer(ins: Types, outs: Types, *, zero: int, **attrs: Declared) -> tuple[Types, Types]:
+        data = ins[0].dtype
+        kinds = (BYTES, (INT8,), (INT32,))
+        given = [(t.dtype, kind) for t, kind in zip(ins, kinds) if t.dtype is not None]
+        wrong = [dtype for dtype, kind in given if dtype not in kind]
+        if wrong:
+            raise DTypeError(
+                "a product of bytes takes data of int8 or uint8, a weight of int8 and a bias of "
+                f"int32, got {wrong[0]}"
+            )
+        if data is not None:
+            _require(1.0, zero, data)
+        floats = (tuple(t.with_dtype(FLOAT32) for t in side) for side in (ins, outs))
+        found, results = source.infer(*floats, **attrs)
+        new = tuple(t.with_dtype(dtype) for t, dtype in zip(found, (data, INT8, INT32)))
+        return new, tuple(t.with_dtype(INT32) for t in results)
+
+    return infer
+
+
+def _product(source: OpDef) -> object:
+    """The float operator in double precision, which is exact: sums are below 2**53."""
+
+    def ref(data: np.ndarray, *others: np.ndarray, zero: int, **attrs: Declared) -> np.ndarray:
+        centred = data.astype(np.float64) - zero
+        sums = source.ref(centred, *(x.astype(np.float64) for x in others), **attrs)
+        return np.asarray(sums).astype(np.int64).astype(np.int32)
+
+    return ref
+
+
+INTEGER_CONVOLUTION = register(
+    "_integer_convolution",
+    weight_and_bias,
+    "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_filter:int! num_group:int=1 "
+    "no_bias:bool=False layout:layout?=None zero:int=0",
+    internal=True,
+    infer=_product_types(CONVOLUTION),  # type: ignore[arg-type]
+    ref=_product(CONVOLUTION),  # type: ignore[arg-type]
+    grad=none_at_all,
+    traits=replace(_SAMPLES, multiply_adds=conv_cost),
+    doc="Convolution of bytes x - zero with int8 weights: int32 sums; x is zero outside.",
+)
+
+
+def _on_rows(
+    g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: AttrValue
+) -> X | None:
+    """integer_dense(x of any rank)  =>  integer_dense(x as rows)"""
+    given, (units, size) = g.type(data), g.type(weight).dims
+    if given.ndim == 2:
+        return None
+    lead = given.dims[:1] if flatten else given.dims[:-1]
+    rows = reshape(g, data, (product(lead), size), at="rows")
+    dense = g.op(INTEGER_DENSE, rows, weight, *bias, at="dense", flatten=True, **attrs)
+    return reshape(g, dense, (*lead, units))
+
+
+INTEGER_DENSE = register(
+    "_integer_dense",
+    weight_and_bias,
+    "num_hidden:int! no_bias:bool=False flatten:bool=True zero:int=0",
+    internal=True,
+    infer=_product_types(FULLY_CONNECTED),  # type: ignore[arg-type]
+    ref=_product(FULLY_CONNECTED),  # type: ignore[arg-type]
+    expand=_on_rows,
+    grad=none_at_all,
+    traits=replace(_SAMPLES, multiply_adds=dense_cost),
+    doc="Dense layer of bytes x - zero with int8 weights: int32 sums.",
+)
+
+
+def _zero_bias(weight: np.ndarray, *bias: np.ndarray, zero: int, no_bias: bool) -> np.ndarray:
+    sums = weight.reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * -zero
+    total = sums + bias[0] if bias else sums
+    return total.astype(np.int32)
+
+
+def _zero_bias_type(weight: TensorType, *bias: TensorType, **attrs: AttrValue) -> TensorType:
+    return TensorType(weight.dims[:1], INT32)
+
+
+ZERO_BIAS = register(
+    "_zero_bias",
+    lambda *, no_bias, **attrs: ("weight",) if no_bias else ("weight", "bias"),
+    "zero:int! no_bias:bool=False",
+    internal=True,
+    infer=forward(_zero_bias_type),
+    ref=_zero_bias,
+    grad=none_at_all,
+    doc="bias - zero * the sum of each filter: a product's bias if x is used in place of x - zero.",
+)

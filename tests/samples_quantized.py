@@ -1,0 +1,80 @@
+"""Samples of operators on values in 8 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybridjit._core.types import TensorType
+from hybridjit.errors import AttributeValueError, DTypeError, ShapeError
+from sampling import add, bad
+
+_F32, _S8, _U8 = (np.dtype(name) for name in ("float32", "int8", "uint8"))
+_UNSIGNED = {"scale": "0.0314", "zero": "7", "dtype": "uint8"}
+_SIGNED = {"scale": "31.5", "dtype": "int8", "multiply": "True"}
+ELEMENTWISE: dict[str, list[dict[str, str]]] = {
+    "_to_bytes": [_UNSIGNED, _SIGNED],
+    "_from_bytes": [{"scale": "0.0314", "zero": "7"}, {"scale": "1.5"}],
+}
+
+
+def _bytes(*shape: int, dtype: np.dtype = _S8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    random = np.random.default_rng(len(shape) + sum(shape))
+    return random.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def _bias(size: int) -> np.ndarray:
+    return np.arange(size, dtype=np.int32) * 1000 - 1500
+
+
+def declare() -> None:
+    _conversions()
+    _convolutions()
+    _dense_layers()
+
+
+def _conversions() -> None:
+    ties = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -0.0, 2.0**23 + 1, 1e30, -np.inf], np.float32)
+    add("_round_even", np.append(ties, np.float32("nan")))
+    add("_to_bytes", np.append(ties, np.float32("nan")), scale=1.0, zero=3, dtype_="uint8")
+    add("_to_bytes", 100 * ties, scale=1.0, zero=-3, dtype_="int8")
+    add("_from_bytes", _bytes(3, 17), scale=0.125, zero=-5)
+    add("_weight_from_bytes", _bytes(4, 3, 2), np.array([1, 2, 0.5, 3], np.float32))
+    add("_weight_from_bytes", _bytes(4, 3), np.array([1, 2, 0.5], np.float32), axis=1)
+    add("_weight_from_bytes", _bytes(4, 3), np.array([0.1], np.float32))
+    add("_zero_bias", _bytes(4, 3, 3, 2), zero=113, no_bias=True)
+    add("_zero_bias", _bytes(4, 7), _bias(4), zero=-5)
+    x = TensorType((3,), _F32)
+    bad("_to_bytes", x, error=AttributeValueError, says="positive", scale=0.0, dtype_="int8")
+    bad("_to_bytes", x, error=AttributeValueError, says="255", scale=1.0, zero=256, dtype_="uint8")
+    bad("_to_bytes", x, error=DTypeError, says="int8 or uint8", scale=1.0, dtype_="int32")
+    bad("_from_bytes", x, error=DTypeError, says="int8 or uint8", scale=1.0)
+    w = TensorType((4, 3), _S8)
+    bad("_weight_from_bytes", w, x, error=AttributeValueError, says="axis 0")
+
+
+def _convolutions() -> None:
+    filters = {"kernel": (3, 3), "num_filter": 5}
+    add("_integer_convolution", _bytes(2, 6, 7, 8, dtype=_U8), _bytes(5, 6, 3, 3), _bias(5),
+        pad=(1, 1), zero=131, **filters)  # fmt: skip
+    add("_integer_convolution", _bytes(2, 7, 8, 6, dtype=_U8), _bytes(5, 3, 3, 6), no_bias=True,
+        layout="NHWC", stride=(2, 1), **filters)  # fmt: skip
+    add("_integer_convolution", _bytes(1, 6, 9, 9), _bytes(4, 3, 1, 1), no_bias=True,
+        kernel=(1, 1), num_filter=4, num_group=2, zero=-7)  # fmt: skip
+    add("_integer_convolution", _bytes(2, 5, 11), _bytes(3, 5, 4), no_bias=True, kernel=(4,),
+        pad=(2,), dilate=(2,), num_filter=3, zero=20)  # fmt: skip
+    add("_integer_convolution", _bytes(1, 3, 4, 5, 4, dtype=_U8), _bytes(4, 3, 2, 2, 2),
+        no_bias=True, kernel=(2, 2, 2), num_filter=4)  # fmt: skip
+    x, w = TensorType((1, 3, 5, 5), _S8), TensorType((5, 3, 3, 3), _F32)
+    bad("_integer_convolution", x, w, error=DTypeError, says="int8", no_bias=True, **filters)
+    w = TensorType((5, 4, 3, 3), _S8)
+    bad("_integer_convolution", x, w, error=ShapeError, says="channels", no_bias=True, **filters)
+
+
+def _dense_layers() -> None:
+    add("_integer_dense", _bytes(3, 10, dtype=_U8), _bytes(7, 10), _bias(7), num_hidden=7, zero=9)
+    add("_integer_dense", _bytes(3, 2, 5), _bytes(4, 10), no_bias=True, num_hidden=4)
+    add("_integer_dense", _bytes(2, 3, 70), _bytes(20, 70), no_bias=True, num_hidden=20,
+        flatten=False, zero=-128)  # fmt: skip
+    x, w = TensorType((2, 3), _F32), TensorType((4, 3), _S8)
+    bad("_integer_dense", x, w, error=DTypeError, says="int8", num_hidden=4, no_bias=True)
