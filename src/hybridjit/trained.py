@@ -65,7 +65,7 @@ class Trained:
             inputs, wanted, saved = uses[:first], uses[first:last], uses[last:]
         return Replayed(inputs, wanted, saved)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Approximate memory of both executables."""
         return self.forward.nbytes + (0 if self.backward is None else self.backward.nbytes)

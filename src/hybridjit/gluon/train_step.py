@@ -251,8 +251,11 @@ class TrainStep:
 
     def _keep(self, ready: _Ready) -> None:
         self._ready[ready.key] = ready
-        while self._limit.is_exceeded([each.nbytes for each in self._ready.values()]):
+        while self._limit.is_exceeded(len(self._ready), self._nbytes()):
             self._ready.pop(next(iter(self._ready)), None)
+
+    def _nbytes(self) -> int:
+        return sum(each.nbytes for each in self._ready.values())
 
     @restoring(FLAGS)
     def _prepared(self, key: object, args: Sequence[NDArray]) -> _Ready:

@@ -172,10 +172,13 @@ class TrainingGraph:
         if found is None:
             types = {name: type_of(array._data) for name, array in named.items()}
             found = self._compiled[key] = self._new(types, wanted)
-            while self._limit.is_exceeded([each.nbytes for each in self._compiled.values()]):
+            while self._limit.is_exceeded(len(self._compiled), self._nbytes()):
                 count("evictions")
                 del self._compiled[next(iter(self._compiled))]
         return found
+
+    def _nbytes(self) -> int:
+        return sum(each.nbytes for each in self._compiled.values())
 
     def _new(self, types: Mapping[str, TensorType], wanted: frozenset[str]) -> Trained:
         """Of a variant that serves these sizes, or compiled: for all sizes where some vary."""

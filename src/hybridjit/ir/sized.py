@@ -23,12 +23,13 @@ from .._core.symbolic import (
     value_of,
     values_function,
 )
-from .._core.types import TensorType, require_possible
+from .._core.types import Shape, TensorType, product, require_possible
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
 from .plan_image import Image, KernelCall, Tables
 
 Values = Mapping[str, int]
+Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
 
 
 def sized(item: Any, values: Values) -> Any:
@@ -124,16 +125,16 @@ class SizedPlan:
     """A symbolic plan for the sizes of a call, evaluated part by part when it is read.
 
     It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes,
-    and ``symbolic_graph`` the same without.
+    and ``symbolic_graph`` the same without. ``output_types`` are shapes and dtypes.
     """
 
     def __init__(
-        self, plan: Plan, values: Values, arena_bytes: int, outputs: Sequence[View], bind: SizedBind
+        self, plan: Plan, values: Values, arena_bytes: int, output_types: Types, bind: SizedBind
     ) -> None:
         self._plan, self.values, self._bind = plan, values, bind
         self.symbolic_graph = plan.graph
         self.arena_bytes = arena_bytes
-        self.outputs = tuple(outputs)
+        self.output_types = output_types
         self.live_bytes = plan.live_bytes
         self.steps = _SizedSteps(plan.steps, values)
 
@@ -145,6 +146,18 @@ class SizedPlan:
     def buffers(self) -> tuple[Buffer, ...]:
         found: tuple[Buffer, ...] = sized(self._plan.buffers, self.values)
         return found
+
+    @cached_property
+    def outputs(self) -> tuple[View, ...]:
+        found: tuple[View, ...] = sized(self._plan.outputs, self.values)
+        return found
+
+
+def output_types_of(plan: Plan) -> Types:
+    """Shape and dtype of each output: at no cost for a symbolic plan."""
+    if isinstance(plan, SizedPlan):
+        return plan.output_types
+    return [(view.shape, view.dtype) for view in plan.outputs]
 
 
 def graph_of(plan: Plan) -> Graph:
@@ -250,11 +263,19 @@ class Template:
         self._tables = _without_symbols(image, plain).tables(len(plan.graph.inputs))
         distinct = _Distinct()
         self._first, self._added = distinct.places(first), distinct.places(added)
+        self._moves = not set(self._tables.places[:, 1].tolist()).isdisjoint(
+            self._first[0].tolist()
+        )
         self._add = np.array([0 if isinstance(n, Size) else n for n in added], np.int64)
-        outputs = [n for view in plan.outputs for n in (*view.shape, *view.strides, view.offset)]
-        sizes = [plan.arena_bytes, image.scratch_bytes, image.shared_bytes, image.work]
+        shapes = [view.shape for view in plan.outputs]
+        self._dtypes = [view.dtype for view in plan.outputs]
+        working = [image.scratch_bytes, image.shared_bytes, image.work]
         counts = [n for r in repeats.values() for n in (r.low, r.high)]
-        columns: list[list[Any]] = [[*sizes, *counts, *outputs], [*distinct.sizes]]
+        checked = _Distinct.of(size for shape in shapes for size in shape)
+        nbytes = _Distinct.of(product(v.shape) * v.dtype.itemsize for v in plan.outputs)
+        columns: list[list[Any]] = [
+            [plan.arena_bytes, *nbytes], [1, *checked], working, counts, shapes, distinct.sizes,
+        ]  # fmt: skip
         self._evaluate = values_function(scope, self.parameters, columns)
         self._layout = _Layout(self._tables, repeats, last) if repeats else None
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
@@ -279,24 +300,24 @@ class Template:
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""
-        numbers, distinct = self._evaluate(*sizes)
-        arena, *working = numbers[:4]
-        end = 4 + 2 * len(self._repeated)
-        outputs = _outputs(self.plan.outputs, numbers[end:])
-        require_possible(TensorType(view.shape, view.dtype) for view in outputs)
-        require_possible([TensorType((arena,), _BYTE)])
+        nbytes, dims, working, ends, shapes, distinct = self._evaluate(*sizes)
+        types, arena = [*zip(shapes, self._dtypes)], nbytes[0]
+        if min(dims) < 1 or max(nbytes) > _COMMON:
+            require_possible(TensorType(*each) for each in types)
+            require_possible([TensorType((arena,), _BYTE)])
         found = np.array(distinct, np.int64)
         values = _filled(self._tables.values, self._first, found)
         made, counts = self._tables._replace(values=values), self.image.counts
         if self._layout is None:
-            places = made.places.copy()
-            places[:, 2] = values[places[:, 1]]
-            made = made._replace(places=places)
+            if self._moves:
+                places = made.places.copy()
+                places[:, 2] = values[places[:, 1]]
+                made = made._replace(places=places)
         else:
-            rounds = [max(0, high - low) for low, high in zip(*[iter(numbers[4:end])] * 2)]
+            rounds = [max(0, high - low) for low, high in zip(*[iter(ends)] * 2)]
             made = self._layout.unrolled(made, _filled(self._add, self._added, found), rounds)
             counts = self._counted(rounds)
-        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, outputs, self._bind)
+        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
         # SizedPlan has all fields of a plan.
         return cast(Plan, plan), SizedImage(self.image, made, counts, working)
 
@@ -358,6 +379,13 @@ class _Distinct:
         self.sizes: list[Size] = []
         self._known: dict[tuple[object, ...], int] = {}
 
+    @staticmethod
+    def of(numbers: Iterable[Any]) -> list[Size]:
+        """The symbolic ones of these numbers, each once."""
+        made = _Distinct()
+        made.places([*numbers])
+        return made.sizes
+
     def places(self, numbers: Sequence[Any]) -> _Places:
         """Where symbolic ones are among numbers, and which they are."""
         where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
@@ -379,6 +407,8 @@ def _filled(plain: np.ndarray, places: _Places, found: np.ndarray) -> np.ndarray
 
 
 _BYTE = np.dtype(np.uint8)
+# Bytes up to which arrays with no empty axis need no further check.
+_COMMON = 1 << 40
 
 
 def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
@@ -391,14 +421,3 @@ def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
     return replace(
         image, slots=tuple(plain), relocations=relocations, inputs=inputs, outputs=outputs
     )
-
-
-def _outputs(views: Sequence[View], numbers: Sequence[int]) -> list[View]:
-    """The views of outputs with these shapes, strides and offsets, in order."""
-    found, position = [], 0
-    for view in views:
-        rank = len(view.shape)
-        shape, strides = (tuple(numbers[position + i : position + i + rank]) for i in (0, rank))
-        position += 2 * rank + 1
-        found.append(View(view.buffer, numbers[position - 1], shape, strides, view.dtype))
-    return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
-from itertools import count
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,12 +40,14 @@ class Limit:
         self._name = name
         self._has_warned = False
 
-    def is_exceeded(self, nbytes: Collection[int]) -> bool:
-        """Whether signatures of these sizes exceed the limit; warns the first time."""
+    def is_exceeded(self, count: int, nbytes: int) -> bool:
+        """Whether ``count`` signatures of ``nbytes`` together exceed the limit; warns the first
+        time.
+        """
         if self.size is not None:
-            is_over = len(nbytes) > self.size
+            is_over = count > self.size
         else:
-            is_over = len(nbytes) > LEAST_SIGNATURES and sum(nbytes) > KEPT_BYTES
+            is_over = count > LEAST_SIGNATURES and nbytes > KEPT_BYTES
         if is_over and not self._has_warned:
             self._has_warned = True
             logging.getLogger("hybridjit").warning(
@@ -53,7 +55,7 @@ class Limit:
                 "that was not used for longest is released, and compiled again when it comes "
                 "back. hybridize(cache_size=N) keeps N of them.",
                 self._name,
-                len(nbytes) - 1,
+                count - 1,
             )
         return is_over
 
@@ -64,13 +66,12 @@ class Entry:
     ``variant`` is the compilation for symbolic sizes to which it belongs, or None.
     """
 
-    __slots__ = ("executable", "variant", "is_bound", "used", "nbytes", "shape", "dtype", "_wanted")
+    __slots__ = ("executable", "variant", "is_bound", "nbytes", "shape", "dtype", "_wanted")
 
     def __init__(self, types: Sequence[TensorType], executable: Any, variant: Any = None) -> None:
         self.executable = executable
         self.variant = variant
         self.is_bound = False
-        self.used = 0  # a later use has a higher number
         self.nbytes = executable.nbytes
         self.shape, self.dtype = types[0].shape, types[0].dtype
         self._wanted = [(t.shape, t.dtype) for t in types]
@@ -89,15 +90,15 @@ class SignatureCache:
     """Signature to :class:`Entry`.
 
     Beyond the limit, the least recently used entry is released, with its code and memory. An
-    exception may leave one entry too many; the next addition removes it.
+    exception may leave one entry too many; a later addition removes it.
     """
 
     def __init__(self, name: str, input_names: Sequence[str], size: int | None = None) -> None:
         self.limit = Limit(name, size)
         self._name = name
         self._input_names = list(input_names)
-        self._entries: dict[Any, Entry] = {}
-        self._uses = count(1)
+        self._entries: OrderedDict[Any, Entry] = OrderedDict()  # least recently used first
+        self._nbytes = 0
         self._compiled = 0
         self._previous: tuple[TensorType, ...] = ()
 
@@ -110,9 +111,10 @@ class SignatureCache:
         return self._compiled
 
     def find(self, types: Sequence[TensorType]) -> Entry | None:
-        entry = self._entries.get(self._key(types))
+        key = self._key(types)
+        entry = self._entries.get(key)
         if entry is not None:
-            entry.used = next(self._uses)
+            self._entries.move_to_end(key)
         return entry
 
     def add(
@@ -124,16 +126,17 @@ class SignatureCache:
     ) -> Entry:
         """Store an executable that was compiled now, or is an instance of an existing variant."""
         entry = Entry(types, executable, variant)
-        entry.used = next(self._uses)
         self._entries[self._key(types)] = entry
+        self._nbytes += entry.nbytes
         self._compiled += is_compiled
         if not is_compiled:
             count_one("new_sizes")
         if config.explain and is_compiled:
             print(self._explanation(tuple(types)), file=sys.stderr)
-        while self.limit.is_exceeded([entry.nbytes for entry in self._entries.values()]):
+        while self.limit.is_exceeded(len(self._entries), self._nbytes):
             count_one("evictions")
-            del self._entries[min(self._entries, key=lambda key: self._entries[key].used)]
+            self._nbytes -= next(iter(self._entries.values())).nbytes
+            self._entries.popitem(last=False)
             if config.explain:
                 print(
                     f"{self._name} forgets its oldest signature: {len(self._entries)} are left "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -57,15 +58,15 @@ INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps [first, last) that run natively, or one host step.
+    """Kernel calls [first, last) that run natively, or one step ``host`` of the plan.
 
-    The flag is checked after ``flagged``, the last of the native steps.
+    The flag is checked after the step ``flagged``, the last of the native ones.
     """
 
     first: int
     last: int
-    host: Step | None = None
-    flagged: Step | None = None
+    host: int | None = None
+    flagged: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ class Executable:
         self.plan = plan
         self.code = code
         self._bound: Bound | None = None
-        self._turns: tuple[Turns, int] | None = None
+        self._turns: Turns | None = None
         graph = graph_of(plan)
         self.tables = code.image.tables(len(graph.inputs))
         self.room = Room(plan.arena_bytes, code.image.scratch_bytes, code.image.shared_bytes)
-        self.segments = _segments(plan, code.image, 0, len(code.image.counts))
+        self.segments = _all_segments(code.image.counts, code.image.flagged)
         self.results = Results(plan)
         self.output_types = self.results.types
         self._is_plain = self.results.is_plain
@@ -208,10 +209,10 @@ class Executable:
         store = PackedStore() if store is None else store
         self._bound = Bound(Binding(self.plan, self.code.pack, params, store), [])
 
-    def take_turns(self, turns: Turns, number: int) -> None:
-        """Use shared memory, as its user number ``number``. Only before the first call."""
+    def take_turns(self, turns: Turns) -> None:
+        """Use shared memory. Only before the first call."""
         turns.grow(self.room)
-        self._turns = (turns, number)
+        self._turns = turns
 
     def bind_as(self, binding: Binding) -> None:
         """Use the parameters of another executable of the same graph."""
@@ -221,8 +222,8 @@ class Executable:
         """Pack all parameters now, so that calls use their current values."""
         assert self.binding is not None
         self.binding.addresses(self.tables.bases, self.code.image.packed)
-        hosts = [step for s in self.segments if (step := s.host or s.flagged) is not None]
-        used = [self.plan.buffers[view.buffer] for step in hosts for view in step.reads]
+        hosts = [n for s in self.segments for n in (s.host, s.flagged) if n is not None]
+        used = [self.plan.buffers[v.buffer] for n in hosts for v in self.plan.steps[n].reads]
         for number in {buffer.index for buffer in used if buffer.kind == "weight"}:
             self.binding.value(number)
 
@@ -284,7 +285,7 @@ class Executable:
         """
         bound = bound or self._bound
         assert bound is not None, "bind() comes before the first call"
-        workspace = self._turns[0].take(self.thread_count) if self._turns else None
+        workspace = self._turns.take(self.thread_count) if self._turns else None
         instance = self._at(workspace, bound) if workspace else self._taken(bound)
         if config.check:
             for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
@@ -295,7 +296,7 @@ class Executable:
             instance.connect(*inputs, *outputs)
             self.run_segments(instance, inputs, outputs, stages)
         if self._turns and workspace:
-            self._turns[0].give(workspace)
+            self._turns.give(workspace)
         elif len(bound.idle) < MAX_IDLE:
             bound.idle.append(instance)
 
@@ -351,7 +352,8 @@ class Executable:
         """The plan's segments, cut after these numbers of steps."""
         if self._cut is None or self._cut[0] != cuts:
             bounds = [0, *cuts, len(self.plan.steps)]
-            pieces = [_segments(self.plan, self.code.image, *two) for two in pairwise(bounds)]
+            image = self.code.image
+            pieces = [_segments(image.counts, image.flagged, *two) for two in pairwise(bounds)]
             self._cut = (cuts, pieces)
         return self._cut[1]
 
@@ -378,12 +380,12 @@ class Executable:
     ) -> None:
         for segment in segments:
             if segment.host is not None:
-                self.run_host(segment.host, instance, inputs, outputs)
+                self.run_host(self.plan.steps[segment.host], instance, inputs, outputs)
             else:
                 self.run_steps(instance, segment.first, segment.last)
             if segment.flagged is not None and instance.flag.value:
                 instance.flag.value = 0
-                self.run_host(segment.flagged, instance, inputs, outputs)
+                self.run_host(self.plan.steps[segment.flagged], instance, inputs, outputs)
 
     @property
     def thread_count(self) -> int:
@@ -441,12 +443,10 @@ class Executable:
 
     def _at(self, workspace: Workspace, bound: Bound) -> Instance:
         """This executable's instance in a shared workspace."""
-        assert self._turns is not None
-        number = self._turns[1]
-        instance: Instance | None = workspace.instances.get(number)
+        instance: Instance | None = workspace.instances.get(self)
         if instance is None or instance.binding is not bound.binding:
             instance = Instance(self, bound.binding, workspace.threads, workspace)
-            workspace.instances[number] = instance
+            workspace.instances[self] = instance
         return instance
 
     def _taken(self, bound: Bound) -> Instance:
@@ -465,24 +465,36 @@ def take_turns(executables: Sequence[Executable]) -> None:
     Only before their first calls.
     """
     turns = Turns([])
-    for number, executable in enumerate(executables):
-        executable.take_turns(turns, number)
+    for executable in executables:
+        executable.take_turns(turns)
 
 
-def _segments(plan: Plan, image: Image | SizedImage, begin: int, end: int) -> list[Segment]:
-    """The plan's steps [begin, end) as runs of kernel calls, with host steps between them."""
+@lru_cache(maxsize=64)
+def _all_segments(counts: tuple[int, ...], flagged: frozenset[int]) -> list[Segment]:
+    """The segments of a plan; the executables of a variant share them."""
+    return _segments(counts, flagged, 0, len(counts))
+
+
+def _segments(
+    counts: Sequence[int], flagged: frozenset[int], begin: int, end: int
+) -> list[Segment]:
+    """The plan's steps [begin, end) as runs of kernel calls, with host steps between them.
+
+    counts   the number of kernel calls of each step, 0 for a host step
+    flagged  the steps that may raise the flag
+    """
     segments: list[Segment] = []
-    position = sum(image.counts[:begin])
+    position = sum(counts[:begin])
     for number in range(begin, end):
-        count = image.counts[number]
+        count = counts[number]
         if not count:
-            segments.append(Segment(position, position, plan.steps[number]))
+            segments.append(Segment(position, position, number))
         else:
             first = position
             if segments and segments[-1].host is None and segments[-1].flagged is None:
                 first = segments.pop().first
-            flagged = plan.steps[number] if number in image.flagged else None
-            segments.append(Segment(first, position + count, None, flagged))
+            raising = number if number in flagged else None
+            segments.append(Segment(first, position + count, None, raising))
         position += count
     return segments
 

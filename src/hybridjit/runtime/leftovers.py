@@ -19,6 +19,7 @@ _MAPPED_ALONE, _LARGEST_COUNTED = 128 << 10, (32 << 20) - (64 << 10)
 _LIBRARIES = ("libllvmlite", "libLLVM")
 # glibc's; musl lacks malloc_trim.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_KEPT = [_MAPPED_ALONE - 1]  # bytes of the largest block that was freed for this purpose
 _TRIM, _ADVISE = (getattr(_LIBC, name, None) for name in ("malloc_trim", "madvise"))
 
 
@@ -39,8 +40,10 @@ def keep_freed(nbytes: int) -> None:
     separately mapped block that was ever freed, so one is allocated and freed, without touching it;
     blocks of 32 MB and more do not count.
     """
-    if _TRIM is not None and nbytes >= _MAPPED_ALONE // 2:
-        np.empty(min(2 * nbytes, _LARGEST_COUNTED), np.uint8)
+    size = min(2 * nbytes, _LARGEST_COUNTED)
+    if _TRIM is not None and size > _KEPT[0]:
+        _KEPT[0] = size
+        np.empty(size, np.uint8)
 
 
 def release_code() -> None:

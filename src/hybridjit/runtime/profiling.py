@@ -140,7 +140,8 @@ class Profiler:
     def _run_segment(self, segment: Segment, stamps: int) -> None:
         instance = self.instance
         if segment.host is not None:
-            self.executable.run_host(segment.host, instance, *self.arrays)
+            step = self.executable.plan.steps[segment.host]
+            self.executable.run_host(step, instance, *self.arrays)
             return
         pool = THREADS.pool(self.executable.code.driver)
         pool.run(instance.steps_address, segment.first, segment.last, self.threads, stamps)

@@ -15,7 +15,7 @@ import numpy as np
 from .._core.types import shape_text
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..ir.plan import Plan
-from ..ir.sized import graph_of
+from ..ir.sized import graph_of, output_types_of
 from .arena import address_of
 from .saved import SAVED, Layout, Typed
 
@@ -75,7 +75,7 @@ class Results:
     def __init__(self, plan: Plan) -> None:
         graph = graph_of(plan)
         purpose = graph.purpose
-        self.types: list[Typed] = [(v.shape, v.dtype) for v in plan.outputs]
+        self.types: list[Typed] = output_types_of(plan)
         self.updated = dict(graph.updated)
         self.is_plain = not self.updated and not purpose.saved
         self._visible = len(self.types) - purpose.saved

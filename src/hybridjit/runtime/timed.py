@@ -29,8 +29,8 @@ def run_timed(
 ) -> None:
     """Run the whole plan on a connected instance."""
 
-    def run_host(step: Step) -> None:
-        start = now()
+    def run_host(number: int) -> None:
+        start, step = now(), executable.plan.steps[number]
         executable.run_host(step, instance, inputs, outputs)
         _note(executable, step, start, now())
 

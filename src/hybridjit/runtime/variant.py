@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -129,7 +128,6 @@ class Variant:
         self._templates = templates
         self._samples = samples
         self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
-        self._numbers = count()
         self.served = self.used = 0  # signatures, and when it was used last
         self._has_warned = False
         self._turns = Turns([])
@@ -189,9 +187,7 @@ class Variant:
             self.served += 1
             executable = Executable(plan, code(image))
             if executable.room.nbytes >= _SHARED_FROM:
-                number = next(self._numbers)
-                executable.take_turns(self._turns, number)
-                weakref.finalize(executable, self._turns.forget, number).atexit = False
+                executable.take_turns(self._turns)
             self._known[sizes] = executable
         if self._samples is None:
             return executable
@@ -202,7 +198,7 @@ class Variant:
 
     def share_turns(self, other: Variant) -> None:
         """Let executables share the memory of another variant's; before any is made."""
-        self._turns, self._numbers = other._turns, other._numbers
+        self._turns = other._turns
 
     def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
         """The first guard that these types do not satisfy, with the axis of each symbol."""

@@ -6,6 +6,7 @@ do not overlap in time, such as forward and backward of a training step, share o
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,9 @@ class Room:
 
 
 class Workspace:
-    """An arena and scratch for up to ``threads`` threads; and the instances that use them."""
+    """An arena and scratch for up to ``threads`` threads; and the instances that use them, by their
+    executables.
+    """
 
     __slots__ = ("arena", "scratch", "room", "threads", "shared_at", "instances")
 
@@ -60,7 +63,7 @@ class Workspace:
         self.room = room
         self.threads = threads
         self.shared_at = self.scratch.address + of_threads
-        self.instances: dict[int, Any] = {}
+        self.instances: weakref.WeakKeyDictionary[object, Any] = weakref.WeakKeyDictionary()
 
 
 class Turns:
@@ -82,11 +85,6 @@ class Turns:
     def grow(self, room: Room) -> None:
         """Make later workspaces sufficient for another executable."""
         self._room = Room.for_each([self._room, room])
-
-    def forget(self, number: int) -> None:
-        """Free the instances of an executable that is not called again."""
-        for workspace in list(self._idle):
-            workspace.instances.pop(number, None)
 
     def give(self, workspace: Workspace) -> None:
         """Take a workspace back from a finished call, unless enough are idle."""
