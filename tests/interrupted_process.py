@@ -90,11 +90,15 @@ def scopes() -> dict[str, Any]:
     }
 
 
+# A background thread may hold a lock for this long, in seconds.
+LONGEST_HOLD = 20.0
+
+
 def held_locks() -> list[str]:
     """The locks that a fork waits for and that another thread than this one holds."""
     found = []
     for rank, lock in forks._locks.items():
-        if lock.acquire(timeout=20):
+        if lock.acquire(timeout=LONGEST_HOLD):
             lock.release()
         else:
             found.append(rank.name)

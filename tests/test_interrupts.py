@@ -19,6 +19,7 @@ import llvmlite.binding
 import pytest
 
 import hybridjit
+import interrupted_process
 from hybridjit._core.config import config
 from hybridjit._core.fork_locks import Rank, held_at_fork
 from hybridjit.codegen.emit import generate
@@ -124,7 +125,8 @@ class Planted(Call):
         return self.planted()
 
 
-def test_a_planted_mistake_is_found(process):
+def test_a_planted_mistake_is_found(process, monkeypatch):
+    monkeypatch.setattr(interrupted_process, "LONGEST_HOLD", 0.5)
     case = Planted(process)
     breaker = breaker_of(case)
     found = []
