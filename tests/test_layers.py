@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -254,19 +254,34 @@ print([n for n in {SLOW} if n in sys.modules and n not in before])
     assert done.stdout == "[]\n", done.stderr
 
 
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def modules_imported_by(path: Path) -> Iterator[str]:
     """Dotted names below the package that a file imports when it is loaded."""
+    for base, names in imported_names(path, False):
+        yield from (f"{base}.{name}" for name in names)
+        yield base
+
+
+def named_modules(path: Path, known: Collection[str]) -> Iterator[str]:
+    """Modules of the package that a file's imports name, those for types included."""
+    for base, names in imported_names(path, True):
+        found = [f"{base}.{name}".lstrip(".") for name in names]
+        yield from (name if name in known else base for name in found)
+
+
+def imported_names(path: Path, for_types: bool) -> Iterator[tuple[str, list[str]]]:
+    """Relative imports at the top of a file: the module below the package, and the names."""
     package = list(path.relative_to(PACKAGE).parts[:-1])
-    loaded = [
-        node
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    for node in loaded:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    guarded = [node.body for node in body if is_for_types(node) and for_types]
+    nodes = [node for nodes in (body, *guarded) for node in nodes]
+    for node in (node for node in nodes if isinstance(node, ast.ImportFrom) and node.level):
         base = package[: len(package) - (node.level - 1)]
         base += node.module.split(".") if node.module else []
-        yield from (".".join([*base, alias.name]) for alias in node.names)
-        yield ".".join(base)
+        yield ".".join(base), [alias.name for alias in node.names]
 
 
 def test_no_module_imports_itself_through_others():
@@ -274,3 +289,42 @@ def test_no_module_imports_itself_through_others():
     files = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in FILES}
     edges = {name: {m for m in modules_imported_by(p) if m in files} for name, p in files.items()}
     assert len(list(TopologicalSorter(edges).static_order())) == len(files)
+
+
+# Groups of modules that name each other's classes in annotations, or load each other on first use.
+RECURSIVE = {
+    # sizes belong to a scope, and a scope makes sizes
+    *("_core.symbolic.bounds", "_core.symbolic.evaluation"),
+    *("_core.symbolic.expressions", "_core.symbolic.scope"),
+    # an array has a tape's entry, a tape has arrays; both modes convert into each other
+    *("nd.eviction", "nd.memory", "nd.ndarray", "nd.tape", "nd.taped", "nd.undo"),
+    *("np.arrays", "np.fallback", "np.interoperation"),
+    # an executable checks and times its runs
+    *("runtime.checking", "runtime.executable", "runtime.timed"),
+    # a symbol makes executors, which compute with the graphs of blocks
+    *("autograd", "executor", "gluon.hybrid", "gluon.inference", "gluon.parameter.__init__"),
+    *("gluon.parameter.collection", "gluon.parameter.constant", "gluon.parameter.loading"),
+    *("gluon.parameter.single", "gluon.types", "sym.__init__", "sym.contrib", "sym.control"),
+    *("sym.creation", "sym.custom", "sym.np.front", "sym.np.symbols", "sym.op", "sym.random"),
+    "sym.symbol",
+}
+
+
+def reached(name: str, edges: Mapping[str, set[str]]) -> set[str]:
+    """The modules that a module imports, directly or through others."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = edges[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_no_other_modules_import_themselves_through_types():
+    files = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in FILES}
+    full = {name.removesuffix(".__init__"): name for name in files}
+    edges = {
+        name: {full[m] for m in named_modules(path, full)} - {name} for name, path in files.items()
+    }
+    assert {name for name in files if name in reached(name, edges)} == RECURSIVE

@@ -1,6 +1,6 @@
 """Archives with a model: graphs and parameters are unpacked, nothing else.
 
-In: an archive. Out: its files ``*-symbol.json``, ``*.params`` and ``*.onnx`` in a folder.
+In: an archive, and the endings of a model's files. Out: its files with such names in a folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -22,7 +22,6 @@ from typing import IO, Any
 from .._core.safe_open import open_file
 from ..errors import ModelFormatError
 from .atomic import system_errors
-from .model_files import ENDINGS, ZIPS
 
 MOST_BYTES = 16 << 30
 """The most bytes of an archive's content that are read."""
@@ -38,8 +37,8 @@ _MALFORMED = (
 
 
 @contextmanager
-def unpacked(archive: str) -> Iterator[str]:
-    """A folder with the archive's models, which exists inside the ``with`` block.
+def unpacked(archive: str, endings: Sequence[str], is_zip: bool) -> Iterator[str]:
+    """A folder with the archive's files of these endings, which exists inside the ``with`` block.
 
     Raises as :func:`unpack` does.
     """
@@ -47,28 +46,30 @@ def unpacked(archive: str) -> Iterator[str]:
         temporary = tempfile.TemporaryDirectory(prefix="hybridjit-")
     with temporary as folder:
         with system_errors(archive):
-            unpack(archive, folder)
+            unpack(archive, folder, tuple(endings), is_zip)
         yield folder
 
 
-def unpack(archive: str, folder: str) -> None:
-    """Write the graphs and parameters of an archive into ``folder``, under their last names.
+def unpack(archive: str, folder: str, endings: tuple[str, ...], is_zip: bool) -> None:
+    """Write an archive's files of these endings into ``folder``, under their last names.
 
     Raises ModelFormatError for a malformed archive, for equal names, and for one with more than
     MOST_MEMBERS members or MOST_BYTES bytes.
     """
     try:
         with open_file(archive) as file:
-            members = _zipped(file) if archive.endswith(ZIPS) else _taped(file, archive)
-            _write(members, archive, Path(folder))
+            members = _zipped(file) if is_zip else _taped(file, archive)
+            _write(members, archive, Path(folder), endings)
     except _MALFORMED as error:
         raise ModelFormatError(f"{archive}: malformed archive: {error}") from None
 
 
-def _write(members: Iterable[tuple[str, IO[bytes]]], archive: str, folder: Path) -> None:
+def _write(
+    members: Iterable[tuple[str, IO[bytes]]], archive: str, folder: Path, endings: tuple[str, ...]
+) -> None:
     for name, content in members:
         target = folder / PurePosixPath(name).name
-        if not target.name.endswith(ENDINGS):
+        if not target.name.endswith(endings):
             continue
         if target.exists():
             raise ModelFormatError(f"{archive}: two files are named {target.name}")

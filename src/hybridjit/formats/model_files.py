@@ -48,7 +48,7 @@ def model_files(path: str | os.PathLike[str], epoch: int | None = None) -> Itera
     if not name.endswith((*ZIPS, *TARS)) or os.path.exists(name + SYMBOL):
         yield find_model(name, epoch)
         return
-    with archives.unpacked(name) as folder:
+    with archives.unpacked(name, ENDINGS, name.endswith(ZIPS)) as folder:
         yield _in_folder(folder, epoch, name)
 
 

@@ -15,7 +15,8 @@ from .. import nd
 from ..base import numeric_types
 from ..errors import missing_attribute
 from .hybrid_block import HybridBlock
-from .types import BlockArgs, Tensor, Unpack
+from .naming import BlockArgs
+from .types import Tensor, Unpack
 
 __all__ = [
     "CTCLoss",

@@ -11,20 +11,17 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core.safe_open import open_file
 from ..errors import ModelFormatError
 from ..formats.atomic import system_errors, together, write_atomically
 from ..formats.json_stream import parse
-from .saving import load_parameters, save_parameters
-
-if TYPE_CHECKING:
-    from .block import Block
-    from .trace import Trace
+from .saving import Tree, load_parameters, save_parameters
+from .trace import Trace
 
 
-def save_model(block: Block, prefix: str) -> None:
+def save_model(block: Tree, prefix: str) -> None:
     """Write names, children and graphs to ``<prefix>-model.json``, and values to the other file."""
     text = json.dumps(dict([_described(block, itertools.count())]))
     together(
@@ -33,7 +30,7 @@ def save_model(block: Block, prefix: str) -> None:
     )
 
 
-def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, object]]:
+def _described(block: Tree, places: Iterator[int]) -> tuple[str, dict[str, object]]:
     """A block's key and its description, including children."""
     key = _key(block, next(places))
     found: dict[str, object] = {"orig_name": block.name, **block._described_graph()}
@@ -42,7 +39,7 @@ def _described(block: Block, places: Iterator[int]) -> tuple[str, dict[str, obje
     return key, found
 
 
-def _key(block: Block, place: int) -> str:
+def _key(block: Tree, place: int) -> str:
     return f"{type(block).__name__.lower()}{place}"
 
 
@@ -59,7 +56,7 @@ def described_graph(traced: Trace | None) -> dict[str, object]:
     }
 
 
-def load_model(block: Block, prefix: str) -> None:
+def load_model(block: Tree, prefix: str) -> None:
     """Set names, values and hybridization from files; the next calls trace graphs again.
 
     Raises ModelFormatError if the description is malformed, KeyError if it has another structure,
@@ -92,7 +89,7 @@ class _Description:
             int, str
         ] = {}  # new names of parameters by id, because blocks may share them
 
-    def restore(self, block: Block, among: dict[str, object]) -> None:
+    def restore(self, block: Tree, among: dict[str, object]) -> None:
         """Find the block's description in ``among``, and apply it."""
         saved = self._entry(block, among)
         self._rename(block, saved["orig_name"])
@@ -101,7 +98,7 @@ class _Description:
             self.restore(child, saved)
         _rename_children(block, saved["children"])
 
-    def _entry(self, block: Block, among: dict[str, object]) -> dict[str, Any]:
+    def _entry(self, block: Tree, among: dict[str, object]) -> dict[str, Any]:
         key = _key(block, next(self._places))
         if key not in among:
             raise KeyError(f"{self._path}: has no block {key}: the network has another structure")
@@ -115,7 +112,7 @@ class _Description:
             raise ModelFormatError(f"{self._path}: {key} is not a description of a block")
         return saved
 
-    def _rename(self, block: Block, name: str) -> None:
+    def _rename(self, block: Tree, name: str) -> None:
         """Restore the names of the block and its parameters.
 
         Parameters without the block's prefix keep their names.
@@ -128,7 +125,7 @@ class _Description:
         block._name = name
 
 
-def _rename_children(block: Block, names: dict[str, str]) -> None:
+def _rename_children(block: Tree, names: dict[str, str]) -> None:
     """Restore the keys of the children, from which paths in the parameter file are made."""
     keys = [names.get(child.name, key) for key, child in block._children.items()]
     if len(set(keys)) == len(keys):  # children with equal keys share an entry there

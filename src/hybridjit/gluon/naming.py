@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict
 
 from .._core.async_safety import outside
 from ..name import NameManager, Prefix
@@ -102,3 +102,10 @@ def _parameters(
     if params is None:
         return ParameterDict(prefix, shared)
     return ParameterDict(params.prefix, params)
+
+
+class BlockArgs(TypedDict, total=False):
+    """Arguments of every block."""
+
+    prefix: str | None
+    params: ParameterDict | None

@@ -6,8 +6,9 @@ full names (``net0_dense0_weight``, optionally with ``arg:``) can be read too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from ..context import Context
 from ..formats.atomic import together
@@ -18,13 +19,52 @@ from ..nd.storage import together_written
 from .parameter import Parameter, ParameterDict
 from .parameter.collection import brief_names, named_arrays
 from .parameter.loading import load_value
-
-if TYPE_CHECKING:
-    from .block import Block
-    from .trace import Trace
+from .trace import Trace
 
 
-def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
+class Tree(Protocol):
+    """A block and its children: the attributes of ``Block`` that do not depend on its subclass.
+
+    The type of blocks in the modules below ``Block``.
+    """
+
+    is_container: bool
+    _name: str
+    _children: OrderedDict[str, Any]
+    _reg_params: dict[str, Parameter]
+    _forward_hooks: OrderedDict[int, Callable[..., object]]
+
+    @property
+    def name(self) -> str:
+        """Name of the block, without the trailing underscore of its prefix."""
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of parameters."""
+
+    @property
+    def params(self) -> ParameterDict:
+        """Parameters of the block itself."""
+
+    def collect_params(self) -> ParameterDict:
+        """Parameters of the block and its children, by full names."""
+
+    def apply(self, fn: Callable[[Any], object]) -> object:
+        """Call ``fn`` on the children, recursively, and on the block."""
+
+    def register_forward_hook(self, hook: Callable[..., object]) -> object:
+        """Call ``hook(block, inputs, outputs)`` after each call."""
+
+    def _collect_params_with_prefix(self) -> dict[str, Parameter]: ...
+
+    def _described_graph(self) -> dict[str, object]: ...
+
+    def _forget_graph(self, activate: bool) -> None: ...
+
+    def __call__(self, *args: object) -> object: ...
+
+
+def save_parameters(block: Tree, filename: str, deduplicate: bool) -> None:
     """Write every parameter under its path; with ``deduplicate`` only under its last path.
 
     Raises RuntimeError or DeferredInitializationError, before any write, if a parameter has no
@@ -38,7 +78,7 @@ def save_parameters(block: Block, filename: str, deduplicate: bool) -> None:
 
 
 def load_parameters(
-    block: Block,
+    block: Tree,
     filename: str,
     ctx: Context | Sequence[Context] | None,
     allow_missing: bool,

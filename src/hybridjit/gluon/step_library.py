@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -23,16 +23,28 @@ from ..ops.registry import lookup
 from ..optimizer import Optimizer
 from ..optimizer.by_operator import ByOperator
 from ..optimizer.one_call import Told, Use, find_uses, rule_of
+from .hybrid_block import HybridBlock
 from .parameter import Parameter
+from .trainer import Trainer
 from .training import leading_variables
 
-if TYPE_CHECKING:
-    from .train_step import TrainStep
+
+class Step(Protocol):
+    """The parts of a ``TrainStep`` that a library needs."""
+
+    _trainer: Trainer
+    _bound: float | None
+
+    @property
+    def _block(self) -> HybridBlock: ...
+
+    def _check_arguments(self, args: Sequence[object]) -> None:
+        """Raise TypeError for arguments that a call does not take."""
 
 
 @restoring(FLAGS)
 def training_of(
-    step: TrainStep, args: Sequence[NDArray], input_names: Sequence[str] | None = None
+    step: Step, args: Sequence[NDArray], input_names: Sequence[str] | None = None
 ) -> Training:
     """The step for arrays of these types, starting from the current values of the parameters.
 
@@ -78,7 +90,7 @@ class _Updates:
     """
 
     def __init__(
-        self, step: TrainStep, params: Mapping[str, Parameter], wanted: frozenset[str], size: int
+        self, step: Step, params: Mapping[str, Parameter], wanted: frozenset[str], size: int
     ) -> None:
         trainer = step._trainer
         trainer._prepare()

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .parameter import Parameter
-
-if TYPE_CHECKING:
-    from .block import Block
+from .saving import Tree
 
 _ROW = "{:>20}  {:>42} {:>15}"
 _WIDTH = 80
@@ -34,7 +31,7 @@ class _Row:
         return sum(_size(p) for p in self.params)
 
 
-def print_summary(block: Block, inputs: tuple[object, ...]) -> None:
+def print_summary(block: Tree, inputs: tuple[object, ...]) -> None:
     """Call ``block`` once with ``inputs``, and print the output shapes of each layer."""
     rows = [_Row("Input", _shapes_text(inputs))]
     layers, record = _layers(block), _recorder(rows)
@@ -49,16 +46,16 @@ def print_summary(block: Block, inputs: tuple[object, ...]) -> None:
     print("\n".join(_table(rows)))
 
 
-def _take_off(layers: list[Block], hook: object) -> None:
+def _take_off(layers: list[Tree], hook: object) -> None:
     for layer in layers:
         layer._forward_hooks.pop(id(hook), None)
 
 
-def _layers(block: Block) -> list[Block]:
+def _layers(block: Tree) -> list[Tree]:
     """Every block inside, without duplicates and plain containers."""
-    found: dict[int, Block] = {}
+    found: dict[int, Tree] = {}
 
-    def visit(child: Block) -> None:
+    def visit(child: Tree) -> None:
         assert not getattr(child, "_active", False), (
             f'"{child.name}" must not be hybridized to print summary.'
         )
@@ -69,8 +66,8 @@ def _layers(block: Block) -> list[Block]:
     return list(found.values())
 
 
-def _recorder(rows: list[_Row]) -> Callable[[Block, object, object], None]:
-    def record(block: Block, _: object, outputs: object) -> None:
+def _recorder(rows: list[_Row]) -> Callable[[Tree, object, object], None]:
+    def record(block: Tree, _: object, outputs: object) -> None:
         name = f"{type(block).__name__}-{len(rows)}"
         rows.append(_Row(name, _shapes_text(outputs), list(block._reg_params.values())))
 

@@ -8,7 +8,7 @@ shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from .. import sym
 from .._core.frozen import dataclass
@@ -17,9 +17,6 @@ from ..ir.node import Output
 from ..nd import NDArray
 from ..sym import Symbol
 from .structure import Format, flatten, regroup
-
-if TYPE_CHECKING:
-    from .hybrid_block import HybridBlock
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,14 @@ def _restored(
     return Trace(inputs, symbol.outputs, in_format, out_format, mode)
 
 
-def trace(block: HybridBlock, args: Sequence[object]) -> Trace:
+class Traceable(Protocol):
+    """A block that computes with symbols."""
+
+    def forward_symbols(self, *args: Any) -> Any:
+        """The results of ``hybrid_forward`` on symbols."""
+
+
+def trace(block: Traceable, args: Sequence[object]) -> Trace:
     """The graph that ``block`` computes for arguments of this structure.
 
     Raises ValueError for arguments or results that are not tensors, TypeError for a result that

@@ -1,8 +1,8 @@
-"""Types of layers' arguments: tensors, element types, initial values, options of blocks."""
+"""Types of layers' arguments: tensors, element types, initial values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,16 +11,6 @@ from ..initializer import Initializer
 from ..nd import NDArray
 from ..sym import Symbol
 
-if TYPE_CHECKING:
-    from .parameter import ParameterDict
-
 Tensor: TypeAlias = NDArray | Symbol
 DType: TypeAlias = str | type | np.dtype
 Init: TypeAlias = Initializer | str | None
-
-
-class BlockArgs(TypedDict, total=False):
-    """Arguments of every block."""
-
-    prefix: str | None
-    params: ParameterDict | None

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from ..nd import NDArray
 from ..nd import files as nd_files
 from ..sym import Symbol
 from .updates import Options, Rule, Store
-
-if TYPE_CHECKING:
-    from .module import Module
 
 Arrays = dict[str, NDArray]
 Shapes = Sequence[tuple[str, Shape]]  # DataDescs, or tuples of their arguments
@@ -90,7 +87,7 @@ class BaseModule:
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Module | None = None,
+        shared_module: Any = None,
         grad_req: str = "write",
     ) -> None:
         """To override: bind to inputs of these shapes."""

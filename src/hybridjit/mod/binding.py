@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -132,6 +132,31 @@ class BoundModule(BaseModule):
         self._require_bound()
         given = {desc.name: desc.shape for desc in self._described_inputs()}
         return list(zip(self.output_names, self._symbol.infer_shape(**given)[1]))
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arrays of the symbol's arguments that have values."""
+        return self._held(self._symbol.list_arguments())
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The arrays of the symbol's auxiliary states that have values."""
+        return self._held(self._symbol.list_auxiliary_states())
+
+    def _held(self, names: list[str]) -> dict[str, NDArray]:
+        known = {name: param.data() for name, param in self._params.items()}
+        known.update(self._inputs)
+        return {name: known[name] for name in names if name in known}
+
+    def compute(self, is_train: bool) -> None:
+        """To override: compute the outputs for the contents of the inputs."""
+        raise NotImplementedError
+
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], object], monitor_all: bool = False
+    ) -> None:
+        """To override: call ``callback(name, array)`` for the results of every operator."""
+        raise NotImplementedError
 
     def _require_bound(self) -> None:
         assert self.binded, "call bind first"

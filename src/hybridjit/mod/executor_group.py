@@ -13,11 +13,11 @@ from .. import nd
 from ..io import DataDesc
 from ..nd import NDArray
 from .base_module import Merged
+from .binding import BoundModule
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .module import Module
 
 # For each array a list of one copy per executor; there is one executor.
 Copies = list[list[NDArray]]
@@ -26,7 +26,7 @@ Copies = list[list[NDArray]]
 class BoundExecutor:
     """The executor of a module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: BoundModule) -> None:
         self._module = module
 
     @property
@@ -95,7 +95,7 @@ class BoundExecutor:
 class ExecutorGroup:
     """A bound module with the attributes of MXNet's executor group."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: BoundModule) -> None:
         self._module = module
         self.symbol = module._symbol
         self.contexts = module._context

@@ -312,21 +312,6 @@ class Module(BoundModule):
         """Copies of the auxiliary states, like :attr:`_arg_params`."""
         return None if self._arg_params is None or self._copies is None else self._copies[1]
 
-    @property
-    def arg_dict(self) -> dict[str, NDArray]:
-        """The arrays of the symbol's arguments that have values."""
-        return self._held(self._symbol.list_arguments())
-
-    @property
-    def aux_dict(self) -> dict[str, NDArray]:
-        """The arrays of the symbol's auxiliary states that have values."""
-        return self._held(self._symbol.list_auxiliary_states())
-
-    def _held(self, names: list[str]) -> dict[str, NDArray]:
-        known = {name: param.data() for name, param in self._params.items()}
-        known.update(self._inputs)
-        return {name: known[name] for name in names if name in known}
-
     def update_metric(
         self, eval_metric: EvalMetric, labels: Sequence[NDArray] | None, pre_sliced: bool = False
     ) -> None:

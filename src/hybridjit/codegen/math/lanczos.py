@@ -4,18 +4,15 @@ gamma(x) = sum(x) (x + G - 1/2)^(x - 1/2) / e^(x + G - 1/2) for x > 0, where the
 function of degree 12 (C. Lanczos 1964) with coefficients for 53 bits (after G. R. Pugh 2004). Below
 zero the reflection gamma(x) gamma(-x) = -pi / (x sin(pi x)).
 
-Input: a DoubleMath ``m`` and an f64 scalar or vector. Output: the same type.
+Input: an ElementaryMath ``m`` and an f64 scalar or vector. Output: the same type.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ..llvm.types import Value
-
-if TYPE_CHECKING:
-    from .double import DoubleMath
+from .elementary import ElementaryMath
 
 G = 6.024680040776729583740234375
 # Numerator and denominator of the sum, highest power first; the denominator is x(x + 1)...(x + 11).
@@ -40,7 +37,7 @@ DENOMINATOR = (
 )  # fmt: skip
 
 
-def gamma(m: DoubleMath, x: Value) -> Value:
+def gamma(m: ElementaryMath, x: Value) -> Value:
     """The gamma function; NaN at its negative poles, an infinity of zero's sign at zero."""
     zero, size = m.const(0.0), m.abs(x)
     # Beyond 200 the result is infinite, or zero for negative x that are not poles.
@@ -65,7 +62,7 @@ def gamma(m: DoubleMath, x: Value) -> Value:
     return m.select(m.eq(x, m.const(math.inf)), x, m._nan_or(x, result))
 
 
-def _factorial(m: DoubleMath, x: Value, near: Value) -> Value:
+def _factorial(m: ElementaryMath, x: Value, near: Value) -> Value:
     """The factorial that ``near`` approximates, exact up to 20!, which fits in 64 bits.
 
     From 16! on all are multiples of 2**15.
@@ -76,7 +73,7 @@ def _factorial(m: DoubleMath, x: Value, near: Value) -> Value:
     return m.select(m.gt(x, m.const(21.0)), near, exact)
 
 
-def gammaln(m: DoubleMath, x: Value) -> Value:
+def gammaln(m: ElementaryMath, x: Value) -> Value:
     """log |gamma(x)|; infinite at the poles and at both infinities."""
     zero, one, size = m.const(0.0), m.const(1.0), m.abs(x)
     kept = m.select(m.lt(size, m.const(1e-20)), one, size)
@@ -95,7 +92,7 @@ def gammaln(m: DoubleMath, x: Value) -> Value:
     return m._nan_or(x, m.select(infinite, m.const(math.inf), result))
 
 
-def _series(m: DoubleMath, x: Value) -> Value:
+def _series(m: ElementaryMath, x: Value) -> Value:
     """The rational function at x > 0; from 5 on in 1/x, whose powers stay in range."""
     near = m.lt(x, m.const(5.0))
     t = m.select(near, x, m.div(m.const(1.0), x))
@@ -108,7 +105,7 @@ def _series(m: DoubleMath, x: Value) -> Value:
     return m.div(*sums)
 
 
-def _sine_of_turns(m: DoubleMath, x: Value) -> Value:
+def _sine_of_turns(m: ElementaryMath, x: Value) -> Value:
     """sin(pi x) for x >= 0, exact at integers."""
     whole = m.floor(m.add(x, m.const(0.5)))
     part = m.sub(x, whole)

@@ -6,7 +6,8 @@ from types import ModuleType
 
 from ... import initializer
 from ..hybrid_block import HybridBlock
-from ..types import BlockArgs, Init, Tensor, Unpack
+from ..naming import BlockArgs
+from ..types import Init, Tensor, Unpack
 
 
 class Activation(HybridBlock):

@@ -8,8 +8,9 @@ from types import ModuleType
 from ... import nd, sym
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..naming import BlockArgs
 from ..structure import Nested
-from ..types import BlockArgs, DType, Init, Tensor, Unpack
+from ..types import DType, Init, Tensor, Unpack
 from .activations import Activation
 
 Function = Callable[..., Nested]  # function of arrays, or of F and tensors

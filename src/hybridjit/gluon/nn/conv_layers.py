@@ -8,7 +8,8 @@ from typing import Any
 
 from ...errors import ShapeError
 from ..hybrid_block import HybridBlock
-from ..types import BlockArgs, Init, Tensor, Unpack
+from ..naming import BlockArgs
+from ..types import Init, Tensor, Unpack
 from .activations import Activation
 
 Size = int | tuple[int, ...] | list[int]

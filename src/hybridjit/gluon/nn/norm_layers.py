@@ -11,8 +11,9 @@ from ... import nd
 from ..._core.types import DType
 from ..fixed_gamma import put_ones
 from ..hybrid_block import HybridBlock
+from ..naming import BlockArgs
 from ..parameter import Parameter, ParameterDict
-from ..types import BlockArgs, Init, Tensor, Unpack
+from ..types import Init, Tensor, Unpack
 
 
 class BatchNorm(HybridBlock):

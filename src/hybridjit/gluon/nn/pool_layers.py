@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..hybrid_block import HybridBlock
-from ..types import BlockArgs, Tensor, Unpack
+from ..naming import BlockArgs
+from ..types import Tensor, Unpack
 from .conv_layers import Size, per_axis
 
 

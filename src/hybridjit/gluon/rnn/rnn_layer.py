@@ -11,9 +11,10 @@ from ... import nd, sym
 from ...nd import NDArray
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
+from ..naming import BlockArgs
 from ..parameter import Parameter
 from ..structure import Nested
-from ..types import BlockArgs, DType, Init, Tensor, Unpack
+from ..types import DType, Init, Tensor, Unpack
 from .cells import GRUCell, LSTMCell, RNNCell
 from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
 from .gates import StateInfo, States

@@ -7,15 +7,13 @@ context, predictions and losses. Weights do not change: a handler updates them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from .... import autograd
 from ....context import Context
 from ....nd import NDArray
 from ...utils import split_and_load
-
-if TYPE_CHECKING:
-    from .estimator import Estimator
+from .state import EstimatorState
 
 __all__ = ["BatchProcessor"]
 
@@ -32,7 +30,7 @@ class BatchProcessor:
         return split_pair(batch, ctx, batch_axis)
 
     def evaluate_batch(
-        self, estimator: Estimator, val_batch: Sequence[object], batch_axis: int = 0
+        self, estimator: EstimatorState, val_batch: Sequence[object], batch_axis: int = 0
     ) -> Processed:
         """Run ``val_net`` and ``val_loss``, unrecorded."""
         data, label = self._get_data_and_label(val_batch, estimator.context, batch_axis)
@@ -41,7 +39,7 @@ class BatchProcessor:
         return data, label, pred, loss
 
     def fit_batch(
-        self, estimator: Estimator, train_batch: Sequence[object], batch_axis: int = 0
+        self, estimator: EstimatorState, train_batch: Sequence[object], batch_axis: int = 0
     ) -> Processed:
         """Run ``net`` and ``loss`` recorded, then the backward pass of each context's loss."""
         data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)

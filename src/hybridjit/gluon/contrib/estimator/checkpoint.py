@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....formats.atomic import system_errors, together
 from ....metric import EvalMetric
 from ...hybrid_block import HybridBlock
 from .events import BatchEnd, EpochEnd, TrainBegin
 from .monitoring import Comparison, comparison, monitored, worst
-
-if TYPE_CHECKING:
-    from .estimator import Estimator
+from .state import EstimatorState
 
 _NO_MONITOR = (
     "To save best model only, please provide one of the metric objects from "
@@ -98,7 +96,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     # ---- moments ------------------------------------------------------------------------------
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.current_epoch = 0
         self.current_batch = 0
         if self.save_best:
@@ -107,21 +105,21 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self._check_periods(estimator)
             self._resume(estimator)
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         if self.current_batch == 0:
             self._save_symbol(estimator)
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
             self._save_checkpoint(estimator)
         self.current_batch += 1
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         if self.epoch_period and (self.current_epoch + 1) % self.epoch_period == 0:
             self._save_checkpoint(estimator)
         self.current_epoch += 1
 
     # ---- saving -------------------------------------------------------------------------------
 
-    def _save_symbol(self, estimator: Estimator) -> None:
+    def _save_symbol(self, estimator: EstimatorState) -> None:
         path = self._path("-symbol.json")
         net = estimator.net
         graph = net._exportable() if isinstance(net, HybridBlock) else None
@@ -130,7 +128,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         else:
             graph.symbol.save(path)
 
-    def _save_checkpoint(self, estimator: Estimator) -> None:
+    def _save_checkpoint(self, estimator: EstimatorState) -> None:
         place = self._place(estimator)
         name = f"{self.model_prefix}-epoch{place.epoch}batch{place.batch}"
         self._save_files(estimator, name)
@@ -145,7 +143,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         if self.save_best:
             self._save_if_best(estimator)
 
-    def _place(self, estimator: Estimator) -> _Place:
+    def _place(self, estimator: EstimatorState) -> _Place:
         """Epoch and batch in the name of the next checkpoint, counted from the start of
         training."""
         if not self.resume_from_checkpoint:
@@ -158,7 +156,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self.current_batch + self.trained_batch + counted,
         )
 
-    def _save_if_best(self, estimator: Estimator) -> None:
+    def _save_if_best(self, estimator: EstimatorState) -> None:
         assert self.monitor is not None  # set by _init_best
         found = monitored(self.monitor, "Skipping save best because ")
         if found is None:
@@ -177,7 +175,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         )
         self.best = value
 
-    def _save_files(self, estimator: Estimator, name: str) -> None:
+    def _save_files(self, estimator: EstimatorState, name: str) -> None:
         """Write both files or none; states first, because parameters make a checkpoint valid."""
         together(
             lambda: estimator.trainer.save_states(self._named(name, ".states")),
@@ -191,7 +189,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 if os.path.exists(path):
                     os.remove(path)
 
-    def _tell(self, estimator: Estimator, text: str, *values: object) -> None:
+    def _tell(self, estimator: EstimatorState, text: str, *values: object) -> None:
         if self.verbose > 0:
             place = (self.current_epoch, *values)
             estimator.logger.info(f"[Epoch %d] CheckpointHandler: {text}", *place)
@@ -204,13 +202,13 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     # ---- going on -----------------------------------------------------------------------------
 
-    def _check_periods(self, estimator: Estimator) -> None:
+    def _check_periods(self, estimator: EstimatorState) -> None:
         if estimator.max_batch:
             assert self.batch_period and not self.epoch_period, _PERIODS
         if estimator.max_epoch:
             assert self.epoch_period and not self.batch_period, _PERIODS
 
-    def _resume(self, estimator: Estimator) -> None:
+    def _resume(self, estimator: EstimatorState) -> None:
         self.trained_epoch, self.trained_batch = place = self._latest()
         if place.epoch == -1:
             wanted = _counted(estimator)
@@ -247,7 +245,7 @@ def _parsed(rest: str) -> _Place:
     return _Place(int(match[1]), int(match[2]))
 
 
-def _leave_the_rest(estimator: Estimator, place: _Place) -> None:
+def _leave_the_rest(estimator: EstimatorState, place: _Place) -> None:
     """Reduce ``fit`` to the remaining training. Raises ValueError if nothing remains."""
     if estimator.max_epoch:
         if place.epoch >= estimator.max_epoch - 1:
@@ -259,7 +257,7 @@ def _leave_the_rest(estimator: Estimator, place: _Place) -> None:
         estimator.max_batch -= place.batch + 1
 
 
-def _counted(estimator: Estimator) -> str:
+def _counted(estimator: EstimatorState) -> str:
     if estimator.max_batch:
         return f"{estimator.max_batch} batches"
     return f"{estimator.max_epoch} epochs"

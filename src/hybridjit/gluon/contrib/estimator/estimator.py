@@ -30,6 +30,7 @@ from .event_handler import (
     ValidationHandler,
 )
 from .events import EventHandler, Handlers, Moments, _check_event_handlers
+from .state import EstimatorState
 from .utils import Metrics, _check_handler_metric_ref, _check_metrics, _suggest_metric_for_loss
 
 __all__ = ["Estimator"]
@@ -50,7 +51,7 @@ _BOTH_OR_NONE = (
 )
 
 
-class Estimator:
+class Estimator(EstimatorState):
     """Trains ``net`` to minimise ``loss``, and evaluates ``val_net`` with ``val_loss``.
 
     Defaults: ``train_metrics`` are the loss and a suitable metric, ``val_metrics`` copies of them,
@@ -59,11 +60,6 @@ class Estimator:
     network is initialised. ``batch_processor`` processes the batches. ``logger`` writes to stdout.
     Raises ValueError for arguments of other types, AssertionError for an unavailable device.
     """
-
-    logger: logging.Logger = None  # type: ignore[assignment]  # each estimator's own
-    max_epoch: int | None  # the limit of `fit`, minus previous training
-    max_batch: int | None
-    batch_axis: int
 
     def __init__(
         self,
@@ -94,16 +90,6 @@ class Estimator:
         self._initialize(initializer)
         self.trainer = self._checked_trainer(trainer)
         self.batch_processor = _checked_processor(batch_processor)
-
-    @property
-    def train_metrics(self) -> list[EvalMetric]:
-        """The metrics of training."""
-        return self._train_metrics
-
-    @property
-    def val_metrics(self) -> list[EvalMetric]:
-        """The metrics of :meth:`evaluate`."""
-        return self._val_metrics
 
     def _initialize(self, initializer: Initializer | None) -> None:
         if self._is_initialized():

@@ -7,7 +7,7 @@ Logging and checkpoints are in separate modules; this module has all names, as i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....metric import CompositeEvalMetric, EvalMetric
 from ....metric import Loss as LossMetric
@@ -27,10 +27,8 @@ from .events import EventHandler as EventHandler  # MXNet has these two here
 from .events import _check_event_handlers as _check_event_handlers
 from .log_lines import LoggingHandler
 from .monitoring import comparison, monitored, worst
+from .state import EstimatorState
 from .utils import Metrics, _check_metrics
-
-if TYPE_CHECKING:
-    from .estimator import Estimator
 
 __all__ = [
     "BatchBegin",
@@ -62,15 +60,15 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_epoch = 0
         self.stop_training = False
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self._start(estimator.max_epoch, estimator.max_batch)
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> bool:
         self.current_batch += 1
         self.stop_training |= self.current_batch == self.max_batch
         return self.stop_training
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
+    def epoch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> bool:
         self.current_epoch += 1
         self.stop_training |= self.current_epoch == self.max_epoch
         return self.stop_training
@@ -86,11 +84,11 @@ class MetricHandler(EpochBegin, BatchEnd):
         self.metrics = _check_metrics(metrics)
         self.priority = priority  # before handlers that read metrics
 
-    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         for metric in self.metrics:
             metric.reset()
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: Any) -> None:
         for metric in self.metrics:
             if isinstance(metric, LossMetric):
                 metric.update([], kwargs["loss"])
@@ -122,19 +120,19 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.priority = priority  # before handlers that read validation metrics
         self.event_handlers = event_handlers
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.current_batch = 0
         self.current_epoch = 0
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.current_batch += 1
         self._evaluate_every(self.batch_period, self.current_batch, estimator)
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.current_epoch += 1
         self._evaluate_every(self.epoch_period, self.current_epoch, estimator)
 
-    def _evaluate_every(self, period: int | None, done: int, estimator: Estimator) -> None:
+    def _evaluate_every(self, period: int | None, done: int, estimator: EstimatorState) -> None:
         if period and done % period == 0:
             self.eval_fn(
                 val_data=self.val_data,
@@ -173,11 +171,11 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.current_epoch = 0
         self.stop_training = False
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self._start()
         self.best = worst(self.monitor_op) if self.baseline is None else self.baseline
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool:
+    def epoch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> bool:
         if found := monitored(self.monitor):
             self._judge(found[1])
         self.current_epoch += 1
@@ -193,7 +191,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
             self.stopped_epoch = self.current_epoch
             self.stop_training = True
 
-    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         if self.stopped_epoch > 0:
             estimator.logger.info(
                 "[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not improving",
@@ -208,7 +206,7 @@ class GradientUpdateHandler(BatchEnd):
     def __init__(self, priority: float = -2000) -> None:
         self.priority = priority  # before all other handlers
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: Any) -> None:
         loss = kwargs["loss"]
         parts = [loss] if isinstance(loss, NDArray) else loss
         estimator.trainer.step(sum(part.shape[0] for part in parts))

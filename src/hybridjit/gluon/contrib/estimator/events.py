@@ -7,10 +7,7 @@ order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from .estimator import Estimator
+from typing import Any, NamedTuple, TypeAlias
 
 
 class EventHandler:
@@ -20,28 +17,28 @@ class EventHandler:
 class TrainBegin(EventHandler):
     """Called once, before the first epoch."""
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: Any, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class TrainEnd(EventHandler):
     """Called once, after the last epoch."""
 
-    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_end(self, estimator: Any, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochBegin(EventHandler):
     """Called before the first batch of each epoch."""
 
-    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_begin(self, estimator: Any, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class EpochEnd(EventHandler):
     """Called after the last batch of each epoch."""
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
+    def epoch_end(self, estimator: Any, *args: object, **kwargs: object) -> bool | None:
         """To override: whether training ends here."""
         return False
 
@@ -49,14 +46,14 @@ class EpochEnd(EventHandler):
 class BatchBegin(EventHandler):
     """Called before each batch, with ``batch``."""
 
-    def batch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def batch_begin(self, estimator: Any, *args: object, **kwargs: object) -> None:
         """To override."""
 
 
 class BatchEnd(EventHandler):
     """Called after each batch's backward, with ``batch``, ``pred``, ``label`` and ``loss``."""
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> bool | None:
+    def batch_end(self, estimator: Any, *args: object, **kwargs: object) -> bool | None:
         """To override: whether the epoch ends here."""
         return False
 

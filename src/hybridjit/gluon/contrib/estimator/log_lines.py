@@ -6,15 +6,13 @@ Input: calls at every event of training. Output: MXNet's log lines, to the estim
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .events import BatchBegin, BatchEnd, EpochBegin, EpochEnd, TrainBegin, TrainEnd
+from .state import EstimatorState
 from .utils import Metrics, _check_metrics
-
-if TYPE_CHECKING:
-    from .estimator import Estimator
 
 
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
@@ -43,7 +41,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.processed_samples = 0
         self.log_interval_time = 0.0
 
-    def train_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.train_start = time.time()
         estimator.logger.info(
             "Training begin: using optimizer %s with current learning rate %.4f ",
@@ -55,14 +53,14 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         estimator.logger.info("Train for %d %s.", wanted, unit)
         self._start()
 
-    def train_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def train_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         seconds, epochs = time.time() - self.train_start, self.current_epoch
         self._log(estimator, f"Train finished using total {int(seconds)}s with {epochs} epochs. ")
 
-    def batch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def batch_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.batch_start = time.time()
 
-    def batch_end(self, estimator: Estimator, *args: object, **kwargs: Any) -> None:
+    def batch_end(self, estimator: EstimatorState, *args: object, **kwargs: Any) -> None:
         if isinstance(self.log_interval, int):
             self.processed_samples += kwargs["batch"][0].shape[0]
             self.log_interval_time += time.time() - self.batch_start
@@ -70,13 +68,13 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
                 self._log_interval(estimator)
         self.batch_index += 1
 
-    def _log_interval(self, estimator: Estimator) -> None:
+    def _log_interval(self, estimator: EstimatorState) -> None:
         place = f"[Epoch {self.current_epoch}][Batch {self.batch_index}]"
         counted = f"[Samples {self.processed_samples}]"
         self._log(estimator, f"{place}{counted} time/interval: {self.log_interval_time:.3f}s ")
         self.log_interval_time = 0.0
 
-    def epoch_begin(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_begin(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         self.epoch_start = time.time()
         if not any("training" in metric.name for metric in self.metrics):
             estimator.logger.info("Validation Begin")
@@ -86,12 +84,12 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             "[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch, rate
         )
 
-    def epoch_end(self, estimator: Estimator, *args: object, **kwargs: object) -> None:
+    def epoch_end(self, estimator: EstimatorState, *args: object, **kwargs: object) -> None:
         seconds = time.time() - self.epoch_start
         self._log(estimator, f"[Epoch {self.current_epoch}] Finished in {seconds:.3f}s, ")
         self.current_epoch += 1
         self.batch_index = 0
 
-    def _log(self, estimator: Estimator, start: str) -> None:
+    def _log(self, estimator: EstimatorState, start: str) -> None:
         values = ["{}: {:.4f}".format(*metric.get()) for metric in self.metrics]
         estimator.logger.info("%s", (start + ", ".join(values)).rstrip(", "))

@@ -11,9 +11,10 @@ from ....nd import NDArray
 from ....ops.attrs import Attrs
 from ...block import Block
 from ...hybrid_block import HybridBlock
+from ...naming import BlockArgs
 from ...nn import BatchNorm, HybridSequential, Sequential
 from ...parameter import ParameterDict
-from ...types import BlockArgs, DType, Init, Tensor, Unpack
+from ...types import DType, Init, Tensor, Unpack
 
 
 class Concurrent(Sequential):

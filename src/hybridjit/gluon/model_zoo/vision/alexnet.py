@@ -8,7 +8,8 @@ from typing import Any
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import BlockArgs, Tensor, Unpack
+from ...naming import BlockArgs
+from ...types import Tensor, Unpack
 from ..model_store import load_pretrained
 
 

@@ -10,7 +10,8 @@ from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent
 from ...hybrid_block import HybridBlock
-from ...types import BlockArgs, Tensor, Unpack
+from ...naming import BlockArgs
+from ...types import Tensor, Unpack
 from ..model_store import load_pretrained
 
 # One convolution: channels, kernel, stride, padding.

@@ -9,7 +9,8 @@ from typing import Any
 from ....context import Context
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import BlockArgs, Tensor, Unpack
+from ...naming import BlockArgs
+from ...types import Tensor, Unpack
 from ..model_store import load_pretrained, named
 
 # V1: input channels, output channels and stride of each depthwise-separable convolution.

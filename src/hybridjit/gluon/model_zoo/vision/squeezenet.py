@@ -10,7 +10,8 @@ from ....context import Context
 from ... import nn
 from ...contrib.nn import HybridConcurrent
 from ...hybrid_block import HybridBlock
-from ...types import BlockArgs, Tensor, Unpack
+from ...naming import BlockArgs
+from ...types import Tensor, Unpack
 from ..model_store import load_pretrained, named
 
 # The first convolution (channels, kernel), then squeeze widths in order; 0 is a pooling.

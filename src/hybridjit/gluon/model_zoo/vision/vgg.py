@@ -10,7 +10,8 @@ from ....context import Context
 from ....initializer import Xavier
 from ... import nn
 from ...hybrid_block import HybridBlock
-from ...types import BlockArgs, Tensor, Unpack
+from ...naming import BlockArgs
+from ...types import Tensor, Unpack
 from ..model_store import load_pretrained, named
 
 _FILTERS = (64, 128, 256, 512, 512)
