@@ -105,7 +105,7 @@ def specs_for_all_sizes(net: Network, target: Target) -> list[KernelSpec]:
     scope, types = symbolic_types({name: type_of(array) for name, array in net.arrays.items()})
     plan = plan_graph(net.outputs, types, {}, new_log())
     hints = {name: int(size.hint) for name, size in scope.symbols.items()}
-    setting = Setting({}, target, choices=Choices(scope, hints, {}))
+    setting = Setting({}, target, choices=Choices(scope, hints, {}, {}))
     return [kernel_call.spec for step in plan.steps for kernel_call in choose(step, setting)]
 
 

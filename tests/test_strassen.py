@@ -8,6 +8,7 @@ import pytest
 from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
+from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
 from hybridjit.runtime.executable import Executable
@@ -156,3 +157,17 @@ def test_filters_are_sums_of_quarters():
     np.testing.assert_array_equal(t2, w22 - w12 + w11)
     np.testing.assert_array_equal(t3, w22 - w12)
     np.testing.assert_array_equal(t4, w22 - w12 + w11 - w21)
+
+
+@pytest.mark.parametrize("most", [2, 6, 12])
+def test_the_search_for_a_block_ends_at_the_least_padding_nearest_to_the_wish(most):
+    fewest = most // 2 + 1 if most > 6 else most - 1
+    for pairs in (1, 3, 11, 24, 49, 98, 101):
+        for wished in {1, pairs // 3, pairs // 2, pairs} - {0}:
+            blocks = [
+                ((pairs // tiles * -(-tiles // mr) + -(-(pairs % tiles) // mr)) * mr,
+                 abs(tiles - wished), tiles, mr)
+                for tiles in range(max(1, wished // 2), min(pairs, wished * 5 // 4) + 1)
+                for mr in range(min(tiles, fewest), min(tiles, most) + 1)
+            ]  # fmt: skip
+            assert _pairs_of_block(pairs, wished, most) == min(blocks)[2:]

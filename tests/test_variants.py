@@ -12,6 +12,7 @@ import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit._core.config import config
 from hybridjit.codegen.emit import generate
+from hybridjit.codegen.kinds import choose
 from hybridjit.gluon import nn, rnn
 
 
@@ -362,6 +363,27 @@ def test_choices_that_change_bits_are_made_for_each_size():
     for x, wanted in zip(inputs, expected):
         np.testing.assert_array_equal(net(x).asnumpy(), wanted)
     assert compiled_of(net) == 1
+
+
+def test_steps_with_the_same_choice_are_chosen_once(monkeypatch):
+    """Of a second template, only steps whose kernels have other bits."""
+    chosen = []
+    monkeypatch.setattr(
+        generate, "choose", lambda step, setting: chosen.append(step.name) or choose(step, setting)
+    )
+    net = sequence(nn.Conv2D(128, 3, padding=1), nn.MaxPool2D(2), nn.Conv2D(40, 3, padding=1))
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [arrays((1, 128, n, n), n) / 50 for n in (12, 14, 16, 30)]
+    net.hybridize(dynamic=False)
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic={"data": [2, 3]})
+    counts = []
+    for x, wanted in zip(inputs, expected):
+        chosen.clear()
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+        counts.append(len(chosen))
+    assert compiled_of(net) == 1
+    assert max(counts[1:]) < counts[0]
 
 
 def test_compilations_and_sizes_are_counted():

@@ -12,7 +12,7 @@ from hybridjit._core.target import Target
 from hybridjit.codegen.families import Family
 from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
-from hybridjit.codegen.kinds.conv.choose_winograd import winograd_sizes
+from hybridjit.codegen.kinds.conv.choose_winograd import _larger_half, winograd_sizes
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.runtime.executable import Executable
@@ -328,3 +328,18 @@ def test_blocks_of_tiles_are_as_large_for_both_threads(target, channels, filters
         lanes = find_target().lanes
     less, more = sorted(rows_of_halves(spec, -(-filters // (lanes * spec.nv))))
     assert more <= 1.05 * less
+
+
+@pytest.mark.parametrize("columns, groups", [(1, 1), (1, 3), (3, 1), (5, 4), (8, 2)])
+def test_the_larger_half_of_the_units_is_counted(columns, groups):
+    """Against the list of all units' rows, block by block, as two threads divide it."""
+    for rows in range(1, 30):
+        for each in range(1, rows + 1):
+            blocks = -(-rows // each)
+            starts = [(2 * i * rows + blocks) // (2 * blocks) for i in range(blocks + 1)]
+            units = [b - a for a, b in zip(starts, starts[1:]) for _ in range(columns)] * groups
+            half = len(units) // 2
+            wanted = max(sum(units[:half]), sum(units[half:]))
+            if columns == groups == 1:
+                wanted = -(-rows // 2)
+            assert _larger_half(rows, each, columns, groups) == wanted

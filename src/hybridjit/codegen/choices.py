@@ -7,8 +7,8 @@ choice is valid for a call with other sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from .._core.frozen import dataclass, replace
 from .._core.symbolic import Scope
@@ -30,17 +30,51 @@ class Note:
     same: Hashable
 
 
+class Made(NamedTuple):
+    """What was chosen for a step, and the notes of its choices with their keys."""
+
+    notes: tuple[Note, ...]
+    keys: tuple[Hashable, ...]
+    chosen: Any
+
+
 class Choices:
     """The sizes for which a plan's kernels are chosen, and the inputs of these choices.
 
     memory  choices for other sizes with the same answers to the comparisons so far: if the bits
             must be the same, the kernel is too
+    steps   of each step, by its number, what was chosen in a branch whose guards hold here: it is
+            chosen again where the keys are equal
     """
 
-    def __init__(self, scope: Scope, values: Values, memory: dict[Hashable, Any]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        values: Values,
+        memory: dict[Hashable, Any],
+        steps: Mapping[int, Sequence[Made]],
+    ) -> None:
         self._scope, self._values, self._memory = scope, values, memory
+        self.steps = {number: tuple(made) for number, made in steps.items()}
         self.notes: list[Note] = []
         self._asked: dict[Hashable, str] = {}
+
+    def of_step(self, number: int, choose: Callable[[], Found]) -> Found:
+        """What was chosen for a step at sizes that lead to the same bits, or ``choose()``."""
+        for made in self.steps.get(number, ()):
+            if made.keys == self._keys(made.notes):
+                self.notes += made.notes
+                chosen: Found = made.chosen
+                return chosen
+        first = len(self.notes)
+        chosen = choose()
+        notes = tuple(self.notes[first:])
+        made = Made(notes, self._keys(notes), chosen)
+        self.steps[number] = (*self.steps.get(number, ()), made)
+        return chosen
+
+    def _keys(self, notes: Sequence[Note]) -> tuple[Hashable, ...]:
+        return tuple(note.key(sized(note.numbers, self._values)) for note in notes)
 
     def as_before(self, key: Hashable, found: Found) -> Found:
         """The first record found for this key and these answers at this position of the notes."""
@@ -51,24 +85,28 @@ class Choices:
         kept: Found = self._memory.setdefault((len(self.notes), answers, key), found)
         return kept
 
-    def settled(
+    def settled(self, record: Record, names: Sequence[str]) -> Record:
+        """The record with the sizes of the call in the fields ``names``."""
+        numbers = tuple(getattr(record, name) for name in names)
+        if not is_symbolic(numbers):
+            return record
+        return replace(record, **dict(zip(names, sized(numbers, self._values))))
+
+    def note(
         self,
         record: Record,
         names: Sequence[str],
         key: Callable[[Record], Hashable],
         same: Hashable,
-    ) -> Record:
-        """The record with the sizes of the call in the fields ``names``; noted with ``key``.
+    ) -> None:
+        """Note that a choice depends on the fields ``names`` as far as ``key(record)`` does.
 
         ``same`` stands for all that the key depends on besides these fields.
         """
         numbers = tuple(getattr(record, name) for name in names)
-        if not is_symbolic(numbers):
-            return record
+        if is_symbolic(numbers):
 
-        def with_numbers(numbers: tuple[Any, ...]) -> Record:
-            return replace(record, **dict(zip(names, numbers)))
+            def of(numbers: tuple[Any, ...]) -> Hashable:
+                return key(replace(record, **dict(zip(names, numbers))))
 
-        same = (same, str(numbers))
-        self.notes.append(Note(numbers, lambda numbers: key(with_numbers(numbers)), same))
-        return with_numbers(sized(numbers, self._values))
+            self.notes.append(Note(numbers, of, (same, str(numbers))))

@@ -94,6 +94,18 @@ def lines_for(m: int, window: tuple[int, ...], strides: tuple[int, ...]) -> tupl
     return down, across
 
 
+@lru_cache(maxsize=1024)
+def points_of(lines: tuple[Line, Line]) -> int:
+    """Products of a tile of two nested lines."""
+    return lines[0].points * lines[1].points
+
+
+@lru_cache(maxsize=1024)
+def most_points(lines: tuple[Line, Line]) -> int:
+    """The largest number of points of a phase."""
+    return max(count for line in lines for count in line.counts)
+
+
 def filter_matrix(m: int, taps: int = 3) -> np.ndarray:
     """G of F(m, taps), [m + taps - 1, taps]: a point's powers over the product of its distances.
 

@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from .bounds import decided_by, tight_bounds
 from .evaluation import Program, operated, value_of, values_function
@@ -59,6 +59,14 @@ class Decision(NamedTuple):
         return f"{self.name}({', '.join(map(str, self.sizes))}) == {self.result}"
 
 
+Record = TypeVar("Record")
+Records: TypeAlias = Mapping[tuple[object, ...], Record]
+
+
+def _beyond(shared: Records[Record], records: Records[Record]) -> Records[Record]:
+    return {key: record for key, record in records.items() if key not in shared}
+
+
 class Scope:
     """The symbols, atoms and guards of one compilation."""
 
@@ -107,10 +115,12 @@ class Scope:
         self.is_closed = True
 
     @contextmanager
-    def branch(self, sizes: Sequence[int]) -> Iterator[Branch]:
+    def branch(self, sizes: Sequence[int], within: Branch | None = None) -> Iterator[Branch]:
         """Within the block, hints are those of other ``sizes`` that satisfy the guards.
 
-        Guards and decisions recorded in the block belong to the branch only.
+        Guards and decisions recorded in the block belong to the branch only. It begins with the
+        records of ``within``, an earlier branch that these sizes satisfy, so that expressions made
+        there can be used again.
         """
         if not self.is_closed or self._trunk is None:
             self._trunk = _Trunk.of(self)
@@ -119,23 +129,38 @@ class Scope:
         self.is_closed = False
         self._branches += 1
         self.epoch = self._branches
-        self._set_hints(dict(zip(self.symbols, sizes)))
+        self._set_hints(dict(zip(self.symbols, sizes)), within)
+        if within is not None:
+            self._adopt(within)
         branch = Branch(self)
         try:
             yield branch
         finally:
-            branch.guards = tuple(g for key, g in self.guards.items() if key not in trunk.guards)
-            branch.decisions = tuple(
-                d for key, d in self.decisions.items() if key not in trunk.decisions
-            )
+            branch.own_guards = _beyond(trunk.guards, self.guards)
+            branch.own_decisions = _beyond(trunk.decisions, self.decisions)
+            branch.known = self._known
             trunk.restore(self)
             self.is_closed = was_closed
 
-    def _set_hints(self, values: Mapping[str, int]) -> None:
-        """Set the hints of the atoms that all branches share to their values for these sizes."""
+    def _set_hints(self, values: Mapping[str, int], within: Branch | None) -> None:
+        """Set the hints of the atoms that all branches share, and of those of ``within``, to their
+        values for these sizes.
+        """
         assert self._trunk is not None
-        for atom in self.atoms[: len(self._trunk.atoms)]:
+        shared = len(self._trunk.atoms)
+        known = () if within is None else within.known.values()
+        added = sorted({n for size in known for (n,) in size.terms if n >= shared})
+        for atom in (*self.atoms[:shared], *map(self.atoms.__getitem__, added)):
             atom.hint = values[atom.name] if atom.kind == "symbol" else operated(atom)
+
+    def _adopt(self, within: Branch) -> None:
+        """Begin with the guards, decisions and atoms of a branch."""
+        self._known = dict(within.known)
+        self.guards.update(within.own_guards)
+        self.decisions.update(within.own_decisions)
+        for guard in within.guards:
+            if is_whole(guard.left):
+                self._narrow(guard.left, guard.test, guard.right)
 
     def hint_before(self, size: Size) -> Number:
         """The hint of a size outside of branches."""
@@ -239,8 +264,17 @@ class Branch:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self.guards: tuple[Guard, ...] = ()
-        self.decisions: tuple[Decision, ...] = ()
+        self.own_guards: Records[Guard] = {}
+        self.own_decisions: Records[Decision] = {}
+        self.known: Records[Size] = {}
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        return tuple(self.own_guards.values())
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return tuple(self.own_decisions.values())
 
     def recorded(self) -> Callable[..., bool]:
         """Whether sizes, in the order of the scope's symbols, satisfy the branch's guards too."""

@@ -121,8 +121,9 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
     def order(one: PoolSpec) -> tuple[bool, bool]:
         return are_abreast(one, lanes), has_long_rows(one)
 
-    settled = choices.settled(spec, ("kernel", "channels", "xs"), order, str(spec))
-    are_beside, are_long = order(settled)
+    names = ("kernel", "channels", "xs")
+    choices.note(spec, names, order, str(spec))
+    are_beside, are_long = order(choices.settled(spec, names))
     spec = replace(spec, usual=about(spec.out), inside=inside_of(spec))
     if are_beside:
         kernel, xs = spec.kernel, spec.xs

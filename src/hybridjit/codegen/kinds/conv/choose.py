@@ -115,9 +115,10 @@ def calls_of(
         layer = replace(layer, images=batch if setting.is_training else 1)
     finding, fixed = _Finding(target, setting.winograd, is_plain), layer
     if setting.choices is not None:
-        key = partial(_bits_of, finding, setting)
-        same = (finding, str(replace(_without_sizes(layer), program=Program(1))))
-        fixed = setting.choices.settled(layer, (*EXTENTS, "images"), key, same)
+        noted, sizes = _as_noted(layer), (*EXTENTS, "images")
+        same = (finding, str(_without_sizes(noted)))
+        setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
+        fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
     if setting.choices is not None and fixed is not layer:
         found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
@@ -196,10 +197,19 @@ def _without_sizes(layer: Layer) -> Layer:
     return replace(layer, **dict.fromkeys(EXTENTS, ()), images=min(1, hint_of(layer.images)))
 
 
+def _as_noted(layer: Layer) -> Layer:
+    """The layer without what its bits do not depend on: so more layers are one choice."""
+    layer = replace(layer, program=Program(1))
+    are_plain = all(s[4] == 1 and s[3] == layer.oc for s in (*layer.reads, *layer.writes))
+    return replace(layer, reads=(), writes=()) if are_plain else layer
+
+
 def _bits_of(finding: _Finding, setting: Setting, layer: Layer) -> tuple[object, ...]:
+    if layer.has_small_groups(finding.target.lanes):
+        return DepthwiseSpec.kind, 1, 0
     if setting.decide is not None:
         return finding.of(layer, setting).bits
-    return _usual_bits(finding, replace(layer, program=Program(1)))
+    return _usual_bits(finding, layer)
 
 
 @lru_cache(maxsize=4096)

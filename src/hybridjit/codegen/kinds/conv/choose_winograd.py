@@ -8,7 +8,7 @@ from functools import lru_cache
 from ...._core.frozen import replace
 from ...._core.target import TYPES_OF, Target
 from ...._core.types import product
-from ...interpolation import lines_for
+from ...interpolation import lines_for, most_points, points_of
 from .layer import Layer
 from .spec import LiveFilters, WinogradSpec
 from .tile import most_rows, multiplies_in_halves
@@ -102,8 +102,7 @@ def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
     if is_plain and window == (3, 3) and multiplies_in_halves(target) and _gains_by_five(layer):
         sizes = (*sizes, 5)
     for m in sizes:
-        lines = lines_for(m, window, strides)
-        if max(count for line in lines for count in line.counts) <= most:
+        if most_points(lines_for(m, window, strides)) <= most:
             yield m
 
 
@@ -136,7 +135,7 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     vectors = -(-layer.oc // target.lanes)
     sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
     lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
-    points = product(tuple(line.points for line in lines))
+    points = points_of(lines)
     total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
     total *= layer.out[0] * product(layer.dilate[1:])
     channels = layer.kernel[0] * layer.ic
@@ -242,6 +241,8 @@ def _larger_half(rows: int, each: int, columns: int, groups: int) -> int:
     if columns == groups == 1:
         return -(-rows // 2)
     blocks = -(-rows // each)
-    starts = [(2 * i * rows + blocks) // (2 * blocks) for i in range(blocks + 1)]
-    work = [end - start for start, end in zip(starts, starts[1:]) for _ in range(columns)] * groups
-    return max(sum(work[: len(work) // 2]), sum(work[len(work) // 2 :]))
+    groups_before, units = divmod(blocks * columns * groups // 2, blocks * columns)
+    block, in_block = divmod(units, columns)
+    start, end = ((2 * i * rows + blocks) // (2 * blocks) for i in (block, block + 1))
+    first = groups_before * rows * columns + start * columns + in_block * (end - start)
+    return max(first, groups * rows * columns - first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...._core.frozen import dataclass
 from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
-from ...interpolation import Line, lines_for
+from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
 from ...spec import Extents, Ints, KernelSpec, Program
 
@@ -154,7 +154,7 @@ class WinogradSpec(KernelSpec):
     @property
     def points(self) -> int:
         """Values of one transformed tile."""
-        return product(tuple(line.points for line in self.lines))
+        return points_of(self.lines)
 
     @property
     def rows(self) -> int:
