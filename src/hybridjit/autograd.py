@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._core.async_safety import restoring
+from ._core.frames import public
 from ._core.recording import (
     FLAGS,
     is_recording,
@@ -52,6 +53,7 @@ __all__ = [
 Arrays = NDArray | Sequence[NDArray]
 
 
+@public
 def backward(
     heads: Arrays,
     head_grads: Any = None,
@@ -67,6 +69,7 @@ def backward(
     run_backward(heads, given, retain_graph, train_mode)
 
 
+@public
 def grad(
     heads: Arrays,
     variables: Arrays,
@@ -88,6 +91,7 @@ def grad(
     return run_gradients(heads, wanted, given, retain, create_graph, train_mode)
 
 
+@public
 def mark_variables(
     variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
 ) -> None:
@@ -141,6 +145,7 @@ class Function:
         """The arrays of ``save_for_backward``."""
         return self._saved
 
+    @public
     @restoring(FLAGS)
     def __call__(self, *inputs: NDArray) -> Any:
         assert not self._is_used, (

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._core.config import config
+from ._core.frames import public
 from ._core.types import Shape
 from .errors import MXNetError
 from .gluon.symbol_block import SymbolBlock
@@ -78,6 +79,7 @@ class Predictor:
     (['id', 'output'], (2, 10))
     """
 
+    @public
     def __init__(
         self,
         model: str | os.PathLike[str],
@@ -98,6 +100,7 @@ class Predictor:
         self.batch_size, self.outputs, self.key = batch_size, tuple(outputs), key
         self.threads, self.cache_dir = threads, cache_dir
 
+    @public
     def load(self) -> Predictor:
         """Load the network in this process, if it is not loaded; for the start of a worker.
 
@@ -106,6 +109,7 @@ class Predictor:
         self._network()
         return self
 
+    @public
     def __call__(self, batch: object, *more: object) -> Any:
         """Compute the results of a batch: a dict for a dict, otherwise arrays.
 

@@ -9,6 +9,7 @@ import threading
 from typing import NoReturn
 
 from ._core.async_safety import outside
+from ._core.frames import public
 from .errors import MXNetError
 
 _TYPE_IDS = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
@@ -41,6 +42,7 @@ class Context(metaclass=_ContextType):
     device_typeid: int
     device_id: int
 
+    @public
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
         if isinstance(device_type, Context):
             self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id

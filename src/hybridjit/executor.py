@@ -18,6 +18,7 @@ import numpy as np
 
 from . import autograd
 from ._core.async_safety import restoring
+from ._core.frames import public
 from ._core.lazy import arrived
 from ._core.shapes import partial_shape
 from ._core.types import DType, TensorType
@@ -150,6 +151,7 @@ class Executor:
         """The gradients in the order of the arguments; None for arguments without one."""
         return list(self.grad_dict.values())
 
+    @public
     @together_written
     def copy_params_from(
         self,
@@ -163,6 +165,7 @@ class Executor:
 
     # ---- running --------------------------------------------------------------------------------
 
+    @public
     @restoring(autograd.FLAGS)
     def forward(self, is_train: bool = False, **kwargs: object) -> list[NDArray]:
         """Copy ``kwargs`` into the arguments of the same names, and compute the outputs.
@@ -235,6 +238,7 @@ class Executor:
         outputs = self._symbol.outputs
         return interpret_nodes(outputs, named, self._types, self._ctx, self._monitor)
 
+    @public
     @restoring(autograd.FLAGS)
     def backward(self, out_grads: Heads = None, is_train: bool = True) -> None:
         """Compute the gradients of the latest ``forward``, in its mode.
@@ -271,6 +275,7 @@ class Executor:
 
     # ---- other shapes ---------------------------------------------------------------------------
 
+    @public
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
     ) -> Executor:

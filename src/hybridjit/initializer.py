@@ -16,6 +16,7 @@ import numpy as np
 
 from . import nd, registry
 from . import random as _random
+from ._core.frames import public
 from ._core.lazy import Late
 from .nd import NDArray
 
@@ -72,6 +73,7 @@ class Initializer:
         self._kwargs = {key: _plain(value) for key, value in self._kwargs.items()}
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
+    @public
     def __call__(self, desc: str, arr: NDArray) -> None:
         """Fill ``arr``: by the ``__init__`` attribute of its variable if present, else by its name.
 
@@ -516,6 +518,7 @@ class FusedRNN(Initializer):
 class Load:
     """Values from a dict or a parameter file, by name; ``default_init`` for other names."""
 
+    @public
     def __init__(
         self,
         param: dict[str, NDArray] | str,
@@ -572,12 +575,14 @@ class Mixed:
     array([1., 1.], dtype=float32)
     """
 
+    @public
     def __init__(self, patterns: list[str], initializers: list[Initializer]) -> None:
         assert len(patterns) == len(initializers), (
             f"Mixed needs one initializer per pattern, got {len(initializers)} for {len(patterns)}"
         )
         self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers)]
 
+    @public
     def __call__(self, name: str, arr: NDArray) -> None:
         for pattern, init in self.map:
             if pattern.match(name):

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Sequence
 from math import cos, pi
 
+from ._core.frames import public
+
 __all__ = [
     "CosineScheduler",
     "FactorScheduler",
@@ -112,6 +114,7 @@ class FactorScheduler(LRScheduler):
     [0.8, 0.4, 0.2]
     """
 
+    @public
     def __init__(
         self,
         step: int,
@@ -184,6 +187,7 @@ class MultiFactorScheduler(LRScheduler):
     [0.8, 0.4, 0.2]
     """
 
+    @public
     def __init__(
         self,
         step: Sequence[int],
@@ -283,6 +287,7 @@ class PolyScheduler(_Decaying):
     [0.8, 0.2, 0.0]
     """
 
+    @public
     def __init__(
         self,
         max_update: int,

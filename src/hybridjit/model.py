@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ._core.frames import public_methods
 from ._core.lazy import arrived as _arrived
 from .callback import BatchEndParam, Callbacks
 from .context import Context, cpu
@@ -31,6 +32,7 @@ Data = NDArray | np.ndarray
 Pair = tuple[Data, Data]
 
 
+@public_methods
 class FeedForward:
     """A Symbol with parameters, trained on arrays or iterators, which predicts for others.
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ._core import timeline
+from ._core.frames import public, warn
 from ._core.timeline import TIMELINE, Sum, now
 from .errors import MXNetError
 from .formats.atomic import write_atomically
@@ -71,6 +71,7 @@ _PROFILER = _Profiler()
 # ---- configuration and state --------------------------------------------------------------------
 
 
+@public
 def set_config(**kwargs: object) -> None:
     """Configure recording and the output file, with MXNet's keywords.
 
@@ -117,6 +118,7 @@ def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") 
     set_config(**{f"profile_{mode}": True, "filename": filename})
 
 
+@public
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Start ("run") or stop ("stop") recording.
 
@@ -168,14 +170,13 @@ def _require_worker(process: str) -> None:
 
 
 def _warn(old: str, new: str) -> None:
-    warnings.warn(
-        f"profiler.{old}() is deprecated. Please use profiler.{new}() instead", stacklevel=3
-    )
+    warn(f"profiler.{old}() is deprecated. Please use profiler.{new}() instead")
 
 
 # ---- the file -----------------------------------------------------------------------------------
 
 
+@public
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """Write the records so far to the configured file.
 
@@ -256,6 +257,7 @@ _HEADINGS = {
 }
 
 
+@public
 def dumps(
     reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False
 ) -> str:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._core.frames import public, public_methods
 from ._core.image_codecs import decoded, encoded
 from ._core.safe_open import open_file
 from .errors import MXNetError
@@ -48,6 +49,7 @@ IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # type: ignore[
 _IR = struct.Struct("<IfQQ")
 
 
+@public_methods
 class MXRecordIO:
     """A file of records, read (``flag`` 'r') or written ('w') from its beginning.
 
@@ -209,6 +211,7 @@ def _flag(number: int, count: int) -> int:
     return _FIRST if number == 0 else _LAST if number == count - 1 else _MIDDLE
 
 
+@public_methods
 class MXIndexedRecordIO(MXRecordIO):
     """A file of records that are accessed by key, with an index file.
 
@@ -303,6 +306,7 @@ def _position(text: str) -> int:
 # Headers
 
 
+@public
 def pack(header: Header, s: bytes) -> bytes:
     """A record of a header and bytes; several labels are stored between them as float32."""
     flag, label, number, second = header
@@ -312,6 +316,7 @@ def pack(header: Header, s: bytes) -> bytes:
     return _IR.pack(labels.size, 0, number, second) + labels.tobytes() + s
 
 
+@public
 def unpack(s: bytes) -> tuple[IRHeader, bytes]:
     """Header and bytes of a record. Raises MXNetError if it is too short for its labels."""
     if len(s) < _IR.size:
@@ -327,6 +332,7 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
     return header._replace(label=np.frombuffer(rest[:size], "<f4")), rest[size:]
 
 
+@public
 def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
     """A record of a header and an image (H, W, 3) in BGR order, or (H, W) in grey.
 
@@ -339,6 +345,7 @@ def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = 
     return pack(header, encoded(pixels, ".jpg" if kind == ".jpeg" else kind, quality))
 
 
+@public
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     """Header and image (H, W, 3) in BGR order; (H, W) in grey for ``iscolor`` 0.
 

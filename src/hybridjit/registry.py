@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from ._core.frames import public
 from .errors import did_you_mean
 
 _CLASSES: dict[type, dict[str, type]] = {}
@@ -84,6 +85,7 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
     """
     known = _CLASSES.setdefault(base_class, {})
 
+    @public
     def create(*args: object, **kwargs: object) -> _Base:
         """An instance from a name, a configuration or an instance."""
         name, *rest = args or (kwargs.pop(nickname),)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._core.frames import public
 from ._core.frozen import dataclass
 from ._core.types import DType, TensorType
 from .ir.node import Node, Output, topological
@@ -67,6 +68,7 @@ class _Graph:
         return sum(math.prod(t.dims) for t in types if t.is_known)
 
 
+@public
 def print_summary(
     symbol: Symbol,
     shape: Mapping[str, Sequence[int]] | None = None,
@@ -114,6 +116,7 @@ def _row(fields: Sequence[str], ends: Sequence[int]) -> str:
     return line
 
 
+@public
 def plot_network(
     symbol: Symbol,
     title: str = "plot",

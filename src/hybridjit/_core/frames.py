@@ -6,13 +6,15 @@ hybridjit's only the public calls. ``HYBRIDJIT_TRACEBACK=full`` keeps all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
-from types import FrameType, TracebackType
-from typing import ParamSpec, TypeVar
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import InternalError
 from .config import PREFIX, config
@@ -20,9 +22,13 @@ from .config import PREFIX, config
 E = TypeVar("E", bound=BaseException)
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older notebooks
+_DOORS = ("__init__", "__call__", "__getitem__", "__iter__", "__next__")
+_UNCHANGED = (InternalError, StopIteration)  # faults of hybridjit; the end of an iteration
+CO_GENERATOR = 0x20  # as in ``inspect``, which takes 5 ms to import
 _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
 
 
@@ -60,7 +66,7 @@ def _cell_of(name: str) -> str:
 
 def shortened(error: E) -> E:
     """The exception with fewer frames, for ``raise`` in the public function that caught it."""
-    if config.traceback == "full" or isinstance(error, InternalError):
+    if config.traceback == "full" or isinstance(error, _UNCHANGED):
         return error
     own = error.__traceback__  # begins with the public function's frame; `raise` adds it again
     kept, left_out = _shortened(own.tb_next if own is not None else None, own is not None)
@@ -71,7 +77,10 @@ def shortened(error: E) -> E:
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, raising its exceptions with :func:`shortened`; a call costs 0.2 us more."""
+    """The function, raising its exceptions with :func:`shortened`; a call costs 0.2 us more.
+
+    For a generator function the items are yielded as before.
+    """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -79,8 +88,36 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             raise shortened(error)  # noqa: B904 - the same exception
 
-    call.__code__ = call.__code__.replace(co_name=function.__name__)
-    return wraps(function)(call)
+    def items(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            yield from function(*args, **kwargs)  # type: ignore[misc]
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same exception
+
+    made = items if function.__code__.co_flags & CO_GENERATOR else call
+    made.__code__ = made.__code__.replace(co_name=function.__name__)
+    return wraps(function)(made)
+
+
+def public_methods(kind: type[C]) -> type[C]:
+    """The class, with :func:`public` around its constructor, calls and public methods."""
+    for name, value in list(vars(kind).items()):
+        if name[0] == "_" and name not in _DOORS:
+            continue
+        if isinstance(value, FunctionType):
+            setattr(kind, name, public(value))
+        elif isinstance(value, (staticmethod, classmethod)):
+            setattr(kind, name, type(value)(public(value.__func__)))
+    return kind
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the innermost line of the calling stack that is outside of hybridjit."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and _is_own(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _shorten_causes(error: BaseException) -> None:
@@ -101,11 +138,12 @@ def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackT
     left_out, entry = False, start
     while entry is not None:
         is_own = _is_own(entry.tb_frame)
-        if is_own and after_own:
+        if after_own and (is_own or entry.tb_frame.f_code.co_filename == contextlib.__file__):
             left_out = True
         else:
             kept.append(entry)
-        after_own, entry = is_own, entry.tb_next
+            after_own = is_own
+        entry = entry.tb_next
     made: TracebackType | None = None
     for entry in reversed(kept):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
+from .._core.frames import warn
 from .._core.frozen import dataclass
 from .._core.safe_open import open_file
 from .._core.target import Target
@@ -64,11 +64,10 @@ def tuned_for(path: str, target: Target) -> Decide:
     """
     tuned = read_tuned(path)
     if tuned.cpu != str(target):
-        warnings.warn(
+        warn(
             f"HYBRIDJIT_TUNED={path} decides nothing: it was measured on {tuned.cpu}, and this is "
             f"{target}",
             RuntimeWarning,
-            stacklevel=2,
         )
     return tuned.decide
 

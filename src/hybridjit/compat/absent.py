@@ -104,9 +104,9 @@ def _explaining(
     def __getattr__(name: str) -> object:
         try:
             return known(name)
-        except AttributeError as error:
+        except AttributeError:
             if reason := why_absent(path, name):
-                raise AttributeError(reason, name=name, obj=module) from error
+                raise AttributeError(reason, name=name, obj=module) from None
             raise
 
     return __getattr__

@@ -7,13 +7,12 @@ Input: children and parameters as attributes, then arrays to ``block(...)``. Out
 from __future__ import annotations
 
 import re
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .. import initializer
-from .._core.frames import public, shortened
+from .._core.frames import public, shortened, warn
 from .._core.keywords import by_position, of_function
 from .._core.recording import recording_as
 from .._core.types import DType
@@ -152,12 +151,11 @@ class Block:
             if name == "_children" or not isinstance(value, (list, tuple, dict)):
                 continue
             if any(isinstance(b, Block) and b not in children for b in _contents(value)):
-                warnings.warn(
+                warn(
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. '
                     "Note that Blocks inside the list, tuple or dict will not be registered "
                     "automatically. Make sure to register them using register_child() or switching "
-                    "to nn.Sequential/nn.HybridSequential instead.",
-                    stacklevel=3,
+                    "to nn.Sequential/nn.HybridSequential instead."
                 )
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
@@ -221,6 +219,7 @@ class Block:
         init = initializer.Uniform() if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
+    @public
     def cast(self, dtype: DType) -> None:
         """Change the element type of all parameters."""
         for child in self._children.values():
@@ -280,10 +279,9 @@ class Block:
 
     def save_params(self, filename: str) -> None:
         """Deprecated: full names without this block's prefix."""
-        warnings.warn(
+        warn(
             "save_params is deprecated. Please use save_parameters. Note that if you want load "
-            "from SymbolBlock later, please use export instead.",
-            stacklevel=2,
+            "from SymbolBlock later, please use export instead."
         )
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
@@ -296,13 +294,15 @@ class Block:
         ignore_extra: bool = False,
     ) -> None:
         """Deprecated: the same as :meth:`load_parameters`."""
-        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        warn("load_params is deprecated. Please use load_parameters.")
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
+    @public
     def save(self, prefix: str) -> None:
         """Write ``<prefix>-model.json`` (the structure) and ``<prefix>-model.params``."""
         model_file.save_model(self, prefix)
 
+    @public
     def load(self, prefix: str) -> None:
         """Read files of :meth:`save` into a block of the same structure.
 
@@ -337,6 +337,7 @@ class Block:
         except Exception as error:
             raise shortened(error)  # noqa: B904 - re-raised
 
+    @public
     def predict(self, *args: Nested, **named: Nested) -> Nested:
         """Call the block outside of training, with NumPy arrays in and out.
 
@@ -378,6 +379,7 @@ class Block:
         """To override: compute the outputs of the block."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
+    @public
     def summary(self, *inputs: object) -> None:
         """Run once on ``inputs`` and print a table of layers, shapes and parameter counts."""
         print_summary(self, inputs)

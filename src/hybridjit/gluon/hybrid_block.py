@@ -7,7 +7,6 @@ implementation.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -17,7 +16,7 @@ import numpy as np
 from .. import nd, sym
 from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
-from .._core.frames import public
+from .._core.frames import public, warn
 from .._core.keywords import of_function
 from .._core.lazy import Late
 from .._core.options import Flag, Options
@@ -138,6 +137,7 @@ class HybridBlock(Block):
         self._cached = None
         self._trace = None
 
+    @public
     def hybridize(
         self, active: bool = True, backend: str | None = None, clear: bool = True, **flags: Flag
     ) -> None:
@@ -183,13 +183,13 @@ class HybridBlock(Block):
         elif not active:
             self._cached = None
         if active and (self._forward_hooks or self._forward_pre_hooks):
-            warnings.warn(
+            warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. '
-                f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
-                stacklevel=2,
+                f'If "{self}" is a child of HybridBlock, the hooks will not take effect.'
             )
         super().hybridize(active, backend=backend, clear=clear, **flags)
 
+    @public
     def cast(self, dtype: DType) -> None:
         if dtype == "bfloat16":
             raise MXNetError(
@@ -263,6 +263,7 @@ class HybridBlock(Block):
         """The block whose graph serves these arrays; subclasses may select one by sizes."""
         return self
 
+    @public
     def verify(
         self, *args: object, tolerance: float | None = None, train: bool = False
     ) -> verification.Verdict:
@@ -441,6 +442,7 @@ class HybridBlock(Block):
         params = _params_in(traced, self.collect_params())
         set_shapes(traced.outputs, _input_types(traced, args), params, needed)
 
+    @public
     def infer_type(self, *args: Nested) -> None:
         """Set the dtype of every parameter in the graph from the arguments' dtypes."""
         traced = self._traced(args)
@@ -539,6 +541,7 @@ class HybridBlock(Block):
         self._active = self._active or activate
         self._clear_cached_op()
 
+    @public
     def optimize_for(
         self,
         x: object,
@@ -636,17 +639,13 @@ def _warn_unused(traced: Trace, params: ParameterDict) -> None:
     used = set(traced.symbol.list_inputs())
     inputs = [str(i) for i, name in enumerate(traced.input_names) if name not in used]
     if inputs:
-        warnings.warn(
+        warn(
             f"The {','.join(inputs)}-th input to HybridBlock is not used by any computation. "
-            "Is this intended?",
-            stacklevel=5,
+            "Is this intended?"
         )
     unused = [name for name in params if name not in used]
     if unused:
-        warnings.warn(
-            f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?",
-            stacklevel=5,
-        )
+        warn(f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?")
 
 
 def options_of(block: HybridBlock) -> Options:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import sym
+from .._core.frames import public
 from .._core.types import DType, PartialShape
 from ..context import Context
 from ..formats.mxnet import symbol_json
@@ -58,6 +59,7 @@ class SymbolBlock(HybridBlock):
     array([0., 0.], dtype=float32)
     """
 
+    @public
     def __init__(
         self, outputs: object, inputs: object, params: ParameterDict | None = None
     ) -> None:
@@ -72,6 +74,7 @@ class SymbolBlock(HybridBlock):
         self._params = ParameterDict("", params)
 
     @staticmethod
+    @public
     def imports(
         symbol_file: str,
         input_names: str | Sequence[str],

@@ -13,7 +13,7 @@ from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from .. import optimizer as opt
-from .._core.frames import shortened
+from .._core.frames import public, shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.safe_open import open_file
 from ..context import Context
@@ -142,6 +142,7 @@ class Trainer:
     0.1
     """
 
+    @public
     def __init__(
         self,
         params: object,
@@ -341,6 +342,7 @@ class Trainer:
         except Exception as error:
             raise shortened(error)  # noqa: B904 - re-raised
 
+    @public
     def allreduce_grads(self) -> None:
         """Add up the gradients over the contexts, before a call of :meth:`update`.
 
@@ -479,6 +481,7 @@ class Trainer:
 
     # ---- files --------------------------------------------------------------------------------
 
+    @public
     def save_states(self, fname: str) -> None:
         """Write the optimizer and its states to the file ``fname``, in MXNet's format."""
         self._prepare()
@@ -491,6 +494,7 @@ class Trainer:
         else:
             write_atomically(fname, [self._updaters[0].get_states(dump_optimizer=True)])
 
+    @public
     def load_states(self, fname: str) -> None:
         """Read optimizer and states from a file of this class or of MXNet's.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import nd
+from .._core.frames import public, warn
 from .._core.lazy import Late
 from .._core.safe_open import open_file
 from .._core.shapes import is_np_array, is_np_shape, partial_shape
@@ -40,6 +40,7 @@ _CHUNK = 1 << 20
 _REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 
 
+@public
 def split_data(
     data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
@@ -70,6 +71,7 @@ def _slice(data: NDArray, axis: int, begin: int, end: int) -> NDArray:
     return data[(slice(None),) * (axis % data.ndim) + (slice(begin, end),)]
 
 
+@public
 def split_and_load(
     data: object, ctx_list: list[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
@@ -99,6 +101,7 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     return digest.hexdigest() == sha1_hash
 
 
+@public
 def download(
     url: str,
     path: str | None = None,
@@ -152,6 +155,7 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     return is_known_shape(partial_shape(shape))
 
 
+@public
 def clip_global_norm(
     arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
 ) -> float | NDArray:
@@ -162,7 +166,7 @@ def clip_global_norm(
     assert arrays, "clip_global_norm needs at least one array"
     total = np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays))
     if check_isfinite and not np.isfinite(total):
-        warnings.warn("nan or inf is detected. Clipping results will be undefined.", stacklevel=2)
+        warn("nan or inf is detected. Clipping results will be undefined.")
     scale = np.minimum(1.0, max_norm / (total + 1e-8))  # NaN stays NaN
     for array in arrays:
         array *= scale

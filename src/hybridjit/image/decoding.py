@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.frames import public
 from .._core.image_codecs import decoded
 from .._core.safe_open import open_file
 from ..errors import MXNetError
@@ -18,6 +19,7 @@ from .making import array
 _PIPE_BYTES = 256 << 20  # limit of an encoded image from a pipe
 
 
+@public
 def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
     """Image read from a file by :func:`imdecode`. Raises the same MXNetErrors."""
     with system_errors(filename), open_file(filename, _PIPE_BYTES) as file:
@@ -28,6 +30,7 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
         raise MXNetError(f"{filename}: {error}") from None
 
 
+@public
 def imdecode(
     buf: bytes | bytearray | np.ndarray,
     flag: int = 1,

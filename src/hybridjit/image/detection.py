@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections.abc import Sequence
 from math import sqrt
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import nd
+from .._core.frames import warn
 from ..nd import NDArray
 from .augmenters import (
     DEVIATION,
@@ -145,9 +145,7 @@ class _RandomRegion(DetAugmenter):
         self.enabled = not wrong
         if wrong:
             found = getattr(self, wrong)
-            warnings.warn(
-                f"Skip {type(self).__name__} due to invalid {wrong}: {found}", stacklevel=3
-            )
+            warn(f"Skip {type(self).__name__} due to invalid {wrong}: {found}")
 
     def _proposal(self, label: np.ndarray, height: int, width: int) -> Any:
         """Region and its boxes; None after ``max_attempts``."""

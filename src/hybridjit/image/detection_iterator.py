@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.frames import public_methods
 from ..errors import MXNetError
 from ..io import DataBatch, DataDesc
 from ..nd import NDArray
@@ -31,6 +32,7 @@ class _Sample(NamedTuple):
     label: np.ndarray
 
 
+@public_methods
 class ImageDetIter(ImageIter):
     """:class:`ImageIter` for images with boxes.
 

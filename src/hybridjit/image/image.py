@@ -14,6 +14,7 @@ import random
 import numpy as np
 
 from .. import nd
+from .._core.frames import public
 from ..errors import MXNetError
 from ..nd import NDArray
 from .decoding import imdecode, imread
@@ -38,6 +39,7 @@ _ISOLATED = 16  # OpenCV's flag for a region of an image: ignore pixels outside 
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
+@public
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """Image resized to ``w`` x ``h``."""
     resized = nd.image.resize(src, size=(w, h), interp=interp)
@@ -76,6 +78,7 @@ def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
     return interp
 
 
+@public
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     """Image resized so that its shorter side is ``size``; keeps the aspect ratio."""
     h, w = src.shape[:2]
@@ -83,6 +86,7 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     return imresize(src, new_w, new_h, _get_interp_method(interp, (h, w, new_h, new_w)))
 
 
+@public
 def fixed_crop(
     src: NDArray,
     x0: int,
@@ -99,6 +103,7 @@ def fixed_crop(
     return imresize(out, *size, _get_interp_method(interp, (h, w, size[1], size[0])))
 
 
+@public
 def center_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
@@ -112,6 +117,7 @@ def center_crop(
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 
+@public
 def random_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
@@ -122,6 +128,7 @@ def random_crop(
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 
+@public
 def random_size_crop(
     src: NDArray,
     size: tuple[int, int],
@@ -160,6 +167,7 @@ def color_normalize(
     return src
 
 
+@public
 def copyMakeBorder(
     src: NDArray,
     top: int,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import nd
+from .._core.frames import public_methods
 from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors
@@ -32,6 +33,7 @@ Key: TypeAlias = Any  # of an image in its list or index: mostly an integer
 _LISTED = 1 << 30  # limit in bytes of a list from a pipe
 
 
+@public_methods
 class ImageIter(DataIter):
     """Batches of ``data_shape`` (3, height, width), the size after augmentation.
 

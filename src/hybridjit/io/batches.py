@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.frames import public_methods
 from .._core.types import DType, Shape
 from ..nd.ndarray import NDArray
 
@@ -87,6 +88,7 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {data} label shapes: {label}"
 
 
+@public_methods
 class DataIter:
     """Base of iterators over batches. Subclasses define ``next``, or ``iter_next`` and getters."""
 
@@ -154,6 +156,7 @@ class _Forwarding(DataIter):
         return self._current().pad
 
 
+@public_methods
 class ResizeIter(_Forwarding):
     """``size`` batches per epoch of another iterator, restarted when it ends."""
 
@@ -185,6 +188,7 @@ class ResizeIter(_Forwarding):
         return True
 
 
+@public_methods
 class PrefetchingIter(_Forwarding):
     """Combined batches of several iterators, with renamed arrays if requested.
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from .. import sym
+from .._core.frames import public
 from ..errors import ModelFormatError
 from ..formats.atomic import together
 from ..nd import files as nd_files
@@ -18,6 +19,7 @@ from ..sym.symbol import Symbol
 Arrays = dict[str, NDArray]
 
 
+@public
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
     """``(symbol, arg_params, aux_params)``, arrays by name without ``arg:``.
 
@@ -27,6 +29,7 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
     return (symbol, *load_params(prefix, epoch))
 
 
+@public
 def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
     """``(arg_params, aux_params)``; names with another prefix are skipped, as in MXNet.
 
@@ -49,6 +52,7 @@ def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
     return found["arg"], found["aux"]
 
 
+@public
 def save_checkpoint(
     prefix: str,
     epoch: int,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .._core.frames import public_methods
 from .._core.safe_open import open_file
 from .._core.types import DType, product
 from ..errors import ModelFormatError, MXNetError
@@ -32,6 +33,7 @@ Table: TypeAlias = "np.ndarray | CSRNDArray"  # a row for each sample
 _DEFLATED = 1032  # maximal bytes per compressed byte
 
 
+@public_methods
 class _Table(DataIter):
     """Batches of rows in memory. The last one is padded from the start, or dropped."""
 
@@ -92,6 +94,7 @@ class _Table(DataIter):
         return max(0, self._at + self.batch_size - len(self._data))
 
 
+@public_methods
 class CSVIter(_Table):
     """Rows of comma-separated numbers, each in ``data_shape``.
 
@@ -124,6 +127,7 @@ class CSVIter(_Table):
         super().__init__(data, rows, batch_size, names=(data_name, label_name))
 
 
+@public_methods
 class LibSVMIter(_Table):
     """Rows of ``label index:value ...`` lines, as csr arrays; indices count from 0.
 
@@ -156,6 +160,7 @@ class LibSVMIter(_Table):
         super().__init__(data[part], label[part], batch_size, names=names)
 
 
+@public_methods
 class MNISTIter(_Table):
     """Images and labels of two files in MNIST's format, compressed or not; pixels from 0 to 1.
 

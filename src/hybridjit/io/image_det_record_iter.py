@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.frames import public_methods
 from .._core.image_codecs import decoded
 from ..errors import MXNetError
 from ..nd import array
@@ -66,6 +67,7 @@ _UNCHANGED: dict[str, object] = {
 _RESIZING = ("force", "shrink", "fit")
 
 
+@public_methods
 class ImageDetRecordIter(PictureRecords):
     """Batches of the images of a record file, in file order or shuffled at every reset.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.frames import public_methods
 from .._core.image_codecs import decoded
 from ..errors import MXNetError
 from ..nd import array
@@ -39,6 +40,7 @@ _IGNORED = frozenset(
 )
 
 
+@public_methods
 class ImageRecordIter(PictureRecords):
     """Batches of the images of a record file, in file order or shuffled at every reset.
 

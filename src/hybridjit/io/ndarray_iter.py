@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .._core.frames import public_methods
 from ..nd import array, concatenate
 from ..nd import op as array_ops
 from ..nd.ndarray import NDArray
@@ -20,6 +21,7 @@ Array: TypeAlias = NDArray | np.ndarray
 Source: TypeAlias = Array | list[Array] | dict[str, Array]
 
 
+@public_methods
 class NDArrayIter(DataIter):
     """Batches of ``batch_size`` samples. ``last_batch_handle`` selects the end of an epoch:
 

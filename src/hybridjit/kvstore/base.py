@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from .._core.frames import public_methods
 from ..nd import NDArray
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Keys: TypeAlias = Any
 Values: TypeAlias = Any
 
 
+@public_methods
 class KVStoreBase:
     """Base of stores for a Trainer or a Module: a subclass overrides all methods and properties.
 

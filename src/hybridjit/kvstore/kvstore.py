@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .._core.frames import public
 from ..errors import MXNetError
 from .base import KVStoreBase
 from .dist import DistKVStore
@@ -13,6 +14,7 @@ from .local import KVStore as KVStore
 _LARGE = 1024 * 1024 * 16  # elements: a "local" store does not update larger parameters
 
 
+@public
 def create(name: str = "local") -> KVStoreBase:
     """Make a store by name: a registered one, a distributed one, or one for this process.
 

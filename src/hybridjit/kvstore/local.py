@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from .._core.frames import public_methods
 from .._core.safe_open import open_file
 from ..errors import MXNetError
 from ..formats.atomic import system_errors, write_atomically
@@ -22,6 +23,7 @@ Key = int | str
 Update = Callable[[Key | bytes, NDArray, NDArray], object]
 
 
+@public_methods
 class KVStore(KVStoreBase):
     """A store in this process. Raises MXNetError for uninitialised keys."""
 

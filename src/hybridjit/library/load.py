@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .._core.frames import public, public_methods
 from .._core.keywords import by_position
 from .._core.safe_open import open_file
 from ..errors import DTypeError, MXNetError, ShapeError
@@ -59,6 +60,7 @@ _TRAINING_FUNCTIONS: dict[str, Prototype] = {
 _TRAINS = "the library was compiled with --train: call step, or compile a library without --train"
 
 
+@public
 def load(
     path: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
@@ -132,6 +134,7 @@ class Library:
     target              the CPU of the code in use
     """
 
+    @public
     def __init__(
         self, opened: _Opened, weights: str | os.PathLike[str] | None, threads: int
     ) -> None:
@@ -144,6 +147,7 @@ class Library:
         self._idle: list[_Context] = [self._new_context()]
         self.target: str = opened.call("target", self._idle[0].address).decode()
 
+    @public
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | list[np.ndarray]:
         """The output, or a list of several. Raises ShapeError and DTypeError for arrays of another
         shape or dtype, TypeError for unknown names."""
@@ -161,6 +165,7 @@ class Library:
             self._idle.append(context)
         return made[0] if len(made) == 1 else made
 
+    @public
     def bind(self, *arrays: np.ndarray) -> Callable[[], list[np.ndarray]]:
         """A function that reads these arrays at every call, and returns the same output arrays.
 
@@ -214,6 +219,7 @@ class Library:
         return batch, [_checked(array, fact, batch) for array, fact in zip(arrays, facts)]
 
 
+@public_methods
 class TrainingLibrary(Library):
     """A training step with the weights that it trains. One call at a time may use it.
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from .. import registry
+from .._core.frames import public, public_methods
 from ..nd import NDArray
 from ..nd import op as array_ops
 
@@ -62,6 +63,7 @@ class EvalMetric:
         """Sum over this pair, and its number of instances. To override."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure or update")
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         """Count a batch. Raises ValueError if the counts of labels and predictions differ."""
         for label, pred in paired(labels, preds):
@@ -73,6 +75,7 @@ class EvalMetric:
         self.global_sum_metric += total
         self.global_num_inst += instances
 
+    @public
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
         """Count a batch given by name: entries of ``output_names`` and ``label_names``, or all."""
         preds = [pred[name] for name in self.output_names or pred]
@@ -118,6 +121,7 @@ alias = registry.get_alias_func(EvalMetric, "metric")
 _create = registry.get_create_func(EvalMetric, "metric")
 
 
+@public
 def create(metric: Described, *args: Any, **kwargs: Any) -> EvalMetric:
     """Metric from a name, a configuration, a function of NumPy arrays, or a list of these.
 
@@ -135,6 +139,7 @@ def create(metric: Described, *args: Any, **kwargs: Any) -> EvalMetric:
 
 @alias("composite")
 @register
+@public_methods
 class CompositeEvalMetric(EvalMetric):
     """Several metrics; ``get`` returns lists of names and values.
 
@@ -230,6 +235,7 @@ class Loss(EvalMetric):
     ) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         for pred in [preds] if isinstance(preds, NDArray) else preds:
             self._count(array_ops.sum(pred).asscalar(), pred.size)
@@ -308,6 +314,7 @@ class CustomMetric(EvalMetric):
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         pairs = zip(labels, preds) if self._allow_extra_outputs else paired(labels, preds)
         for label, pred in pairs:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .._core.frames import public
 from ..nd import NDArray
 from .base import (
     Arrays,
@@ -143,6 +144,7 @@ class _OfCounts(EvalMetric):
         """Value for these counts. To override."""
         raise NotImplementedError(f"{type(self).__name__} does not define score")
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         """Count a batch. Raises ValueError for labels of more than two classes."""
         found = np.zeros_like(self.counts)
@@ -265,6 +267,7 @@ class PCC(EvalMetric):
         self.counts = np.zeros((2, 2))
         super().reset_local()
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in paired(labels, preds):
             found = predicted_classes(label, pred).ravel()
@@ -333,6 +336,7 @@ class Perplexity(EvalMetric):
         self.ignore_label = ignore_label
         self.axis = axis
 
+    @public
     def update(self, labels: Arrays, preds: Arrays) -> None:
         assert len(labels) == len(preds), f"{len(labels)} labels for {len(preds)} predictions"
         loss, count = 0.0, 0

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import metric, nd
+from .._core.frames import public_methods
 from .._core.types import Shape
 from ..callback import BatchEndParam, Callbacks
 from ..errors import ModelFormatError
@@ -36,6 +37,7 @@ State: TypeAlias = NDArray | list[NDArray] | tuple[NDArray, ...]  # merged, or s
 Logger: TypeAlias = ModuleType | logging.Logger
 
 
+@public_methods
 class BaseModule:
     """Base of all modules. A subclass overrides the methods that raise NotImplementedError here."""
 

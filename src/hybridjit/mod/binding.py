@@ -7,13 +7,13 @@ inputs as arrays, and the graph, compiled once per input shape.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from .. import nd
 from .._core.async_safety import finished
+from .._core.frames import public_methods, warn
 from .._core.types import TensorType
 from ..context import Context, cpu
 from ..errors import MXNetError
@@ -52,6 +52,7 @@ class _SparseParameter(Parameter):
         return self.arrays()
 
 
+@public_methods
 class BoundModule(BaseModule):
     """The part of a module with a Symbol that manages shapes and values."""
 
@@ -350,10 +351,7 @@ class BoundModule(BaseModule):
         Raises RuntimeError for a missing value otherwise.
         """
         if self.params_initialized and not force_init:
-            warnings.warn(
-                "Parameters already initialized and force_init=False. init_params call ignored.",
-                stacklevel=2,
-            )
+            warn("Parameters already initialized and force_init=False. init_params call ignored.")
             return
         assert self.binded, "call bind before initializing the parameters"
         attrs = self._symbol.attr_dict()
@@ -393,10 +391,7 @@ class BoundModule(BaseModule):
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
         if self.params_initialized and not force_init:
-            warnings.warn(
-                "Parameters already initialized and force_init=False. set_params call ignored.",
-                stacklevel=2,
-            )
+            warn("Parameters already initialized and force_init=False. set_params call ignored.")
             return
         self._require_bound()
         self._take(arg_params, aux_params, allow_extra)

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import nd, sym
 from .._core.async_safety import restoring
+from .._core.frames import public_methods
 from ..context import Context
 from ..formats.atomic import together
 from ..initializer import Initializer, Uniform
@@ -34,6 +35,7 @@ Generated = tuple[Symbol, Sequence[str] | None, Sequence[str] | None]  # data an
 SymGen = Callable[..., Generated]
 
 
+@public_methods
 class BucketingModule(BaseModule):
     """Modules by bucket key; ``default_bucket_key`` is the one that is bound first."""
 

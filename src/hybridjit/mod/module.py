@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import autograd, monitor, nd
 from .._core.async_safety import restoring
+from .._core.frames import public_methods
 from ..errors import MXNetError
 from ..formats.atomic import together
 from ..gluon.training import Heads, head_gradients
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ..optimizer import Optimizer
 
 
+@public_methods
 class Module(BoundModule):
     """A Symbol to bind. Inference does not need the inputs in ``label_names``."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
+from .._core.frames import warn
 from ..io import DataDesc
 
 _LEARNED = ("_weight", "_bias", "_gamma", "_beta")
@@ -21,7 +20,7 @@ def check_names(known: list[str], names: list[str], kind: str, throw: bool) -> N
         )
         if throw:
             raise ValueError(message)
-        warnings.warn(message, stacklevel=3)
+        warn(message)
 
 
 def match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool) -> None:
@@ -34,4 +33,4 @@ def match_names(names: list[str], shapes: list[DataDesc], kind: str, throw: bool
     )
     if throw:
         raise ValueError(message)
-    warnings.warn(message, stacklevel=4)
+    warn(message)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import nd
+from .._core.frames import public_methods
 from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
@@ -16,6 +17,7 @@ from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, d
 from .updates import Options, Rule, Store
 
 
+@public_methods
 class PythonModule(BaseModule):
     """Base of modules in Python. A subclass defines ``forward``, ``backward`` and the shapes.
 
@@ -122,6 +124,7 @@ class PythonModule(BaseModule):
         """No effect: a monitor observes operators, and this module has none."""
 
 
+@public_methods
 class PythonLossModule(PythonModule):
     """A loss at the end of a chain: its output is its data, its gradient is a function's result.
 

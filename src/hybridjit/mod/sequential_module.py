@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from .._core.frames import public_methods
 from ..initializer import Initializer, Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
@@ -14,6 +15,7 @@ from .base_module import Arrays, BaseModule, Logger, Merged, OutGrads, Shapes, d
 from .updates import Options, Rule, Store
 
 
+@public_methods
 class SequentialModule(BaseModule):
     """A chain of modules; those added with ``take_labels=True`` receive the labels."""
 

@@ -5,12 +5,12 @@ Input: parameters with gradients. Output: new values, in the parameters' arrays.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .._core.frames import warn
 from .._core.safe_open import open_file
 from ..formats.atomic import write_atomically
 from ..gluon import Parameter
@@ -170,11 +170,10 @@ def make_optimizer(
     scale = 1.0 / (batch_size * workers)
     if isinstance(wanted, optimizer.Optimizer):
         if wanted.rescale_grad != scale:
-            warnings.warn(
+            warn(
                 "Optimizer created manually outside Module but rescale_grad is not normalized to "
                 f"1.0/batch_size/num_workers ({wanted.rescale_grad} vs. {scale}). Is this "
-                "intended?",
-                stacklevel=3,
+                "intended?"
             )
         wanted.idx2name = wanted.idx2name or dict(enumerate(names))
         return wanted

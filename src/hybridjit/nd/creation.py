@@ -34,6 +34,7 @@ else:
     image_codecs = Late(".._core.image_codecs", __package__)
 
 
+@public
 def array(
     source_array: ArrayLike, ctx: Context | None = None, dtype: DType | None = None
 ) -> NDArray:
@@ -53,6 +54,7 @@ def array(
     return NDArray(converted(source, wanted), _place(ctx, "array"))
 
 
+@public
 def empty(
     shape: Sizes, ctx: Context | None = None, dtype: DType | None = None, stype: str | None = None
 ) -> NDArray:
@@ -138,6 +140,7 @@ def _filled(
     return NDArray(result, _place(ctx, "_full"))
 
 
+@public
 def arange(
     start: float,
     stop: float | None = None,
@@ -152,6 +155,7 @@ def arange(
     return invoke(lookup("_arange"), (), given, None, _place(ctx, "_arange"))
 
 
+@public
 def linspace(
     start: float,
     stop: float,
@@ -166,6 +170,7 @@ def linspace(
     return invoke(lookup("_linspace"), (), given, None, _place(ctx, "_linspace"))
 
 
+@public
 def eye(
     N: int,
     M: int = 0,
@@ -179,6 +184,7 @@ def eye(
     return invoke(lookup("_eye"), (), given, None, _place(ctx, "_eye"))
 
 
+@public
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """NDArray that shares the memory of ``ndarray``, which becomes read-only for NumPy.
 
@@ -197,6 +203,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     return NDArray(shared)
 
 
+@public
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """Arrays joined along ``axis``; a single one is returned itself if not ``always_copy``."""
     if len(arrays) == 1 and not always_copy:
@@ -204,6 +211,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
 
 
+@public
 def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
     """Copy of the array with axes moved from ``source`` to ``destination``.
 
@@ -223,6 +231,7 @@ def moveaxis(tensor: NDArray, source: Sizes, destination: Sizes) -> NDArray:
     return invoke(lookup("transpose"), (tensor,), {"axes": tuple(axes)})
 
 
+@public
 def imdecode(
     str_img: bytes,
     clip_rect: Sequence[int] = (0, 0, 0, 0),
@@ -266,6 +275,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     return invoke(lookup("one_hot"), (indices,), given, out)
 
 
+@public
 def histogram(
     a: NDArray, bins: NDArray | int = 10, range: tuple[float, float] | None = None
 ) -> list[NDArray]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from .._core.frames import public
 from ..ops.attrs import attr_text
 from ..ops.custom import custom_operator, keyword_texts
 from .ndarray import NDArray, invoke
 
 
+@public
 def Custom(*args: NDArray, **kwargs: Any) -> Any:
     """Result of the class registered as ``op_type``; operands by position or by name.
 

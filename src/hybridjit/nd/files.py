@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .._core.frames import public
 from ..context import cpu
 from ..formats.mxnet import params
 from ..formats.stored import Stored
@@ -17,6 +18,7 @@ from .sparse_dispatch import sparse_arrays
 Loaded = dict[str, NDArray] | list[NDArray]
 
 
+@public
 def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None:
     """Write an array, a list or a dictionary of arrays; a failure leaves an old file intact.
 
@@ -41,6 +43,7 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
         )
 
 
+@public
 def load(fname: str) -> Loaded:
     """Dictionary if the file has names, else a list (also if the file is empty).
 
@@ -51,6 +54,7 @@ def load(fname: str) -> Loaded:
     return _wrapped(params.load_any(fname))
 
 
+@public
 def load_frombuffer(buf: bytes | str) -> Loaded:
     """:func:`load` for the contents of a file. Raises TypeError for other types than bytes and
     str."""

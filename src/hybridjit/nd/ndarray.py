@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.frames import shortened
+from .._core.frames import public, shortened
 from .._core.lazy import Late
 from .._core.recording import FLAGS
 from .._core.timeline import PLACE, TIMELINE
@@ -46,6 +46,7 @@ class NDArray(TapedArray):
 
     __hash__ = object.__hash__  # identity: == is elementwise
 
+    @public
     def astype(self, dtype: DType, copy: bool = True) -> NDArray:
         """Array converted to ``dtype``; the array itself if the dtype is equal and copy is False.
 
@@ -56,6 +57,7 @@ class NDArray(TapedArray):
             return self
         return invoke(lookup("Cast"), [self], {"dtype": wanted})
 
+    @public
     def tostype(self, stype: str) -> NDArray:
         """Copy with storage type "default", "row_sparse" or, for matrices, "csr".
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._core.async_safety import restoring
-from .._core.frames import shortened
+from .._core.frames import public, shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.types import shape_text
 from ..context import Context
@@ -99,20 +99,25 @@ class TapedArray(DenseArray):
 
         With ``np_shape`` it has the shape ().
         """
-        result = super().__getitem__(key)
-        if FLAGS.recording and self._entry is not None:
-            _record_part(self, self._key(key), result)
-        return result
+        try:
+            result = super().__getitem__(key)
+            if FLAGS.recording and self._entry is not None:
+                _record_part(self, self._key(key), result)
+            return result
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same exception
 
     def copy(self: Self) -> Self:
         """Copy of the array."""
         return record_same(self, super().copy())
 
+    @public
     def as_in_context(self: Self, context: Context) -> Self:
         """Copy in ``context``; the array itself if it is already there. MXNetError for a GPU."""
         found = super().as_in_context(context)
         return found if found is self else record_same(self, found)
 
+    @public
     def copyto(self: Self, other: Self | Context) -> Self | bool:
         """Write the values to ``other``, or copy them to another context."""
         found = super().copyto(other)
@@ -130,7 +135,10 @@ class TapedArray(DenseArray):
                 "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with "
                 "autograd."
             )
-        super().__setitem__(key, value)
+        try:
+            super().__setitem__(key, value)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same exception
         if is_taped:
             record_same(value, self)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as onp
 
+from .._core.frames import shortened
 from .._core.lazy import Late
 from .._core.recording import FLAGS
 from .._core.types import DType, Sizes, product, shape_text
@@ -338,10 +339,13 @@ DENSE_KINDS.add(ndarray)
 
 def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
     """Result of a binary operator; a number ``rhs`` becomes an attribute."""
-    if isinstance(rhs, ndarray):
-        return invoke(lookup(name), (lhs, rhs), {}, out)
-    if isinstance(rhs, _NUMBERS):
-        return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
+    try:
+        if isinstance(rhs, ndarray):
+            return invoke(lookup(name), (lhs, rhs), {}, out)
+        if isinstance(rhs, _NUMBERS):
+            return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
+    except Exception as error:
+        raise shortened(error)  # noqa: B904 - the same exception
     raise TypeError(f"type {type(rhs)} not supported")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as onp
 
+from .._core.frames import public
 from .._core.types import FLOAT32
 from ..context import Context, current_context
 from ..nd.memory import converted
@@ -13,6 +14,7 @@ from ..nd.ndarray import NDArray
 from .arrays import as_dtype, ndarray
 
 
+@public
 def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     """Copy array-like data to a new array; float32 unless the data already have a dtype.
 

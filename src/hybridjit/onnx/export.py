@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._core.frames import public
 from .._core.types import DType, Shape, type_of
 from ..control import unrolled
 from ..errors import MXNetError, ShapeError
@@ -69,6 +70,7 @@ def write_graph(
     write_atomically(path, [data])
 
 
+@public
 def export_model(
     sym: Symbol | Path,
     params: Mapping[str, NDArray] | Sequence[Mapping[str, NDArray]] | Path,

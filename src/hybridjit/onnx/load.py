@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from .._core.frames import public
 from .._core.types import Shape
 from ..context import Context
 from ..errors import ShapeError
@@ -24,6 +25,7 @@ from .open_sizes import Imported
 Path = str | os.PathLike[str]
 
 
+@public
 def load(
     path: Path, shapes: Mapping[str, Shape] | None = None, ctx: Context | None = None
 ) -> SymbolBlock:
@@ -56,6 +58,7 @@ def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Importe
 # MXNet's functions
 
 
+@public
 def import_model(model_file: Path) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
     """Graph of an ONNX file, its arguments' arrays and its auxiliary states' arrays.
 
@@ -69,11 +72,13 @@ def import_model(model_file: Path) -> tuple[Symbol, dict[str, NDArray], dict[str
     return symbol, arguments, {name: x for name, x in arrays.items() if name in states}
 
 
+@public
 def import_to_gluon(model_file: Path, ctx: Context | None = None) -> SymbolBlock:
     """Network of an ONNX file. Raises the errors of :func:`load`."""
     return load(model_file, ctx=ctx)
 
 
+@public
 def get_model_metadata(model_file: Path) -> dict[str, list[tuple[str, tuple[int, ...]]]]:
     """Names and shapes of a file's inputs and outputs, 0 for a symbolic size.
 

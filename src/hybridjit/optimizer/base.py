@@ -6,12 +6,12 @@ state, updated in place. The caller defines the meaning of an index, an integer 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
+from .._core.frames import public, warn
 from .._core.types import Unpack
 from ..errors import did_you_mean, refuse_synonyms, require_no_more
 from ..lr_scheduler import LRScheduler
@@ -151,15 +151,15 @@ class Optimizer:
         assert isinstance(klass, type)
         known = Optimizer.opt_registry.get(klass.__name__.lower())
         if known is not None:
-            warnings.warn(
+            warn(
                 f"WARNING: New optimizer {klass.__module__}.{klass.__name__} is overriding "
-                f"existing optimizer {known.__module__}.{known.__name__}",
-                stacklevel=2,
+                f"existing optimizer {known.__module__}.{known.__name__}"
             )
         Optimizer.opt_registry[klass.__name__.lower()] = klass
         return klass
 
     @staticmethod
+    @public
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """Make an optimizer by its name, in any case. Raises ValueError for an unknown one."""
         if name.lower() not in Optimizer.opt_registry:
@@ -329,6 +329,7 @@ create: Callable[..., Optimizer] = Optimizer.create_optimizer
 class PerWeight(Optimizer):
     """An optimizer whose rule updates one weight at a time: it overrides ``step``."""
 
+    @public
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Count the update, then update the weight and its state, or those of a list."""
         self._step_each(index, weight, grad, state)
@@ -391,10 +392,9 @@ class WithMoments(PerWeight):
 
 
 def _warn_of_half(whose: str) -> None:
-    warnings.warn(
+    warn(
         "Accumulating with float16 in optimizer can lead to poor accuracy or slow convergence. "
-        f"Consider using multi_precision=True option of {whose}",
-        stacklevel=3,
+        f"Consider using multi_precision=True option of {whose}"
     )
 
 

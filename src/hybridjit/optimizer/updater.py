@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core.config import config
+from .._core.frames import public
 from ..context import Context
 from ..nd import NDArray
 from ..nd.storage import together_written
@@ -43,6 +44,7 @@ class Updater:
         for state in [*self.states.values()]:
             yield from _arrays_in(state)
 
+    @public
     def __call__(self, index: Indices, grad: Weights, weight: Weights) -> None:
         """Update one weight, or those of a list of indices: all of them, or none."""
         self.update(index, grad, weight, [])
@@ -130,6 +132,7 @@ class Updater:
             return type(state)([self.sync_state_context(part, context) for part in state])
         return state
 
+    @public
     def set_states(self, states: bytes | bytearray) -> None:
         """Set the states from :meth:`get_states` of this class or of MXNet, with their optimizer.
 

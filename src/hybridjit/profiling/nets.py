@@ -8,6 +8,7 @@ from typing import Literal, overload
 
 import numpy as np
 
+from .._core.frames import public
 from .._core.options import Options
 from .._core.types import type_of
 from ..compiler import compile_graph
@@ -37,6 +38,7 @@ def profile(
 ) -> TrainingReport: ...
 
 
+@public
 def profile(
     net: HybridBlock,
     *arrays: NDArray,

@@ -6,10 +6,10 @@ weights.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .._core.frames import warn
 from ..io.checkpoint import load_checkpoint, save_checkpoint
 from ..nd import NDArray
 from ..sym import Symbol
@@ -27,7 +27,7 @@ def rnn_unroll(
     layout: str = "NTC",
 ) -> tuple[Steps, States]:
     """Deprecated alias of ``cell.unroll``; ``input_prefix`` is ignored."""
-    warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
+    warn("rnn_unroll is deprecated. Please call cell.unroll directly.")
     return cell.unroll(length, inputs, begin_state, layout)
 
 

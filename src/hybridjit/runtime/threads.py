@@ -19,13 +19,13 @@ import ctypes
 import math
 import os
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from .._core.async_safety import noted
 from .._core.config import config, shown_value, thread_count
+from .._core.frames import public, warn
 from ..errors import MXNetError
 
 _LINE = 8  # 64-bit slots of a cache line
@@ -122,6 +122,7 @@ class Threads:
 THREADS = Threads()
 
 
+@public
 def set_num_threads(count: int) -> None:
     """Use this number of threads from the next call on.
 
@@ -199,7 +200,7 @@ def explained_default() -> tuple[int, str]:
         if asked := thread_count(wished.split(",")[0]):  # a list has one number for each level
             return asked, "OMP_NUM_THREADS"
     except ValueError as error:  # the variable belongs to other libraries, which ignore it too
-        warnings.warn(f"OMP_NUM_THREADS={shown_value(wished)} is not used: {error}", stacklevel=2)
+        warn(f"OMP_NUM_THREADS={shown_value(wished)} is not used: {error}")
     limits = {name: limit for name, limit in thread_limits().items() if limit}
     count = max(1, min(limits.values()))
     return count, ", ".join(name for name, limit in limits.items() if limit == count)

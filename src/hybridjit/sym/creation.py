@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from .._core.frames import user_line
+from .._core.frames import public, user_line
 from .._core.types import CODE_OF_DTYPE, DType, Sizes
 from ..errors import DTypeError
 from ..formats.mxnet import symbol_json
@@ -19,6 +19,7 @@ _INTERNAL = FUNCTIONS["_internal"]
 _STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
+@public
 def var(
     name: str,
     attr: dict[str, str] | None = None,
@@ -71,6 +72,7 @@ def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -
     return {name: stype for name, stype in found.items() if stype != "default"}
 
 
+@public
 def Group(symbols: Iterable[Symbol]) -> Symbol:
     """Group of all outputs of several symbols. Raises TypeError for other objects."""
     members = list(symbols)
@@ -79,6 +81,7 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
     return Symbol(output for member in members for output in member.outputs)
 
 
+@public
 def load(fname: object) -> Symbol:
     """Read a ``-symbol.json`` file.
 
@@ -90,6 +93,7 @@ def load(fname: object) -> Symbol:
     return Symbol(symbol_json.load(fname))
 
 
+@public
 def load_json(json_str: str) -> Symbol:
     """Symbol from a JSON string. Raises TypeError for other types, MXNetError as ``load``."""
     if not isinstance(json_str, str):

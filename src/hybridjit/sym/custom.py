@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.frames import public
 from ..ops.attrs import attr_text
 from ..ops.custom import custom_operator, keyword_texts
 from .symbol import Symbol, call
@@ -12,6 +13,7 @@ from .symbol import Symbol, call
 _OPTIONS = ("name", "attr")
 
 
+@public
 def Custom(*args: Symbol, **kwargs: object) -> Symbol:
     """Symbol of the class registered as ``op_type``; operands by position or by name.
 

@@ -7,13 +7,12 @@ import when they are called, implements evaluation.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from .._core.frames import public
+from .._core.frames import public, warn
 from .._core.lazy import Late
 from .._core.types import DType, Number, Shape, Sizes
 from ..context import Context
@@ -82,16 +81,14 @@ class Symbol(Outputs):
         if is_complete(found):
             return shown
         rows = zip(self.list_arguments(), shown[0], found[0])
-        warnings.warn(
+        warn(
             "Cannot decide shape for the following arguments (0s in shape means unknown "
             "dimensions). Consider providing them as input:\n\t"
-            + "\n\t".join(
-                f"{name}: {text}" for name, text, fact in rows if not is_known_fact(fact)
-            ),
-            stacklevel=2,
+            + "\n\t".join(f"{name}: {text}" for name, text, fact in rows if not is_known_fact(fact))
         )
         return None, None, None
 
+    @public
     def infer_shape_partial(self, *args: Shape | None, **kwargs: Shape | None) -> Lists[Shape]:
         """:func:`infer_shape` with ``()`` for an unknown shape and 0 for an unknown size.
 
@@ -99,6 +96,7 @@ class Symbol(Outputs):
         """
         return shown_shapes(infer_shapes(self, by_argument_name(self, args, kwargs)))
 
+    @public
     def infer_type(self, *args: DType | None, **kwargs: DType | None) -> Any:
         """Dtypes of arguments, outputs and auxiliary states, from some arguments' dtypes."""
         found = self.infer_type_partial(*args, **kwargs)
@@ -168,10 +166,12 @@ class Symbol(Outputs):
         """Return the symbol itself: hybridjit has no other backends."""
         return self
 
+    @public
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """Graph in MXNet's symbol JSON."""
         return symbol_json.dumps(self.outputs, remove_amp_cast)
 
+    @public
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the graph to a ``-symbol.json`` file. Raises TypeError unless ``fname`` is a
         string."""

@@ -14,7 +14,6 @@ import math
 import os
 import re
 import stat
-import warnings
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +22,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ..._core.config import config
+from ..._core.frames import warn
 from ..._core.safe_open import open_file
 from ..._core.target import Target
 
@@ -259,4 +259,4 @@ def _complain(folder: Path, what: str) -> None:
 def warn_of_cache() -> None:
     """Issue pending warnings about the cache, each once."""
     while _complaints:
-        warnings.warn(_complaints.pop(0), RuntimeWarning, stacklevel=2)
+        warn(_complaints.pop(0), RuntimeWarning)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from ..._core.frames import public
 from ...context import Context
 from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock, Trainer
@@ -34,6 +35,7 @@ _amp_initialized = False
 _ORIGINAL_SCALES: WeakKeyDictionary[Trainer, float] = WeakKeyDictionary()
 
 
+@public
 def init(
     target_dtype: object = "float16",
     target_precision_ops: Names = None,
@@ -57,6 +59,7 @@ def init(
     _amp_initialized = True
 
 
+@public
 def convert_hybrid_block(
     block: HybridBlock,
     target_dtype: object = "float16",
@@ -96,6 +99,7 @@ def convert_hybrid_block(
     return converted
 
 
+@public
 def convert_symbol(
     sym: Symbol,
     target_dtype: object = "float16",
@@ -123,6 +127,7 @@ def convert_symbol(
     return Symbol(with_precision(sym.outputs, "bfloat16"))
 
 
+@public
 def convert_model(
     sym: Symbol,
     arg_params: Arrays,
@@ -174,6 +179,7 @@ def convert_bucketing_module(
     return BucketingModule.load_dict(symbols, converted, key, args, auxs, **options)
 
 
+@public
 def init_trainer(optimizer_or_trainer: Trainer) -> None:
     """Prepare a trainer for ``scale_loss``. Raises AssertionError before ``init``, TypeError for
     other objects."""

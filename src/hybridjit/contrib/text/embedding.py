@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ... import nd, registry
+from ..._core.frames import warn
 from ..._core.safe_open import open_file
 from ...base import data_dir
 from ...errors import MXNetError
@@ -213,9 +213,9 @@ def _add_line(rows: dict[object, list[float]], line: str, delimiter: str, place:
     except ValueError:
         raise ValueError(f"{place}: expected numbers after the token {token[:80]!r}") from None
     if token in rows:
-        warnings.warn(f"{place}: {token} has a vector already; skipped.", stacklevel=2)
+        warn(f"{place}: {token} has a vector already; skipped.")
     elif len(row) == 1:
-        warnings.warn(f"{place}: {token} has one number, likely a header; skipped.", stacklevel=2)
+        warn(f"{place}: {token} has one number, likely a header; skipped.")
     else:
         length = len(next(iter(rows.values()), row))
         assert len(row) == length, (

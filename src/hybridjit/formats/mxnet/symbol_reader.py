@@ -10,11 +10,11 @@ objects that attributes multiply, is taken from one :class:`Budget` in advance.
 from __future__ import annotations
 
 import sys
-import warnings
 from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ..._core.frames import warn
 from ..._core.shapes import is_np_shape
 from ...errors import ModelFormatError, MXNetError, UnknownOpError
 from ...ir.node import Output
@@ -238,10 +238,9 @@ def _version(top: Mapping[str, object]) -> int:
     if not (isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int):
         fail(f'mxnet_version must be ["int", number], got {shown(pair)}')
     if pair[1] > CURRENT:
-        warnings.warn(
+        warn(
             f"loading symbol saved by MXNet version {pair[1]}, newer than {CURRENT}; "
-            "its meaning may have changed",
-            stacklevel=4,
+            "its meaning may have changed"
         )
     return pair[1]
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ... import nd
+from ..._core.frames import public
 from ..._core.shapes import is_np_array
 from ...context import Context, cpu_pinned
 from ...nd import NDArray
@@ -130,6 +131,7 @@ class DataLoader:
     [[10, 20], [30]]
     """
 
+    @public
     def __init__(
         self,
         dataset: Elements,
@@ -178,6 +180,7 @@ class DataLoader:
         weakref.finalize(self, workers.close)
         return workers
 
+    @public
     def __iter__(self) -> Iterator[Batch]:
         if self._workers is None:
             make = _Make(self._dataset, self._batchify_fn)
@@ -185,7 +188,9 @@ class DataLoader:
         else:
             batches = self._ahead(self._workers)
         pinned = self._pinned
-        return batches if pinned is None else (_as_in_context(batch, pinned) for batch in batches)
+        if pinned is not None:
+            batches = (_as_in_context(batch, pinned) for batch in batches)
+        yield from batches
 
     def _ahead(self, workers: _Workers) -> Iterator[Batch]:
         current, self._ready = self._ready or self._round(workers), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from ..._core.frames import public, public_methods
 from ...nd import NDArray
 from ...recordio import MXIndexedRecordIO
 from . import sampler
@@ -36,6 +37,7 @@ class Dataset:
         """The elements for which ``fn`` is true; it is called now, for all."""
         return _SampledDataset(self, sampler.FilterSampler(fn, self))
 
+    @public
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Part ``index`` of ``num_shards`` consecutive parts; the first ones may be larger by
         one."""
@@ -97,6 +99,7 @@ class SimpleDataset(Dataset):
         return self._data[idx]
 
 
+@public_methods
 class ArrayDataset(Dataset):
     """Several arrays or datasets of one length; an element is a tuple with one part of each.
 
@@ -206,6 +209,7 @@ class RecordFileDataset(Dataset):
     b'first'
     """
 
+    @public
     def __init__(self, filename: str) -> None:
         self.idx_file = os.path.splitext(filename)[0] + ".idx"
         self.filename = filename

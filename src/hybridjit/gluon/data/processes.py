@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.background import begin
+from ..._core.frames import shortened
 from ...errors import MXNetError
 from ...ops.random.draws import generator
 from ...ops.random.draws import seed as seed_generator
@@ -251,7 +252,10 @@ def _answer(pipe: connection.Connection, make: Make, task: Callable[[], Sequence
     try:
         is_made, answer = True, laid_out(make(task()))
     except BaseException as error:
-        is_made, answer = False, laid_out((portable(error), traceback.format_exc()))
+        is_made, answer = (
+            False,
+            laid_out((portable(error), "".join(traceback.format_exception(shortened(error))))),
+        )
     try:
         post(pipe, is_made, answer)
     except MXNetError as error:

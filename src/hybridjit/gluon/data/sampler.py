@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..._core.frames import public
+
 Sample: TypeAlias = Any  # an element of a dataset, of any type
 Drawn: TypeAlias = Any  # an index, or a list of indices for a batch
 
@@ -128,6 +130,7 @@ class BatchSampler(Sampler):
     [[0, 1], [2, 3], [4]]
     """
 
+    @public
     def __init__(self, sampler: Sampler, batch_size: int, last_batch: str = "keep") -> None:
         if last_batch not in _LAST_BATCH:
             raise ValueError(

@@ -6,10 +6,10 @@ Input: a model's name. Output: the path of its file, which must exist: nothing i
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
+from ..._core.frames import public, warn
 from ...base import data_dir
 from ...context import Context
 from ...errors import MXNetError
@@ -82,7 +82,7 @@ def get_model_file(name: str, root: str | None = None) -> str:
             "does not download files), or call the model with pretrained=False"
         )
     if not check_sha1(path, _model_sha1[name]):
-        warnings.warn(f"{path}: content differs from the published file of {name}", stacklevel=2)
+        warn(f"{path}: content differs from the published file of {name}")
     return path
 
 
@@ -96,6 +96,7 @@ def named(
 ) -> Callable[..., Net]:
     """A function ``name`` of keyword arguments that makes one network of the family ``make``."""
 
+    @public
     def function(**kwargs: object) -> Net:
         return make(*sizes, **options, **kwargs)
 

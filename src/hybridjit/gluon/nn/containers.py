@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from types import ModuleType
 
+from ..._core.frames import warn
 from ..block import Block, rows_text
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
@@ -74,10 +74,9 @@ class Sequential(_Chain):
     def hybridize(self, active: bool = True, **kwargs: object) -> None:
         """Hybridize each child separately; warns if HybridSequential is possible."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
-            warnings.warn(
+            warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. "
-                "Consider using HybridSequential for the best performance.",
-                stacklevel=2,
+                "Consider using HybridSequential for the best performance."
             )
         super().hybridize(active, **kwargs)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import initializer
+from ..._core.frames import public
 from ...context import Context
 from ...errors import ModelFormatError
 from ...formats.mxnet import params as params_file
@@ -87,6 +88,7 @@ class ParameterDict:
 
     # ---- lookup and creation ------------------------------------------------------------------
 
+    @public
     def get(self, name: str, **attributes: Any) -> Parameter:
         """The parameter ``prefix + name``, made with these attributes if there is none.
 
@@ -155,6 +157,7 @@ class ParameterDict:
 
     # ---- operations on all parameters ---------------------------------------------------------
 
+    @public
     @together_written
     def initialize(
         self,
@@ -176,6 +179,7 @@ class ParameterDict:
         for param in self.values():
             param.zero_grad()
 
+    @public
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
         """Move all parameters to this context or these."""
         for param in self.values():
@@ -193,6 +197,7 @@ class ParameterDict:
 
     # ---- files --------------------------------------------------------------------------------
 
+    @public
     def save(self, filename: str, strip_prefix: str = "") -> None:
         """Write all values under their full names without ``strip_prefix``.
 
@@ -210,6 +215,7 @@ class ParameterDict:
             arrays[name[len(strip_prefix) :]] = param.value_on_file()
         params_file.save(filename, arrays)
 
+    @public
     def load(
         self,
         filename: str,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from ... import nd
+from ..._core.frames import public, warn
 from ...initializer import Initializer
 from ...nd import NDArray
 from .single import Parameter
@@ -32,6 +32,7 @@ class Constant(Parameter):
     array([0.5 , 0.25], dtype=float32)
     """
 
+    @public
     def __init__(self, name: str, value: ArrayLike | NDArray) -> None:
         array = value if isinstance(value, NDArray) else nd.array(value)
         self.value = array
@@ -55,10 +56,9 @@ class Constant(Parameter):
     @grad_req.setter
     def grad_req(self, req: str) -> None:
         if req != "null":
-            warnings.warn(
+            warn(
                 f'Constant parameter "{self.name}" does not support grad_req other than "null", '
-                f'and new value "{req}" is ignored.',
-                stacklevel=2,
+                f'and new value "{req}" is ignored.'
             )
 
 

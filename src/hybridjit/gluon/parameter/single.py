@@ -7,7 +7,6 @@ through the NDArray: all holders of the array see them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,6 +15,7 @@ import numpy as np
 from ... import autograd, initializer, nd, sym
 from ..._core.async_safety import finished, holding
 from ..._core.fork_locks import Rank, held_at_fork
+from ..._core.frames import public, shortened, warn
 from ..._core.shapes import is_np_array, is_np_shape
 from ..._core.types import DType, Sizes
 from ...context import Context, current_context
@@ -120,6 +120,7 @@ class Parameter:
     _ctx_list: object = None
     _ctx_map: object = None
 
+    @public
     def __init__(
         self,
         name: str,
@@ -269,7 +270,10 @@ class Parameter:
         """
         if self._stype != "default":
             self._refuse(f"a copy of Parameter '{self.name}' on ctx {ctx} via data()")
-        return self._check_and_get(self._data, ctx)
+        try:
+            return self._check_and_get(self._data, ctx)
+        except Exception as error:
+            raise shortened(error)  # noqa: B904 - the same exception
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
         """The array among ``arrays`` that is on ``ctx``; for subclasses."""
@@ -328,6 +332,7 @@ class Parameter:
             "because the later does not include Parameters of nested child Blocks"
         )
 
+    @public
     def set_data(self, data: Any) -> None:
         """Write new values into the arrays on all contexts, in this parameter's element type.
 
@@ -352,6 +357,7 @@ class Parameter:
         if self._trainer is not None:
             self._trainer._values_changed(self)
 
+    @public
     def cast(self, dtype: DType) -> None:
         """Change the element type; this makes new arrays."""
         self._dtype = dtype
@@ -361,6 +367,7 @@ class Parameter:
                 self.hold([array.astype(dtype) for array in self._data], grads)
         self._var = None
 
+    @public
     def reset_ctx(self, ctx: Context | list[Context]) -> None:
         """Move to other contexts. Raises ValueError if uninitialised."""
         contexts = as_list(ctx)
@@ -376,6 +383,7 @@ class Parameter:
 
     # ---- initialisation -----------------------------------------------------------------------
 
+    @public
     def initialize(
         self,
         init: Init = None,
@@ -403,10 +411,9 @@ class Parameter:
             If the shape is unknown and ``allow_deferred_init`` is False.
         """
         if self._data is not None and not force_reinit:
-            warnings.warn(
+            warn(
                 f"Parameter '{self.name}' is already initialized, ignoring. "
-                "Set force_reinit=True to re-initialize.",
-                stacklevel=2,
+                "Set force_reinit=True to re-initialize."
             )
             return
         default_init = default_init or initializer.Uniform()
@@ -491,6 +498,7 @@ class Parameter:
 
     # ---- gradients ----------------------------------------------------------------------------
 
+    @public
     def grad(self, ctx: Context | None = None) -> NDArray:
         """The gradient on a context, with the shape and element type of the data.
 
@@ -509,6 +517,7 @@ class Parameter:
         self.list_grad()
         return self._check_and_get(self._grad, ctx)
 
+    @public
     def list_grad(self) -> list[NDArray]:
         """The gradients on all contexts; raises as :meth:`grad` does."""
         if self._data is None:

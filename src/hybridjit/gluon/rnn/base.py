@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import nd
 from ..._core.async_safety import restoring
+from ..._core.frames import public
 from ...context import STACK as CONTEXTS
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -38,6 +39,7 @@ class RecurrentCell(Block):
         """To override: shape and layout of each state."""
         raise NotImplementedError(f"{type(self).__name__} does not define state_info")
 
+    @public
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Tensor] = nd.zeros, **kwargs: object
     ) -> States:
@@ -56,6 +58,7 @@ class RecurrentCell(Block):
             "directly. Call the modifier cell instead."
         )
 
+    @public
     def unroll(
         self,
         length: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._core.frames import public
 from .creation import Creation
 from .elementwise import Elementwise
 from .later import LaterArrays
@@ -23,4 +24,4 @@ def names_of(group: type) -> list[str]:
 
 def bound(group: Any) -> dict[str, Any]:
     """Functions of a group bound to its frontend, by name."""
-    return {name: getattr(group, name) for name in names_of(type(group))}
+    return {name: public(getattr(group, name)) for name in names_of(type(group))}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..._core.frames import public_methods
 from ..._core.types import DType
 from ...context import Context
 from ..registry import lookup
@@ -28,6 +29,7 @@ class _Tensor(Protocol):
 T = TypeVar("T", bound=_Tensor)
 
 
+@public_methods
 class Distributions(Generic[T]):
     """Functions of one namespace.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from ...._core.frames import warn
 from ....context import Context, cpu, gpu, num_gpus
 from ....initializer import Initializer
 from ....metric import EvalMetric
@@ -94,7 +94,7 @@ class Estimator(EstimatorState):
     def _initialize(self, initializer: Initializer | None) -> None:
         if self._is_initialized():
             if initializer:
-                warnings.warn(_INITIALIZED, stacklevel=3)
+                warn(_INITIALIZED)
         elif initializer:
             self.net.initialize(init=initializer, ctx=self.context)
         else:
@@ -110,7 +110,7 @@ class Estimator(EstimatorState):
 
     def _checked_trainer(self, trainer: Trainer | None) -> Trainer:
         if not trainer:
-            warnings.warn(_NO_TRAINER, stacklevel=3)
+            warn(_NO_TRAINER)
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         if not isinstance(trainer, Trainer):
             raise ValueError(

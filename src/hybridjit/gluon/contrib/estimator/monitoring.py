@@ -5,12 +5,12 @@ Input: a metric and "min", "max" or "auto". Output: a comparison, and whether a 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
+from ...._core.frames import warn
 from ....metric import EvalMetric
 
 Comparison: TypeAlias = Callable[[float, float], bool]
@@ -32,10 +32,10 @@ def comparison(monitor: EvalMetric, mode: str, what: str) -> Comparison:
     Warns of "auto", and of an unknown mode, which is treated as "auto".
     """
     if mode not in ("auto", "min", "max"):
-        warnings.warn(_UNKNOWN.format(what=what, mode=mode), RuntimeWarning, stacklevel=3)
+        warn(_UNKNOWN.format(what=what, mode=mode), RuntimeWarning)
         mode = "auto"
     if mode == "auto":
-        warnings.warn(_ASSUMED.format(name=monitor.get()[0]), stacklevel=3)
+        warn(_ASSUMED.format(name=monitor.get()[0]))
     return np.less if mode == "min" else np.greater
 
 
@@ -48,11 +48,10 @@ def monitored(monitor: EvalMetric, consequence: str = "") -> tuple[str, float] |
     """Name and value of a metric with one value; None, with a warning, if it has no value yet."""
     name, value = monitor.get()
     if np.isnan(value):
-        warnings.warn(
+        warn(
             f"{consequence}{name} is not updated, make sure you pass one of the metric objects "
             "from estimator.train_metrics and estimator.val_metrics as monitor.",
             RuntimeWarning,
-            stacklevel=3,
         )
         return None
     return str(name), float(value)  # type: ignore[arg-type]

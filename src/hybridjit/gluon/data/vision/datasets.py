@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from .... import image, nd
+from ...._core.frames import public, warn
 from ...._core.safe_open import open_file
 from ....base import data_dir
 from ....errors import ModelFormatError, MXNetError
@@ -45,6 +45,7 @@ class _Pictures(Dataset):
     source = ""  # origin of the files
     folder = ""  # default folder in ``$MXNET_HOME/datasets``
 
+    @public
     def __init__(
         self,
         root: str | None = None,
@@ -140,6 +141,7 @@ class CIFAR100(CIFAR10):
     folder = "cifar100"
     _label_bytes = 2
 
+    @public
     def __init__(
         self,
         root: str | None = None,
@@ -162,6 +164,7 @@ class ImageFolderDataset(Dataset):
     Raises OSError for a folder that cannot be read, FileNotFoundError for a missing one.
     """
 
+    @public
     def __init__(self, root: str, flag: int = 1, transform: Transform | None = None) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
@@ -174,12 +177,13 @@ class ImageFolderDataset(Dataset):
         for folder in sorted(os.listdir(self._root)):
             path = os.path.join(self._root, folder)
             if not os.path.isdir(path):
-                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=4)
+                warn(f"Ignoring {path}, which is not a directory.")
                 continue
             label = len(self.synsets)
             self.synsets.append(folder)
             self.items.extend((picture, label) for picture in _pictures(path))
 
+    @public
     def __getitem__(self, idx: int) -> Sample:
         filename, label = self.items[idx]
         picture = image.imread(filename, self._flag)
@@ -195,10 +199,9 @@ def _pictures(folder: str) -> Iterator[str]:
         if name.lower().endswith(_EXTENSIONS):
             yield path
         else:
-            warnings.warn(
+            warn(
                 f"Ignoring {path} of type {os.path.splitext(name)[1]}. Only support "
-                f"{', '.join(_EXTENSIONS)}",
-                stacklevel=6,
+                f"{', '.join(_EXTENSIONS)}"
             )
 
 
@@ -209,6 +212,7 @@ class ImageRecordDataset(RecordFileDataset):
     is a number, or a float32 array of several.
     """
 
+    @public
     def __init__(self, filename: str, flag: int = 1, transform: Transform | None = None) -> None:
         super().__init__(filename)
         self._flag = flag
@@ -228,6 +232,7 @@ class ImageListDataset(Dataset):
     MXNetError for a malformed line.
     """
 
+    @public
     def __init__(self, root: str = ".", imglist: object = None, flag: int = 1) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
