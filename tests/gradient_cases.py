@@ -184,6 +184,27 @@ NONE_IN_MXNET = _names(
     """
 )
 
+# For inference only.
+OF_BYTES = _names(
+    """
+    _contrib_calibrate_entropy
+    _contrib_dequantize
+    _contrib_quantize
+    _contrib_quantize_v2
+    _contrib_quantized_act
+    _contrib_quantized_batch_norm
+    _contrib_quantized_concat
+    _contrib_quantized_conv
+    _contrib_quantized_elemwise_add
+    _contrib_quantized_elemwise_mul
+    _contrib_quantized_embedding
+    _contrib_quantized_flatten
+    _contrib_quantized_fully_connected
+    _contrib_quantized_pooling
+    _contrib_requantize
+    """
+)
+
 # Made by passes that run after gradients were taken.
 OF_PASSES = _names(
     """

@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 
+import samples_int8
 import samples_linear
 import samples_movement
 import samples_nn
@@ -23,6 +24,7 @@ from hybridjit.ops import OpDef, rules, scalars
 from hybridjit.ops.elementwise import binary, unary
 from sampling import LISTED, REFUSED, Bad, Sample
 
+samples_int8.declare()
 samples_movement.declare()
 samples_nn.declare()
 samples_training.declare()

@@ -13,7 +13,7 @@ import hybridjit
 # Modules that programs do not import: the compiler, and the commands.
 INTERNAL = {
     *("_core", "codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "runtime"),
-    "__main__",
+    *("fused", "__main__"),
 }
 # The translations of operators from and to ONNX, which its module calls.
 BEHIND = ("hybridjit.onnx.operators", "hybridjit.onnx.writers")

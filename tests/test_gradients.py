@@ -21,6 +21,7 @@ from gradient_cases import (
     NO_SLOPE,
     NONE_IN_MXNET,
     NOTHING_TO_COMPARE,
+    OF_BYTES,
     OF_PASSES,
     OF_SECOND_ORDER,
     SYMMETRIC,
@@ -128,7 +129,7 @@ def compare(sample: Sample, place: Place, found: list[np.ndarray | None]) -> Non
 
 # MXNet refuses updates of parameters too.
 OPTIMIZERS = {op.name for op in all_ops() if ".ops.optimizer." in op.ref.__module__}
-WITHOUT = OPTIMIZERS | NONE_IN_MXNET | OF_PASSES | OF_SECOND_ORDER
+WITHOUT = OPTIMIZERS | NONE_IN_MXNET | OF_BYTES | OF_PASSES | OF_SECOND_ORDER
 COMPARED = [op for op in all_ops() if op.name not in WITHOUT | set(NO_SLOPE) and not op.is_random]
 READING = [
     op

@@ -52,6 +52,7 @@ LAYERS = [
     {"formats"},
     {"passes", "codegen", "recordio", "runtime"},  # siblings: they may not see each other
     {"control", "options", "trained"},
+    {"fused"},
     {"compiler"},
     {"library"},
     {"nd", "sym"},  # siblings

@@ -228,7 +228,7 @@ class TestRefusing:
         assert len(str(caught.value)) < 20_000
 
     def test_fused_operators_of_another_backend(self):
-        text = document({**node("_sg_mkldnn_conv", "c"), "subgraphs": [{}]})
+        text = document({**node("_sg_other_conv", "c"), "subgraphs": [{}]})
         with pytest.raises(UnknownOpError, match="fused for another backend"):
             symbol_json.loads(text)
 

@@ -54,6 +54,7 @@ FAMILIES = {
     "random": "Random draws and densities",
     "linalg": "Linear algebra",
     "optimizer": "Update rules of optimizers",
+    "int8": "Operators on 8-bit values",
 }
 
 

@@ -20,7 +20,7 @@ _ENGINE = (
 _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
-_INTEGER = "is of int8 networks, which hybridjit does not run: use the float32 network"
+_INTEGER = "is of int8 layers that hybridjit does not run: use the float32 layers"
 _ONNX = "is internal to MXNet's exporter: call onnx.export_model"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit has no operators on graphs"
 _RANDOM = "changes images at random in a symbol: use the function of nd.image"
@@ -46,10 +46,9 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (
         ["nd.contrib", "sym.contrib"],
-        ["quantize*", "dequantize", "requantize", "intgemm_*"],
+        ["intgemm_*", "quantize_asym", "quantized_rnn"],
         _INTEGER,
     ),
-    (["nd.contrib", "sym.contrib"], ["calibrate_entropy"], _INTEGER),
     (["contrib"], ["quant", "quantization"], _INTEGER),
     (["nd.contrib", "sym.contrib"], ["dgl_*"], _GRAPHS),
     (

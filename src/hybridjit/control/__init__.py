@@ -4,11 +4,8 @@ Input: graphs, and the indices that assign operands to variables. Output: ordina
 run on NumPy; and, for loops with few steps, a graph in which they are unrolled.
 """
 
-from ..ops.subgraphs import provide
 from .body import Body, require_nesting, steps_left
-from .operators import branch, each, made_from_text, repeat
+from .operators import branch, each, repeat
 from .unroll import unrolled
-
-provide(made_from_text)
 
 __all__ = ["Body", "branch", "each", "repeat", "require_nesting", "steps_left", "unrolled"]

@@ -58,6 +58,16 @@ from .vision import (
     warp,
 )
 
-close(late=f"{__name__}.numpy_mode")
+close(
+    late={
+        f"{__name__}.numpy_mode": ("_np",),
+        f"{__name__}.int8.operators": (
+            "_contrib_quantize",
+            "_contrib_requantize",
+            "_contrib_dequantize",
+            "_contrib_calibrate_entropy",
+        ),
+    }
+)
 
 __all__ = ["OpDef", "all_names", "all_ops", "lookup", "run_ref"]

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-_INTEGER = "int8 networks are not supported, export the float32 network"
+_RECURRENT = "quantized recurrent layers are not supported: exclude them and quantize again"
+_ATTENTION = "fused attention is not supported: export the network without backend optimization"
+_INTGEMM = "products of intgemm are not supported: export the float32 network"
 
 LEFT_OUT = [
-    ("_contrib_quantize*", _INTEGER),
-    ("_contrib_requantize", _INTEGER),
-    ("_contrib_dequantize", _INTEGER),
-    ("_contrib_intgemm_*", _INTEGER),
-    ("_contrib_calibrate_*", _INTEGER),
+    ("_contrib_quantize_asym", _RECURRENT),
+    ("_contrib_quantized_rnn", _RECURRENT),
+    ("_sg_mkldnn_selfatt_*", _ATTENTION),
+    ("_contrib_intgemm_*", _INTGEMM),
 ]
 
 

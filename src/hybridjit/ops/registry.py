@@ -7,7 +7,7 @@ The files of the families (``elementwise/unary.py``, ``nn/convolution.py``, ...)
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -34,9 +34,8 @@ _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
 _PLACES: dict[str, str] = {}
 _closed = False
-_late = ""
+_late: dict[str, tuple[str, ...]] = {}
 _LOADING = held_at_fork(Rank.LOADING)
-LATE_PREFIX = "_np"
 
 
 def register(
@@ -122,47 +121,50 @@ def alias(name: str, classic: str) -> None:
     _PLACES[name] = sys._getframe(1).f_code.co_filename
 
 
-def close(late: str = "") -> None:
+def close(late: Mapping[str, tuple[str, ...]] | None = None) -> None:
     """Close the registry; called once, when all families are imported.
 
-    ``late`` is the module of a family whose names begin with :data:`LATE_PREFIX`: it is imported
-    when one of them, or the whole registry, is first used.
+    ``late`` are modules of further families, each with the beginnings of its operators' names: a
+    module is imported when such a name, or the whole registry, is first used.
     """
-    global _closed, _late
-    _closed, _late = True, late
+    global _closed
+    _late.update(late or {})
+    _closed = True
 
 
-def _load_late() -> None:
-    """Import the late family, once; other threads wait for it."""
-    global _closed, _late
-    if not _late:
+def _load_late(modules: Sequence[str]) -> None:
+    """Import late families, each once; other threads wait for them."""
+    global _closed
+    if not modules:
         return
     with _LOADING:
-        if _late and _closed:  # open: this thread is loading it
+        if not _closed:  # this thread is loading a family
+            return
+        for module in [module for module in modules if module in _late]:
             _closed = False
             try:
-                import_module(_late)
-                _late = ""
+                import_module(module)
+                del _late[module]
             finally:
                 _closed = True
 
 
 def all_ops() -> tuple[OpDef, ...]:
     """Every operator once, in order of registration."""
-    _load_late()
+    _load_late([*_late])
     return tuple(_OPS.values())
 
 
 def all_names() -> dict[str, OpDef]:
     """Every name that users and files may use, aliases included."""
-    _load_late()
+    _load_late([*_late])
     return {name: op for name, op in _NAMES.items() if not op.internal}
 
 
 def _named(name: str) -> OpDef | None:
     op = _NAMES.get(name)
-    if op is None and _late and name.startswith(LATE_PREFIX):
-        _load_late()
+    if op is None and _late:
+        _load_late([module for module, begins in _late.items() if name.startswith(begins)])
         op = _NAMES.get(name)
     return op
 

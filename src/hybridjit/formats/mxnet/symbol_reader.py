@@ -279,7 +279,7 @@ class _Nodes(_Collector):
             if name == custom.NAME:
                 record.op = custom.custom_operator(self.attributes(node, place))
             elif name in subgraphs.NAMES:
-                record.op = self._control(name, node, place)
+                record.op = self._around_graphs(name, node, place)
             else:
                 record.op = _operator(name, bool(node.get("subgraphs")), self._refused)
             return True
@@ -287,8 +287,8 @@ class _Nodes(_Collector):
             self._refused.setdefault(str(error), []).append(place)
             return False
 
-    def _control(self, name: str, node: Mapping[str, JSON], place: str) -> OpDef:
-        """Control flow operator, whose subgraphs are in the node."""
+    def _around_graphs(self, name: str, node: Mapping[str, JSON], place: str) -> OpDef:
+        """Operator whose subgraphs are in the node: control flow, or fused operators."""
         if self._depth >= subgraphs.MOST_NESTED:
             fail(f"{place}: graphs are nested more than {subgraphs.MOST_NESTED} deep")
         graphs = list_of(required(node, "subgraphs", place), f"subgraphs of {place}")
@@ -296,7 +296,7 @@ class _Nodes(_Collector):
             fail(f"{place} has {len(graphs)} subgraphs, at most {_MAX_GRAPHS} are allowed")
         made = [self._graph(item, f"subgraph {k} of {place}") for k, item in enumerate(graphs)]
         try:
-            return subgraphs.control_operator(name, self.attributes(node, place), made)
+            return subgraphs.operator_of(name, self.attributes(node, place), made)
         except MXNetError as error:
             raise type(error)(f"{place}: {error}") from None
 
