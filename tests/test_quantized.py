@@ -1,21 +1,35 @@
-"""Products of bytes and conversions to bytes: exact, and the same in files and on every CPU."""
+"""Products of bytes and conversions to bytes: exact, and the same bits on every CPU."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from compiling import AVAILABLE, call, plan_of, run_compiled, run_reference, var
+from hybridjit._core.config import override
 from hybridjit.ops import lookup, run_ref
+
+RANDOM = np.random.default_rng(3)
+FILTERS, SIZES = {"kernel": (3, 3), "pad": (1, 1)}, (3, 4, 37, 64)
+
+
+def some_bytes(*shape: int, dtype: str = "int8") -> np.ndarray:
+    info = np.iinfo(dtype)
+    return RANDOM.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 def test_sums_of_bytes_are_exact_where_float32_is_not():
-    """66,000 products of the largest bytes: more than 2**24, and less than 2**31."""
-    data = np.full((1, 66_000), 255, np.uint8)
-    weight = np.full((1, 66_000), 127, np.int8)
+    """65,000 products of the largest bytes: more than 2**24, and less than 2**31."""
+    data = np.full((1, 65_000), 255, np.uint8)
+    weight = np.full((1, 65_000), 127, np.int8)
     weight[0, 0] = 126
     op = lookup("_integer_dense")
     attrs = op.parse({"num_hidden": "1", "no_bias": "True"})
     (found,) = run_ref(op, [data, weight], attrs)
-    assert found.tolist() == [[255 * 127 * 66_000 - 255]]
+    assert found.tolist() == [[255 * 127 * 65_000 - 255]]
+    outputs = [call("_integer_dense", var("x"), var("w"), num_hidden=1, no_bias=True)]
+    (compiled,) = run_compiled(outputs, {"x": data, "w": weight}, ["w"])
+    assert compiled.tolist() == found.tolist()
 
 
 def test_outside_of_the_data_bytes_are_the_zero_point():
@@ -25,3 +39,105 @@ def test_outside_of_the_data_bytes_are_the_zero_point():
     text = {"kernel": "(3, 3)", "pad": "(1, 1)", "num_filter": "1", "no_bias": "True"}
     (found,) = run_ref(op, [data, weight], op.parse({**text, "zero": "90"}))
     assert found[0, 0].tolist() == [[40, 60, 40], [60, 90, 60], [40, 60, 40]]
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype, zero", [("uint8", 0), ("uint8", 131), ("int8", -5)])
+def test_compiled_products_of_bytes_are_those_of_the_reference(target, dtype, zero):
+    """Of channels that fill words of four and of others, of groups, in rows and in images."""
+    arrays, outputs = {}, []
+    for channels in SIZES:
+        x, w, b = (f"{name}{channels}" for name in "xwb")
+        arrays[x] = some_bytes(2, channels, 9, 7, dtype=dtype)
+        arrays[w] = some_bytes(20, channels, 3, 3)
+        arrays[b] = RANDOM.integers(-9999, 9999, 20).astype(np.int32)
+        outputs.append(
+            call(
+                "_integer_convolution",
+                *map(var, (x, w, b)),
+                num_filter=20,
+                zero=zero,
+                name=f"conv{channels}",
+                **FILTERS,
+            )  # fmt: skip
+        )
+        rows, v = f"rows{channels}", f"v{channels}"
+        arrays[rows], arrays[v] = some_bytes(5, channels, dtype=dtype), some_bytes(18, channels)
+        outputs.append(
+            call(
+                "_integer_dense",
+                var(rows),
+                var(v),
+                num_hidden=18,
+                no_bias=True,
+                zero=zero,
+                name=f"dense{channels}",
+            )  # fmt: skip
+        )
+    arrays["grouped"] = some_bytes(32, 16, 3, 3)
+    outputs.append(
+        call(
+            "_integer_convolution",
+            var("x64"),
+            var("grouped"),
+            num_filter=32,
+            num_group=4,
+            no_bias=True,
+            zero=zero,
+            name="groups",
+            **FILTERS,
+        )  # fmt: skip
+    )
+    params = [name for name in arrays if name[0] in "wbvg"]
+    with override(target=target):
+        found = run_compiled(outputs, arrays, params)
+    kinds = [step.kind for step in plan_of(outputs, arrays, params).steps]
+    assert kinds.count("byte_product") == len(outputs)
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        assert one.dtype == other.dtype == np.int32
+        np.testing.assert_array_equal(one, other)
+
+
+def quantized(x, scale: float, name: str, zero: int = 0, dtype: str = "uint8"):
+    made = call("_to_bytes", x, scale=scale, zero=zero, dtype_=dtype, name=f"{name}_q")
+    return call("_from_bytes", made, scale=scale, zero=zero, name=f"{name}_d")
+
+
+def layer(x, arrays: dict[str, np.ndarray], name: str, channels: int, filters: int = 16):
+    w, s, b = (f"{name}_{part}" for part in ("w", "s", "b"))
+    arrays[w] = some_bytes(filters, channels, 3, 3)
+    arrays[s] = RANDOM.uniform(0.001, 0.002, filters).astype(np.float32)
+    arrays[b] = RANDOM.normal(size=filters).astype(np.float32)
+    weight = call("_weight_from_bytes", var(w), var(s), name=f"{name}_weight")
+    return call("Convolution", x, weight, var(b), num_filter=filters, name=name, **FILTERS)
+
+
+def residual_network() -> tuple[list, dict[str, np.ndarray]]:
+    """A residual block as of a QDQ file: every result is quantized, with and without zero point."""
+    arrays = {"data": RANDOM.normal(size=(4, 3, 12, 10)).astype(np.float32)}
+    x = quantized(var("data"), 0.02, "data", zero=-7, dtype="int8")
+    x = quantized(call("relu", layer(x, arrays, "stem", 3), name="r0"), 0.02, "stem")
+    y = quantized(call("relu", layer(x, arrays, "first", 16), name="r1"), 0.02, "first")
+    y = quantized(layer(y, arrays, "second", 16), 0.03, "second", zero=120)
+    added = call("relu", call("broadcast_add", x, y, name="sum"), name="r2")
+    return [quantized(added, 0.04, "sum")], arrays
+
+
+def test_a_quantized_residual_block_has_the_same_bits_on_every_target_and_for_every_batch():
+    outputs, arrays = residual_network()
+    params = [name for name in arrays if name != "data"]
+    plan = plan_of(outputs, arrays, params)
+    kinds = [step.kind for step in plan.steps]
+    assert kinds.count("byte_product") == 3 and "conv" not in kinds
+    found = []
+    for target in AVAILABLE:
+        with override(target=target):
+            found.append(run_compiled(outputs, arrays, params)[0])
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+    for sample in range(4):
+        one = {**arrays, "data": arrays["data"][sample : sample + 1]}
+        np.testing.assert_array_equal(run_compiled(outputs, one, params)[0][0], found[0][sample])
+    (wanted,) = run_reference(outputs, arrays)
+    levels = np.abs(found[0] - wanted) / np.float32(0.04)
+    assert levels.max() < 1.01 and (levels > 0.5).mean() < 1e-3

@@ -37,6 +37,7 @@ from .passes.layouts.strides import move_strides
 from .passes.lower.bfloat16 import lower_bfloat16, lower_bfloat16_trained
 from .passes.lower.expand import expand
 from .passes.lower.float16 import lower_float16
+from .passes.lower.integers import lower_integers
 from .passes.plan.batch_axis import infer_batch_axis
 from .passes.plan.fuse import fuse
 from .passes.plan.plan_memory import plan_memory
@@ -137,6 +138,12 @@ PIPELINE = (
         "lower-bfloat16",
         lower_bfloat16,
         "store operands of products in bfloat16 on request",
+        "canonical",
+    ),
+    Pass(
+        "lower-integers",
+        lower_integers,
+        "multiply bytes where operands of products are dequantized",
         "canonical",
     ),
     Pass("merge-dense", merge_dense, "merge small dense layers with the same input", "canonical"),

@@ -20,6 +20,11 @@ class ElementTypes:
     computed: str = "float32"
     accumulated: str = "float32"
 
+    @property
+    def together(self) -> int:
+        """Adjacent elements of a sum that a lane holds."""
+        return _TOGETHER.get(self.computed, 1)
+
     def __str__(self) -> str:
         names = (self.stored, self.computed, self.accumulated)
         return ":".join(names) if len(set(names)) > 1 else self.computed
@@ -35,7 +40,19 @@ TYPES_OF = {
 }
 # A lane holds two numbers that are adjacent in a sum: one instruction multiplies both.
 PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
-_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bfloat16_pair": 4}
+# A lane holds four bytes that are adjacent in a sum, uint8 of data or int8 of weights.
+QUADS = ElementTypes("uint8", "uint8_quad", "int32")
+_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "bfloat16_pair": 4,
+    "uint8": 1,
+    "uint8_quad": 4,
+}
+# Elements of a sum in a lane, by the type of lanes; 1 for all others.
+_TOGETHER = {"bfloat16_pair": 2, "uint8_quad": 4}
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,11 @@ class Target:
     def has_bfloat16(self) -> bool:
         """Whether instructions round float32 to bfloat16 and multiply pairs of bfloat16."""
         return self.vector_bytes == 64 and "+avx512bf16" in self.features.split(",")
+
+    @property
+    def has_quads(self) -> bool:
+        """Whether an instruction adds the products of four pairs of bytes to each lane."""
+        return self.vector_bytes == 64 and "+avx512vnni" in self.features.split(",")
 
     @property
     def has_rounding(self) -> bool:

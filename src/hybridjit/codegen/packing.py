@@ -410,6 +410,35 @@ class PairPacking:
 
 
 @dataclass(frozen=True)
+class QuadPacking:
+    """Weights [F, ..., C] of int8: words of four channels, the first in the lowest byte.
+
+    ``inner`` packs the words; missing channels of the last word are 0.
+    """
+
+    inner: ConvPacking
+    unpacking = None
+
+    @property
+    def rows(self) -> int:
+        return self.inner.rows
+
+    def size(self, weight: np.ndarray) -> int:
+        words = (*weight.shape[:-1], -(-weight.shape[-1] // 4))
+        return self.inner.size(np.broadcast_to(np.uint32(0), words))
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        self.inner.pack(self.words(weight), out)
+
+    def words(self, weight: np.ndarray) -> np.ndarray:
+        """The weights as words of uint32."""
+        channels = weight.shape[-1]
+        full = np.zeros((*weight.shape[:-1], whole_vectors(channels, 4)), np.int8)
+        full[..., :channels] = weight
+        return full.view(np.uint32)
+
+
+@dataclass(frozen=True)
 class AbreastPacking:
     """Weights [F, ..., kw, C] for ``columns`` columns of the result as filters of one wider window.
 
@@ -444,6 +473,7 @@ class AbreastPacking:
 Packing = (
     ConvPacking
     | PairPacking
+    | QuadPacking
     | ChannelPacking
     | DepthwisePacking
     | WinogradPacking

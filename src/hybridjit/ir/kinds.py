@@ -13,6 +13,7 @@ import numpy as np
 
 from .._core.frozen import dataclass
 from .._core.types import FLOATS, product
+from ..ops.quantized import INTEGER_DENSE, UINT8
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..ops.tensor.by_index import ADD_AT
@@ -132,6 +133,19 @@ def _multiplies_parameters(value: Value, graph: Graph) -> bool:
     return value.op is not RNN_ROUNDED_STEPS or value.inputs[1].value in graph.params
 
 
+def _multiplies_bytes(value: Value, graph: Graph) -> bool:
+    """Whether the data are uint8 without a zero point, and the weight a parameter.
+
+    Zero points are part of the bias and of the padding after the pass ``bytes``.
+    """
+    is_plain = value.inputs[0].type.dtype == UINT8 and not value.attrs["zero"]
+    if not is_plain or any(use.value not in graph.params for use in value.inputs[1:]):
+        return False
+    if value.op is INTEGER_DENSE:
+        return True
+    return _is_channels_last(value, graph) and value.inputs[1].type.dims[-1] > 1
+
+
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
@@ -151,6 +165,14 @@ KINDS = (
     COPY,
     POINTWISE,
     KernelKind("conv", _is_channels_last, reads_narrow=True, has_epilogue=True, is_in_place=True),
+    KernelKind(
+        "byte_product",
+        _multiplies_bytes,
+        in_floats=False,
+        reads=Reads.CHANNELS,
+        has_epilogue=True,
+        is_in_place=True,
+    ),
     KernelKind("deconv", _has_few_phases, reads_narrow=True, has_epilogue=True, is_in_place=True),
     KernelKind(
         "conv_weight",

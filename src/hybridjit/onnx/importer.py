@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Value:
     """Tensor in the importer: known elements, or an output in the symbol.
 
     stored  ONNX's code of the element type in the model, 0 if not needed
+    later   computes elements that are known, of a value that stays an output in the symbol
     sized   whether known elements may depend on the sizes of inputs
     """
 
@@ -59,11 +61,12 @@ class Value:
     output: Output | None = None
     stored: int = 0
     sized: bool = False
+    later: Callable[[], np.ndarray] | None = None
 
     @property
     def is_constant(self) -> bool:
         """Whether the elements are known."""
-        return self.array is not None
+        return self.array is not None or self.later is not None
 
 
 Translation = Callable[..., "Value | Sequence[Value | None]"]
@@ -105,6 +108,8 @@ class Importer:
     ) -> tuple[Value, ...]:
         """All outputs of an operator: constants if all operands are."""
         record = lookup(op) if isinstance(op, str) else op
+        if any(x.later for x in inputs) and all(x.is_constant for x in inputs):
+            return self.kept(record, *inputs, at=at, **attrs)
         arrays = [x.array for x in inputs if x.array is not None]
         is_open = any(map(is_symbolic, attrs.values()))
         if len(arrays) == len(inputs) and not record.is_random and not is_open:
@@ -117,6 +122,21 @@ class Importer:
             if all(t.is_known for t in types) and self._folds(sum(t.size for t in types)):
                 return tuple(map(self.constant, ON_ARRAYS.outputs(record, *arrays, at=at, **attrs)))
         return self._node(record, inputs, at, attrs)
+
+    def kept(
+        self, op: OpDef | str, /, *inputs: Value, at: str = "", **attrs: AttrValue
+    ) -> tuple[Value, ...]:
+        """All outputs of an operator on constants, which stays in the symbol.
+
+        Compiled graphs compute it when parameters are bound, or use the operands."""
+        record = lookup(op) if isinstance(op, str) else op
+
+        def computed(number: int) -> np.ndarray:
+            arrays = [self.known(x, "operand") for x in inputs]
+            return ON_ARRAYS.outputs(record, *arrays, at=at, **attrs)[number]
+
+        made = self._node(record, inputs, at, attrs)
+        return tuple(replace(x, later=partial(computed, i)) for i, x in enumerate(made))
 
     def type(self, x: Value) -> TensorType:
         """Known part of a value's type."""
@@ -246,6 +266,8 @@ class Importer:
 
     def known(self, x: Value | None, what: str) -> np.ndarray:
         """Elements of an operand that must be constant. Raises MXNetError with its name."""
+        if x is not None and x.later is not None:
+            return x.later()
         if x is None or x.array is None:
             raise MXNetError(
                 f"its operand '{what}' is computed by the graph, but must be a constant"

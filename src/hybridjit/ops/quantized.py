@@ -31,6 +31,8 @@ INT8, UINT8 = np.dtype("int8"), np.dtype("uint8")
 BYTES = (INT8, UINT8)
 _READ = Traits(in_files=True)
 _SAMPLES = Traits(samples=Samples.FIRST, in_files=True)
+# Products of a sum of int32: 255 * 128 * 65,792 < 2**31.
+LONGEST_SUM = 65_792
 # Byte that stands for 0 of int8 values that are stored as uint8.
 SIGN = 128
 
@@ -215,6 +217,7 @@ INTEGER_CONVOLUTION = register(
     "kernel:shape! stride:shape=() dilate:shape=() pad:shape=() num_filter:int! num_group:int=1 "
     "no_bias:bool=False layout:layout?=None zero:int=0",
     internal=True,
+    kernel="byte_product",
     infer=_product_types(CONVOLUTION),  # type: ignore[arg-type]
     ref=_product(CONVOLUTION),  # type: ignore[arg-type]
     grad=none_at_all,
@@ -241,6 +244,7 @@ INTEGER_DENSE = register(
     weight_and_bias,
     "num_hidden:int! no_bias:bool=False flatten:bool=True zero:int=0",
     internal=True,
+    kernel="byte_product",
     infer=_product_types(FULLY_CONNECTED),  # type: ignore[arg-type]
     ref=_product(FULLY_CONNECTED),  # type: ignore[arg-type]
     expand=_on_rows,

@@ -20,6 +20,7 @@ from ..packing import (
     ConvPacking,
     Packing,
     PairPacking,
+    QuadPacking,
     StrassenPacking,
     WinogradPacking,
     whole_vectors,
@@ -53,7 +54,7 @@ class NativePacking:
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
         """Do the same as ``packing.pack(weight, out)``."""
-        if isinstance(packing, PairPacking):
+        if isinstance(packing, PairPacking | QuadPacking):
             # Words are moved like floats.
             words = packing.words(weight).view(FLOAT32)
             return self.pack(packing.inner, words, out.view(FLOAT32))

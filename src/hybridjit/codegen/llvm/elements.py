@@ -37,6 +37,7 @@ ELEMENTS = {
     "bool": Element(I8, I8, "b"),
     "bfloat16": Element(I16, F32, "f"),
     "bfloat16_pair": Element(I32, I32, "i"),
+    "uint8_quad": Element(I32, I32, "i"),
 }
 # The type as which copies move elements, by their number of bytes.
 MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}

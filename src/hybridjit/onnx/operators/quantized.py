@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
+from ..._core.types import product
 from ...errors import MXNetError
 from ...formats.onnx.narrow import NARROW, NarrowFloat, NarrowWhole
 from ...formats.onnx.tensors import CODES, dtype_of
+from ...ops.quantized import BYTES, LONGEST_SUM
 from ..importer import Importer, Value, supported
 from ..use import Use
 from .matrix import matmul
 from .narrow import nearest_even
 from .pointwise import cast_to
 from .table import MICROSOFT, translates
-from .windows import convolution
+from .windows import convolution, integer_convolution
 
 _SINGLE, _WHOLE, _BYTE = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8")
 
@@ -44,6 +49,9 @@ def quantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
 ) -> Value:
     """round(x / scale) + zero, limited to the type's range; float types round to their values."""
+    if (form := _byte_form(g, use, x, scale, zero, dtype_of(code, "it"))) is not None:
+        made = g.op("_to_bytes", single(g, x), dtype=dtype_of(code, "it"), **form)
+        return g.stored(made, code)
     ratio = g.op("broadcast_div", single(g, x), single(g, _along(g, scale, x, use)), at="ratio")
     kind = NARROW.get(code)
     if isinstance(kind, NarrowFloat):
@@ -78,12 +86,68 @@ def code_of(g: Importer, zero: Value | None) -> int:
 
 def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
     """Dequantized values, (x - zero) * scale."""
+    if scale is not None:
+        if x.is_constant:
+            weight = _weight(g, use, x, scale, zero)
+            if weight is not None:
+                return weight
+        elif (form := _byte_form(g, use, x, scale, zero, g.dtype(x))) is not None:
+            return g.op("_from_bytes", x, **form)
     made = single(g, x)
     if zero is not None:
         made = g.op("broadcast_sub", made, single(g, _along(g, zero, x, use)), at="centred")
     if scale is None:
         return made
     return g.op("broadcast_mul", made, single(g, _along(g, scale, x, use)), at="number")
+
+
+def _byte_form(
+    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, dtype: np.dtype
+) -> dict[str, Any] | None:
+    """Constant scale and zero point of a whole tensor; None for other forms."""
+    parts = [v for v in (scale, zero) if v is not None]
+    if dtype not in BYTES or x.is_constant or any(not v.is_constant for v in parts):
+        return None
+    if any(product(g.shape(v)) != 1 for v in parts) or g.dtype(scale) != _SINGLE:
+        return None
+    number = float(g.known(scale, "scale").reshape(()))
+    if not (math.isfinite(number) and number > 0):
+        return None
+    return {
+        "scale": number,
+        "zero": int(g.known(zero, "zero").reshape(())) if zero is not None else 0,
+    }
+
+
+def _weight(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None) -> Value | None:
+    """Dequantized weights that stay int8; None unless x - zero is, with scales along one axis."""
+    whole = _whole_weight(g, use, x, zero)
+    if whole is None or not scale.is_constant or g.dtype(scale) != _SINGLE:
+        return None
+    if use.number("block_size"):
+        return None
+    factors, axis = g.known(scale, "scale").reshape(-1), 0
+    if factors.size > 1:
+        axis = use.number("axis", 1) % g.rank(x)
+    if g.rank(scale) > 1 or factors.size not in (1, g.shape(x)[axis]):
+        return None
+    scales = g.constant(factors)
+    return g.kept("_weight_from_bytes", whole, scales, axis=axis, at="weight")[0]
+
+
+def _whole_weight(g: Importer, use: Use, x: Value, zero: Value | None) -> Value | None:
+    """Constant bytes minus their zero points, if they are a matrix or a filter in int8."""
+    is_open = zero is not None and not zero.is_constant
+    if not x.is_constant or is_open or g.rank(x) < 2 or g.dtype(x) not in BYTES:
+        return None
+    if g.dtype(x) == np.int8 and (zero is None or not g.known(zero, "zero").any()):
+        return x
+    wide = g.known(x, "weight").astype(np.int32)
+    if zero is not None:
+        wide = wide - g.known(_along(g, zero, x, use), "zero").astype(np.int32)
+    if wide.size and (wide.min() < -128 or wide.max() > 127):
+        return None
+    return g.constant(wide.astype(np.int8))
 
 
 @translates("QuantizeLinear", MICROSOFT + "QuantizeLinear")
@@ -129,6 +193,9 @@ def matmul_integer(
     b_zero: Value | None = None,
 ) -> Value:
     """Product of integers after subtraction of their zero points."""
+    made = _product_of_bytes(g, use, a, b, a_zero, b_zero)
+    if made is not None:
+        return made
     if a_zero is not None and g.rank(a_zero) == 1:
         a_zero = g.op("expand_dims", a_zero, axis=1, at="rows")
     sides = []
@@ -140,6 +207,39 @@ def matmul_integer(
             wide = g.op("broadcast_sub", *_same_rank(g, wide, less), at="centred")
         sides.append(wide)
     return g.op("Cast", matmul(g, use, *sides), dtype=_WHOLE)
+
+
+def _product_of_bytes(
+    g: Importer, use: Use, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
+) -> Value | None:
+    """a b - zero * column sums of b, in int32, for a constant matrix b; None if it is not one."""
+    weight = _whole_weight(g, use, b, b_zero) if g.rank(b) == 2 else None
+    if weight is None or a.is_constant or g.dtype(a) not in BYTES or g.rank(a) < 2:
+        return None
+    size, columns = g.shape(b)
+    if size > LONGEST_SUM or not size or not columns:
+        return None
+    turned = g.constant(np.ascontiguousarray(g.known(weight, "b").T))
+    attrs: dict[str, Any] = {"num_hidden": columns, "no_bias": True, "flatten": False}
+    if a_zero is None:
+        return g.op("_integer_dense", a, turned, **attrs)
+    if a_zero.is_constant and product(g.shape(a_zero)) == 1:
+        zero = int(g.known(a_zero, "a_zero_point").reshape(()))
+        return g.op("_integer_dense", a, turned, zero=zero, **attrs)
+    sums = g.constant(g.known(weight, "b").sum(0, dtype=np.int32))
+    product_ = g.op("_integer_dense", a, turned, at="product", **attrs)
+    zeros = g.op("Cast", a_zero, dtype=_WHOLE, at="zero")
+    if g.rank(zeros) == 1:  # one, or one for each row
+        zeros = g.op("expand_dims", zeros, axis=1, at="rows")
+    elif g.rank(zeros) == 0:
+        zeros = g.op("Reshape", zeros, shape=(1,), at="one")
+    less = g.op("broadcast_mul", *_same_rank(g, *_ordered(g, zeros, sums)), at="less")
+    return g.op("broadcast_sub", *_same_rank(g, product_, less))
+
+
+def _ordered(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
+    """Both values, the one of the larger rank first."""
+    return (x, y) if g.rank(x) >= g.rank(y) else (y, x)
 
 
 def _same_rank(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
@@ -157,6 +257,18 @@ def conv_integer(
     w_zero: Value | None = None,
 ) -> Value:
     """Convolution of integers after subtraction of their zero points."""
+    weight = _whole_weight(g, _WeightAxis(use), w, w_zero)
+    if weight is not None and not x.is_constant and g.dtype(x) in BYTES:
+        is_fixed = x_zero is None or x_zero.is_constant and product(g.shape(x_zero)) == 1
+        zero = (
+            int(g.known(x_zero, "x_zero_point").reshape(()))
+            if x_zero is not None and is_fixed
+            else 0
+        )
+        if is_fixed and product(g.shape(w)[1:]) <= LONGEST_SUM:
+            made = integer_convolution(g, use, x, weight, zero)
+            if made is not None:
+                return made
     first = numbers(g, use, x, None, x_zero)
     second = numbers(g, _WeightAxis(use), w, None, w_zero)
     return g.op("Cast", convolution(g, use, first, second), dtype=_WHOLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,24 +72,41 @@ def pad_by(
 @translates("Conv")
 def convolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = None) -> Value:
     """Convolution; asymmetric padding is applied separately before."""
+    attrs, begin, end = _window_of(g, use, x, w)
+    if attrs["pad"] != begin or begin != end:
+        x = pad_by(g, x, begin, end)
+    return g.op("Convolution", *(x, w) if b is None else (x, w, b), no_bias=b is None, **attrs)
+
+
+def integer_convolution(g: Importer, use: Use, x: Value, w: Value, zero: int) -> Value | None:
+    """int32 sums of bytes x - zero with int8 weights; None for asymmetric padding with a zero
+    point."""
+    attrs, begin, end = _window_of(g, use, x, w)
+    if attrs["pad"] != begin or begin != end:
+        if zero:
+            return None
+        x = pad_by(g, x, begin, end)
+    return g.op("_integer_convolution", x, w, no_bias=True, zero=zero, **attrs)
+
+
+def _window_of(
+    g: Importer, use: Use, x: Value, w: Value
+) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
+    """Attributes of a convolution, and the padding before and after each axis."""
     kernel = use.ints("kernel_shape") or g.shape(w)[2:]
     count = len(kernel)
     stride, dilate = use.ints("strides", (1,) * count), use.ints("dilations", (1,) * count)
     begin, end = _pads(g, use, x, kernel, stride, dilate)
     pad = begin if begin == end and min(begin) >= 0 else (0,) * count
-    if pad != begin or begin != end:
-        x = pad_by(g, x, begin, end)
-    return g.op(
-        "Convolution",
-        *(x, w) if b is None else (x, w, b),
-        kernel=kernel,
-        stride=stride,
-        dilate=dilate,
-        pad=pad,
-        num_filter=g.shape(w)[0],
-        num_group=use.number("group", 1),
-        no_bias=b is None,
-    )
+    attrs = {
+        "kernel": kernel,
+        "stride": stride,
+        "dilate": dilate,
+        "pad": pad,
+        "num_filter": g.shape(w)[0],
+        "num_group": use.number("group", 1),
+    }
+    return attrs, tuple(begin), tuple(end)
 
 
 @translates("ConvTranspose")

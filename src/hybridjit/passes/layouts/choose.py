@@ -27,6 +27,7 @@ from ...ops.nn.pooling import POOLING
 from ...ops.nn.pooling_back import BACK_FROM_AVERAGE, BACK_FROM_MAX
 from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...ops.nn.window_geometry import is_channel_last
+from ...ops.quantized import BYTES, INTEGER_CONVOLUTION
 from ...ops.record import OpDef
 from ...ops.rules import reduced_axes
 from ...ops.tensor.joining import CONCAT
@@ -152,7 +153,7 @@ class _Relayout:
             return None
         if len(value.types) > 1 and op not in _PAIRS:
             return None
-        if value.type.dtype not in kinds.STORED:
+        if value.type.dtype not in (*kinds.STORED, *BYTES) and op is not INTEGER_CONVOLUTION:
             return None
         if op in _BEGINNINGS:
             return _BEGINNINGS[op](self, value)
@@ -341,7 +342,7 @@ _PAIRS = (MOMENTS, SUMS_ABOUT)
 _REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, *_PAIRS)
 # Operators that begin a region, and operators that join the region of their operands.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
-    **dict.fromkeys((CONVOLUTION, DECONVOLUTION, POOLING), _windowed),
+    **dict.fromkeys((CONVOLUTION, DECONVOLUTION, INTEGER_CONVOLUTION, POOLING), _windowed),
     CONVOLUTION_BY_WEIGHT: _by_weight,
     **dict.fromkeys((BACK_FROM_AVERAGE, BACK_FROM_MAX), _unpooled),
     **dict.fromkeys(_RESIZED, _resized),

@@ -10,16 +10,22 @@ plan turns them into addresses, or into copies where strides cannot express them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
+import numpy as np
+
 from ..._core.config import config
-from ..._core.types import FLOAT32
+from ..._core.types import FLOAT32, INT32
 from ...ir.graph import Graph, Group, Value
 from ...ir.kinds import POINTWISE, VIEW, KernelKind, is_in, kind_of
 from ...ops.bfloat16 import TO_BFLOAT16
+from ...ops.quantized import BYTES, FROM_BYTES, TO_BYTES
 from ...ops.tensor.primitives import RESHAPE_TO
+
+# Element types of pointwise values after a product of bytes.
+_IN_INTEGERS = (FLOAT32, INT32, *BYTES)
 
 
 @dataclass
@@ -43,6 +49,16 @@ def fuse(graph: Graph, fired: list[str] | None = None) -> Graph:
     return replace(graph, groups=_Fusion(graph, fired if fired is not None else []).run())
 
 
+def _dequantizes(group: _Building) -> bool:
+    return all(member.op is FROM_BYTES for member in group.members)
+
+
+def _is_of(dtypes: Collection[np.dtype], value: Value) -> bool:
+    """Whether all operands and results have one of the types."""
+    types = (*value.types, *(use.type for use in value.inputs))
+    return all(t.dtype in dtypes for t in types)
+
+
 class _Fusion:
     def __init__(self, graph: Graph, log: list[str]) -> None:
         self.graph = graph
@@ -57,9 +73,10 @@ class _Fusion:
                 continue
             kind = kind_of(value, self.graph)
             may_join = kind is POINTWISE and "fuse" not in config.skip
+            may_join = may_join and value.op is not FROM_BYTES
             host = self._joinable(value) if may_join else None
             self._join(value, host or self._new(kind))
-            if host is not None and host.kind is POINTWISE:
+            if host is not None:
                 self._take_in(value, host)
         self._delay_updates()
         ordered = self._demanded() if self.graph.purpose.goes_back else self._ordered()
@@ -76,25 +93,35 @@ class _Fusion:
         self._put_behind(group, self._sources(value, group))
 
     def _take_in(self, value: Value, host: _Building) -> None:
-        """Merge the pointwise groups that only ``value`` and its group read into that group.
+        """Merge the pointwise groups that only ``value`` and its group read into that group; into
+        one with an anchor, those that only dequantize bytes.
 
         None of them needs the host group; otherwise ``value`` could not have joined it.
         """
         for other in list(self._sources(value, host)):
-            if other.kind is POINTWISE and other.members and self._is_private(other, host):
-                self._put_behind(host, [self.groups[number] for number in other.sources])
-                host.members[:0] = other.members
+            if other.kind is not POINTWISE or not other.members:
+                continue
+            if host.kind is not POINTWISE and not _dequantizes(other):
+                continue
+            if self._is_private(other, host):
+                sources = [self.groups[n] for n in other.sources if n != host.number]
+                self._put_behind(host, sources)
+                first = len(host.members) - 1 if _dequantizes(other) else 0
+                host.members[first:first] = other.members
                 self.owner.update(dict.fromkeys(other.members, host))
                 host.sources.discard(other.number)
                 other.members, other.sources = [], set()
 
-    def _is_private(self, group: _Building, host: _Building) -> bool:
-        """Whether the host has the same shape and is the only reader of the group's values."""
+    def _is_private(self, group: _Building, host: _Building, reader: Value | None = None) -> bool:
+        """Whether the host has the same shape and is the only reader of the group's values, with
+        ``reader``, which may join the host.
+        """
         repeats = self.graph.purpose.repeats
         one, other = group.members[0], host.members[0]
         if one.shape != other.shape or (one.name in repeats) != (other.name in repeats):
             return False
-        owners = (self.owner.get(u) for member in group.members for u in self.graph.uses[member])
+        users = {user for member in group.members for user in self.graph.uses[member]}
+        owners = (self.owner.get(user) for user in users if user is not reader)
         is_read = any(owner is not group and owner is not host for owner in owners)
         return not is_read and not any(m in self.graph.output_values for m in group.members)
 
@@ -104,6 +131,7 @@ class _Fusion:
         for other in others:
             group.needs |= other.needs | 1 << other.number
             group.sources.add(other.number)
+        group.needs &= ~(1 << group.number)  # a reader of its bytes joined it
         if group.needs == before:
             return
         self.needed |= group.needs
@@ -143,9 +171,12 @@ class _Fusion:
                 yield other
 
     def _joinable(self, value: Value) -> _Building | None:
-        """The latest group on whose result this pointwise value can be computed, if any."""
-        candidates = {g.number: g for u in value.inputs if (g := self.owner.get(u.value))}
-        for number in sorted(candidates, reverse=True):
+        """The latest group on whose result this pointwise value can be computed, if any; one that
+        only dequantizes bytes comes last.
+        """
+        candidates = {group.number: group for group in self._candidates(value)}
+        key = {number: (not _dequantizes(group), number) for number, group in candidates.items()}
+        for number in sorted(candidates, key=key.__getitem__, reverse=True):
             group = candidates[number]
             reason = self._obstacle(value, group)
             if not reason:
@@ -155,11 +186,23 @@ class _Fusion:
                 self.log.append(f"not fused: {value.name} into {name}, because {reason}")
         return None
 
+    def _candidates(self, value: Value) -> Iterator[_Building]:
+        """The groups of the operands, and those of the bytes that operands are dequantized from."""
+        for use in value.inputs:
+            source = use.value
+            while source is not None and (group := self.owner.get(source)) is not None:
+                yield group
+                if source.op is not FROM_BYTES or not _dequantizes(group):
+                    break
+                source = source.inputs[0].value
+
     def _obstacle(self, value: Value, group: _Building) -> str:
         if not group.kind.has_epilogue:
             return f"a {group.kind.name} has no epilogue"
         dtype = group.members[0].type.dtype
-        is_rounded = value.op is TO_BFLOAT16 and dtype == FLOAT32
+        is_rounded = value.op in (TO_BFLOAT16, TO_BYTES) and dtype == FLOAT32
+        if group.kind.name == "byte_product":
+            is_rounded = _is_of(_IN_INTEGERS, value)
         if group.kind is not POINTWISE and not is_rounded and not is_in(dtype, value):
             return f"a {group.kind.name} kernel ends in {dtype}"
         if group.members[0].shape != value.shape:
@@ -168,6 +211,8 @@ class _Fusion:
         if (value.name in repeats) != (group.members[0].name in repeats):
             return "one of them is computed again from checkpoints"
         for other in self._sources(value, group):
+            if _dequantizes(other) and self._is_private(other, group, value):
+                continue
             if other.needs >> group.number & 1:
                 return f"{other.members[0].name}, which it also reads, needs that one first"
         return ""

@@ -13,7 +13,7 @@ at every call, 74 instead of 120 us.
 from __future__ import annotations
 
 from ...._core.frozen import replace
-from ...._core.target import PAIRS, Target
+from ...._core.target import Target
 from ...._core.types import product
 from ...spec import Ints
 from .choose_direct import MOST_TAPS
@@ -30,7 +30,7 @@ _FEWEST_PLACES = 512
 
 def columns_abreast(layer: Layer, target: Target) -> int:
     """The number of columns in a vector of filters; 1 if more gain little."""
-    if layer.groups > 1 or layer.dilate[2] > 1 or target.element == PAIRS:
+    if layer.groups > 1 or layer.dilate[2] > 1 or target.element.together > 1:
         return 1
     if layer.images and layer.images * product(layer.out) < _FEWEST_PLACES:
         return 1

@@ -63,12 +63,21 @@ Way = ConvSpec | DepthwiseSpec | StrassenSpec | WinogradSpec
 
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a convolution with its fused operators."""
+    _, operands = build_program(step, anchored=True)
+    x = views_of(step, step.group.anchor.inputs[:1])[0]
+    extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
+    layer = layer_of(step)
+    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, is_plain=True)
+
+
+def layer_of(step: Step) -> Layer:
+    """A convolution as input of the choosers."""
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     attrs, rank, groups = anchor.attrs, len(anchor.shape) - 2, anchor.attrs["num_group"]
     others = views_of(step, operands)
-    layer = Layer(
+    return Layer(
         inp=three(x.shape[1:-1], 1),
         out=three(anchor.shape[1:-1], 1),
         kernel=three(attrs["kernel"], 1),
@@ -83,8 +92,6 @@ def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
         writes=tuple(five(v.strides, rank) for v in step.writes),
         program=program,
     )
-    extra = tuple(Address(v) for v in (*others, *step.writes))
-    return calls_of(step, layer, Address(x), extra, x.shape[0], setting, is_plain=True)
 
 
 def calls_of(
@@ -330,7 +337,7 @@ def algorithms(
     ``is_plain`` states that its positions belong to one image. ``winograd`` allows algorithms with
     fewer products than the definition.
     """
-    if layer.has_small_groups(target.lanes):
+    if layer.has_small_groups(target.lanes) and target.element.together == 1:
         return [depthwise_spec(layer, target)]
     candidates: list[ConvSpec | StrassenSpec | WinogradSpec] = [direct_spec(layer, target)]
     if winograd and suits_winograd(layer, target, winograd == "always"):

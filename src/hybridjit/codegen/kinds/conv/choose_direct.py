@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...._core.frozen import replace
-from ...._core.target import PAIRS, Target
+from ...._core.target import Target
 from ...._core.types import product
 from ...spec import Ints
 from .layer import Layer
@@ -39,7 +39,7 @@ def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
 
 def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
     mr = min(columns, _rows_in_a_set(flat, target))
-    few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element != PAIRS)
+    few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element.together == 1)
     taps = few and flat.kernel[2] <= MOST_TAPS and product(flat.kernel) > 1
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...._core.target import PAIRS, Target
+from ...._core.target import Target
 from ...._core.types import product
 from ...families import family_of
 from ...interpolation import Line
@@ -35,7 +35,7 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     do the addresses of a tile's positions. Channels and filters are rounded up to full vectors.
     """
     if isinstance(spec, ConvSpec):
-        at_once = 2 if spec.element == PAIRS else 1
+        at_once = spec.element.together
         nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
         price = _price(layer, nbytes, target)
         padded = _filled(layer.oc, spec.half_last, target) / layer.oc

@@ -22,6 +22,7 @@ from ..parts.gemm import (
     NextTile,
     Operand,
     Rows,
+    added,
     ending_in_half,
     line_elements,
     multiply,
@@ -373,7 +374,7 @@ def _sum_by_tap(
                 with b.loop("kw", first, stop, carry=line, most=spec.kernel[2]) as loop:
                     loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
                 line = loop.results
-            return [b.b.fadd(*pair) for pair in zip(accs, line)] if is_long else list(line)
+            return [added(b, *pair) for pair in zip(accs, line)] if is_long else list(line)
 
         return rows_inside(b, spec, (place.depth, place.row), accs, body)
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...._core.frozen import dataclass
-from ...._core.target import PAIRS
+from ...._core.target import PAIRS, QUADS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import F32, I32, Value, byte_count
-from .partial import read_pair, read_scalar
+from .partial import read_bytes, read_pair, read_quad, read_scalar
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,19 @@ def is_in_pairs(b: LoopBuilder) -> bool:
     return b.dtype == PAIRS.computed
 
 
+def is_in_quads(b: LoopBuilder) -> bool:
+    """Whether lanes hold four adjacent bytes of a sum."""
+    return b.dtype == QUADS.computed
+
+
 def steps_of_sum(b: LoopBuilder, size: int) -> int:
-    """Steps of k in a sum of ``size`` products; for pairs, the last may be half empty."""
-    return -(-size // 2) if is_in_pairs(b) else size
+    """Steps of k in a sum of ``size`` products; the last word may be partly empty."""
+    return -(-size // b.target.element.together)
+
+
+def added(b: LoopBuilder, x: Value, y: Value) -> Value:
+    """The sum of two sums."""
+    return b.b.add(x, y) if is_in_quads(b) else b.b.fadd(x, y)
 
 
 def tiles_of(
@@ -204,7 +214,7 @@ def rank_one(
 ) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
-    For pairs, also the next element of x times the second halves of w. If a half vector came last,
+    Words of several elements multiply as many adjacent elements of x. If a half vector came last,
     LLVM would keep its sums in the value's register, and spill.
     """
     if reach[0] == reach[1]:
@@ -215,7 +225,11 @@ def rank_one(
         for j, n in enumerate(lanes)
     ]
     order = range(nv) if len(set(lanes)) == 1 else range(nv - 1, -1, -1)
-    read, add = (read_pair, b.add_pairs) if is_in_pairs(b) else (read_scalar, b.fma)
+    read, add = read_scalar, b.fma
+    if is_in_pairs(b):
+        read, add = read_pair, b.add_pairs
+    elif is_in_quads(b):
+        read, add = read_quad, b.add_quads
     result = list(accs)
     for m in range(*reach):
         at = b.add(b.mul(m, rows.row_step), offset)
@@ -250,6 +264,28 @@ def _add_single(
     return result
 
 
+def _add_rest(
+    b: LoopBuilder,
+    x: Value,
+    w: Value,
+    size: int,
+    rows: Rows,
+    nv: int,
+    accs: Sequence[Value],
+    reach: tuple[int, int],
+) -> list[Value]:
+    """The last one to three of ``size`` products of bytes, without access to bytes beyond them."""
+    quads, count = divmod(size, 4)
+    vectors = [b.load(w, (quads * nv + j) * b.lanes) for j in range(nv)]
+    result = list(accs)
+    for m in range(*reach):
+        at = b.add(b.mul(m, rows.row_step), 4 * quads)
+        value = b.splat(read_bytes(b, x, at, count))
+        for j, vector in enumerate(vectors):
+            result[m * nv + j] = b.add_quads(value, vector, result[m * nv + j])
+    return result
+
+
 def multiply(
     b: LoopBuilder,
     x: Value,
@@ -271,6 +307,10 @@ def multiply(
     if not isinstance(size, int):
         given = _sum_of_given if is_long else _sum_given
         return given(b, x, w, size, unroll, rows, nv, accs, reach)
+    if is_in_quads(b):
+        words = Rows(rows.row_step, 4)
+        sums = _sum(b, x, w, size // 4, unroll, words, nv, accs, reach, ahead)
+        return _add_rest(b, x, w, size, rows, nv, sums, reach) if size % 4 else sums
     if not is_in_pairs(b):
         return _sum_of_sums(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
     pairs, step = size // 2, b.mul(2, rows.k_step)

@@ -13,7 +13,7 @@ from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, held, stored, with_element
 from ...llvm.indices import Index
-from ...llvm.types import I32, Pointer, Type, Value, constant_of
+from ...llvm.types import I8, I32, Pointer, Type, Value, constant_of
 
 
 def read_vector(
@@ -52,6 +52,20 @@ def read_scalar(b: LoopBuilder, pointer: Value, index: Index) -> Value:
 def read_pair(b: LoopBuilder, pointer: Value, index: Index) -> Value:
     """Two adjacent elements of 16 bits, as a word."""
     return b.b.load(b.at(pointer, index), typ=I32, align=2)
+
+
+def read_quad(b: LoopBuilder, pointer: Value, index: Index) -> Value:
+    """Four adjacent bytes, as a word."""
+    return b.b.load(b.at(pointer, index), typ=I32, align=1)
+
+
+def read_bytes(b: LoopBuilder, pointer: Value, index: Index, count: int) -> Value:
+    """``count`` adjacent bytes in the low part of a word; the others are 0."""
+    word = b.b.zext(b.load_scalar(pointer, index, I8), I32)
+    for number in range(1, count):
+        byte = b.b.zext(b.load_scalar(pointer, b.add(index, number), I8), I32)
+        word = b.b.or_(word, b.b.shl(byte, ir.Constant(I32, 8 * number)))
+    return word
 
 
 def as_pairs(pointer: Value) -> Value:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...._core.frozen import dataclass, replace
-from ...._core.target import PAIRS, TYPES_OF, ElementTypes, Target
+from ...._core.target import PAIRS, QUADS, TYPES_OF, ElementTypes, Target
 from ...._core.types import BFLOAT16, FLOAT32, product
 from ....ir.graph import Use
 from ....ir.plan import Step, View
@@ -32,6 +32,7 @@ from ...packing import (
     Packing,
     PairPacking,
     PhasePacking,
+    QuadPacking,
     RecurrentPacking,
     WinogradPacking,
 )
@@ -63,7 +64,7 @@ def pack_weights(
         for use, p in wanted
         if use in live
     }
-    size = setting.target.of(TYPES_OF[element.stored]).element_bytes
+    size = setting.target.of(TYPES_OF[element.stored]).element_bytes if kernels else 0
     total, position = size * sum(kernel.floats for kernel in kernels.values()), 0
     calls: list[Call] = []
     found: list[Argument] = []
@@ -94,15 +95,17 @@ def _computing(view: View, target: Target) -> Target:
 
 def packing_for(
     target: Target, groups: int, nv: int, taps: bool = False
-) -> ConvPacking | PairPacking:
+) -> ConvPacking | PairPacking | QuadPacking:
     """The packing of weights for the kernels of products."""
     packing = ConvPacking(groups, target.lanes, nv, taps)
+    if target.element == QUADS:
+        return QuadPacking(packing)
     return PairPacking(packing) if target.element == PAIRS else packing
 
 
 def packed_as(packing: Packing, element: ElementTypes) -> str:
     """NumPy's name of the type of packed weights or biases."""
-    return "uint32" if isinstance(packing, PairPacking) else element.accumulated
+    return "uint32" if isinstance(packing, PairPacking | QuadPacking) else element.accumulated
 
 
 def multiplies_pairs(target: Target) -> bool:

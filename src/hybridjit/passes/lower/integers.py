@@ -1,0 +1,326 @@
+"""Integers: products of dequantized bytes -> products of bytes, scaled.
+
+    conv((x - z) s, w t) + b  =>  float(integer_conv(x - z, w)) * (s t) + b
+
+Movement and padding with 0 act on bytes in place of dequantized values. Kernels
+multiply uint8 without a zero point by int8: signed bytes are stored 128 higher, a zero point z is
+subtracted from the bias, as z times the sum of each filter, and pads the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.types import FLOAT32
+from ...ir.building import ValueBuilder, building
+from ...ir.graph import Graph, Use, Value
+from ...ir.rewrite import Match, Replacement, replace_values, rewrite, rule, uniquely_named
+from ...ops.attrs import Attrs
+from ...ops.elementwise.element_type import CAST
+from ...ops.internal import PAD_AXES
+from ...ops.nn.convolution import CONVOLUTION
+from ...ops.nn.matrix_products import FULLY_CONNECTED
+from ...ops.nn.window_geometry import is_channel_last
+from ...ops.quantized import (
+    FROM_BYTES,
+    INT8,
+    INTEGER_CONVOLUTION,
+    INTEGER_DENSE,
+    LONGEST_SUM,
+    SIGN,
+    TO_BYTES,
+    UINT8,
+    WEIGHT_FROM_BYTES,
+    ZERO_BIAS,
+)
+from ...ops.record import OpDef
+from ...ops.registry import lookup
+from ...ops.tensor.joining import CONCAT
+from ...ops.tensor.primitives import (
+    BROADCAST_TO,
+    RESHAPE_TO,
+    SLICE,
+    TRANSPOSE,
+    permutation,
+    reshape,
+)
+from ..rewrite.cse import share_equal
+
+_MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
+_PLUS_SCALAR, _MUL_SCALAR = lookup("_plus_scalar"), lookup("_mul_scalar")
+_ADD, _MULTIPLY = lookup("broadcast_add"), lookup("broadcast_mul")
+
+
+def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
+    """The graph with products of bytes where operands of products are dequantized bytes."""
+    if not any(value.op in _OF_BYTES for value in graph.values):
+        return graph
+    after = rewrite(graph, _RULES, fired)
+    if after is not graph:  # several products may move the same bytes
+        after = uniquely_named(share_equal(after))
+    return _one_reader_each(after)
+
+
+@rule("move((x - z) s)  =>  (move(x) - z) s", *_MOVES)
+def moved_bytes(value: Value, match: Match) -> Replacement:
+    source = value.inputs[0].value
+    if source.op is not FROM_BYTES:
+        return None
+    g = building(value)
+    assert value.op is not None
+    moved = g.op(value.op, source.inputs[0], at="bytes", **value.attrs)
+    return g.op(FROM_BYTES, moved, **source.attrs)
+
+
+@rule("pad((x - z) s)  =>  (pad(x, z) - z) s", PAD_AXES)
+def padded_bytes(value: Value, match: Match) -> Replacement:
+    source, attrs = value.inputs[0].value, value.attrs
+    if source.op is not FROM_BYTES:
+        return None
+    if attrs["mode"] == "constant":
+        if attrs["value"] != 0:
+            return None
+        attrs = {**attrs, "value": float(source.attrs["zero"])}
+    g = building(value)
+    padded = g.op(PAD_AXES, source.inputs[0], at="bytes", **attrs)
+    return g.op(FROM_BYTES, padded, **source.attrs)
+
+
+@rule("concat((x - z) s, (y - z) s)  =>  (concat(x, y) - z) s", CONCAT)
+def joined_bytes(value: Value, match: Match) -> Replacement:
+    sources = [use.value for use in value.inputs]
+    first = sources[0]
+    kinds = {(s.op, tuple(sorted(s.attrs.items())), s.inputs[0].type.dtype) for s in sources[:1]}
+    for source in sources:
+        if source.op is not FROM_BYTES:
+            return None
+        kinds.add((source.op, tuple(sorted(source.attrs.items())), source.inputs[0].type.dtype))
+    if len(kinds) > 1:
+        return None
+    g = building(value)
+    joined = g.op(CONCAT, *(s.inputs[0] for s in sources), at="bytes", **value.attrs)
+    return g.op(FROM_BYTES, joined, **first.attrs)
+
+
+@rule("move(w t)  =>  move(w) t", RESHAPE_TO, TRANSPOSE, PAD_AXES)
+def moved_weight(value: Value, match: Match) -> Replacement:
+    source = value.inputs[0].value
+    if source.op is not WEIGHT_FROM_BYTES:
+        return None
+    axis = _axis_after(value, source)
+    if axis is None:
+        return None
+    g = building(value)
+    assert value.op is not None
+    moved = g.op(value.op, source.inputs[0], at="bytes", **value.attrs)
+    return g.op(WEIGHT_FROM_BYTES, moved, source.inputs[1], axis=axis)
+
+
+def _axis_after(move: Value, source: Value) -> int | None:
+    """The axis of a weight's scales after a movement; None if there is none."""
+    axis = source.attrs["axis"]
+    if move.op is PAD_AXES:
+        is_zero = move.attrs["mode"] == "constant" and move.attrs["value"] == 0
+        return (
+            axis if is_zero and not move.attrs["before"][axis] + move.attrs["after"][axis] else None
+        )
+    if source.inputs[1].type.size == 1:
+        return 0
+    if move.op is TRANSPOSE:
+        return permutation(len(source.shape), move.attrs["axes"]).index(axis)
+    is_kept = axis == 0 and bool(move.shape) and move.shape[0] == source.shape[0]
+    return 0 if is_kept else None
+
+
+@rule("quantize((x - z) s)  =>  x", TO_BYTES)
+def same_bytes(value: Value, match: Match) -> Replacement:
+    source = value.inputs[0].value
+    if source.op is not FROM_BYTES or value.attrs["multiply"]:
+        return None
+    given = source.inputs[0]
+    same = all(value.attrs[key] == source.attrs[key] for key in ("scale", "zero"))
+    return given if same and given.type.dtype == value.type.dtype else None
+
+
+@rule("conv((x - z) s, w t) + b  =>  float(integer_conv(x - z, w)) (s t) + b", CONVOLUTION)
+def convolved_bytes(value: Value, match: Match) -> Replacement:
+    attrs = value.attrs
+    if not is_channel_last(attrs["layout"], len(attrs["kernel"])):
+        return None
+    if not _multiplies_bytes(value, match) or value.inputs[1].type.dims[-1] == 1:
+        return None
+    data = value.inputs[0].value
+    g, zero = building(value), data.attrs["zero"]
+    changed = {**attrs, "no_bias": True, "zero": zero}
+    operands = data.inputs[0], value.inputs[1].value.inputs[0]
+    sums = _plain_convolution(g, *operands, (), changed)
+    return _scaled(g, value, sums)
+
+
+@rule("dense((x - z) s, w t) + b  =>  float(integer_dense(x - z, w)) (s t) + b", FULLY_CONNECTED)
+def multiplied_bytes(value: Value, match: Match) -> Replacement:
+    if not _multiplies_bytes(value, match) or value.inputs[0].type.ndim != 2:
+        return None
+    data = value.inputs[0].value
+    g, attrs = building(value), {**value.attrs, "no_bias": True, "zero": data.attrs["zero"]}
+    operands = data.inputs[0], value.inputs[1].value.inputs[0]
+    return _scaled(g, value, _plain_dense(g, *operands, (), attrs))
+
+
+def _multiplies_bytes(value: Value, match: Match) -> bool:
+    """Whether data are dequantized bytes, and the weight is one with a scale for each filter."""
+    data, weight = (use.value for use in value.inputs[:2])
+    if data.op is not FROM_BYTES or weight.op is not WEIGHT_FROM_BYTES:
+        return False
+    if weight.attrs["axis"] != 0 and weight.inputs[1].type.size > 1:
+        return False
+    is_short = weight.type.size <= LONGEST_SUM * max(1, weight.shape[0])
+    return is_short and match.is_fixed(value.inputs[1]) and value.type.size > 0
+
+
+def _scaled(g: ValueBuilder, value: Value, sums: Use) -> Use:
+    """float32 of int32 sums times both scales, and the bias."""
+    data, weight = (use.value for use in value.inputs[:2])
+    ones = (1,) * (value.type.ndim - 1)
+    scale = g.op(_MUL_SCALAR, weight.inputs[1], at="scale", scalar=_single(data.attrs["scale"]))
+    scale = reshape(g, scale, (*ones, scale.type.size), at="scales")
+    result = g.op(CAST, sums, at="float", dtype=FLOAT32)
+    bias = value.inputs[2:]
+    result = g.op(_MULTIPLY, result, scale, at="scaled" if bias else "")
+    for use in bias:
+        result = g.op(_ADD, result, reshape(g, use, (*ones, use.type.size), at="biases"))
+    return result
+
+
+def _single(scale: float) -> float:
+    """The scale in single precision."""
+    return float(FLOAT32.type(scale))
+
+
+@rule("integer_conv of signed bytes, or with a zero point  =>  of plain uint8", INTEGER_CONVOLUTION)
+def plain_convolution(value: Value, match: Match) -> Replacement:
+    if _is_plain(value) or not all(map(match.is_fixed, value.inputs[1:])):
+        return None
+    if not is_channel_last(value.attrs["layout"], len(value.attrs["kernel"])):
+        return None
+    data, weight, *bias = value.inputs
+    return _plain_convolution(building(value), data, weight, tuple(bias), value.attrs)
+
+
+@rule("integer_dense of signed bytes, or with a zero point  =>  of plain uint8", INTEGER_DENSE)
+def plain_dense(value: Value, match: Match) -> Replacement:
+    if _is_plain(value) or not all(map(match.is_fixed, value.inputs[1:])):
+        return None
+    data, weight, *bias = value.inputs
+    return _plain_dense(building(value), data, weight, tuple(bias), value.attrs)
+
+
+def _is_plain(value: Value) -> bool:
+    return value.inputs[0].type.dtype == UINT8 and not value.attrs["zero"]
+
+
+def _plain_convolution(
+    g: ValueBuilder, data: Use, weight: Use, bias: tuple[Use, ...], attrs: Attrs
+) -> Use:
+    """Pad with the zero point, if it is not 0, and move it into the bias."""
+    data, zero, changed = _unsigned(g, data, attrs)
+    pad = changed["pad"]
+    if zero and any(pad):
+        sides = (0, *pad, 0)
+        data = g.op(
+            PAD_AXES, data, at="border", mode="constant", before=sides, after=sides, value=zero
+        )
+        changed["pad"] = (0,) * (data.type.ndim - 2)
+    return _with_bias(g, INTEGER_CONVOLUTION, data, weight, bias, zero, changed)
+
+
+def _plain_dense(
+    g: ValueBuilder, data: Use, weight: Use, bias: tuple[Use, ...], attrs: Attrs
+) -> Use:
+    data, zero, changed = _unsigned(g, data, attrs)
+    return _with_bias(g, INTEGER_DENSE, data, weight, bias, zero, changed)
+
+
+def _with_bias(
+    g: ValueBuilder,
+    op: OpDef,
+    data: Use,
+    weight: Use,
+    bias: tuple[Use, ...],
+    zero: int,
+    attrs: Attrs,
+) -> Use:
+    if zero:
+        less = g.op(ZERO_BIAS, weight, *bias, at="zero", zero=zero, no_bias=not bias)
+        bias = (less,)
+    attrs = {**attrs, "no_bias": not bias, "zero": 0}
+    return g.op(op, data, weight, *bias, at="sums", **attrs)
+
+
+def _unsigned(g: ValueBuilder, data: Use, attrs: Attrs) -> tuple[Use, int, dict[str, Any]]:
+    """The data as uint8, their zero point, and a copy of the attributes.
+
+    Bytes that a quantization makes are made 128 higher; others are moved.
+    """
+    zero: int = attrs["zero"]
+    if data.type.dtype != INT8:
+        return data, zero, dict(attrs)
+    return _moved_up(g, data), zero + SIGN, dict(attrs)
+
+
+def _moved_up(g: ValueBuilder, data: Use) -> Use:
+    source = data.value
+    if source.op is TO_BYTES:
+        made = {**source.attrs, "zero": source.attrs["zero"] + SIGN, "dtype": UINT8}
+        own = ValueBuilder(source.name, source.source)
+        return own.op(TO_BYTES, source.inputs[0], at="unsigned", **made)
+    if source.op in _MOVES or source.op is PAD_AXES and source.attrs["mode"] == "constant":
+        attrs = dict(source.attrs)
+        if source.op is PAD_AXES:
+            attrs["value"] = attrs["value"] + SIGN
+        own = ValueBuilder(source.name, source.source)
+        assert source.op is not None
+        return own.op(source.op, _moved_up(g, source.inputs[0]), at="unsigned", **attrs)
+    bits = g.op(CAST, data, at="bits", dtype=UINT8)
+    return g.op(_PLUS_SCALAR, bits, at="unsigned", scalar=float(SIGN))
+
+
+_RULES = (
+    moved_bytes,
+    padded_bytes,
+    joined_bytes,
+    moved_weight,
+    same_bytes,
+    convolved_bytes,
+    multiplied_bytes,
+    plain_convolution,
+    plain_dense,
+)
+_OF_BYTES = (FROM_BYTES, INTEGER_CONVOLUTION, INTEGER_DENSE)
+
+
+def _one_reader_each(graph: Graph) -> Graph:
+    """Dequantize bytes for each reader, whose kernel then does it as it loads them."""
+    copies = 0
+
+    def change(value: Value, match: Match) -> tuple[str, Replacement]:
+        nonlocal copies
+        if value.op is None or value.op is FROM_BYTES:
+            return "", None
+        inputs = []
+        for use in value.inputs:
+            source = use.value
+            if source.op is FROM_BYTES and _is_shared(source, match.graph):
+                copies += 1
+                own = ValueBuilder(source.name, source.source)
+                use = own.op(FROM_BYTES, *source.inputs, at="read", **source.attrs)
+            inputs.append(use)
+        if tuple(inputs) == value.inputs:
+            return "", None
+        return "", building(value).outputs(value.op, *inputs, **value.attrs)
+
+    def _is_shared(source: Value, whole: Graph) -> bool:
+        return len(whole.uses.get(source, ())) > 1
+
+    after = replace_values(graph, change)
+    return uniquely_named(after) if copies else after
