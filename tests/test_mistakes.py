@@ -66,6 +66,36 @@ def assigned():
     nd.ones((2, 3))[:] = nd.ones((4, 5))
 
 
+def hybrid():
+    net = Written(lambda F, x: F.relu(x))
+    net.hybridize()
+    return net
+
+
+def stranger():
+    """A function that calls a block from outside of the block that it belongs to."""
+    dense = nn.Dense(2, in_units=3)
+    dense.initialize()
+    return lambda F, x: dense(x)
+
+
+def loaded(written):
+    """Parameters of one network, as this method writes them, read by another from a graph."""
+    one, other = made(True), made(True)
+    for net, name in ((one, "one"), (other, "other")):
+        net(X)
+        net.export(name)
+    if written == "save_parameters":
+        one.save_parameters("one-0000.params")
+    mx.load("other").load_parameters("one-0000.params")
+
+
+def stepped(h):
+    net = made(True)
+    step = mx.train_step(net, gluon.loss.L2Loss(), gluon.Trainer(net.collect_params(), "sgd"))
+    step(np.ones((2, 3)), np.ones((2, 4)))
+
+
 X = nd.ones((2, 3))
 CONV = {"channels": 4, "kernel_size": 3, "in_channels": 3}
 FC = sym.FullyConnected(sym.var("x"), num_hidden=3)
@@ -84,6 +114,8 @@ MISTAKES = [
     ("if", Exception, "F.where", lambda h: traced(lambda F, x: x if F.sum(x) > 0 else -x)),
     ("shape", AttributeError, "reshape with 0", lambda h: traced(lambda F, x: x.shape[0])),
     ("NumPy function", Exception, "use functions of F", lambda h: traced(lambda F, x: np.exp(x))),
+    ("slice", TypeError, "F.slice_axis", lambda h: traced(lambda F, x: F.relu(x)[:, -1])),
+    ("blocks in a list", AssertionError, "register_child", lambda h: traced(stranger())),
     ("no result", TypeError, "returned None", lambda h: traced(lambda F, x: None)),
     ("no super", AttributeError, "call super", lambda h: WithoutSuper()),
     ("optimizer", ValueError, "did you mean 'adam'", lambda h: trainer(h, "adm")),
@@ -120,6 +152,10 @@ MISTAKES = [
     ("asscalar", ValueError, "not a scalar", lambda h: X.asscalar()),
     ("truth", ValueError, "multiple elements is ambiguous", lambda h: bool(X)),
     ("saved list", TypeError, "dict str->NDArray", lambda h: nd.save("x.params", [1, 2])),
+    ("saved, not exported", AssertionError, r"export\(\)", lambda h: loaded("save_parameters")),
+    ("another prefix", AssertionError, "argument prefix", lambda h: loaded("export")),
+    ("summary", AssertionError, "active=False", lambda h: hybrid().summary(X)),
+    ("step of NumPy arrays", TypeError, r"pass nd.array\(x\)", lambda h: stepped(h)),
     ("export", RuntimeError, "run forward", lambda h: made(h).export("x")),
     ("layout of LSTM", mx.MXNetError, "sequence length, batch size", lambda h: made(h, rnn.LSTM(4, input_size=3))(X)),  # noqa: E501
     ("lengths of data", AssertionError, "length 3 while array", lambda h: gluon.data.ArrayDataset(nd.ones(3), nd.ones(2))),  # noqa: E501

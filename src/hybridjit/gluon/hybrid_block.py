@@ -571,7 +571,11 @@ def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
     found = {}
     for name in traced.symbol.list_inputs():
         if name not in inputs:
-            assert name in params, f"Unknown input to HybridBlock: {name}"
+            assert name in params, (
+                f"Unknown input to HybridBlock: {name}: a parameter that does not belong to the "
+                "block or its children; blocks in a list, tuple or dict are not children: register "
+                "them with register_child, or use HybridSequential"
+            )
             found[name] = params[name]
     return found
 

@@ -138,7 +138,18 @@ def _check_missing(
         assert id(param) in present, (
             f"Parameter '{path}' is missing in file '{filename}', which contains parameters: "
             f"{brief_names(arrays)}. Set allow_missing=True to ignore missing parameters."
+            f"{_other_form(params, arrays)}"
         )
+
+
+def _other_form(params: Mapping[str, Parameter], arrays: Mapping[str, object]) -> str:
+    """Advice for a block without paths, as of an exported graph, and a file of paths."""
+    if any("." in name for name in params) or not all("." in name for name in arrays):
+        return ""
+    return (
+        " save_parameters wrote the names of the file: load it into a block of the class that "
+        "wrote it, or write the network with export()."
+    )
 
 
 def _check_extra(

@@ -57,7 +57,8 @@ def _layers(block: Tree) -> list[Tree]:
 
     def visit(child: Tree) -> None:
         assert not getattr(child, "_active", False), (
-            f'"{child.name}" must not be hybridized to print summary.'
+            f'"{child.name}" must not be hybridized to print summary. '
+            "Call hybridize(active=False) first."
         )
         if not child.is_container:
             found[id(child)] = child

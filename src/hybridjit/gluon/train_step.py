@@ -230,7 +230,9 @@ class TrainStep:
             raise TypeError(f"a step takes at least {self._least} arrays, got {len(args)}")
         for number, array in enumerate(args):
             if not isinstance(array, NDArray):
-                raise TypeError(f"a step takes NDArrays; argument {number} is {type(array)}")
+                raise TypeError(
+                    f"a step takes NDArrays; argument {number} is {type(array)}: pass nd.array(x)"
+                )
             if array._entry is not None:
                 raise MXNetError(
                     f"a step computes gradients of parameters only, and argument {number} is a"

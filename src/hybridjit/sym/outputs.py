@@ -55,7 +55,10 @@ class Outputs:
         if isinstance(index, slice):
             return type(self)(self.outputs[index])
         if not isinstance(index, int):
-            raise TypeError("Symbol only support integer index to fetch i-th output")
+            raise TypeError(
+                f"Symbol only support integer index to fetch i-th output, got {index!r}: to slice "
+                "the array of a Symbol, use F.slice_axis(x, axis=..., begin=..., end=...) or F.take"
+            )
         if index < 0:
             raise MXNetError(f"Symbol only accept nonnegative index, got {index}")
         if index >= len(self.outputs):

@@ -26,7 +26,10 @@ from .single import Fresh, Parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_SAME_PREFIX = "Please make sure source and target networks have the same prefix."
+_SAME_PREFIX = (
+    "Please make sure source and target networks have the same prefix: the constructor's argument "
+    "prefix sets it, and hybridjit.load reads a graph together with its parameters."
+)
 
 
 class ParameterDict:
