@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -170,6 +171,13 @@ class TestService:
         os.replace(service.folder / "wrong", path)
         service.wait_until(lambda: service.metric("failed_reloads_total") > 0)
         assert is_new()
+        nd.save(str(service.folder / "other"), {f"other_{name}": a for name, a in arrays.items()})
+        os.replace(service.folder / "other", path)
+        service.wait_until(lambda: service.metric("failed_reloads_total") > 1)
+        nd.save(str(service.folder / "new"), arrays)
+        os.replace(service.folder / "new", path)
+        service.wait_until(lambda: service.metric("reloads_total") > 1)
+        assert is_new()
 
     def test_termination_answers_running_requests(self, tmp_path):
         """Requests that wait for more samples when SIGTERM comes are answered; then all ends."""
@@ -248,15 +256,74 @@ def test_mlserver_answers_with_the_networks_results(tmp_path):
     np.testing.assert_array_equal(np.asarray(found, np.float32), wanted)
 
 
-@pytest.fixture
-def batching(monkeypatch):
-    """The module of the example, which takes no server."""
-    spec = importlib.util.spec_from_file_location("serving_batching", SERVING / "batching.py")
+def module_of_the_example(name: str, monkeypatch):
+    spec = importlib.util.spec_from_file_location(f"serving_{name}", SERVING / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def batching(monkeypatch):
+    """The module of the example, which takes no server."""
+    return module_of_the_example("batching", monkeypatch)
+
+
+class TestModel:
+    SHAPES = ((1, 28, 28),)
+
+    def archive(self, path: Path, factor: float) -> None:
+        """The digits network with multiplied parameters, as one file that appears at once."""
+        arrays = nd.load(str(DIGITS / "digits-0000.params"))
+        nd.save(f"{path}.params", {name: array * factor for name, array in arrays.items()})
+        with tarfile.open(f"{path}.new", "w:gz") as tar:
+            tar.add(DIGITS / "digits-symbol.json", "model-symbol.json")
+            tar.add(f"{path}.params", "model-0000.params")
+        os.replace(f"{path}.new", path)
+
+    def test_a_replaced_archive_is_read_again_once(self, tmp_path, monkeypatch):
+        path, data = tmp_path / "model.tar.gz", images(3)
+        self.archive(path, 1)
+        model = module_of_the_example("model", monkeypatch).Model(str(path), self.SHAPES, 4)
+        before = model.predict(data)
+        assert not model.reload_if_changed()
+        self.archive(path, 2)
+        assert model.reload_if_changed() and not model.reload_if_changed()
+        wanted = hybridjit.load(path).predict(data)
+        np.testing.assert_array_equal(model.predict(data), wanted)
+        assert (wanted != before).any()
+
+    def test_parameters_with_other_names_are_refused_and_the_old_ones_stay(
+        self, tmp_path, monkeypatch
+    ):
+        path, data = tmp_path / "model.tar.gz", images(3)
+        self.archive(path, 1)
+        model = module_of_the_example("model", monkeypatch).Model(str(path), self.SHAPES, 4)
+        before = model.predict(data)
+        names = hybridjit.load(path).collect_params()
+        text = (DIGITS / "digits-symbol.json").read_text(encoding="utf-8")
+        arrays = nd.load(str(DIGITS / "digits-0000.params"))
+        for name in names:
+            text = text.replace(f'"{name}"', f'"other_{name}"')
+        arrays = {key.replace(":", ":other_"): array for key, array in arrays.items()}
+        (tmp_path / "other-symbol.json").write_text(text, encoding="utf-8")
+        nd.save(str(tmp_path / "other-0000.params"), arrays)
+        with tarfile.open(tmp_path / "new", "w:gz") as tar:
+            tar.add(tmp_path / "other-symbol.json", "other-symbol.json")
+            tar.add(tmp_path / "other-0000.params", "other-0000.params")
+        os.replace(tmp_path / "new", path)
+        with pytest.raises(AssertionError, match="is missing in file"):
+            model.reload_if_changed()
+        np.testing.assert_array_equal(model.predict(data), before)
+
+    @pytest.mark.parametrize("name", ["m", "m-symbol.json", "m-0003.params", ""])
+    def test_the_file_of_parameters_of_each_form_of_a_path(self, name, tmp_path, monkeypatch):
+        for file in ("m-symbol.json", "m-0003.params"):
+            (tmp_path / file).touch()
+        found = module_of_the_example("model", monkeypatch).parameters_file(str(tmp_path / name))
+        assert os.path.samefile(found, tmp_path / "m-0003.params")
 
 
 class TestBatcher:
@@ -278,6 +345,26 @@ class TestBatcher:
         found = asyncio.run(program())
         assert [int(rows[0, 0]) for rows in found] == [0, 2, 4, 6, 8, 10, 12]
         assert sum(sizes) == 7 and max(sizes) == 4 and len(sizes) <= 3
+
+    def test_a_batch_has_samples_of_one_shape_in_their_order(self, batching):
+        batches = []
+
+        def compute(rows: np.ndarray) -> np.ndarray:
+            batches.append((rows.shape[1:], rows.flat[:: rows[0].size].tolist()))
+            return rows
+
+        async def program() -> list[np.ndarray]:
+            batcher = batching.Batcher(compute, max_batch=3)
+            waits = [batcher(np.full((1, 2 + i % 2), i)) for i in range(8)]
+            found = asyncio.gather(*waits)
+            await asyncio.sleep(0)
+            batcher.start()
+            await batcher.stop()
+            return await found
+
+        found = asyncio.run(program())
+        assert [rows.shape for rows in found] == [(1, 2 + i % 2) for i in range(8)]
+        assert batches == [((2,), [0, 2, 4]), ((3,), [1, 3, 5]), ((2,), [6]), ((3,), [7])]
 
     def test_an_error_reaches_the_requests_of_its_batch_alone(self, batching):
         def compute(rows: np.ndarray) -> np.ndarray:

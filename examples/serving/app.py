@@ -4,8 +4,9 @@
     cd examples/serving
     gunicorn -c gunicorn.conf.py app:app
 
-Settings are environment variables: MODEL (the beginning of the two files' names), SHAPE (of one
-sample: 1,28,28), MAX_BATCH, MAX_DELAY_MS, MAX_WAITING, RELOAD_SECONDS (0: never).
+Settings are environment variables: MODEL (any path that hybridjit.load takes), SHAPE (of one
+sample: 1,28,28; several with semicolons: 3,224,224;3,160,160), MAX_BATCH, MAX_DELAY_MS,
+MAX_WAITING, RELOAD_SECONDS (0: never).
 
 The module loads and warms up the network when it is imported: with gunicorn's ``preload_app`` this
 happens once, before the workers are forked, and these share its memory.
@@ -36,10 +37,30 @@ MAX_BATCH = int(os.environ.get("MAX_BATCH", "32"))
 MAX_DELAY = float(os.environ.get("MAX_DELAY_MS", "0")) / 1e3
 MAX_WAITING = int(os.environ.get("MAX_WAITING", "1024"))
 RELOAD_SECONDS = float(os.environ.get("RELOAD_SECONDS", "1"))
-SHAPE = tuple(int(size) for size in os.environ.get("SHAPE", "1,28,28").split(","))
+SHAPE = os.environ.get("SHAPE", "1,28,28")
 
-MODEL = Model(os.environ.get("MODEL", str(DIGITS)), SHAPE, MAX_BATCH)
-MODEL.warm_up()
+
+def shapes_of(text: str) -> list[tuple[int, ...]]:
+    """The shapes of samples: sizes with commas between them, shapes with semicolons."""
+    try:
+        return [tuple(map(int, shape.split(","))) for shape in text.split(";")]
+    except ValueError:
+        raise SystemExit(
+            f"SHAPE is {text!r}, expected as 3,224,224 or 3,224,224;3,160,160"
+        ) from None
+
+
+def ready_model() -> Model:
+    """The model, compiled. The process ends if it takes no samples of the given shapes."""
+    model = Model(os.environ.get("MODEL", str(DIGITS)), shapes_of(SHAPE), MAX_BATCH)
+    try:
+        model.warm_up()
+    except hybridjit.MXNetError as error:
+        raise SystemExit(f"the network does not take samples of SHAPE={SHAPE}: {error}") from None
+    return model
+
+
+MODEL = ready_model()
 
 
 @dataclass
@@ -73,7 +94,7 @@ async def keep_reloading(state: State) -> None:
         await asyncio.sleep(RELOAD_SECONDS)
         try:
             state.reloads += await asyncio.to_thread(MODEL.reload_if_changed)
-        except (hybridjit.MXNetError, OSError) as error:
+        except Exception as error:  # of any kind: the next file may fit
             state.failed_reloads += 1
             print(f"the parameters were not reloaded: {error}", flush=True)
 
@@ -95,8 +116,8 @@ async def count(request: Request, call_next: Any) -> Response:
 
 def checked(rows: np.ndarray) -> np.ndarray:
     """The samples of a request, or status 422."""
-    if rows.shape[1:] != SHAPE or not 1 <= len(rows) <= MAX_BATCH:
-        wanted = f"1 to {MAX_BATCH} samples of shape {SHAPE}"
+    if rows.shape[1:] not in MODEL.shapes or not 1 <= len(rows) <= MAX_BATCH:
+        wanted = f"1 to {MAX_BATCH} samples of shape {' or '.join(map(str, MODEL.shapes))}"
         raise HTTPException(422, f"the request takes {wanted}, got an array of shape {rows.shape}")
     return rows
 

@@ -16,7 +16,7 @@ class Overloaded(Exception):
 
 
 class Batcher:
-    """Joins requests of one event loop into batches of at most ``max_batch`` samples.
+    """Joins requests of one event loop into batches of at most ``max_batch`` samples of one shape.
 
     An idle batcher computes at once, so a single request waits for nothing. ``max_delay`` seconds
     make it wait for more samples; that raises throughput only if calls are much faster than
@@ -72,12 +72,17 @@ class Batcher:
                 await self._compute_batch(taken)
 
     def _take(self) -> list[tuple[np.ndarray, asyncio.Future[np.ndarray]]]:
-        """The oldest requests that fit into a batch."""
-        count = total = 0
-        while count < len(self._queue) and total + len(self._queue[count][0]) <= self._max_batch:
-            total += len(self._queue[count][0])
-            count += 1
-        taken, self._queue = self._queue[:count], self._queue[count:]
+        """The oldest request, and the next ones of its shape that fit into its batch."""
+        taken: list[tuple[np.ndarray, asyncio.Future[np.ndarray]]] = []
+        kept: list[tuple[np.ndarray, asyncio.Future[np.ndarray]]] = []
+        total, is_full = 0, False
+        for request in self._queue:
+            rows = request[0]
+            is_other = bool(taken) and rows.shape[1:] != taken[0][0].shape[1:]
+            is_full = is_full or not is_other and total + len(rows) > self._max_batch
+            (kept if is_other or is_full else taken).append(request)
+            total += 0 if is_other or is_full else len(rows)
+        self._queue = kept
         if not self._queue:
             self._arrived.clear()
         return taken

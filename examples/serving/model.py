@@ -2,54 +2,75 @@
 
 from __future__ import annotations
 
+import glob
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
 import hybridjit
-from hybridjit import nd
 
 
 class Model:
-    """The network of ``prefix-symbol.json`` and ``prefix-0000.params`` with one input.
+    """A network with one input from any path that ``hybridjit.load`` takes.
 
-    ``shape`` is that of one sample. A batch is filled up to the next power of two, so that at most
-    log2(``max_batch``) + 1 signatures are compiled. The filling changes no bit of a result.
+    ``shapes`` are those of samples. A batch is filled up to the next power of two, so that a shape
+    has at most log2(``max_batch``) + 1 batch sizes. The filling changes no bit of a result.
     """
 
-    def __init__(self, prefix: str, shape: tuple[int, ...], max_batch: int) -> None:
-        self.shape, self.max_batch = shape, max_batch
-        self._parameters = f"{prefix}-0000.params"
+    def __init__(self, path: str, shapes: Sequence[tuple[int, ...]], max_batch: int) -> None:
+        self.shapes, self.max_batch = tuple(shapes), max_batch
+        self._path = path
         self._stamp = self._file_stamp()
-        self._net = hybridjit.load(prefix)
+        self._net = hybridjit.load(path)
 
     def warm_up(self) -> None:
-        """Compile every batch size, or load it from the cache of objects."""
-        size = 1
-        while size < 2 * self.max_batch:
-            self.predict(np.zeros((min(size, self.max_batch), *self.shape), np.float32))
-            size *= 2
+        """Compile every shape and batch size, or load them from the cache of objects.
+
+        Raises MXNetError for a shape that the network does not take.
+        """
+        for shape in self.shapes:
+            size = 1
+            while size < 2 * self.max_batch:
+                self.predict(np.zeros((min(size, self.max_batch), *shape), np.float32))
+                size *= 2
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Results of 1 to ``max_batch`` samples. Safe to call from several threads."""
+        """Results of 1 to ``max_batch`` samples of one shape. Safe to call from several threads."""
         size = min(1 << (len(rows) - 1).bit_length(), self.max_batch)
-        batch = np.zeros((size, *self.shape), np.float32)
+        batch = np.zeros((size, *rows.shape[1:]), np.float32)
         batch[: len(rows)] = rows
-        return self._net(nd.array(batch)).asnumpy()[: len(rows)]
+        results: np.ndarray = self._net.predict(batch)
+        return results[: len(rows)]
 
     def reload_if_changed(self) -> bool:
-        """Read the parameters again if their file was replaced.
+        """Read the parameters again if their file, or the archive, was replaced.
 
         A concurrent call uses all of the old or all of the new parameters, and nothing is compiled.
-        Raises MXNetError for a file that does not fit; the old parameters then stay.
+        Raises MXNetError or AssertionError for a file that does not fit; the old parameters stay.
         """
         stamp = self._file_stamp()
-        if stamp == self._stamp:
+        if stamp is None or stamp == self._stamp:
             return False
         self._stamp = stamp
-        self._net.load_parameters(self._parameters)
+        found = hybridjit.load(self._path).collect_params()
+        arrays = {name: parameter.data() for name, parameter in found.items()}
+        self._net.collect_params().load_dict(arrays, filename=self._path)
         return True
 
-    def _file_stamp(self) -> tuple[int, int, int]:
-        status = os.stat(self._parameters)
+    def _file_stamp(self) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(parameters_file(self._path))
+        except FileNotFoundError:
+            return None
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def parameters_file(path: str) -> str:
+    """The file that changes with the parameters of the model at this path."""
+    if os.path.isfile(path) and not path.endswith("-symbol.json"):
+        return path  # an archive, an .onnx file, or the file of parameters
+    start = (
+        os.path.join(path, "") if os.path.isdir(path) else path.removesuffix("-symbol.json") + "-"
+    )
+    return min(glob.glob(glob.escape(start) + "*.params"), default=path)
