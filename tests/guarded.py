@@ -450,6 +450,22 @@ def reaching_too_far(executable: Executable, at_end: bool) -> Executable:
     return executable
 
 
+def weights_of(filters: int, kernel: tuple[int, ...] = (3, 3), **attrs: object) -> Layer:
+    """The gradient of a convolution by its weight, with its result as its result's gradient."""
+    forward, both = conv(filters, kernel, **attrs), {"kernel": kernel, **attrs}
+    return lambda x: call("_convolution_by_weight", x, forward(x), **both)
+
+
+def unpooled(**attrs: object) -> Layer:
+    """The gradient of maximum pooling, with its result as its result's gradient."""
+
+    def make(x: Output) -> Output:
+        y = call("Pooling", x, **attrs)
+        return call("_back_from_max_pooling", x, y, call("negative", y), **attrs)
+
+    return make
+
+
 # Layers of images whose sizes are given, each with its channels, and the sizes that they run at;
 # kernels are chosen for the first size that no variant serves.
 OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
@@ -486,6 +502,16 @@ OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
         inside(layer("_contrib_BilinearResize2D", scale_height=2, scale_width=3, mode="odd_scale")),
         17,
     ),
+    "weights": (weights_of(35, pad=(1, 1)), 19),
+    "weights of few channels": (weights_of(7, (5, 5), stride=(2, 2), pad=(3, 2)), 3),
+    "weights dilated": (weights_of(18, dilate=(2, 1), pad=(2, 1)), 9),
+    "weights grouped": (weights_of(18, num_group=3, pad=(1, 0)), 12),
+    "weights 1x1": (weights_of(33, (1, 1)), 17),
+    "weights 1x1 strided": (weights_of(16, (1, 1), stride=(2, 3)), 32),
+    "weights depthwise": (weights_of(35, (3, 5), num_group=35, pad=(1, 2)), 35),
+    "weights depthwise strided": (weights_of(9, num_group=9, stride=(2, 2), pad=(0, 1)), 9),
+    "unpooled": (unpooled(kernel=(3, 2), stride=(2, 1), pad=(1, 0), pool_type="max"), 21),
+    "unpooled apart": (unpooled(kernel=(2, 2), stride=(2, 3), pool_type="max"), 7),
 }  # fmt: skip
 OPEN_SIZES = ((14, 23), (23, 14), (9, 40), (31, 9), (16, 16), (8, 13))
 

@@ -146,6 +146,43 @@ def test_gradients_have_the_bits_of_the_specialised_executable_in_any_order(name
             np.testing.assert_array_equal(mine, wanted)
 
 
+IMAGES = {
+    "3x3": lambda: nn.Conv2D(32, 3, padding=1),
+    "few channels": lambda: nn.Conv2D(9, 7, 2, 3, in_channels=3),
+    "1x1 stride 2": lambda: nn.Conv2D(40, 1, 2),
+    "grouped, dilated": lambda: nn.Conv2D(24, 3, padding=2, dilation=2, groups=3),
+    "depthwise": lambda: nn.Conv2D(24, 3, 2, 1, groups=24),
+    "transposed": lambda: nn.Conv2DTranspose(9, 4, 2, 1),
+    "maximum": lambda: nn.MaxPool2D(3, 2, 1),
+    "maximum apart": lambda: nn.MaxPool2D(2),
+    "average": lambda: nn.AvgPool2D(3, 2, 1, count_include_pad=False),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_gradients_of_images_of_all_sizes_need_two_compilations(name):
+    """Forward and backward are one variant, with the bits of a compilation for each size."""
+    channels = 3 if name == "few channels" else 24
+    net = sequence(IMAGES[name]())
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [reals(2, channels, *size) for size in ((24, 31), (17, 40), (33, 12), (16, 16))]
+    for x in inputs:
+        x.attach_grad()
+
+    def gradients(x):
+        return [*numbers(net, [x], 0), x.grad.asnumpy().copy()]
+
+    net(inputs[0])
+    net.hybridize(dynamic=False)
+    expected = [gradients(x) for x in inputs]
+    net.hybridize(dynamic={"data": [2, 3]})
+    before = mx.compile_stats()["compilations"]
+    for x, wanted in zip(inputs, expected):
+        for mine, one in zip(gradients(x), wanted, strict=True):
+            np.testing.assert_array_equal(mine, one)
+    assert mx.compile_stats()["compilations"] - before <= 2
+
+
 @pytest.mark.parametrize("sizes", [range(2, 60, 7), range(300, 310)])
 def test_sums_over_few_and_many_steps_have_the_bits_of_the_specialised_executable(sizes):
     """From 2048 products on a sum is one of sums."""

@@ -16,15 +16,16 @@ from ..._core.target import SINGLE, ElementTypes
 from ..._core.types import product
 from ...ir.graph import Value as GraphValue
 from ...ir.plan import Step
+from ...ir.sized import is_symbolic
 from ...ops.nn.pooling_back import BACK_FROM_MAX
-from ..call import Address, Call, Setting, five, views_of
+from ..call import Address, Call, Setting, about, five, rounds_of, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
-from ..spec import Ints, KernelSpec, Way
+from ..spec import Extents, Ints, KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
-from .parts.window import first_input, input_line, rows_inside, valid_taps
+from .parts.window import first_input, input_line, inside_of, rows_inside, valid_taps
 from .pool import WIDTH, divisor_of, geometry_of
 from .record import register
 
@@ -43,22 +44,28 @@ class UnpoolSpec(KernelSpec):
     """The gradient of pooling; arguments: [x, y,] d, dx, batch.
 
     xs, ys, ds  strides of the data, the result and its gradient; ``ts`` of the data's gradient
+    usual, inside  as for PoolSpec
+    apart  if sizes are given, whether windows do not overlap
     """
 
     how: Receivers
-    inp: Ints
-    out: Ints
-    kernel: Ints
+    inp: Extents
+    out: Extents
+    kernel: Extents
     stride: Ints
     pad: Ints
     channels: int
-    xs: Ints
-    ys: Ints
-    ds: Ints
-    ts: Ints
+    xs: Extents
+    ys: Extents
+    ds: Extents
+    ts: Extents
     count_pad: bool = True
     element: ElementTypes = SINGLE
+    usual: Ints = ()
+    inside: tuple[bool, ...] = ()
+    apart: bool = False
     kind = "unpool"
+    extents = ("inp", "out", "kernel", "xs", "ys", "ds", "ts")
 
     @property
     def dilate(self) -> Ints:
@@ -67,11 +74,15 @@ class UnpoolSpec(KernelSpec):
     @property
     def is_apart(self) -> bool:
         """Whether windows do not overlap."""
+        if self.usual:
+            return self.apart
         return all(s >= k for s, k in zip(self.stride, self.kernel))
 
     @property
     def covers_all(self) -> bool:
-        """Whether each cell is in exactly one window."""
+        """Whether each cell is certainly in exactly one window."""
+        if self.usual:
+            return False
         covered = tuple(s * n for s, n in zip(self.stride, self.out))
         return self.stride == self.kernel and not any(self.pad) and covered == self.inp
 
@@ -91,6 +102,9 @@ def choose_unpool(step: Step, setting: Setting) -> tuple[Call, ...]:
         channels=target.shape[-1], xs=strides[0], ys=strides[1], ds=five(d.strides, rank),
         ts=five(target.strides, rank), element=setting.target.element,
     )  # fmt: skip
+    if any(is_symbolic(getattr(spec, name)) for name in spec.extents):
+        apart, inside = spec.is_apart, inside_of(spec)
+        spec = replace(spec, usual=about(spec.out), inside=inside, apart=apart)
     args = tuple(Address(view) for view in (*views, target))
     return (Call(spec, (*args, target.shape[0]), product(d.shape) * product(spec.kernel)),)
 
@@ -109,6 +123,7 @@ def emit_unpool(b: LoopBuilder, spec: UnpoolSpec, args: Arguments) -> None:
     blocks = -(-vectors // WIDTH)
     rest = vectors - (blocks - 1) * WIDTH
     last = spec.channels - (vectors - 1) * b.lanes
+    spec = args.sized(spec)
     with b.each_unit(b.mul(batch, blocks), args.share, args.shares) as unit:
         image, block = b.split(unit.index, (0, blocks))
         pointers = zip((*compared, d, target), _strides(spec))
@@ -120,12 +135,12 @@ def emit_unpool(b: LoopBuilder, spec: UnpoolSpec, args: Arguments) -> None:
             _Image(b, spec, at, rest, last).emit()
 
 
-def _strides(spec: UnpoolSpec) -> tuple[Ints, ...]:
+def _strides(spec: UnpoolSpec) -> tuple[Extents, ...]:
     compared = (spec.xs, spec.ys) if spec.compares else ()
     return (*compared, spec.ds, spec.ts)
 
 
-def _moved(b: LoopBuilder, pointer: Value, step: int, image: Index, channel: Index) -> Value:
+def _moved(b: LoopBuilder, pointer: Value, step: Index, image: Index, channel: Index) -> Value:
     return b.at(pointer, b.add(b.mul(image, step), channel))
 
 
@@ -140,17 +155,22 @@ class _Image:
 
     def emit(self) -> None:
         b, spec = self.b, self.spec
-        flat = spec.inp[0] == 1
+        flat = isinstance(spec.inp[0], int) and spec.inp[0] == 1
         if not flat:
-            with b.loop("slices", 0, spec.inp[0]) as slice_:
+            with b.loop("slices", 0, spec.inp[0], most=self._most(0)) as slice_:
                 self._clear(slice_.index, 0, spec.inp[1])
-        with b.loop("depth", 0, spec.out[0]) as depth:
-            with b.loop("row", 0, spec.out[1]) as row:
+        with b.loop("depth", 0, spec.out[0], most=self._most(0)) as depth:
+            with b.loop("row", 0, spec.out[1], most=self._most(1)) as row:
                 if flat:
                     self._clear(0, self._end(b.sub(row.index, 1)), self._end(row.index))
                 self._emit_row(depth.index, row.index)
             if flat:
-                self._clear(0, self._end(spec.out[1] - 1), spec.inp[1])
+                self._clear(0, self._end(b.sub(spec.out[1], 1)), spec.inp[1])
+
+    def _most(self, axis: int) -> int:
+        """Rounds of a loop over an axis: if the call gives its size, an estimate."""
+        size, usual = self.spec.inp[axis], self.spec.usual
+        return rounds_of(usual[axis]) if usual else size
 
     def _end(self, row: Index) -> Index:
         """The input line after those that windows cover, up to a row of windows."""
@@ -165,8 +185,8 @@ class _Image:
         if spec.covers_all:
             return
         with (
-            b.loop("line", first, end, most=spec.inp[1]) as line,
-            b.loop("col", 0, spec.inp[2]) as col,
+            b.loop("line", first, end, most=self._most(1)) as line,
+            b.loop("col", 0, spec.inp[2], most=self._most(2)) as col,
         ):
             at = b.dot((slice_, line.index, col.index), spec.ts[1:4])
             for j in range(self.count):
@@ -174,7 +194,7 @@ class _Image:
 
     def _emit_row(self, depth: Index, row: Index) -> None:
         b, spec = self.b, self.spec
-        with b.loop("window", 0, spec.out[2]) as window:
+        with b.loop("window", 0, spec.out[2], most=self._most(2)) as window:
             place = (depth, row, window.index)
             heads = [self._read(self.d, b.dot(place, spec.ds[1:4]), j) for j in range(self.count)]
             if spec.how is Receivers.AVG:
@@ -203,7 +223,8 @@ class _Image:
             input_line(b, replace(spec, xs=s), place[:2], (kd, kh))
             for s in (spec.ts, spec.xs or spec.ts)
         )
-        with b.loop("tap", low, high, carry=heads, most=spec.kernel[2]) as tap:
+        most = self._most(2) if spec.usual else spec.kernel[2]
+        with b.loop("tap", low, high, carry=heads, most=most) as tap:
             cell = b.add(left, tap.index)
             target, source = (
                 b.add(to, b.mul(cell, spec.ts[3])),

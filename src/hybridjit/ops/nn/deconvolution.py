@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.symbolic import largest
 from ..._core.types import PartialShape, Shape, TensorType, product, require_possible, shape_text
 from ...errors import AttributeValueError, ShapeError
 from ..attrs import AttrValue, Declared
@@ -114,7 +115,7 @@ def _room(
 ) -> tuple[int | None, ...]:
     """Cells along each axis that the columns of all cells and the output require."""
     return tuple(
-        None if n is None or o is None else max(s * (n - 1) + w, c + o)
+        None if n is None or o is None else largest((s * (n - 1) + w, c + o))
         for s, n, w, o, c in zip(window.stride, sizes, window.spans, out, crop)
     )
 

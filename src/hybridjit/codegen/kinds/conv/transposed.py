@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import product as combinations
 
 from ...._core.frozen import dataclass, replace
+from ...._core.symbolic import Size
 from ....ir.graph import Value
 from ....ir.plan import Step, View
 from ....ops.nn.deconvolution import output_axes
@@ -99,8 +100,13 @@ def _alike_without_taps(axes: tuple[Phase, ...]) -> tuple[Phase, ...]:
     return tuple(_without_taps(axis.start, axis.size) for axis in axes)
 
 
+# Padding beyond any size.
+_BEYOND = 1 << 40
+
+
 def _without_taps(start: int, size: int) -> Phase:
-    return Phase(start, size, 0, 1, 0, 1, size)  # its one tap is always outside
+    """A phase whose one tap is always outside."""
+    return Phase(start, size, 0, 1, 0, 1, _BEYOND if isinstance(size, Size) else size)
 
 
 def _phase(

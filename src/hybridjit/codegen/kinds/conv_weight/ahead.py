@@ -19,9 +19,10 @@ def next_regions(
     """Data and gradients from a line of the result on, if all images are one contiguous run of
     lines.
 
-    ``d`` is the address of the unit's first block of filters.
+    ``d`` is the address of the unit's first block of filters. Sizes that the call gives are not
+    prefetched.
     """
-    if spec.groups > 1 or spec.kernel[0] > 1 or spec.out[0] > 1:
+    if spec.derived or spec.groups > 1 or spec.kernel[0] > 1 or spec.out[0] > 1:
         return ()
     image, row = b.divmod(line, spec.out[1])
     filters = min(spec.oc, spec.blocks * spec.nv * b.lanes)

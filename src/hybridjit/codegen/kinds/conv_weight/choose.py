@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...._core.frozen import replace
+from ...._core.symbolic import largest
 from ...._core.target import TYPES_OF, Target
 from ...._core.types import product
 from ....ir.plan import Step
+from ....ir.sized import is_symbolic
 from ....ops.nn.window_geometry import window_of
 from ...call import (
     Address,
@@ -15,11 +19,14 @@ from ...call import (
     Scratch,
     Setting,
     Shared,
+    about,
     dtype_name,
     five,
     three,
     views_of,
 )
+from ...spec import Extent
+from ..parts.window import inside_of
 from .choose_lines import lines_weight_spec, suits_lines
 from .choose_winograd import (
     cost_of_sums,
@@ -29,7 +36,13 @@ from .choose_winograd import (
     winograd_weight_spec,
 )
 from .layer import Layer
-from .spec import ByWeightSpec, DepthwiseByWeightSpec, JoinPartsSpec, WinogradByWeightSpec
+from .spec import (
+    ByWeightSpec,
+    DepthwiseByWeightSpec,
+    JoinPartsSpec,
+    LinesByWeightSpec,
+    WinogradByWeightSpec,
+)
 from .tile import most_rows
 
 # Units of work that keep several threads busy. A separate part for each image would need more
@@ -46,18 +59,52 @@ def choose_conv_weight(step: Step, setting: Setting) -> tuple[Call, ...]:
     layer, target = _layer_of(step), setting.target
     if layer.ic == layer.oc == 1 and layer.groups > 1:
         return _depthwise(step, layer, target)
-    if setting.winograd is True and suits_lines(layer, target):
+    fixed, sizes = layer, ("inp", "out", "xs", "ds", "batch")
+    if setting.choices is not None:
+        same = (target, setting.winograd, str(replace(layer, **dict.fromkeys(sizes, ()))))
+        setting.choices.note(layer, sizes, partial(_bits_of, setting), same)
+        fixed = setting.choices.settled(layer, sizes)
+    if setting.winograd is True and suits_lines(fixed, target):
         return _by_lines(step, layer, target)
-    tiled, reason = _choose_winograd(layer, setting)
+    tiled, reason = _choose_winograd(fixed, setting)
     if tiled is not None:
-        return _by_tiles(step, layer, tiled, target, reason)
-    spec, parts = _with_units(by_weight_spec(layer, target), layer.batch, target)
+        return _by_tiles(step, layer, _tiled_for(layer, tiled), target, reason)
+    spec, parts = _with_units(by_weight_spec(fixed, target), fixed.batch, target)
+    if fixed is not layer:
+        spec = _opened(replace(by_weight_spec(layer, target), blocks=spec.blocks), target)
+        parts = _parts_of(spec, layer.batch, target)
     spec = replace(spec, is_split=spec.is_split or parts * _units(spec, target) < _FEW_UNITS)
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     scratch = Scratch(target.element_bytes * sum(spec.scratch_floats(target.lanes)))
     x, d = (Address(view) for view in step.reads)
     sums = Call(spec, (x, d, shared, scratch, layer.batch, parts), _work(step, layer), reason)
     return (sums, _join(step, layer, spec.nv, shared, parts, target))
+
+
+def _bits_of(setting: Setting, layer: Layer) -> tuple[object, ...]:
+    """Equal for choices that give the same bits at the same sizes."""
+    target = setting.target
+    if setting.winograd is True and suits_lines(layer, target):
+        return (LinesByWeightSpec.kind,)
+    tiled, _ = _choose_winograd(layer, setting)
+    if tiled is not None:
+        return tiled.kind, tiled.tiles
+    spec, _ = _with_units(by_weight_spec(layer, target), layer.batch, target)
+    return spec.kind, spec.blocks
+
+
+def _tiled_for(layer: Layer, spec: WinogradByWeightSpec) -> WinogradByWeightSpec:
+    """A spec that was chosen for some sizes of a layer, for all sizes."""
+    spec = replace(spec, inp=layer.inp, out=layer.out, xs=layer.xs, ds=layer.ds)
+    return replace(spec, derived=spec.grid) if is_symbolic((layer.inp, layer.out)) else spec
+
+
+def _opened(spec: ByWeightSpec, target: Target) -> ByWeightSpec:
+    """The spec with the further fields that a kernel needs if sizes are symbolic."""
+    if not is_symbolic((spec.inp, spec.out, spec.xs, spec.ds)):
+        return spec
+    steps = (spec.copied, spec.steps, spec.scratch_floats(target.lanes))
+    return replace(spec, usual=about(spec.out), derived=(spec.width, spec.copied_lines, *steps))
 
 
 def _choose_winograd(layer: Layer, setting: Setting) -> tuple[WinogradByWeightSpec | None, str]:
@@ -108,14 +155,12 @@ def _layer_of(step: Step) -> Layer:
     (w,), rank, groups = step.writes, len(x.shape) - 2, anchor.attrs["num_group"]
     window = window_of(*(anchor.attrs[key] for key in ("kernel", "stride", "dilate", "pad")))
     return Layer(
-        geometry={
-            "inp": three(x.shape[1:-1], 1),
-            "out": three(d.shape[1:-1], 1),
-            "kernel": three(window.kernel, 1),
-            "stride": three(window.stride, 1),
-            "dilate": three(window.dilate, 1),
-            "pad": three(window.pad, 0),
-        },
+        inp=three(x.shape[1:-1], 1),
+        out=three(d.shape[1:-1], 1),
+        kernel=three(window.kernel, 1),
+        stride=three(window.stride, 1),
+        dilate=three(window.dilate, 1),
+        pad=three(window.pad, 0),
         groups=groups,
         ic=x.shape[-1] // groups,
         oc=d.shape[-1] // groups,
@@ -139,13 +184,14 @@ def _with_units(spec: ByWeightSpec, batch: int, target: Target) -> tuple[ByWeigh
     channels: 4.1 ms for units of one block, 3.7 for 2 to 8; 14x14, 1024 to 256: 0.3 ms to join 1
     part, 0.5 for 8.
     """
-    images, blocks = batch * spec.out[0], -(-spec.oc // (spec.nv * target.lanes))
+    images = batch * spec.out[0]
+    blocks = -(-spec.oc // (spec.nv * target.lanes))
     data = target.stored_bytes * images * product(spec.inp[1:]) * spec.ic * spec.groups
     buffer = target.element_bytes * spec.buffer_floats(target.lanes)
 
     def divided(several: int) -> tuple[ByWeightSpec, int]:
         found = replace(spec, blocks=several)
-        return found, min(images, -(-_UNITS // _units(found, target)))
+        return found, _parts_of(found, batch, target)
 
     def cost(found: tuple[ByWeightSpec, int]) -> tuple[int, int]:
         units = found[1] * _units(found[0], target)
@@ -154,6 +200,13 @@ def _with_units(spec: ByWeightSpec, batch: int, target: Target) -> tuple[ByWeigh
 
     sizes = sorted({-(-blocks // sets) for sets in range(1, min(blocks, _UNITS) + 1)})
     return min((divided(several) for several in sizes), key=cost)
+
+
+def _parts_of(spec: ByWeightSpec, batch: int, target: Target) -> int:
+    """The number of parts of whole images with which there are enough units."""
+    images: int = batch * spec.out[0]
+    parts: int = min(images, -(-_UNITS // _units(spec, target)))
+    return parts
 
 
 def _units(spec: ByWeightSpec, target: Target) -> int:
@@ -217,22 +270,37 @@ def _with_chunks(spec: ByWeightSpec, target: Target) -> ByWeightSpec:
     Their gradients stay in the first-level cache: every tile reads all of them.
     """
 
-    def fits(spec: ByWeightSpec) -> bool:
-        data = spec.images * spec.kernel[0] * _lines_of(spec) * spec.width * spec.ic
-        heads = spec.scratch_floats(target.lanes)[1]
-        in_l1 = target.element_bytes * heads <= 3 * target.l1_bytes // 4
-        return in_l1 and target.element_bytes * (data + heads) <= target.l2_bytes // 2
-
-    while spec.lines < spec.out[1] and fits(replace(spec, lines=spec.lines + 1)):
-        spec = replace(spec, lines=spec.lines + 1)
-    if spec.lines == spec.out[1]:
-        while spec.images < _MOST_IMAGES and fits(replace(spec, images=spec.images + 1)):
-            spec = replace(spec, images=spec.images + 1)
-    else:
-        count = -(-spec.out[1] // spec.lines)
-        spec = replace(spec, lines=-(-spec.out[1] // count))
+    lanes, out = target.lanes, spec.out
+    line = spec.width * spec.ic * spec.kernel[0]
+    heads = out[2] * spec.nv * lanes
+    most = target.l2_bytes // 2 // target.element_bytes
+    most_heads = 3 * target.l1_bytes // 4 // target.element_bytes
+    # Copies with separate lines for each tap, and copies in which taps share lines.
+    apart = _times(most, line * spec.kernel[1] + heads)
+    overlap = (spec.kernel[1] - 1) * spec.dilate[1] + 1 - spec.stride[1]
+    shared = _times(largest((0, most - overlap * line)), line * spec.stride[1] + heads)
+    lines = _smaller(_smaller(largest((apart, shared)), _times(most_heads, heads)), out[1])
+    lines = largest((1, lines))
+    spec = replace(spec, lines=-(-out[1] // -(-out[1] // lines)))
+    # Several images only if all lines of one fit.
+    whole = out[1] * heads
+    data = _lines_of(replace(spec, lines=out[1])) * line
+    images = _smaller(_times(most, data + whole), _times(most_heads, whole))
+    images = _smaller(images, _MOST_IMAGES)
+    is_whole = 1 - _smaller(1, out[1] - lines)
+    spec = replace(spec, images=1 + is_whole * (largest((1, images)) - 1))
     is_apart = spec.is_packed and spec.kernel[1] * spec.lines < spec.copied_lines
     return replace(spec, is_apart=is_apart, is_split=_is_split(spec, target))
+
+
+def _times(whole: Extent, part: Extent) -> Extent:
+    """``whole // part``, without the comparison that decides whether it is 0."""
+    return (whole + part) // part - 1
+
+
+def _smaller(one: Extent, other: Extent) -> Extent:
+    """The smaller of two sizes, without a comparison and so without a guard."""
+    return one - largest((0, one - other))
 
 
 def _is_split(spec: ByWeightSpec, target: Target) -> bool:
@@ -240,9 +308,9 @@ def _is_split(spec: ByWeightSpec, target: Target) -> bool:
     return target.element_bytes * spec.block_floats(target.lanes) > target.l2_bytes // 2
 
 
-def _lines_of(spec: ByWeightSpec) -> int:
+def _lines_of(spec: ByWeightSpec) -> Extent:
     """Input lines of a chunk of an image."""
-    return min(spec.copied_lines, spec.kernel[1] * spec.lines)
+    return _smaller(spec.copied_lines, spec.kernel[1] * spec.lines)
 
 
 def _depthwise(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
@@ -254,6 +322,8 @@ def _depthwise(step: Step, layer: Layer, target: Target) -> tuple[Call, ...]:
         **layer.geometry, oc=layer.groups, xs=layer.xs, ds=layer.ds, nv=nv,
         element=target.element,
     )  # fmt: skip
+    if is_symbolic((spec.inp, spec.out, spec.xs, spec.ds)):
+        spec = replace(spec, usual=about(spec.out), inside=inside_of(layer))
     parts = min(layer.batch, -(-_UNITS // -(-vectors // nv)))
     shared = Shared(target.element_bytes * parts * spec.buffer_floats(target.lanes))
     x, d = (Address(view) for view in step.reads)

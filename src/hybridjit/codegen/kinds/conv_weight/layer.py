@@ -5,21 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from ...._core.frozen import dataclass
-from ...spec import Ints
+from ...spec import Extents, Ints
 
 
 @dataclass(frozen=True)
 class Layer:
-    """``ic`` and ``oc`` are channels of a group; ``geometry`` has spatial triples by name.
+    """``ic`` and ``oc`` are channels of a group.
 
     xs, ds, ws  strides of the data, of the output gradient and of the weight
     """
 
-    geometry: dict[str, Any]
+    inp: Extents
+    out: Extents
+    kernel: Ints
+    stride: Ints
+    dilate: Ints
+    pad: Ints
     groups: int
     ic: int
     oc: int
-    xs: Ints
-    ds: Ints
+    xs: Extents
+    ds: Extents
     ws: Ints
     batch: int
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        """Spatial triples by name."""
+        names = ("inp", "out", "kernel", "stride", "dilate", "pad")
+        return {name: getattr(self, name) for name in names}

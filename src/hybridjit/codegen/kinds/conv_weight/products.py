@@ -36,7 +36,8 @@ def emit_conv_weight(b: LoopBuilder, spec: ByWeightSpec, args: Arguments) -> Non
     buffers, scratch = args.working("buffers"), args.working("scratch")
     batch, parts = args.integer("batch"), args.integer("parts")
     blocks = blocks_of(spec.oc, spec.nv, b.lanes)
-    scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
+    spec = args.sized(spec)
+    scratch = b.at(scratch, b.mul(args.tid, b.add(*spec.scratch_floats(b.lanes))))
     shares = product(spec.tiled_places) if spec.is_split else 1
     sizes = (0, spec.groups, -(-len(blocks) // spec.blocks), shares)
     with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
@@ -99,6 +100,13 @@ class _Sums:
         self.copy = scratch
         self.heads = b.at(scratch, spec.scratch_floats(b.lanes)[0])
         self.blocks = blocks_of(spec.oc, spec.nv, b.lanes)
+        # Rounds of loops over images, lines and columns: estimates for sizes that the call gives.
+        self.most_images, self.most_lines, self.most_columns = (
+            size if isinstance(size, int) else 2 * usual
+            for size, usual in zip(
+                (spec.images, spec.lines, spec.out[2]), (4, *(spec.usual or (0, 0, 0))[1:])
+            )
+        )
 
     def emit(self, images: tuple[Value, Value], first: Index) -> None:
         """Compute the sums of the blocks from ``first`` on."""
@@ -168,9 +176,9 @@ class _Sums:
     ) -> None:
         """``body(number in the chunk, (image, slice), line)`` for every line of the result."""
         b, spec = self.b, self.spec
-        with b.loop("n", 0, chunk.images, most=spec.images) as n:
+        with b.loop("n", 0, chunk.images, most=self.most_images) as n:
             place = b.divmod(b.add(chunk.image, n.index), spec.out[0])
-            with b.loop("line", 0, chunk.lines, most=spec.lines) as line:
+            with b.loop("line", 0, chunk.lines, most=self.most_lines) as line:
                 number = b.add(b.mul(n.index, spec.lines), line.index)
                 body(number, place, line.index)
 
@@ -180,8 +188,8 @@ class _Sums:
 
         def copy(number: Index, place: tuple[Index, Index], line: Index) -> None:
             at = b.dot((*place, b.add(chunk.line, line)), spec.ds[:3])
-            start = b.mul(number, spec.out[2] * columns)
-            with b.loop("col", 0, spec.out[2]) as col:
+            start = b.mul(number, b.mul(spec.out[2], columns))
+            with b.loop("col", 0, spec.out[2], most=self.most_columns) as col:
                 source = b.at(filters.d, b.add(at, b.mul(col.index, spec.ds[3])))
                 target = b.at(self.heads, b.add(start, b.mul(col.index, columns)))
                 for j in range(block.nv):
@@ -194,15 +202,17 @@ class _Sums:
         """Copy the input lines of the chunk's windows, with zeros outside the image."""
         b, spec = self.b, self.spec
         heights = spec.kernel[1] if spec.is_apart else 1
-        with b.loop("n", 0, chunk.images, most=spec.images) as n:
+        with b.loop("n", 0, chunk.images, most=self.most_images) as n:
             image, slice_ = b.divmod(b.add(chunk.image, n.index), spec.out[0])
             with b.loop("tap", 0, spec.kernel[0] * heights) as tap:
                 kd, kh = b.divmod(tap.index, heights)
                 depth = self._under(0, slice_, kd)
                 start = b.dot((n.index, kd, kh), spec.copied[:3])
-                with b.loop("line", 0, spec.copied_lines) as line:
+                most = self.most_lines * spec.kernel[1] if spec.derived else None
+                with b.loop("line", 0, spec.copied_lines, most=most) as line:
                     row = self._input_line(chunk, line.index, kh)
-                    target = b.at(self.copy, b.add(start, b.mul(line.index, spec.width * spec.ic)))
+                    step = b.mul(spec.width, spec.ic)
+                    target = b.at(self.copy, b.add(start, b.mul(line.index, step)))
                     source = b.at(self.x, b.dot((image, depth, row), spec.xs[:3]))
                     self._copy_line(source, target, self._is_inside(depth, row))
 
@@ -229,15 +239,16 @@ class _Sums:
     def _copy_line(self, source: Value, target: Value, is_inside: Value) -> None:
         """A line of the copy: zeros, the input's columns, zeros; or zeros only."""
         b, spec = self.b, self.spec
-        before = min(spec.pad[2], spec.width)
-        inner = max(0, min(spec.width, spec.pad[2] + spec.inp[2]) - before)
-        after = spec.width - before - inner
-        start, end = before * spec.ic, (before + inner) * spec.ic
+        before = b.min(spec.pad[2], spec.width)
+        inner = b.max(b.sub(b.min(spec.width, b.add(spec.inp[2], spec.pad[2])), before), 0)
+        after = b.sub(b.sub(spec.width, before), inner)
+        start, end = b.mul(before, spec.ic), b.mul(b.add(before, inner), spec.ic)
 
-        def zeros(first: int, count: int) -> None:
-            self._each_vector(
-                count * spec.ic, lambda i, n: b.store(b.splat(0.0), target, b.add(first, i))
-            )
+        def zeros(first: Index, count: Index) -> None:
+            def store(i: Index, lanes: int) -> None:
+                b.store(b.splat(0.0), target, b.add(first, i))
+
+            self._each_vector(count, store)
 
         with b.b.if_else(is_inside) as (then, otherwise):
             with then:
@@ -247,31 +258,43 @@ class _Sums:
             with otherwise:
                 zeros(0, spec.width)
 
-    def _copy_columns(self, source: Value, target: Value, count: int) -> None:
+    def _copy_columns(self, source: Value, target: Value, count: Index) -> None:
         """Copy columns of the input from its first on; a vector may overlap the next write."""
         b, spec = self.b, self.spec
 
-        def run(source: Value, target: Value, size: int) -> None:
-            self._each_vector(
-                size, lambda i, n: b.store(read_vector(b, source, i, 1, n), target, i)
-            )
+        def run(source: Value, target: Value, columns: Index) -> None:
+            def copy(i: Index, lanes: int) -> None:
+                b.store(read_vector(b, source, i, 1, lanes), target, i)
+
+            self._each_vector(columns, copy)
 
         if spec.xs[3] == spec.ic:
-            run(source, target, count * spec.ic)
+            run(source, target, count)
             return
-        with b.loop("col", 0, count) as col:
+        with b.loop("col", 0, count, most=self.most_columns) as col:
             at, to = b.mul(col.index, spec.xs[3]), b.mul(col.index, spec.ic)
-            run(b.at(source, at), b.at(target, to), spec.ic)
+            run(b.at(source, at), b.at(target, to), 1)
 
-    def _each_vector(self, size: int, body: Callable[[Index, int], None]) -> None:
-        """``body(first, lanes)`` for a run of elements."""
-        b = self.b
-        whole = size - size % b.lanes
-        if whole:
-            with b.loop("i", 0, whole, b.lanes) as i:
-                body(i.index, b.lanes)
-        if size > whole:
-            body(whole, size - whole)
+    def _each_vector(self, columns: Index, body: Callable[[Index, int], None]) -> None:
+        """``body(first, lanes)`` for a run of columns; of the last vector of a number of columns
+        that the call gives, element by element.
+        """
+        b, size = self.b, self.b.mul(columns, self.spec.ic)
+        if isinstance(size, int):
+            whole = size - size % b.lanes
+            if whole:
+                with b.loop("i", 0, whole, b.lanes) as i:
+                    body(i.index, b.lanes)
+            if size > whole:
+                body(whole, size - whole)
+            return
+        most = -(-self.most_columns * self.spec.ic // b.lanes)
+        end = b.mul(b.divmod(size, b.lanes)[0], b.lanes)
+        with b.loop("i", 0, end, b.lanes, most=most) as i:
+            body(i.index, b.lanes)
+        if self.spec.ic % b.lanes:
+            with b.loop("i", end, size, most=b.lanes) as i:
+                body(i.index, 1)
 
     # --- sums ---
 
@@ -303,12 +326,13 @@ class _Sums:
     ) -> list[Value]:
         b, spec = self.b, self.spec
         start = [b.splat(0.0)] * (spec.taps * height * filters.block.nv)
-        with b.loop("n", 0, chunk.images, carry=start, most=spec.images) as n:
-            with b.loop("line", 0, chunk.lines, carry=n.carried, most=spec.lines) as line:
+        with b.loop("n", 0, chunk.images, carry=start, most=self.most_images) as n:
+            with b.loop("line", 0, chunk.lines, carry=n.carried, most=self.most_lines) as line:
                 number = b.add(b.mul(n.index, spec.lines), line.index)
                 self._ask(chunk, filters, at, row, number)
                 source = b.add(self._data_at(chunk, n.index, line.index, at), row)
-                heads = b.at(self.heads, b.mul(number, spec.out[2] * filters.columns))
+                of_line = b.mul(spec.out[2], filters.columns)
+                heads = b.at(self.heads, b.mul(number, of_line))
                 data = b.at(self.copy if spec.is_packed else self.x, source)
                 line.yields(self._add_line(data, heads, height, filters.block.nv, line.carried))
             n.yields(line.results)
@@ -328,6 +352,8 @@ class _Sums:
         step: Index = 0
         for number, size in zip(numbers, sizes):
             step = b.add(b.mul(step, size), number)
+        if not chunk.regions:
+            return
         lines = spec.images * spec.lines
         for region in chunk.regions:
             region.ask(b, b.add(b.mul(step, lines), line), product(sizes) * lines)
@@ -336,7 +362,7 @@ class _Sums:
         """The offset of the data of a line of windows, for a block of taps."""
         b, spec = self.b, self.spec
         height = b.mul(at[1], spec.taps)
-        across = b.mul(at[2], spec.dilate[2] * spec.steps[3])
+        across = b.mul(at[2], b.mul(spec.steps[3], spec.dilate[2]))
         if not spec.is_packed:
             image = b.add(chunk.image, n)
             row = b.add(
@@ -344,7 +370,7 @@ class _Sums:
             )
             return b.add(b.dot((image, row), (spec.xs[0], spec.xs[2])), across)
         step = 1 if spec.is_apart else spec.stride[1]
-        of_line = b.mul(line, step * spec.width * spec.ic)
+        of_line = b.mul(line, b.mul(spec.width, step * spec.ic))
         return b.add(b.add(b.dot((n, at[0], height), spec.copied[:3]), of_line), across)
 
     def _add_line(
@@ -352,21 +378,26 @@ class _Sums:
     ) -> list[Value]:
         """The sums after one line of positions."""
         b, width = self.b, self.spec.out[2]
-        steps = (self.spec.stride[2] * self.spec.steps[3], nv * b.lanes)
+        steps = (b.mul(self.spec.steps[3], self.spec.stride[2]), nv * b.lanes)
 
         def columns(at: Index, count: int, sums: Sequence[Value]) -> list[Value]:
             x, d = (b.at(p, b.mul(at, step)) for p, step in zip((data, heads), steps))
             for u in range(count):
-                place = (b.at(x, u * steps[0]), b.at(d, u * steps[1]))
+                place = (b.at(x, b.mul(steps[0], u)), b.at(d, u * steps[1]))
                 sums = self._add_column(*place, height, nv, sums)
             return list(sums)
 
-        whole = width - width % _UNROLL
-        if whole:
-            with b.loop("col", 0, whole, _UNROLL, carry=sums) as col:
+        _, rest = b.divmod(width, _UNROLL)
+        whole, most = b.sub(width, rest), -(-self.most_columns // _UNROLL)
+        if not isinstance(whole, int) or whole:
+            with b.loop("col", 0, whole, _UNROLL, carry=sums, most=most) as col:
                 col.yields(columns(col.index, _UNROLL, col.carried))
             sums = col.results
-        return columns(whole, width - whole, sums)
+        if isinstance(rest, int):
+            return columns(whole, rest, sums)
+        with b.loop("col", whole, width, carry=sums, most=1) as col:
+            col.yields(columns(col.index, 1, col.carried))
+        return list(col.results)
 
     def _add_column(
         self, data: Value, heads: Value, height: int, nv: int, sums: Sequence[Value]
@@ -376,7 +407,7 @@ class _Sums:
         vectors = [b.load(heads, j * b.lanes) for j in range(nv)]
         result: list[Value] = []
         for tap, m in combinations(range(spec.taps), range(height)):
-            value = b.splat(read_scalar(b, data, tap * spec.steps[2] + m))
+            value = b.splat(read_scalar(b, data, b.add(b.mul(spec.steps[2], tap), m)))
             result += [b.fma(value, v, sums[len(result) + j]) for j, v in enumerate(vectors)]
         return result
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...._core.frozen import dataclass
 from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
-from ...spec import Ints, KernelSpec, Size, Sizes
+from ...spec import Extent, Extents, Ints, KernelSpec, Size, Sizes
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,13 @@ class ByWeightSpec(KernelSpec):
     is_apart  whether the copy has separate lines for each vertical tap
     is_split  whether each block of taps is a separate unit of work
     blocks   blocks of filters of a unit of work, which read a chunk one after the other
+    usual    approximate typical sizes of the result, if some sizes are given
+    derived  ``width``, ``copied_lines``, ``copied``, ``steps`` and the elements of scratch memory,
+             if some sizes are given
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     kernel: Ints
     stride: Ints
     dilate: Ints
@@ -41,19 +44,22 @@ class ByWeightSpec(KernelSpec):
     groups: int
     ic: int
     oc: int
-    xs: Ints
-    ds: Ints
+    xs: Extents
+    ds: Extents
     mr: int
     nv: int
     taps: int
-    lines: int
-    images: int
+    lines: Extent
+    images: Extent
     is_packed: bool
     is_apart: bool = False
     is_split: bool = False
     blocks: int = 1
     element: ElementTypes = SINGLE
+    usual: Ints = ()
+    derived: Extents = ()
     kind = "conv_weight"
+    extents = ("inp", "out", "xs", "ds", "lines", "images", "derived")
     needs_passes = False
 
     @property
@@ -72,28 +78,36 @@ class ByWeightSpec(KernelSpec):
         return (*self.kernel[:2], 1 if self.is_joined else self.kernel[2])
 
     @property
-    def width(self) -> int:
+    def width(self) -> Extent:
         """Input columns of all windows of a line."""
+        if self.derived:
+            return self.derived[0]
         return (self.out[2] - 1) * self.stride[2] + (self.kernel[2] - 1) * self.dilate[2] + 1
 
     @property
-    def copied_lines(self) -> int:
+    def copied_lines(self) -> Extent:
         """Input lines of a chunk, of one slice and, if they are separate, of one tap."""
+        if self.derived:
+            return self.derived[1]
         if self.is_apart:
             return self.lines
         return (self.lines - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilate[1] + 1
 
     @property
-    def copied(self) -> Ints:
+    def copied(self) -> Extents:
         """Strides in the copy of the data: of images, slices, vertical taps, and columns."""
+        if self.derived:
+            return self.derived[2]  # type: ignore[no-any-return]
         line = self.width * self.ic
         whole = line * self.copied_lines
         down, count = (whole, self.kernel[1]) if self.is_apart else (line * self.dilate[1], 1)
         return (whole * count * self.kernel[0], whole * count, down, self.ic)
 
     @property
-    def steps(self) -> Ints:
+    def steps(self) -> Extents:
         """Strides of the data as they are read; 0 for slices of data that are not copied."""
+        if self.derived:
+            return self.derived[3]  # type: ignore[no-any-return]
         if self.is_packed:
             return self.copied
         return (self.xs[0], 0, self.dilate[1] * self.xs[2], self.xs[3])
@@ -112,8 +126,10 @@ class ByWeightSpec(KernelSpec):
         """Elements of the buffer of one part."""
         return self.groups * -(-self.oc // (lanes * self.nv)) * self.block_floats(lanes)
 
-    def scratch_floats(self, lanes: int) -> tuple[int, int]:
+    def scratch_floats(self, lanes: int) -> Extents:
         """Elements of a thread's copies of data and gradients; the first with room for overlap."""
+        if self.derived:
+            return self.derived[4]  # type: ignore[no-any-return]
         data = self.images * self.copied[0] + lanes if self.is_packed else 0
         return data, self.images * self.lines * self.out[2] * self.nv * lanes
 
@@ -125,29 +141,34 @@ class WinogradByWeightSpec(KernelSpec):
     rows     vectors of channels of a block
     columns  horizontal register tiles, of ``nv`` vectors of filters, of a block
     tiles    that are transformed together: the sums over them are formed in registers
+    derived  ``grid``, if some sizes are given
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     pad: Ints
     ic: int
     oc: int
-    xs: Ints
-    ds: Ints
+    xs: Extents
+    ds: Extents
     rows: int
     columns: int
     tiles: int
     mr: int
     nv: int
     element: ElementTypes = SINGLE
+    derived: Extents = ()
     kind = "winograd_weight"
+    extents = ("inp", "out", "xs", "ds", "derived")
     needs_passes = False
     points = 36
     m = 4
 
     @property
-    def grid(self) -> tuple[int, int]:
+    def grid(self) -> Extents:
         """Vertical and horizontal tiles of an image."""
+        if self.derived:
+            return self.derived
         return -(-self.out[1] // self.m), -(-self.out[2] // self.m)
 
     def blocks_of_rows(self, lanes: int) -> int:
@@ -183,20 +204,24 @@ class DepthwiseByWeightSpec(KernelSpec):
 
     oc  channels: each has a filter
     nv  vectors of channels that are kept in registers, for each tap of a line
+    usual, inside  as for ConvSpec
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     kernel: Ints
     stride: Ints
     dilate: Ints
     pad: Ints
     oc: int
-    xs: Ints
-    ds: Ints
+    xs: Extents
+    ds: Extents
     nv: int
     element: ElementTypes = SINGLE
+    usual: Ints = ()
+    inside: tuple[bool, ...] = ()
     kind = "depthwise_weight"
+    extents = ("inp", "out", "xs", "ds")
     needs_passes = False
 
     def buffer_floats(self, lanes: int) -> int:

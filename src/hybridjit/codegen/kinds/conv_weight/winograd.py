@@ -17,7 +17,7 @@ from ...interpolation import filter_matrix
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...spec import Ints
+from ...spec import Extents, Ints
 from ..conv.transforms import input_transform, output_transform
 from ..parts.addresses import Addresses
 from ..parts.arguments import Arguments
@@ -36,6 +36,7 @@ def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Argum
     buffers, scratch = args.working("buffers"), args.working("scratch")
     batch, parts = args.integer("batch"), args.integer("parts")
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
+    spec = args.sized(spec)
     places = Addresses(b, _SIDE**2)
     sizes = (0, spec.blocks_of_rows(b.lanes), spec.blocks_of_columns(b.lanes))
     with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
@@ -58,8 +59,8 @@ class _Operand:
     """
 
     pointer: Value
-    strides: Ints
-    shape: Ints
+    strides: Extents
+    shape: Extents
     side: int
     pad: Ints
     channels: int
@@ -109,7 +110,7 @@ class _Sums:
             spec.oc, b.mul(column, spec.nv), spec.columns * spec.nv, self.gradients,
             self.gradient_step, _gradient_transform,
         )  # fmt: skip
-        begin, end = (b.mul(image, product(spec.grid)) for image in images)
+        begin, end = (b.mul(image, b.product(spec.grid)) for image in images)
         with b.loop("chunk", begin, end, spec.tiles) as chunk:
             count = b.min(b.sub(end, chunk.index), spec.tiles)
             for operand in (of_data, of_gradients):
@@ -117,7 +118,8 @@ class _Sums:
                     self._transform(operand, b.add(chunk.index, tile.index), tile.index)
             is_first = b.equal(chunk.index, begin)
             # For small images a chunk is all data of a unit of work.
-            operands = (of_data, of_gradients) if product(spec.grid) > spec.tiles else ()
+            is_all = not spec.derived and product(spec.grid) <= spec.tiles
+            operands = () if is_all else (of_data, of_gradients)
             following = b.add(chunk.index, spec.tiles)
             regions = [self._region(operand, following) for operand in operands]
             with b.loop("point", 0, spec.points) as point:
@@ -137,7 +139,7 @@ class _Sums:
         corner = b.at(operand.pointer, start)
 
         def at(r: int, q: int) -> tuple[Value, Value]:
-            offset = r * strides[2] + q * strides[3]
+            offset = b.dot((r, q), strides[2:4])
             return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
 
         self.places.note(0, (side, side), at, self.zeros)
@@ -156,7 +158,7 @@ class _Sums:
         pixels, channels = spec.tiles * _TILE**2, operand.vectors * b.lanes
         return region_of(b, b.at(operand.pointer, start), pixels, channels, strides[3])
 
-    def _is_inside(self, at: Index, size: int) -> Value:
+    def _is_inside(self, at: Index, size: Index) -> Value:
         """Whether 0 <= at < size, as one unsigned comparison."""
         return self.b.b.icmp_unsigned("<", self.b.i64(at), self.b.i64(size))
 
