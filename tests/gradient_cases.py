@@ -208,6 +208,7 @@ OF_BYTES = _names(
 # Made by passes that run after gradients were taken.
 OF_PASSES = _names(
     """
+    _attention
     _bn_scale
     _bn_shift
     _instance_norm_last

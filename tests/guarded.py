@@ -266,6 +266,8 @@ def networks() -> Iterator[tuple[str, Network]]:
     for seed in range(10):
         case = random_graph(seed)
         yield f"random {seed}", Network(case.outputs, case.arrays, case.params)
+    for rows, keys, width, values in ((1, 1, 1, 1), (5, 17, 9, 33), (26, 257, 40, 16)):
+        yield f"attention {rows} {keys}", attention(rows, keys, width, values)
     for size in (1, 3, 17, 70):
         for number, net in enumerate(of_any_size(size)):
             yield f"of any size {number} {size}", net
@@ -306,6 +308,24 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
             yield f"turned {k} {size} bfloat16", in_bfloat16(network(turned, (2, 3, k)))
         for kind in ("max", "avg"):
             yield f"windows {kind} {size} bfloat16", in_bfloat16(behind_a_product(size, kind))
+
+
+def attention(rows: int, keys: int, width: int, values: int) -> Network:
+    """Attention with a factor and biases of every broadcast; heads are strided."""
+    shapes = {
+        "q": (2, rows, 3, width),
+        "k": (2, keys, 3, width),
+        "v": (2, keys, 3, values),
+        "f": (1,),
+        "a": (2, 1, 1, keys),
+        "b": (1, 3, rows, keys),
+    }
+    random = np.random.default_rng(rows + keys)
+    arrays = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    heads = [call("transpose", var(n), axes=(0, 2, 1, 3)) for n in "qkv"]
+    others = [var(n) for n in "fab"]
+    output = call("_attention", *heads, *others, has_factor=True, biases=2)
+    return Network([output], arrays, [])
 
 
 def products_of_any_size(m: int, n: int, k: int, *turned: bool) -> Network:

@@ -191,6 +191,10 @@ LAYERS: dict[str, tuple[Layer, Shape]] = {
         layer("batch_dot", var("other", (2, 45, 35)), transpose_b=True),
         (2, 14, 35),
     ),
+    "attention": (
+        layer("_attention", var("k", (2, 3, 300, 18)), var("v", (2, 3, 300, 21))),
+        (2, 3, 14, 18),
+    ),
     "maxpool": (inside(pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))), (2, 19, 9, 8)),
     "avgpool": (pool(kernel=(2, 2), pool_type="avg"), (1, 5, 6, 7)),
     "global-pool": (pool(pool_type="avg", global_pool=True), (2, 18, 5, 5)),

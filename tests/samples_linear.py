@@ -110,6 +110,19 @@ def attention() -> None:
     bad("_contrib_div_sqrt_dim", TensorType((2,), np.dtype("bool")), error=DTypeError, says="bool")
 
 
+def fused_attention() -> None:
+    name = "_attention"
+    q, k, v = (2, 3, 5, 4), (2, 3, 37, 4), (2, 3, 37, 6)
+    add(name, q, k, v)
+    add(name, q, k, v, dtype="float64", scale=0.5)
+    add(name, q, k, v, (1,), (2, 1, 1, 37), (1, 3, 5, 37), has_factor=True, biases=2)
+    add(name, (1, 1, 30, 20), (1, 1, 300, 20), (1, 1, 300, 40), (1, 1, 30, 300), biases=1)
+    bad(name, (3, 5, 4), k, v, error=ShapeError, says="needs 4 axes")
+    bad(name, q, (2, 3, 37, 5), v, error=ShapeError, says="do not match query")
+    bad(name, q, k, v, (2, 2, 1, 37), error=ShapeError, says="does not broadcast", biases=1)
+    bad(name, *[TensorType((1, 1, 2, 2), I32)] * 3, error=DTypeError, says="int32")
+
+
 def recurrent() -> None:
     rnn = "RNN"
     for mode in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -163,5 +176,6 @@ def declare() -> None:
     matrices()
     tables()
     attention()
+    fused_attention()
     recurrent()
     sequences()

@@ -160,6 +160,7 @@ class TestDump:
         "infer-batch-axis": "infer-batch-axis: no change",
         "views": "views: no change",
         "cse": "cse: no change",
+        "fuse-attention": "fuse-attention: no change",
         "precompute-embeddings": "precompute-embeddings: no change",
         "fold-bn": "fold-bn: no change",
         "sum-channel-groups": "sum-channel-groups: no change",

@@ -19,7 +19,18 @@ from patience import PATIENCE
 PROGRAM = Path(__file__).parent / "guarded.py"
 # Kinds whose vectors hold float64 where the data are that.
 IN_DOUBLE = (
-    *("conv", "dense", "depthwise", "matmul", "pack", "pool", "lrn", "norm", "recurrent"),
+    *(
+        "attention",
+        "conv",
+        "dense",
+        "depthwise",
+        "matmul",
+        "pack",
+        "pool",
+        "lrn",
+        "norm",
+        "recurrent",
+    ),
     *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
     *("recurrent_back", "suppress", "detect", "order", "propose"),
 )

@@ -25,7 +25,7 @@ KINDS = (
 # Sums over a batch, and operators whose attributes or operands are of one batch.
 OF_ONE_BATCH = (
     "weight", "weight-strided", "weight-blocks", "weight-few", "weight-lines", "weight-grouped",
-    "weight-depthwise", "unpool", "unpool-over", "unpool-average",
+    "attention", "weight-depthwise", "unpool", "unpool-over", "unpool-average",
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ from .passes.rewrite.channel_group_sums import sum_channel_groups
 from .passes.rewrite.cse import share_equal
 from .passes.rewrite.fold_batchnorm import fold_batchnorm
 from .passes.rewrite.forward_slices import forward_slices
+from .passes.rewrite.fuse_attention import fuse_attention
 from .passes.rewrite.hoist import hoist
 from .passes.rewrite.hoist_pointwise import hoist_pointwise
 from .passes.rewrite.merge_dense import merge_dense
@@ -106,6 +107,12 @@ PIPELINE = (
         "canonical",
     ),
     Pass("cse", share_equal, "share equal values"),
+    Pass(
+        "fuse-attention",
+        fuse_attention,
+        "turn the softmax between two products into attention in tiles",
+        "canonical",
+    ),
     Pass(
         "precompute-embeddings",
         precompute_embeddings,

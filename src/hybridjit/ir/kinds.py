@@ -12,7 +12,8 @@ from enum import Enum
 import numpy as np
 
 from .._core.frozen import dataclass
-from .._core.types import FLOATS, product
+from .._core.symbolic import Size
+from .._core.types import FLOAT32, FLOAT64, FLOATS, product
 from ..ops.quantized import INTEGER_DENSE, UINT8
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
@@ -90,6 +91,13 @@ def _adds_what_is_stored(value: Value, graph: Graph) -> bool:
     """Whether the stored elements can be added directly: float16 and bool cannot."""
     dtype = value.type.dtype
     return value.op is not ADD_AT or dtype not in (np.dtype("float16"), np.dtype("bool"))
+
+
+def _has_constant_widths(value: Value, graph: Graph) -> bool:
+    """Whether rows have constant lengths, in the element types that the kernel computes in."""
+    widths = (use.type.dims[3] for use in value.inputs[:3])
+    is_wide = any(is_in(dtype, value) for dtype in (FLOAT32, FLOAT64))
+    return is_wide and not any(isinstance(width, Size) for width in widths)
 
 
 def _is_not_half(value: Value, graph: Graph) -> bool:
@@ -187,6 +195,7 @@ KINDS = (
     ),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("softmax", reads=Reads.PACKED),
+    KernelKind("attention", _has_constant_widths, reads=Reads.CHANNELS),
     KernelKind("norm", reads=Reads.PACKED),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),

@@ -47,6 +47,10 @@ class ElementaryMath(Trigonometry):
         """e**x, within 1 ulp on all floats; 0 and inf where the result is out of range."""
         return self._nan_or(x, self._exp_of_sum(self._clamped(x, -746.0, 710.0), None))
 
+    def exp_of_distance(self, x: Value) -> Value:
+        """e**x for x <= 0."""
+        return self.exp(x)
+
     def _exp_of_sum(self, x: Value, rest: Value | None) -> Value:
         """exp(x + rest) for -746 <= x <= 710 and a small rest."""
         n, r, dropped = self._exp_parts(x)

@@ -1,7 +1,11 @@
-"""Attention over interleaved projections.
+"""Attention over interleaved projections, and attention as one operator.
 
 Input: projections (L, B, heads * parts * D) whose last axis has the layout [head][part][D], the
 parts being query, key, value. Output: scores (B * heads, Lq, Lk), or values (Lq, B, heads * D).
+
+``_attention``, which only the compiler creates: queries (B, H, Tq, D), keys (B, H, Tk, D), values
+(B, H, Tk, E), then a factor of one element, if any, and biases that broadcast to (B, H, Tq, Tk).
+Output: (B, Tq, H, E), the layout in which heads are joined.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ import numpy as np
 
 from ..._core.types import TensorType, shape_text
 from ...errors import ShapeError
+from ..attrs import AttrValue
 from ..building import Builder, Many, X
 from ..casting import convert, scalar_of, widened
 from ..elementwise.binary import DIVIDE
 from ..nn.matrix_products import BATCH_DOT
+from ..nn.softmax import softmax_along
 from ..record import InferRule, Traits
 from ..registry import register
-from ..rules import forward, refuse_bool, require_float, same_dtype
+from ..rules import Types, forward, refuse_bool, require_float, same_dtype
 from ..signatures import Expansion, Reference
 from ..tensor.primitives import narrow, reshape, transpose
 
@@ -245,4 +251,79 @@ DIV_SQRT_DIM = register(
     expand=_scaled_by_length,
     traits=Traits(parts_in_floats=True),
     doc="Data divided by the square root of the last axis' length.",
+)
+
+
+def _core_inputs(*, has_factor: bool, biases: int, **attrs: AttrValue) -> tuple[str, ...]:
+    factor = ("factor",) if has_factor else ()
+    return ("query", "key", "value", *factor, *(f"bias{i}" for i in range(biases)))
+
+
+@forward
+def _infer_core(
+    query: TensorType,
+    key: TensorType,
+    value: TensorType,
+    *more: TensorType,
+    has_factor: bool,
+    **attrs: AttrValue,
+) -> TensorType:
+    """(B, Tq, H, E)."""
+    same_dtype(query, key, value, *more)
+    require_float("_attention", query)
+    for name, t in (("query", query), ("key", key), ("value", value)):
+        if t.ndim != 4:
+            raise ShapeError(f"{name} of _attention needs 4 axes, got {shape_text(t.shape)}")
+    samples, heads, rows, width = query.dims
+    keys = key.dims[2]
+    if key.dims != (samples, heads, keys, width) or value.dims[:3] != (samples, heads, keys):
+        raise ShapeError(
+            f"key {shape_text(key.shape)} and value {shape_text(value.shape)} of _attention do not "
+            f"match query {shape_text(query.shape)}"
+        )
+    for bias in more[has_factor:]:
+        pairs = zip(bias.dims, (samples, heads, rows, keys))
+        if bias.ndim != 4 or not all(d in (1, full) for d, full in pairs):
+            raise ShapeError(f"bias {shape_text(bias.shape)} of _attention does not broadcast")
+    return value.with_shape((samples, rows, heads, value.dims[3]))
+
+
+def _attention(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    *more: np.ndarray,
+    scale: float,
+    has_factor: bool,
+    **attrs: AttrValue,
+) -> np.ndarray:
+    """softmax(factor q k^T + biases) v; a row of only -inf results in NaN."""
+    wide = widened(query)
+    factor = wide.dtype.type(scale)
+    if has_factor:
+        factor = factor * widened(more[0]).reshape(())
+    scores = (wide * factor) @ widened(key).swapaxes(-1, -2)
+    for bias in more[has_factor:]:
+        scores = scores + widened(bias)
+    y = softmax_along(scores, -1) @ widened(value)
+    return np.ascontiguousarray(y.transpose(0, 2, 1, 3), query.dtype)
+
+
+def _core_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
+    """Multiply-adds of the two products."""
+    samples, heads, rows, width = ins[0].dims
+    keys, values = ins[2].dims[2:]
+    return samples * heads * rows * keys * (width + values)
+
+
+ATTENTION = register(
+    "_attention",
+    _core_inputs,
+    "scale:double=1 has_factor:bool=False biases:int=0",
+    internal=True,
+    kernel="attention",
+    infer=_infer_core,
+    ref=_attention,
+    traits=Traits(in_single=True, multiply_adds=_core_cost),
+    doc="Attention without the matrix of scores; created by the compiler only.",
 )
