@@ -367,6 +367,10 @@ class Block:
         with recording_as(False, False):
             return as_numpy(self(*as_arrays(args), **given))
 
+    def _arguments(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> tuple[Nested, ...]:
+        """All arguments by position. Raises TypeError for unknown names."""
+        return tuple(self._by_position(args, named)) if named else tuple(args)
+
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
         """Arguments by position. Raises TypeError for unknown names."""
         return by_position(self._parameters_of_call(), args, named)
@@ -380,9 +384,9 @@ class Block:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     @public
-    def summary(self, *inputs: object) -> None:
-        """Run once on ``inputs`` and print a table of layers, shapes and parameter counts."""
-        print_summary(self, inputs)
+    def summary(self, *inputs: object, **named: object) -> None:
+        """Run once on the inputs and print a table of layers, shapes and parameter counts."""
+        print_summary(self, self._arguments(inputs, named))
 
 
 def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:

@@ -8,6 +8,7 @@ implementation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,7 +18,7 @@ from .. import nd, sym
 from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.frames import public, warn
-from .._core.keywords import of_function
+from .._core.keywords import by_position, of_function
 from .._core.lazy import Late
 from .._core.options import Flag, Options
 from .._core.recording import FLAGS
@@ -27,6 +28,7 @@ from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
+from ..io.batches import DataDesc
 from ..ir.node import precision_of
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -35,6 +37,7 @@ from ..nd.memory import DENSE_KINDS
 from ..sym import Symbol
 from .block import Block
 from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
+from .interface import Replaceable, described
 from .model_file import described_graph
 from .naming import OPEN
 from .parameter import Parameter, ParameterDict
@@ -63,6 +66,7 @@ class _Cached(NamedTuple):
     trace: Trace
     arity: int  # number of arguments; -1 if they are nested or None
     is_plain: bool  # one input array, one output array
+    called: Mapping[str, TensorType]  # types of the first call's inputs
 
 
 class HybridBlock(Block):
@@ -98,6 +102,8 @@ class HybridBlock(Block):
     """
 
     _is_compiled = True  # False interprets the graph that a call traced
+    # Types of inputs and of outputs in the file of the graph.
+    _declared: tuple[Mapping[str, TensorType], Mapping[str, TensorType]] = ({}, {})
     _precision = ""  # default of ``hybridize``; "" selects the default of all networks
 
     def __init__(
@@ -228,7 +234,7 @@ class HybridBlock(Block):
 
     @public
     def bind(
-        self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None
+        self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None, **named: Nested
     ) -> bound.BoundCall:
         """A callable on fixed arrays: each call reads ``args`` and writes ``out``.
 
@@ -236,8 +242,8 @@ class HybridBlock(Block):
 
         Parameters
         ----------
-        *args : NDArray
-            The inputs; write new values into them.
+        *args, **named : NDArray
+            The inputs, by position or name; write new values into them.
         out : NDArray or list of NDArray, optional
             The outputs; allocated by default.
 
@@ -250,6 +256,7 @@ class HybridBlock(Block):
         """
         if not self._active and self._exportable() is None:
             raise ValueError("bind() needs a hybridized block: call hybridize() first")
+        args = self._arguments(args, named)
         results = self(*args)
         cached = self._cached
         if cached is None or cached.arity != len(args):
@@ -265,7 +272,11 @@ class HybridBlock(Block):
 
     @public
     def verify(
-        self, *args: object, tolerance: float | None = None, train: bool = False
+        self,
+        *args: Nested,
+        tolerance: float | None = None,
+        train: bool = False,
+        **named: Nested,
     ) -> verification.Verdict:
         """Compare compiled with eager results on these arguments.
 
@@ -275,7 +286,7 @@ class HybridBlock(Block):
 
         Parameters
         ----------
-        *args
+        *args, **named
             Arguments of a call.
         tolerance : float, optional
             Allowed difference as a fraction of the largest value; 2e-4, and 0.05 for bfloat16.
@@ -288,6 +299,7 @@ class HybridBlock(Block):
         NoGradientError
             With ``train``, for an operator without a gradient. Other errors are those of a call.
         """
+        args = self._arguments(args, named)
         traced = self._traced(args)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
@@ -306,6 +318,47 @@ class HybridBlock(Block):
             wanted = training.leading_variables(named) or training.floating(given)
             return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
         return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
+
+    @Replaceable
+    def inputs(self) -> list[DataDesc]:
+        """Names, shapes, element types and layouts of the inputs, in the order of a call.
+
+        Sizes are None where the graph serves all values. If it serves any number of axes, the shape
+        is that of the first call, and None before. Raises RuntimeError before the first hybridized
+        call; networks of files have descriptions from the start. They may be
+        passed by these names or by those of ``hybrid_forward``.
+
+        Examples
+        --------
+        >>> net = mx.load("examples/digits/digits")
+        >>> [(x.name, x.shape, x.layout) for x in net.inputs]
+        [('data', (None, 1, None, None), 'NCHW')]
+        """
+        return self._interface()[0]
+
+    @Replaceable
+    def outputs(self) -> list[DataDesc]:
+        """Names, shapes, element types and layouts of the outputs; see :attr:`inputs`."""
+        return self._interface()[1]
+
+    def _interface(self) -> tuple[list[DataDesc], list[DataDesc]]:
+        traced = self._exportable()
+        if traced is None:
+            raise RuntimeError(
+                "inputs and outputs are known after the first call of a hybridized block: call "
+                "hybridize(), then the block"
+            )
+        called = {} if self._cached is None else self._cached.called
+        return described(traced, _params_in(traced, self.collect_params()), self._declared, called)
+
+    def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
+        """Arguments by the names of ``hybrid_forward``, else by those of :attr:`inputs`."""
+        parameters, traced = self._parameters_of_call(), self._exportable()
+        if traced is not None and traced.in_format == [0] * len(traced.inputs):
+            inputs = dict.fromkeys(traced.input_names, Argument.empty)
+            if not named.keys() <= parameters.keys() and named.keys() <= inputs.keys():
+                parameters = inputs
+        return by_position(parameters, args, named)
 
     def _parameters_of_call(self) -> Mapping[str, object]:
         """The array arguments of ``hybrid_forward``."""
@@ -402,7 +455,8 @@ class HybridBlock(Block):
             arity = len(traced.inputs)
             is_flat = traced.in_format == [0] * arity
             is_plain = is_flat and arity == 1 and traced.out_format == 0
-            self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain)
+            called = _input_types(traced, args)
+            self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain, called)
         return self._cached
 
     def _finish_own_params(self, args: tuple[object, ...]) -> None:

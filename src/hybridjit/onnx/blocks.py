@@ -21,11 +21,13 @@ from ..context import Context
 from ..errors import MXNetError, ShapeError
 from ..gluon.bound import BoundCall
 from ..gluon.hybrid_block import flags_of
+from ..gluon.interface import of_types
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.parameter.single import Fresh
 from ..gluon.structure import Nested
 from ..gluon.symbol_block import SymbolBlock
 from ..gluon.trace import Trace
+from ..io.batches import DataDesc
 from ..nd import NDArray
 from ..runtime.variant import BUGS, MAX_VARIANTS, NotServedError, warn_of_bug
 from ..sym import Symbol
@@ -80,6 +82,10 @@ class SizedBlock(SymbolBlock):
         self._may_be_symbolic = True
         if first is not None:
             self._keep(first)
+
+    def _interface(self) -> tuple[list[DataDesc], list[DataDesc]]:
+        ins, outs = self._file.declared
+        return of_types(ins), of_types(outs)
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -268,10 +274,20 @@ class SizedBlock(SymbolBlock):
             )
         return block.forward_symbols(*args)
 
-    def bind(self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None) -> BoundCall:
+    def bind(
+        self, *args: Nested, out: NDArray | Sequence[NDArray] | None = None, **named: Nested
+    ) -> BoundCall:
+        args = self._arguments(args, named)
         return self.for_arrays(*args).bind(*args, out=out)
 
-    def verify(self, *args: object, tolerance: float | None = None, train: bool = False) -> Verdict:
+    def verify(
+        self,
+        *args: Nested,
+        tolerance: float | None = None,
+        train: bool = False,
+        **named: Nested,
+    ) -> Verdict:
+        args = self._arguments(args, named)
         return self.for_arrays(*args).verify(*args, tolerance=tolerance, train=train)
 
     def export_onnx(self, path: str, *args: object, **how: Any) -> str:

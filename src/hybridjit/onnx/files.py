@@ -15,7 +15,14 @@ from .._core.types import PartialShape, Shape
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
 from ..formats.onnx import messages
-from .graph import example_shapes, input_shapes, make_graph, open_sizes, symbolic_shapes
+from .graph import (
+    declared_interface,
+    example_shapes,
+    input_shapes,
+    make_graph,
+    open_sizes,
+    symbolic_shapes,
+)
 from .open_sizes import Imported
 from .operators import KNOWN
 
@@ -36,7 +43,8 @@ def read_file(path: Path) -> messages.Model:
 class ModelFile:
     """ONNX file that is read again for other sizes, as long as it does not change.
 
-    shapes  of the inputs, in order; sizes are None if symbolic, the shape is None if unknown
+    shapes    of the inputs, in order; sizes are None if symbolic, the shape is None if unknown
+    declared  types of the inputs and of the outputs by name
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,6 +53,7 @@ class ModelFile:
         with self._named_in_errors():
             self._model: messages.Model | None = read_file(path)
             self.shapes: dict[str, PartialShape | None] = input_shapes(self._model)
+            self.declared = declared_interface(self._model)
             self._sizes = open_sizes(self._model)
 
     @property

@@ -144,6 +144,28 @@ def input_shapes(model: messages.Model) -> dict[str, PartialShape | None]:
     return {info.name: _declared(info) for info in _inputs(model.graph)}
 
 
+def declared_interface(
+    model: messages.Model,
+) -> tuple[dict[str, TensorType], dict[str, TensorType]]:
+    """Declared types of the model's inputs and outputs; element types that arrays do not have are
+    unknown."""
+    assert model.graph is not None
+    ins, outs = _inputs(model.graph), model.graph.output
+    return _declared_types(ins), _declared_types(outs)
+
+
+def _declared_types(infos: Sequence[messages.ValueInfo]) -> dict[str, TensorType]:
+    return {info.name: TensorType(_declared(info), _element_type(info)) for info in infos}
+
+
+def _element_type(info: messages.ValueInfo) -> np.dtype | None:
+    tensor = info.type.tensor_type if info.type is not None else None
+    try:
+        return None if tensor is None else supported(dtype_of(tensor.elem_type, info.name))
+    except MXNetError:
+        return None
+
+
 def _declared(info: messages.ValueInfo) -> PartialShape | None:
     tensor = info.type.tensor_type if info.type is not None else None
     return None if tensor is None or tensor.shape is None else tuple(map(_size, tensor.shape.dim))

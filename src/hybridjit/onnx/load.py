@@ -47,7 +47,9 @@ def load(
     file.forget()
     if made is None or (shapes and file.is_open):
         return SizedBlock(file, made, ctx)
-    return make_block(made, ctx)
+    block = make_block(made, ctx)
+    block._declared = file.declared
+    return block
 
 
 def read_graph(path: Path, shapes: Mapping[str, Shape] | None = None) -> Imported:

@@ -58,11 +58,19 @@ def infer_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Lists[P
     known = {name: TensorType(partial_shape(sizes), None) for name, sizes in shapes.items()}
     for name in _lengths(symbol):  # the only inputs that are not assumed to be float32
         known[name] = known.get(name, UNKNOWN).with_dtype(INT64)
-    types = infer_node_types(symbol.outputs, known)
-    for node in topological(symbol.outputs):
+    return _listed(symbol, partial_types(symbol.outputs, known), _shape)
+
+
+def partial_types(outputs: Sequence[Output], known: Mapping[str, TensorType]) -> NodeTypes:
+    """Types of all nodes from those of some variables, with None for unknown sizes.
+
+    Raises MXNetError for inconsistent types.
+    """
+    types = infer_node_types(outputs, known)
+    for node in topological(outputs):
         if node.op is not None and not all(t.is_known for t in types[node]):
             types[node] = _tried(node, types)
-    return _listed(symbol, types, _shape)
+    return types
 
 
 def shown_shapes(lists: Lists[PartialShape]) -> Lists[Shape]:
