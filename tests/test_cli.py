@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,7 +120,7 @@ class TestMain:
             main(["--help"])
         assert leaving.value.code == 0
         out = capsys.readouterr().out
-        assert all(re.search(rf"^    {name} ", out, re.M) for name in COMMANDS)
+        assert all(re.search(rf"^    {name}\b", out, re.M) for name in COMMANDS)
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_each_command_has_help(self, command, capsys):
@@ -204,12 +205,13 @@ class TestDump:
         assert ("[N,10]" if stage == "plan" else "dense ic=256 oc=120") in text
         assert guards.startswith("N > 1    ; passes/") and "==" not in guards
 
-    def test_two_letters_are_two_sizes_and_parameters_have_none(self, printed):
+    def test_two_letters_are_two_sizes_and_parameters_have_none(self, printed, tmp_path):
         words = ("dump", *files_of("net_two_inputs"), "--after", "infer")
         out = printed.of(*words, "--shape", "data0=N,4", "--shape", "data1=N,5")
         assert "[N,4]" in out and "for N = 64" in out
         shape = ("--shape", "data=N,1,28,28", "--shape", "digits_fc3_weight=K,84")
-        err = printed.error("dump", SYMBOL, *shape, "--after", "plan", code=2)
+        alone = shutil.copy(SYMBOL, tmp_path)
+        err = printed.error("dump", alone, *shape, "--after", "plan", code=2)
         assert "'digits_fc3_weight' is a parameter, whose sizes are integers" in err
 
     def test_stages_before_spec_load_no_llvm(self):
@@ -280,11 +282,13 @@ class TestDump:
         after = [] if "--after" in words else ["--after", "plan"]
         assert reason in printed.error("dump", SYMBOL, *words, *after, code=2)
 
-    def test_a_parameter_has_its_shape_from_the_file(self, printed):
+    def test_a_parameter_has_its_shape_from_the_file(self, printed, tmp_path):
         words = [*SHAPE, "--shape", "digits_fc3_weight=10,84", "--after", "plan"]
-        assert printed.of("dump", SYMBOL, *words)
-        err = printed.error("dump", SYMBOL, "--params", PARAMS, *words, code=2)
-        assert "'digits_fc3_weight' has its shape and element type from the --params file" in err
+        alone = shutil.copy(SYMBOL, tmp_path)
+        assert printed.of("dump", alone, *words)
+        for given in ([SYMBOL], [alone, "--params", PARAMS]):
+            err = printed.error("dump", *given, *words, code=2)
+            assert "'digits_fc3_weight' has its shape and element type from the parameters" in err
 
     def test_shapes_that_do_not_fit_the_graph(self, printed):
         words = ("dump", SYMBOL, "--params", PARAMS, "--shape", "data=1,3,28,28", "--after", "plan")
@@ -380,8 +384,8 @@ class TestInspect:
         assert "parameters: 9, 44416 elements, 0.18 MB" in out
         assert "missing" not in out and "not supported" not in out
 
-    def test_states_and_labels(self, printed):
-        out = printed.of("inspect", files_of("fc_bn_legacy")[0])
+    def test_states_and_labels(self, printed, tmp_path):
+        out = printed.of("inspect", shutil.copy(files_of("fc_bn_legacy")[0], tmp_path))
         assert "labels (not needed for inference): 1\n  softmax_label\n" in out
         assert "inputs: 1\n  data\n" in out
         assert re.search(r"^  aux  bn_moving_mean$", out, re.M)
@@ -540,8 +544,9 @@ class TestRun:
 
     def test_without_parameters(self, printed, tmp_path):
         np.save(tmp_path / "x.npy", np.zeros((1, 1, 28, 28), np.float32))
-        err = self.problem(printed, ["--input", f"data={tmp_path / 'x.npy'}"], 1)
-        assert "give --params" in err
+        alone = shutil.copy(SYMBOL, tmp_path)
+        words = ["--input", f"data={tmp_path / 'x.npy'}", "--output", "/dev/null"]
+        assert "give --params" in printed.error("run", alone, *words, code=1)
 
     def test_inputs_that_are_missing_or_unknown(self, printed):
         words = ["--params", PARAMS]
@@ -607,13 +612,16 @@ class TestNameOfAModel:
     def test_other_epochs(self, printed, tmp_path):
         prefix = self.copied(tmp_path, "0012.params")
         with_params = printed.of("inspect", prefix, "--epoch", "12")
-        wanted = printed.of("inspect", prefix + "-symbol.json")
-        assert printed.of("inspect", prefix) == wanted != with_params  # none of epoch 0 is there
+        assert printed.of("inspect", prefix) == with_params  # the only epoch
+        assert printed.of("inspect", prefix + "-symbol.json") == with_params
         assert with_params == printed.of("inspect", prefix, "--params", PARAMS)
         err = printed.error("inspect", prefix, "--epoch", "0", code=1)
         assert "m-0000.params: No such file" in err
-        for words in ([SYMBOL], [prefix, "--params", PARAMS]):
-            assert "--epoch needs" in printed.error("inspect", *words, "--epoch", "1", code=2)
+        assert "--epoch needs" in printed.error("inspect", SYMBOL, "--epoch", "1", code=2)
+        words = [prefix, "--params", PARAMS, "--epoch", "1"]
+        assert "omit one of them" in printed.error("inspect", *words, code=2)
+        shutil.copy(PARAMS, tmp_path / "m-0013.params")
+        assert "epochs 12, 13" in printed.error("inspect", prefix, code=1)
         assert "expected an integer" in printed.error("inspect", prefix, "--epoch", "-1", code=2)
 
     def test_named_parameters_come_first(self, printed, tmp_path):

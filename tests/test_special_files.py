@@ -129,7 +129,12 @@ def test_readers_reject_special_files_immediately(kind, reader, tmp_path):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_pipe_without_end(reader, tmp_path, monkeypatch):
-    for module in (params, image.decoding, hybridjit.formats.mxnet.symbol_json, hybridjit.cli.run):
+    for module in (
+        params,
+        image.decoding,
+        hybridjit.formats.mxnet.symbol_json,
+        hybridjit.cli.inputs,
+    ):
         monkeypatch.setattr(module, "_PIPE_BYTES", 50 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"]) as path,

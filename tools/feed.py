@@ -132,7 +132,7 @@ def main() -> None:
 def report(what: str, fed: Fed, args: argparse.Namespace) -> None:
     rate = args.steps * args.batch / fed.whole
     print(
-        f"{what:10} {rate:6.1f} images/s, {100 * fed.waited / fed.whole:4.1f} % of it waiting, "
+        f"{what:10} {rate:6.1f} samples/s, {100 * fed.waited / fed.whole:4.1f} % of it waiting, "
         f"first batch after {1000 * fed.first:.0f} ms",
         flush=True,
     )

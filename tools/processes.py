@@ -77,7 +77,7 @@ def main() -> None:
         print(train(args.batch, args.steps))
         return
     one, two = (max(rate(n, args.batch, args.steps) for n in (count,) * 3) for count in (1, 2))
-    print(f"one process, two threads: {one:.1f} images/s; two of one thread: {two:.1f} images/s")
+    print(f"one process, two threads: {one:.1f} samples/s; two of one thread: {two:.1f} samples/s")
     print(f"ratio {two / one:.2f}")
 
 

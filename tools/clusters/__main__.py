@@ -109,7 +109,7 @@ def try_engine(engine: str, digits: Job, few: Job, many: Job, rounds: int) -> bo
     words = ["same bits" if fine else "OTHER BITS" for fine in right]
     print(
         f"{engine}: digits {words[0]}, ResNet-50 {words[1]}, with a killed worker {words[2]}; "
-        f"{median(there for _, there in rates):.1f} images/s, "
+        f"{median(there for _, there in rates):.1f} samples/s, "
         f"{median(there / here for here, there in rates):.2f} of two threads in one process "
         f"({', '.join(f'{there:.1f} to {here:.1f}' for here, there in rates)})",
         flush=True,

@@ -67,7 +67,7 @@ def one_of(*values: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         found = text.strip().lower()
         if found not in values:
-            raise ValueError(f"it is {' or '.join(values)}")
+            raise ValueError(f"it is {' or '.join(values)}{did_you_mean(found, values)}")
         return found
 
     return parse

@@ -74,3 +74,17 @@ def same_module(name: str, module: ModuleType) -> None:
     for path in [path for path in sys.modules if path.startswith(f"{module.__name__}.")]:
         sys.modules[name + path.removeprefix(module.__name__)] = sys.modules[path]
     sys.modules[name] = module
+
+
+class Replaceable:
+    """A computed attribute that an assignment replaces.
+
+    Programs give their blocks attributes of the same names.
+    """
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        return self if owner is None else self._function(owner)

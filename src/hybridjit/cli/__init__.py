@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module, metadata
 
 from .._core.limits import explained_shortage
@@ -30,6 +31,7 @@ COMMANDS = {
     "ops": "list the operators",
     "switches": "list the HYBRIDJIT_... environment variables",
     "doctor": "report CPU, threads, versions and cache of this machine",
+    "completion": "print a script that completes commands and options in bash, zsh or fish",
 }
 
 
@@ -49,9 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _no_compiler(words[0], error)
     args = parser.parse_args(words)
     try:
-        if "symbol" in args:
-            args.symbol, args.params = model_files(args)
-        code = args.run(args)
+        with model_files(args) if "symbol" in args else nullcontext():
+            code = args.run(args)
         sys.stdout.flush()
         return code
     except ImportError as error:
@@ -95,10 +96,20 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name == chosen:
-            module = import_module(f".{name}", __package__)
-            module.add_arguments(sub)
-            sub.add_argument(
-                "--traceback", action="store_true", help="print the traceback of an error"
-            )
-            sub.set_defaults(run=module.run)
+            _complete(sub, name)
     return parser
+
+
+def _complete(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    """The parser with the arguments of a command."""
+    module = import_module(f".{command}", __package__)
+    module.add_arguments(parser)
+    parser.add_argument("--traceback", action="store_true", help="print the traceback of an error")
+    parser.set_defaults(run=module.run, all_commands=_all_commands)
+    return parser
+
+
+def _all_commands() -> tuple[dict[str, argparse.ArgumentParser], dict[str, str]]:
+    """The complete parser of each command, and its meaning."""
+    made = {name: _complete(argparse.ArgumentParser(prog=name), name) for name in COMMANDS}
+    return made, COMMANDS

@@ -16,6 +16,8 @@ from .._core.config import config, home_expanded, override, shown_value
 from .._core.target import Target
 from .._core.types import DTYPE_NAMES
 from ..compiler import find_target
+from ..formats.model_files import ENDINGS, SYMBOL, TARS, ZIPS
+from ..formats.model_files import model_files as files_of_model
 from ..ir.mode import PRECISIONS
 
 Item = TypeVar("Item")
@@ -30,8 +32,8 @@ def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
     parser.add_argument(
         "symbol",
         metavar="MODEL",
-        help="beginning of the names of MODEL-symbol.json and MODEL-0000.params, or a -symbol.json "
-        "file, or an .onnx file, which contains the parameters",
+        help="beginning of the names of MODEL-symbol.json and MODEL-0000.params, or one of these "
+        "files, an .onnx file, a folder, or an archive of a model service",
     )
     parser.add_argument(
         "--params",
@@ -44,25 +46,36 @@ def add_model(parser: argparse.ArgumentParser, params: str = "") -> None:
     )
 
 
-def model_files(args: argparse.Namespace) -> tuple[str, str | None]:
-    """Paths of the graph and of the parameters, if any, as ``hybridjit.load`` finds them.
+@contextmanager
+def model_files(args: argparse.Namespace) -> Iterator[None]:
+    """Set ``args.symbol`` and ``args.params`` to the files of MODEL, as ``hybridjit.load`` finds
+    them; the files of an archive exist inside the ``with`` block.
 
-    Raises UsageError for ``--epoch`` without files that carry its number.
+    Raises UsageError for options that do not fit the kind of MODEL, MXNetError for several models.
     """
-    symbol, params = args.symbol, args.params
-    if is_onnx(symbol):
-        if args.epoch is not None or params:
-            raise UsageError(f"{symbol} contains its parameters: omit --params and --epoch")
-        return symbol, None
-    is_file = symbol.endswith(".json") or os.path.exists(symbol) and not os.path.isdir(symbol)
-    if args.epoch is not None and (is_file or params):
+    path, params = args.symbol, args.params
+    is_file = path.endswith((".json", ".params", ".onnx")) or _is_other_file(path)
+    if is_file and args.epoch is not None and not is_onnx(path):
         raise UsageError("--epoch needs a MODEL that is the prefix of its files' names")
-    if is_file:
-        return symbol, params
-    beside = f"{symbol}-{args.epoch or 0:04d}.params"
-    if params is None and (args.epoch is not None or os.path.exists(beside)):
-        params = beside
-    return f"{symbol}-symbol.json", params
+    if params and args.epoch is not None:
+        raise UsageError("--epoch chooses a file, and --params names one: omit one of them")
+    if _is_other_file(path):
+        yield
+        return
+    with files_of_model(path, 0 if params else args.epoch) as found:
+        if is_onnx(found.graph) and (params or args.epoch is not None):
+            raise UsageError(f"{path} contains its parameters: omit --params and --epoch")
+        args.symbol = found.graph
+        is_named = args.epoch is not None or path.endswith(".params")
+        if not params and found.params and (is_named or os.path.exists(found.params)):
+            args.params = found.params
+        yield
+
+
+def _is_other_file(path: str) -> bool:
+    """Whether the path is a graph's file whose name has none of the usual endings."""
+    usual = (SYMBOL, *ENDINGS, *ZIPS, *TARS)
+    return not path.endswith(usual) and (path.endswith(".json") or os.path.isfile(path))
 
 
 def is_onnx(path: str) -> bool:
@@ -112,6 +125,14 @@ def add_shapes(
         action="append",
         default=[],
         help="element type of an input (default: the graph's, else float32)",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="[NAME=]FILE.npy",
+        type=input_file,
+        action="append",
+        default=[],
+        help="array of an input, in place of its shape (NAME= is optional for a single input)",
     )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from .._core.config import override
 from .._core.options import Options
@@ -29,10 +31,10 @@ from .arguments import (
     chosen_target,
     counts,
     is_onnx,
-    once,
     print_json,
 )
-from .model import Model, Types, parameters, read_model, stand_in, variable_types
+from .inputs import completed, given_early, names_given
+from .model import Model, Types, example_inputs, parameters, read_model, variable_types
 
 _HEADING = (
     "batch", "threads", "compile ms", "first call ms", "median ms", "p10", "p90", "calls",
@@ -65,8 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    model = read_model(args.symbol, args.params, shapes, shapes)
+    early = given_early(args)
+    model = read_model(args.symbol, args.params, names_given(args), early.shapes)
+    found = completed(early, model.inputs, args)
+    shapes, dtypes, args.arrays = found.shapes, found.dtypes, found.arrays
+    if args.batch and args.arrays:
+        raise UsageError("--batch needs --shape, because an array of --input has its own size")
     options = Options(precision=args.precision)
     cold = override(cache_dir="off") if args.cold else nullcontext()
     with chosen_target(args.target) as target, cold:
@@ -78,7 +84,9 @@ def run(args: argparse.Namespace) -> int:
             if batch is not None and is_onnx(args.symbol):
                 model = read_model(args.symbol, args.params, given, given)
             inputs, params = variable_types(model, given, dtypes)
-            rows += measure_model(model, inputs, params, options, args.threads, args.seconds)
+            arrays = [*example_inputs(args, inputs).values()]
+            how = (options, args.threads, args.seconds)
+            rows += measure_model(model, inputs, params, arrays, *how)
     if args.json:
         facts = {"model": model.name, "target": str(target), "random_parameters": drawn}
         print_json({**facts, "rows": [row._asdict() for row in rows]})
@@ -114,6 +122,7 @@ def measure_model(
     model: Model,
     inputs: Types,
     params: Types,
+    arrays: Sequence[np.ndarray],
     options: Options,
     thread_counts: list[int] | None,
     seconds: float,
@@ -123,7 +132,6 @@ def measure_model(
     executable = compile_graph(model.outputs, inputs, params, options, name=model.name)
     compiled = time.perf_counter() - start
     executable.bind(parameters(model, params))
-    arrays = [stand_in(name, wanted) for name, wanted in inputs.items()]
     batch = arrays[0].shape[0] if arrays and arrays[0].ndim else 1
     rows = []
     for number, count in enumerate(thread_counts or [get_num_threads()]):

@@ -34,7 +34,8 @@ from ..onnx.use import Use
 from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
-from .arguments import add_json, add_model, add_shapes, is_onnx, once, print_json
+from .arguments import add_json, add_model, add_shapes, is_onnx, print_json
+from .inputs import completed, given_early
 from .macs import multiply_adds
 from .ops import kernel
 
@@ -95,11 +96,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    listing, arrays = read_files(args)
+    early = given_early(args)
+    listing, arrays = read_files(args, early.shapes)
     held = {bare_name(name) for name in arrays}
     names = [name for name in listing.variables if name not in held]
     learned = {line.name for line in listing.lines if is_learned(line.attrs)}
     roles = roles_of(names, learned, listing.readings)
+    args.given = completed(early, listing.in_call_order(roles.inputs), args)
     if args.json:
         print_json(_document(listing, roles, arrays))
     else:
@@ -167,10 +170,12 @@ def _is_head(name: str) -> bool:
     return op is not None and op.traits.loss_head
 
 
-def read_files(args: argparse.Namespace) -> tuple[Listing, dict[str, np.ndarray]]:
-    """The nodes and the arrays of a model. Raises MXNetError for other files."""
+def read_files(
+    args: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Listing, dict[str, np.ndarray]]:
+    """The nodes and the arrays of a model for these shapes. Raises MXNetError for other files."""
     if is_onnx(args.symbol):
-        return _of_onnx(args.symbol, once(args.shape, "--shape"))
+        return _of_onnx(args.symbol, shapes)
     arrays = {} if args.params is None else read_arrays(args.params)
     return read_listing(args.symbol), arrays
 
@@ -295,7 +300,7 @@ def _types(
     args: argparse.Namespace, listing: Listing, arrays: Mapping[str, np.ndarray]
 ) -> NodeTypes | None:
     """The types of all nodes for ``--shape``; None without it, or if an operator is unknown."""
-    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
+    shapes, dtypes = args.given.shapes, args.given.dtypes
     is_stated = listing.stated and all(t.is_known for t in listing.stated.values())
     if listing.graph is None or not (shapes or is_stated):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from ..loading import load_params, require_parameters
 from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
-from .arguments import BATCH, UsageError, is_onnx, once
+from .arguments import BATCH, UsageError, is_onnx
+from .inputs import completed, given_early, listed, names_given
 
 Types = dict[str, TensorType]
 
@@ -53,7 +54,7 @@ class Model:
 def read_model(
     symbol: str,
     params: str | None,
-    given: Mapping[str, object],
+    given: Collection[str],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Model:
     """Read a model. A label whose shape is ``given`` remains an input.
@@ -91,9 +92,22 @@ def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, 
 
     any_batch   whether symbolic sizes of an ONNX file stay symbolic in the graph
     """
-    shapes, dtypes = once(args.shape, "--shape"), once(args.dtype, "--dtype")
-    model = read_model(args.symbol, args.params, shapes, {} if any_batch else shapes)
-    return (model, *variable_types(model, shapes, dtypes))
+    early = given_early(args)
+    model = read_model(
+        args.symbol, args.params, names_given(args), {} if any_batch else early.shapes
+    )
+    given = completed(early, model.inputs, args)
+    args.arrays = given.arrays
+    return (model, *variable_types(model, given.shapes, given.dtypes))
+
+
+def example_inputs(args: argparse.Namespace, types: Types) -> dict[str, np.ndarray]:
+    """An array for each input: that of ``--input``, else one that its name determines."""
+    found = {}
+    for name, wanted in types.items():
+        array = args.arrays.get(name)
+        found[name] = stand_in(name, wanted) if array is None else array.astype(wanted.dtype)
+    return found
 
 
 def variable_types(
@@ -129,7 +143,9 @@ def _require_names(given: Mapping[str, object], names: list[str], model: Model) 
         raise UsageError(f"the graph has no variable {listed(wrong)}; its inputs are {inputs}")
     fixed = [name for name in given if name in (model.params or ())]
     if fixed:
-        raise UsageError(f"{listed(fixed)} has its shape and element type from the --params file")
+        raise UsageError(
+            f"{listed(fixed)} has its shape and element type from the parameters' file"
+        )
 
 
 def _require_types(params: Types) -> None:
@@ -139,10 +155,6 @@ def _require_types(params: Types) -> None:
             f"the shape of {listed(unknown)} cannot be inferred from the inputs: give --params, "
             "or --shape for it as well"
         )
-
-
-def listed(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
 
 
 def parameters(model: Model, types: Types) -> dict[str, np.ndarray]:

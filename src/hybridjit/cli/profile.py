@@ -23,7 +23,7 @@ from .arguments import (
     chosen_target,
     print_json,
 )
-from .model import Model, Types, learned, model_of, parameters, stand_in
+from .model import Model, Types, example_inputs, learned, model_of, parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,14 +65,13 @@ def _inference(
     options = Options(precision=args.precision)
     executable = compile_graph(model.outputs, input_types, param_types, options, name=model.name)
     executable.bind(parameters(model, param_types))
-    inputs = [stand_in(name, wanted) for name, wanted in input_types.items()]
-    return measure(executable, inputs, args.seconds)
+    return measure(executable, [*example_inputs(args, input_types).values()], args.seconds)
 
 
 def _training(
     args: argparse.Namespace, model: Model, input_types: Types, param_types: Types
 ) -> TrainingReport:
-    inputs = {name: stand_in(name, wanted) for name, wanted in input_types.items()}
+    inputs = example_inputs(args, input_types)
     arrays, wanted = learned(model, inputs, parameters(model, param_types))
     return profile_training(
         model.outputs,

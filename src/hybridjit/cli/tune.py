@@ -29,7 +29,7 @@ from .arguments import (
     add_target,
     chosen_target,
 )
-from .model import model_of, parameters, stand_in
+from .model import example_inputs, model_of, parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     purpose = purpose_with(options)
     plan = plan_graph(model.outputs, input_types, param_types, log, model.name, purpose)
     one = plan_one_sample(plan, model.outputs, input_types, param_types, log)
-    inputs: Sequence[np.ndarray] = [stand_in(name, wanted) for name, wanted in input_types.items()]
+    inputs: Sequence[np.ndarray] = [*example_inputs(args, input_types).values()]
     inputs = inputs if one is None else take_sample(inputs, 0)
     with chosen_target(args.target) as target, threads(args.threads or get_num_threads()):
         before = _before(args.output, str(target))

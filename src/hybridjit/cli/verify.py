@@ -12,30 +12,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..verification import TOLERANCE, verify_graph, verify_training
-from .arguments import add_model, add_target, chosen_target, input_file
+from .._core.options import Options
+from ..verification import TOLERANCES, verify_graph, verify_training
+from .arguments import add_model, add_precision, add_target, chosen_target
+from .inputs import (
+    add_input,
+    completed,
+    files_by_input,
+    given_early,
+    names_given,
+    require_inputs,
+    shapes_of,
+    typed,
+)
 from .model import learned, parameters, read_model, variable_types
-from .run import early_arrays, named_files, read_arrays, require_inputs, shapes_of, typed
 
 Arrays = Mapping[str, np.ndarray]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
-    parser.add_argument(
-        "--input",
-        metavar="[NAME=]FILE.npy",
-        type=input_file,
-        action="append",
-        default=[],
-        help="array of an input; repeat for each (NAME= is optional for a single input)",
-    )
+    add_input(parser, "")
+    parser.set_defaults(shape=[], dtype=[])
     parser.add_argument(
         "--tolerance",
         metavar="T",
         type=float,
-        default=TOLERANCE,
-        help=f"allowed difference, as a fraction of the largest value ({TOLERANCE:g})",
+        help="allowed difference, as a fraction of the largest value "
+        + f"({', '.join(f'{name}: {value:g}' for name, value in TOLERANCES.items())})",
     )
     parser.add_argument(
         "--train",
@@ -43,29 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare in training mode, forward and backward; give labels by --input",
     )
     parser.add_argument("--steps", action="store_true", help="print a line for every step")
+    add_precision(parser)
     add_target(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    named = {name: file for name, file in args.input if name}
-    early = early_arrays(args.symbol, named)
-    model = read_model(args.symbol, args.params, named, shapes_of(early))
-    files = named_files(model, args.input)
-    require_inputs(model, files)
-    arrays = early if early.keys() == files.keys() else read_arrays(files)
+    early = given_early(args)
+    model = read_model(args.symbol, args.params, names_given(args), early.shapes)
+    require_inputs(model.inputs, files_by_input(args, model.inputs))
+    arrays: Arrays = completed(early, model.inputs, args).arrays
     types, param_types = variable_types(model, shapes_of(arrays), typed(arrays))
     inputs = {name: arrays[name].astype(types[name].dtype) for name in types}
     params = parameters(model, param_types)
+    usual = TOLERANCES[args.precision]
+    tolerance = usual if args.tolerance is None else args.tolerance
+    how = (Options(precision=args.precision), tolerance, model.name)
     with chosen_target(args.target):
         if args.train:
             arrays, wanted = learned(model, inputs, params)
-            verdict = verify_training(
-                model.outputs, arrays, wanted, tolerance=args.tolerance, name=model.name
-            )
+            verdict = verify_training(model.outputs, arrays, wanted, *how)
         else:
-            verdict = verify_graph(
-                model.outputs, inputs, params, tolerance=args.tolerance, name=model.name
-            )
+            verdict = verify_graph(model.outputs, inputs, params, *how)
     if args.steps:
         print(verdict.step_table())
     print(verdict)

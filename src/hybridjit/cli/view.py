@@ -10,6 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
+from .._core.options import Options
 from ..formats.atomic import write_atomically
 from ..runtime.threads import get_num_threads, threads
 from ..viewing import (
@@ -25,11 +26,12 @@ from .arguments import (
     UsageError,
     add_measuring,
     add_model,
+    add_precision,
     add_shapes,
     add_target,
     chosen_target,
 )
-from .model import learned, model_of, parameters, stand_in
+from .model import example_inputs, learned, model_of, parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSON of an earlier view; the page shows the changes since then",
     )
+    add_precision(parser)
     parser.epilog = "For a network in Python call hybridjit.view(net, x)."
     add_target(parser)
 
@@ -88,13 +91,15 @@ def _write_json(document: Document, path: str | None) -> None:
 
 def _document(args: argparse.Namespace) -> Document:
     model, input_types, param_types = model_of(args)
-    inputs = {name: stand_in(name, wanted) for name, wanted in input_types.items()}
+    inputs, options = example_inputs(args, input_types), Options(precision=args.precision)
     params = parameters(model, param_types)
     seconds = args.seconds if args.profile else 0.0
     if not args.train:
         read = {name: params[name] for name in param_types}
-        return inference_document(Subject(model.name, model.outputs, inputs, read), seconds)
+        return inference_document(
+            Subject(model.name, model.outputs, inputs, read, options=options), seconds
+        )
     arrays, wanted = learned(model, inputs, params)
     fixed = {name: array for name, array in arrays.items() if name not in inputs}
-    subject = Subject(model.name, model.outputs, inputs, fixed, wanted)
+    subject = Subject(model.name, model.outputs, inputs, fixed, wanted, options)
     return training_document(subject, seconds, args.optimizer)

@@ -19,7 +19,7 @@ from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.frames import public, warn
 from .._core.keywords import by_position, of_function
-from .._core.lazy import Late
+from .._core.lazy import Late, Replaceable
 from .._core.options import Flag, Options
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_array
@@ -28,7 +28,6 @@ from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
-from ..io.batches import DataDesc
 from ..ir.node import precision_of
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -37,7 +36,6 @@ from ..nd.memory import DENSE_KINDS
 from ..sym import Symbol
 from .block import Block
 from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
-from .interface import Replaceable, described
 from .model_file import described_graph
 from .naming import OPEN
 from .parameter import Parameter, ParameterDict
@@ -48,12 +46,14 @@ from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
     from .. import verification
+    from ..io.batches import DataDesc
     from ..np import arrays as numpy_mode
-    from . import bound, hybrid, training
+    from . import bound, hybrid, interface, training
 else:  # not needed for eager execution: each of them imports the compiler
     verification = Late("..verification", __package__)
     numpy_mode = Late("..np.arrays", __package__)
     bound, hybrid, training = (Late(f".{n}", __package__) for n in ("bound", "hybrid", "training"))
+    interface = Late(".interface", __package__)
 
 # Held while a block is traced: two threads may make the first call at the same time.
 _tracing = held_at_fork(Rank.TRACING)
@@ -349,7 +349,8 @@ class HybridBlock(Block):
                 "hybridize(), then the block"
             )
         called = {} if self._cached is None else self._cached.called
-        return described(traced, _params_in(traced, self.collect_params()), self._declared, called)
+        params = _params_in(traced, self.collect_params())
+        return interface.described(traced, params, self._declared, called)
 
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
         """Arguments by the names of ``hybrid_forward``, else by those of :attr:`inputs`."""

@@ -6,11 +6,11 @@ or output. Sizes are None where the graph serves all values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .._core.lazy import Late
 from .._core.types import FLOAT32, UNKNOWN, PartialShape, TensorType, merge
-from ..io.batches import DataDesc
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes
 from ..sym.infer import partial_types
@@ -18,23 +18,15 @@ from .inference import partial_type
 from .parameter import Parameter
 from .trace import Trace
 
+if TYPE_CHECKING:
+    from ..io import batches
+    from ..io.batches import DataDesc
+else:
+    batches = Late("..io.batches", __package__)  # with the first description
+
 Types = Mapping[str, TensorType]
 _CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}  # by the number of axes of a kernel
 _SAME_AXES = ("BatchNorm", "Dropout", "LeakyReLU", "Activation", "Cast", "amp_cast", "LRN")
-
-
-class Replaceable:
-    """A computed attribute that an assignment replaces.
-
-    Programs give their blocks attributes of the same names.
-    """
-
-    def __init__(self, function: Callable[[Any], object]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, owner: object, kind: type | None = None) -> Any:
-        return self if owner is None else self._function(owner)
 
 
 def described(
@@ -76,7 +68,7 @@ def of_types(types: Types) -> list[DataDesc]:
 
 def _desc(name: str, found: TensorType, layout: str | None) -> DataDesc:
     shape: Any = found.shape  # sizes may be None
-    return DataDesc(name, shape, (found.dtype or FLOAT32).type, layout)
+    return batches.DataDesc(name, shape, (found.dtype or FLOAT32).type, layout)
 
 
 def _completed(stated: TensorType, found: TensorType) -> TensorType:
