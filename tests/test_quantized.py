@@ -98,6 +98,69 @@ def test_compiled_products_of_bytes_are_those_of_the_reference(target, dtype, ze
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("kernel, stride, pad", [(3, 1, 1), (3, 2, 1), (5, 2, 2), (2, 1, 0)])
+def test_depthwise_products_of_bytes_are_those_of_the_reference(target, kernel, stride, pad):
+    """Of channels that fill blocks and of others, and of rows that do not come in pairs."""
+    arrays, outputs = {}, []
+    for channels, height in ((7, 7), (64, 6), (100, 5)):
+        x, w, b = (f"{name}{channels}" for name in "xwb")
+        arrays[x] = some_bytes(2, channels, height, 9, dtype="uint8")
+        arrays[w] = some_bytes(channels, 1, kernel, kernel)
+        arrays[b] = RANDOM.integers(-9999, 9999, channels).astype(np.int32)
+        outputs.append(
+            call(
+                "_integer_convolution",
+                *map(var, (x, w, b)),
+                kernel=(kernel,) * 2,
+                pad=(pad,) * 2,
+                stride=(stride,) * 2,
+                num_filter=channels,
+                num_group=channels,
+                name=f"conv{channels}",
+            )  # fmt: skip
+        )
+    params = [name for name in arrays if name[0] in "wb"]
+    with override(target=target):
+        found = run_compiled(outputs, arrays, params)
+    kinds = [step.kind for step in plan_of(outputs, arrays, params).steps]
+    assert kinds.count("byte_product") == len(outputs)
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        np.testing.assert_array_equal(one, other)
+
+
+SCALES = (0.0123, 1.0, 3.0, 1e-30, 1e-3, 0.1, 7.7e20, 1e-38, 2.5e-42)
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("zero, dtype", [(0, "uint8"), (201, "uint8"), (-17, "int8")])
+def test_bytes_are_those_of_a_division(target, zero, dtype):
+    """At ties, next to them, beyond the range, at infinity and at NaN, for scales of all sizes."""
+    ties = (np.arange(-300, 300) + 0.5).astype(np.float32)
+    special = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0, -0.0], np.float32)
+    arrays, outputs = {}, []
+    for number, scale in enumerate(map(np.float32, SCALES)):
+        with np.errstate(all="ignore"):
+            near = [np.nextafter(ties * scale, side).astype(np.float32) for side in (-9, 9)]
+            arrays[f"x{number}"] = np.concatenate([ties * scale, *near, special])
+        outputs.append(
+            call(
+                "_to_bytes",
+                var(f"x{number}"),
+                scale=float(scale),
+                zero=zero,
+                dtype_=dtype,
+                name=f"q{number}",
+            )  # fmt: skip
+        )
+    with override(target=target):
+        found = run_compiled(outputs, arrays)
+    with np.errstate(all="ignore"):
+        wanted = run_reference(outputs, arrays)
+    for one, other in zip(found, wanted):
+        np.testing.assert_array_equal(one, other)
+
+
 def quantized(x, scale: float, name: str, zero: int = 0, dtype: str = "uint8"):
     made = call("_to_bytes", x, scale=scale, zero=zero, dtype_=dtype, name=f"{name}_q")
     return call("_from_bytes", made, scale=scale, zero=zero, name=f"{name}_d")

@@ -14,7 +14,7 @@ import numpy as np
 from .._core.frozen import dataclass
 from .._core.symbolic import Size
 from .._core.types import FLOAT32, FLOAT64, FLOATS, product
-from ..ops.quantized import INTEGER_DENSE, UINT8
+from ..ops.quantized import INTEGER_DENSE, UINT8, has_kernel
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..ops.tensor.by_index import ADD_AT
@@ -151,7 +151,8 @@ def _multiplies_bytes(value: Value, graph: Graph) -> bool:
         return False
     if value.op is INTEGER_DENSE:
         return True
-    return _is_channels_last(value, graph) and value.inputs[1].type.dims[-1] > 1
+    weight = value.inputs[1].type.dims
+    return _is_channels_last(value, graph) and has_kernel(value.attrs, weight)
 
 
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)

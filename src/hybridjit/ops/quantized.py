@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from .._core.frozen import replace
-from .._core.types import FLOAT32, INT32, TensorType, product
+from .._core.types import FLOAT32, INT32, Shape, TensorType, product
 from ..errors import AttributeValueError, DTypeError
-from .attrs import AttrValue, Declared
+from .attrs import Attrs, AttrValue, Declared
 from .building import Builder, X
 from .casting import bounded
 from .gradient import none_at_all
@@ -109,7 +109,7 @@ TO_BYTES = register(
     ref=_to_bytes,
     scalar=_byte_formula,
     grad=none_at_all,
-    traits=replace(_SAMPLES, computes="float32"),
+    traits=_SAMPLES,
     doc="Bytes of float32 values: rint(x / scale) + zero, or of x * scale, saturated.",
 )
 
@@ -224,6 +224,21 @@ INTEGER_CONVOLUTION = register(
     traits=replace(_SAMPLES, multiply_adds=conv_cost),
     doc="Convolution of bytes x - zero with int8 weights: int32 sums; x is zero outside.",
 )
+
+
+def is_depthwise(attrs: Attrs, weight: Shape) -> bool:
+    """Whether a channels-last weight has one filter of one channel for each group."""
+    return bool(weight[-1] == 1 and attrs.get("num_group", 1) == weight[0] > 1)
+
+
+def has_kernel(attrs: Attrs, weight: Shape) -> bool:
+    """Whether a kernel multiplies bytes by a channels-last weight of this shape: depthwise ones
+    have at most two axes of windows, without dilation.
+    """
+    if weight[-1] > 1 or len(weight) == 2:
+        return True
+    is_dense = set(attrs["dilate"] or (1,)) == {1}
+    return is_depthwise(attrs, weight) and len(weight) <= 4 and is_dense
 
 
 def _on_rows(

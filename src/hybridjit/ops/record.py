@@ -101,8 +101,6 @@ class Traits:
                     if that does not follow from the rest of the record
     unread          results whose gradients no gradient depends on, as in MXNet
     in_files        for an internal operator: files may contain it, because its rule checks operands
-    computes        pointwise only: the element type in which ``scalar`` computes, if it is not that
-                    of the result; the computed values are in the range of the result's type
     reads_shape     the result depends on the shape and type of the operand only
     in_single       float16 is computed in single precision and rounded once
     parts_on_host   ``expand`` returns operators without kernels for some attributes or types
@@ -149,7 +147,6 @@ class Traits:
     stops: Callable[[Attrs], Collection[int]] | None = None
     unread: Collection[int] = ()
     in_files: bool = False
-    computes: str = ""
     reads_shape: bool = False
     in_single: bool = False
     parts_in_floats: bool = False

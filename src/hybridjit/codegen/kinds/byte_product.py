@@ -9,9 +9,10 @@ from __future__ import annotations
 from ..._core.frozen import replace
 from ..._core.target import QUADS
 from ...ir.plan import Step
-from ...ops.quantized import INTEGER_DENSE
+from ...ops.quantized import INTEGER_DENSE, is_depthwise
 from ..call import Address, Call, Setting, broadcast_strides, build_program, views_of
 from ..spec import Ints
+from .byte_depthwise import ByteDepthwiseSpec, choose_byte_depthwise, emit_byte_depthwise
 from .conv.choose import calls_of, layer_of
 from .conv.direct import emit_conv
 from .conv.layer import Layer
@@ -22,10 +23,12 @@ from .record import register
 def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a product of bytes with its fused operators."""
     anchor = step.group.anchor
+    setting = replace(setting, target=setting.target.of(QUADS))
+    if is_depthwise(anchor.attrs, anchor.inputs[1].type.dims):
+        return choose_byte_depthwise(step, setting)
     _, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
-    setting = replace(setting, target=setting.target.of(QUADS))
     is_dense = anchor.op is INTEGER_DENSE
     layer = _of_rows(step) if is_dense else layer_of(step)
     batch = 1 if is_dense else x.shape[0]
@@ -58,4 +61,8 @@ def _of_rows(step: Step) -> Layer:
     )
 
 
-register("byte_product", choose_bytes, {ConvSpec: emit_conv})
+register(
+    "byte_product",
+    choose_bytes,
+    {ConvSpec: emit_conv, ByteDepthwiseSpec: emit_byte_depthwise},
+)

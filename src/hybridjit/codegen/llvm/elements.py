@@ -120,12 +120,6 @@ def _float_to_integer(b: LoopBuilder, value: Value, new: Element) -> Value:
     return whole if new.held == wide else b.b.trunc(whole, with_element(kind, new.held))
 
 
-def in_range(b: LoopBuilder, value: Value, dtype: str) -> Value:
-    """Floats with integral values in the range of an integer type of at most 32 bits, as it."""
-    whole = b.b.fptosi(value, with_element(value.type, I32))
-    return _resized(b, whole, ELEMENTS["int32"], ELEMENTS[dtype])
-
-
 def _float_to_float(b: LoopBuilder, value: Value, old: Element, new: Element, target: str) -> Value:
     if old.held == F64:
         value = _single_of_double(b, value, target == "float16")

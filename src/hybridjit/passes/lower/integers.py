@@ -32,6 +32,7 @@ from ...ops.quantized import (
     UINT8,
     WEIGHT_FROM_BYTES,
     ZERO_BIAS,
+    has_kernel,
 )
 from ...ops.record import OpDef
 from ...ops.registry import lookup
@@ -147,7 +148,8 @@ def convolved_bytes(value: Value, match: Match) -> Replacement:
     attrs = value.attrs
     if not is_channel_last(attrs["layout"], len(attrs["kernel"])):
         return None
-    if not _multiplies_bytes(value, match) or value.inputs[1].type.dims[-1] == 1:
+    is_known = has_kernel(attrs, value.inputs[1].type.dims)
+    if not is_known or not _multiplies_bytes(value, match):
         return None
     data = value.inputs[0].value
     g, zero = building(value), data.attrs["zero"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ....ops.casting import is_in_floating
+from ....ops.quantized import TO_BYTES
 from ....ops.record import OpDef
 from ....ops.registry import lookup
 from ...llvm.builder import LoopBuilder
-from ...llvm.elements import converted, in_range, rounded_to_half
+from ...llvm.elements import converted, rounded_to_half
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.double import DoubleMath
@@ -18,6 +20,7 @@ from ...math.integer import IntegerMath
 from ...math.single import VectorMath
 from ...spec import Instr, Program
 from .partial import read_vector, write_vector
+from .quantize import to_bytes
 
 # A tensor's address, the index of an element, and the stride of channels.
 Address = tuple[Value, Index, Index]
@@ -27,30 +30,32 @@ def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[
     """The values that the program stores, given its inputs as vectors."""
     values, types = list(inputs), program.value_types
     for instr in program.instrs:
-        computes = lookup(instr.op).traits.computes
-        args = [converted(b, values[i], types[i], computes or instr.dtype) for i in instr.args]
-        if computes:
-            values.append(in_range(b, _computed(b, instr, args, computes), instr.dtype))
-        else:
-            values.append(_computed(b, instr, args, instr.dtype))
+        if instr.op == TO_BYTES.name:
+            (number,) = instr.args
+            value = converted(b, values[number], types[number], "float32")
+            attrs: dict[str, Any] = TO_BYTES.with_defaults(dict(instr.attrs))
+            values.append(to_bytes(b, value, **attrs))
+            continue
+        args = [converted(b, values[i], types[i], instr.dtype) for i in instr.args]
+        values.append(_computed(b, instr, args))
     return [values[i] for i in program.outputs]
 
 
-def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value], kind: str) -> Value:
-    """One operation on operands of type ``kind``: in that type, or in f64 as its reference."""
+def _computed(b: LoopBuilder, instr: Instr, args: Sequence[Value]) -> Value:
+    """One operation on operands of its element type: in that type, or in f64 as its reference."""
     op = lookup(instr.op)
     assert op.scalar is not None, f"{instr.op} has no scalar formula"
     attrs = {a.name: a.default for a in op.attrs} | dict(instr.attrs)
     result: Value
-    if kind in ("float32", "bfloat16"):
+    if instr.dtype in ("float32", "bfloat16"):
         result = op.scalar(VectorMath(b, args[0]), *args, **attrs)
         return result
-    dtype = np.dtype(kind)
+    dtype = np.dtype(instr.dtype)
     if dtype.kind == "f" or not is_in_floating(op.ref):
         return _in_own_type(b, op, dtype, args, attrs)
-    wide = [converted(b, value, kind, "float64") for value in args]
+    wide = [converted(b, value, instr.dtype, "float64") for value in args]
     result = op.scalar(DoubleMath(b, wide[0], dtype), *wide, **attrs)
-    return converted(b, result, "float64", kind)
+    return converted(b, result, "float64", instr.dtype)
 
 
 def _in_own_type(

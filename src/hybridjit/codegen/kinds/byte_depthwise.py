@@ -1,0 +1,368 @@
+"""Depthwise convolutions of bytes: one filter for each channel.
+
+Four rows of a column are interleaved, byte by byte, to a word for each channel, which a word of
+weights multiplies: 3x3 at stride 1 has two rows of results from the same words, with the weights
+(w0, w1, w2, 0) and (0, w0, w1, w2). Interleaving by two levels of unpacking leaves channels in the
+order of :func:`order`, in which weights are packed; sums are brought back to the usual order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..._core.frozen import dataclass
+from ..._core.target import QUADS, ElementTypes, Target
+from ..._core.types import product
+from ...ir.plan import Step
+from ...ir.plan_image import Packed
+from ..call import Address, Argument, Call, Setting, build_program, views_of
+from ..llvm import ir
+from ..llvm.builder import LoopBuilder
+from ..llvm.indices import Index
+from ..llvm.types import I8, I16, I32, Value, constant_of, vector_of
+from ..packing import ChannelPacking
+from ..spec import Ints, KernelSpec, Program
+from .conv.choose import layer_of
+from .parts.arguments import Arguments
+from .parts.program import at_column, operand_addresses, store_epilogue
+from .parts.window import whole_windows
+from .weights.choose import pack_weights
+
+# Rows of a word, and 4-byte parts of an unpacked 128-bit lane.
+_WORD = 4
+
+
+def order(lanes: int) -> np.ndarray:
+    """[4][lanes]: which of 4 * lanes channels is in each lane of four vectors of words."""
+    channels = np.arange(_WORD * lanes).reshape(-1, _WORD, _WORD)
+    result: np.ndarray = channels.transpose(1, 0, 2).reshape(_WORD, lanes)
+    return result
+
+
+@dataclass(frozen=True)
+class QuadRowsPacking:
+    """Weights [C, kh, kw, 1] of int8 to [block][row][word][kw][4][lanes] words of four rows.
+
+    A block has 4 * lanes channels in the order of :func:`order`; ``rows_out`` rows of results,
+    ``step`` rows of data apart, are computed from the same words.
+    """
+
+    lanes: int
+    rows_out: int
+    step: int
+    rows = 0
+    unpacking = None
+
+    def size(self, weight: np.ndarray) -> int:
+        channels, *kernel = weight.shape[:-1]
+        height, width = kernel[-2:] if len(kernel) > 1 else (1, kernel[-1])
+        blocks = -(-channels // (_WORD * self.lanes))
+        words = self.words(height)
+        return int(blocks * self.rows_out * words * width * _WORD * self.lanes)
+
+    def words(self, height: int) -> int:
+        """Number of words that hold the rows of data of all rows of results."""
+        return -(-((self.rows_out - 1) * self.step + height) // _WORD)
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        channels, width = weight.shape[0], weight.shape[-2]
+        height = weight.size // (channels * width)
+        places = order(self.lanes)
+        blocks, words = -(-channels // places.size), self.words(height)
+        full = np.zeros((blocks * places.size, self.rows_out, words * _WORD, width), np.int8)
+        for row in range(self.rows_out):
+            first = row * self.step
+            taps = weight.reshape(channels, height, width)
+            full[:channels, row, first : first + height] = taps
+        split = full.reshape(blocks, places.size, self.rows_out, words, _WORD, width)
+        chosen = split[:, places]  # [block][4][lanes][row][word][4][kw]
+        packed = np.ascontiguousarray(chosen.transpose(0, 3, 4, 6, 1, 2, 5))
+        out[:] = packed.view(np.uint32).reshape(-1)
+
+
+@dataclass(frozen=True)
+class ByteDepthwiseSpec(KernelSpec):
+    """Depthwise convolution of uint8 by int8; arguments as for ConvSpec.
+
+    rows_out  rows of results that are computed from the same words
+    cols      columns of results whose sums are kept in registers
+    """
+
+    inp: Ints
+    out: Ints
+    kernel: Ints
+    stride: Ints
+    pad: Ints
+    channels: int
+    xs: Ints
+    reads: tuple[Ints, ...]
+    writes: tuple[Ints, ...]
+    rows_out: int
+    cols: int
+    element: ElementTypes = QUADS
+    program: Program = Program(1)
+    kind = "byte_depthwise"
+    needs_passes = False
+
+    @property
+    def dilate(self) -> Ints:
+        return (1, 1, 1)
+
+
+def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """The call of a depthwise convolution of bytes with its fused operators."""
+    anchor, target = step.group.anchor, setting.target
+    _, operands = build_program(step, anchored=True)
+    layer = layer_of(step)
+    x = views_of(step, anchor.inputs[:1])[0]
+    rows_out = max(1, (_WORD - layer.kernel[1]) // layer.stride[1] + 1)
+    geometry = layer.geometry
+    del geometry["dilate"]
+    spec = ByteDepthwiseSpec(
+        **geometry,
+        channels=anchor.shape[-1],
+        rows_out=rows_out,
+        cols=_columns(rows_out, target),
+        **layer.tensors,
+    )
+    packing = QuadRowsPacking(target.lanes, rows_out, layer.stride[1])
+    of_bias = ChannelPacking(1, target.lanes)
+    weight, *biases = anchor.inputs[1:]
+    wanted = [(weight, packing), *((bias, of_bias) for bias in biases)]
+    before, packed = pack_weights(step, wanted, setting)  # type: ignore[arg-type]
+    if not biases:
+        packed = (*packed, Packed(None, of_bias, anchor.shape[-1], QUADS.accumulated))
+    extra: tuple[Argument, ...] = tuple(
+        Address(v) for v in (*views_of(step, operands), *step.writes)
+    )
+    work = product(anchor.shape) * product(layer.kernel)
+    return (*before, Call(spec, (Address(x), *packed, *extra, x.shape[0]), work))
+
+
+def _columns(rows_out: int, target: Target) -> int:
+    """Columns whose sums, four vectors for each row, take half of the registers."""
+    return max(1, target.vector_registers // 2 // (_WORD * rows_out))
+
+
+def emit_byte_depthwise(b: LoopBuilder, spec: ByteDepthwiseSpec, args: Arguments) -> None:
+    """y[n,h,w,c] = program(bias[c] + sum over taps of x[n,h+i,w+j,c] * w[i,j,c])."""
+    x, w, bias = args.pointer("x"), args.working("w"), args.summed("bias")
+    reads, writes = args.of_program(spec.program)
+    batch = args.integer("batch")
+    width = _WORD * b.lanes
+    full, rest = divmod(spec.channels, width)
+    blocks = full + (rest > 0)
+    rows = -(-spec.out[1] // spec.rows_out)
+    b.balance(rows * blocks)
+    with b.each_unit(b.mul(batch, rows * blocks), args.share, args.shares) as unit:
+        image, row, block = b.split(unit.index, (0, rows, blocks))
+        pointers = (x, w, bias, reads, writes)
+        if full:
+            with b.when(b.less(block, full)):
+                _Rows(b, spec, pointers, image, row, block, width).emit()
+        if rest:
+            with b.when(b.less(full - 1, block)):
+                _Rows(b, spec, pointers, image, row, block, rest).emit()
+
+
+class _Rows:
+    """Rows of results of a block of channels, of which ``count`` exist."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: ByteDepthwiseSpec,
+        pointers: tuple[Value, Value, Value, list[Value], list[Value]],
+        image: Index,
+        row: Index,
+        block: Index,
+        count: int,
+    ) -> None:
+        self.b, self.spec, self.count = b, spec, count
+        x, w, bias, reads, writes = pointers
+        channel = b.mul(block, _WORD * b.lanes)
+        self.first = b.mul(row, spec.rows_out)
+        reach = (spec.rows_out - 1) * spec.stride[1] + spec.kernel[1]
+        self.words = -(-reach // _WORD)
+        size = spec.rows_out * self.words * spec.kernel[2] * _WORD * b.lanes
+        self.w, self.bias = b.at(w, b.mul(block, size)), b.at(bias, channel)
+        at = (image, 0, self.first, 0, channel)
+        self.reads = [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)]
+        self.writes = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
+        base = b.at(x, b.add(b.mul(image, spec.xs[0]), channel))
+        self.lines = [self._line(base, number) for number in range(reach)]
+
+    def _line(self, base: Value, number: int) -> tuple[Value, Value | None]:
+        """The address of a row of data, and the mask that clears it outside of the data."""
+        b, spec = self.b, self.spec
+        row = b.add(b.mul(self.first, spec.stride[1]), number - spec.pad[1])
+        is_inside = spec.pad[1] == 0 and (
+            (-(-spec.out[1] // spec.rows_out) * spec.rows_out - 1) * spec.stride[1]
+            + spec.kernel[1] <= spec.inp[1]
+        )  # fmt: skip
+        if is_inside:
+            return b.at(base, b.mul(row, spec.xs[2])), None
+        exists = b.b.icmp_unsigned("<", b.i64(row), b.i64(spec.inp[1]))
+        row = b.min(b.max(row, 0), spec.inp[1] - 1)
+        mask = b.spread(b.b.sext(exists, I8), _WORD * b.lanes)
+        return b.at(base, b.mul(row, spec.xs[2])), mask
+
+    def emit(self) -> None:
+        """All columns: those with windows inside in tiles, the others one by one."""
+        b, spec = self.b, self.spec
+        low, high = whole_windows(b, spec)
+        assert isinstance(low, int) and isinstance(high, int)
+        high = max(low, high)
+        for column in (*range(low), *range(high, spec.out[2])):
+            left = column * spec.stride[2] - spec.pad[2]
+            taps = [t for t in range(spec.kernel[2]) if 0 <= left + t < spec.inp[2]]
+            self._tile(column, 1, taps)
+        full = (high - low) // spec.cols * spec.cols
+        every = [*range(spec.kernel[2])]
+        with b.loop("col", low, low + full, spec.cols) as col:
+            self._tile(col.index, spec.cols, every)
+        if high - low > full:
+            self._tile(low + full, high - low - full, every)
+
+    def _tile(self, column: Index, width: int, taps: Sequence[int]) -> None:
+        b, spec = self.b, self.spec
+        left = b.sub(b.mul(column, spec.stride[2]), spec.pad[2])
+        kind = vector_of(I32, b.lanes)
+        sums = {
+            (m, o): [constant_of(kind, 0)] * _WORD
+            for m in range(width)
+            for o in range(spec.rows_out)
+        }
+        for at in range((width - 1) * spec.stride[2] + spec.kernel[2]):
+            used = [(m, t) for m in range(width) for t in taps if m * spec.stride[2] + t == at]
+            if not used:
+                continue
+            for word in range(self.words):
+                values = self._words(word, b.add(left, at))
+                for m, tap in used:
+                    for o in range(spec.rows_out):
+                        sums[m, o] = self._added(sums[m, o], values, o, word, tap)
+        for o in range(spec.rows_out):
+            self._store(column, width, o, sums)
+
+    def _added(
+        self, sums: list[Value], values: list[Value], row: int, word: int, tap: int
+    ) -> list[Value]:
+        b, spec = self.b, self.spec
+        place = ((row * self.words + word) * spec.kernel[2] + tap) * _WORD
+        return [
+            b.add_quads(value, b.load(self.w, (place + k) * b.lanes), total)
+            for k, (value, total) in enumerate(zip(values, sums))
+        ]
+
+    def _words(self, word: int, column: Index) -> list[Value]:
+        """Four vectors of words of a column, in the order of :func:`order`."""
+        b = self.b
+        kind = vector_of(I8, _WORD * b.lanes)
+        rows = []
+        for number in range(_WORD * word, _WORD * (word + 1)):
+            if number >= len(self.lines):
+                rows.append(constant_of(kind, 0))
+                continue
+            pointer, mask = self.lines[number]
+            value = self._bytes(pointer, b.mul(column, self.spec.xs[3]))
+            rows.append(value if mask is None else b.b.and_(value, mask))
+        found = []
+        for high in (False, True):
+            one, other = (self._unpacked(rows[i], rows[i + 1], I8, high) for i in (0, 2))
+            halves = vector_of(I16, 2 * b.lanes)
+            one, other = b.b.bitcast(one, halves), b.b.bitcast(other, halves)
+            for upper in (False, True):
+                both = self._unpacked(one, other, I16, upper)
+                found.append(b.b.bitcast(both, vector_of(I32, b.lanes)))
+        return found
+
+    def _bytes(self, pointer: Value, index: Index) -> Value:
+        """``count`` bytes in a vector of a block; the others are 0."""
+        b, full = self.b, _WORD * self.b.lanes
+        result, first = constant_of(vector_of(I8, full), 0), 0
+        if self.count == full:
+            return b.b.load(b.at(pointer, index), typ=vector_of(I8, full), align=1)
+        while first < self.count:
+            size = 1 << ((self.count - first).bit_length() - 1)
+            address = b.at(pointer, b.add(index, first))
+            if size == 1:
+                byte = b.b.load(address, typ=I8, align=1)
+                result = b.b.insert_element(result, byte, ir.Constant(I32, first))
+            else:
+                piece = b.b.load(address, typ=vector_of(I8, size), align=1)
+                lanes = [min(i, size) for i in range(full)]
+                wide = b.b.shuffle_vector(
+                    piece, constant_of(piece.type, 0), ir.Constant(vector_of(I32, full), lanes)
+                )
+                chosen = [full + i - first if first <= i < first + size else i for i in range(full)]
+                pattern = ir.Constant(vector_of(I32, full), chosen)
+                result = b.b.shuffle_vector(result, wide, pattern)
+            first += size
+        return result
+
+    def _unpacked(self, one: Value, other: Value, element: ir.Type, high: bool) -> Value:
+        """Elements of both in turn: of the low or the high half of each 128-bit lane."""
+        count = one.type.count
+        per = 16 // (1 if element == I8 else 2)
+        half, lanes = per // 2, []
+        for start in range(0, count, per):
+            for k in range(half):
+                at = start + k + (half if high else 0)
+                lanes += [at, count + at]
+        return self.b.b.shuffle_vector(one, other, ir.Constant(vector_of(I32, count), lanes))
+
+    def _store(
+        self, column: Index, width: int, row: int, sums: dict[tuple[int, int], list[Value]]
+    ) -> None:
+        b, spec = self.b, self.spec
+
+        def write() -> None:
+            reads = self._in_row(self.reads, spec.reads, row, column)
+            writes = self._in_row(self.writes, spec.writes, row, column)
+            for m in range(width):
+                for j, value in enumerate(self._usual_order(sums[m, row])):
+                    lanes = min(b.lanes, self.count - j * b.lanes)
+                    if lanes <= 0:
+                        break
+                    total = b.b.add(value, b.load(self.bias, j * b.lanes))
+                    sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+                    targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+                    store_epilogue(b, spec.program, total, sources, targets, lanes)
+
+        if row == 0 or spec.out[1] % spec.rows_out == 0:
+            write()
+            return
+        with b.when(b.less(b.add(self.first, row), spec.out[1])):
+            write()
+
+    def _in_row(
+        self, pointers: list[Value], strides: Sequence[Ints], row: int, column: Index
+    ) -> list[Value]:
+        b = self.b
+        rows = [b.at(p, row * s[2]) for p, s in zip(pointers, strides)]
+        return at_column(b, rows, strides, column)
+
+    def _usual_order(self, sums: list[Value]) -> list[Value]:
+        """Sums in the order of channels: parts of 128 bits are transposed."""
+        b = self.b
+        places = order(b.lanes)
+        where = {int(c): (k, i) for k, row in enumerate(places) for i, c in enumerate(row)}
+        result = []
+        for j in range(_WORD):
+            parts = [where[j * b.lanes + i] for i in range(0, b.lanes, _WORD)]
+            if len(parts) == 1:
+                result.append(sums[parts[0][0]])
+                continue
+            pieces = [b.shuffle(sums[k], range(i, i + _WORD)) for k, i in parts]
+            while len(pieces) > 1:
+                pieces = [_joined(b, *pair) for pair in zip(pieces[::2], pieces[1::2])]
+            result.append(pieces[0])
+        return result
+
+
+def _joined(b: LoopBuilder, low: Value, high: Value) -> Value:
+    count = 2 * low.type.count
+    return b.b.shuffle_vector(low, high, ir.Constant(vector_of(I32, count), [*range(count)]))
