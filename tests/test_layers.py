@@ -33,7 +33,7 @@ LAYERS = [
         "symbolic",
         "shapes",
     },
-    {"frames"},
+    {"frames", "html_text"},
     {
         "image_codecs",
         "types",

@@ -11,7 +11,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ._core import timeline
@@ -215,13 +216,27 @@ def _write() -> None:
         for category, number in numbers.items()
     ]
     shown = [_as_trace(event, numbers[event.category]) for event in events]
+    lanes = {(numbers[event.category], event.thread): None for event in events}
     document = {
-        "traceEvents": [*names, *shown],
+        "traceEvents": [*names, *map(_lane, lanes, _names_of_threads(lanes)), *shown],
         "displayTimeUnit": "ms",
         "otherData": {"events_lost": TIMELINE.lost},
     }
     path = os.path.expanduser(_PROFILER.settings["filename"])
     write_atomically(path, [json.dumps(document).encode()])
+
+
+def _names_of_threads(lanes: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """The name of each lane's thread; its number if it has ended."""
+    alive = {thread.ident: thread.name for thread in threading.enumerate()}
+    for _, thread in lanes:
+        yield alive.get(thread, f"thread {thread}")
+
+
+def _lane(lane: tuple[int, int], name: str) -> dict[str, object]:
+    process, thread = lane
+    shape = {"name": "thread_name", "ph": "M", "pid": process, "tid": thread}
+    return {**shape, "args": {"name": name}}
 
 
 def _as_trace(event: timeline.Event, process: int) -> dict[str, object]:

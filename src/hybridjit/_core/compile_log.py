@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import MXNetError
 from .config import config
@@ -90,12 +90,34 @@ class CompileLog:
         return result
 
     def report(self) -> None:
-        """Print the output that the switches select."""
+        """Print the output that the switches select, and log the compilation.
+
+        A program without ``logging`` pays nothing: it cannot have a handler.
+        """
+        self._record(sys.modules.get("logging"))
         if config.timing:
             print(self.timing_table(), file=sys.stderr)
         if config.explain:
             for note in self.notes:
                 print(note, file=sys.stderr)
+
+    def _record(self, logging: Any) -> None:
+        """Records of the logger ``hybridjit``: INFO for the compilation, DEBUG for its reasons."""
+        if logging is None or not hasattr(logging, "getLogger"):
+            return
+        logger = logging.getLogger("hybridjit")
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        kinds = [kind for kind, _, _ in self.details]
+        logger.info(
+            "compiled %s in %.2f s: %d kernels compiled, %d from the cache",
+            self.name,
+            sum(seconds for _, _, seconds in self.times),
+            kinds.count("kernel"),
+            kinds.count("cached"),
+        )
+        for note in self.notes:
+            logger.debug("%s: %s", self.name, note)
 
     def timing_table(self) -> str:
         """The times in milliseconds: a line per stage, the total, details, longest first."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .async_safety import holding, restoring
 from .fork_locks import Rank, held_at_fork
+from .frames import user_line
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,7 +124,7 @@ class Timeline:
         if PLACE.custom:
             self.add("span", "Custom Operator", f"{PLACE.custom}::{name}", start, took)
         else:
-            self.add("span", "operator", name, start, took)
+            self.add("span", "operator", name, start, took, line=user_line())
         return result
 
     @restoring(PLACE)

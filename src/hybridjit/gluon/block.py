@@ -6,14 +6,16 @@ Input: children and parameters as attributes, then arrays to ``block(...)``. Out
 
 from __future__ import annotations
 
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import initializer
 from .._core.frames import public, shortened, warn
 from .._core.keywords import by_position, of_function
+from .._core.lazy import Late
 from .._core.recording import recording_as
 from .._core.types import DType
 from ..context import Context
@@ -25,6 +27,11 @@ from .parameter import Parameter, ParameterDict
 from .structure import Nested, as_arrays, as_numpy
 from .summary import print_summary
 from .types import Init
+
+if TYPE_CHECKING:
+    from .._core import html_text
+else:
+    html_text = Late(".._core.html_text", __package__)  # in notebooks
 
 
 class Block:
@@ -87,6 +94,10 @@ class Block:
     def __repr__(self) -> str:
         children = {n: value for n, value in vars(self).items() if isinstance(value, Block)}
         return rows_text(self, children.items())
+
+    def _repr_html_(self) -> str:
+        """The block for notebooks: a line per layer with its parameters; containers fold."""
+        return html_of(self, "", is_open=True)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Register a Block as a child, a Parameter as a parameter, under the attribute's name.
@@ -393,6 +404,20 @@ def rows_text(block: Block, children: Iterable[tuple[str, Block]]) -> str:
     """Description of a block: its class, and one indented row per child."""
     rows = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in children]
     return f"{type(block).__name__}(\n" + "\n".join(rows) + "\n)"
+
+
+def html_of(block: Block, key: str, is_open: bool = False) -> str:
+    """A block as HTML: its class and number of parameters, and its children."""
+    sizes = [param.shape for param in block._collect_params_with_prefix().values()]
+    known = [shape for shape in sizes if shape is not None and all(size > 0 for size in shape)]
+    count = f"{sum(math.prod(shape) for shape in known):,}"
+    more = "" if len(known) == len(sizes) else " and more, whose shapes are unknown"
+    counts = f": {count} parameters{more}" if sizes else ""
+    start = f"({key}) " if key else ""
+    if not block._children or "\n" not in repr(block):
+        return html_text.html_code(f"{start}{block!r}{counts}")
+    inside = "".join(html_of(child, name) for name, child in block._children.items())
+    return html_text.html_fold(f"{start}{type(block).__name__}{counts}", inside, is_open)
 
 
 def _contents(container: dict[object, object] | Iterable[object]) -> Iterator[object]:

@@ -145,6 +145,16 @@ class TrainStep:
         self._ignore_stale_grad = ignore_stale_grad
         self.reset()
 
+    def __repr__(self) -> str:
+        net, loss, rule = self._block.net, self._block.loss, self._trainer.optimizer
+        rate = f"learning_rate={rule.learning_rate:g}, wd={rule.wd:g}"
+        count = len(self._ready)
+        state = f"{count} compiled signature{'' if count == 1 else 's'}"
+        return (
+            f"TrainStep({net.name or type(net).__name__}, {type(loss).__name__}, "
+            f"{type(rule).__name__}({rate}): {state})"
+        )
+
     def reset(self) -> None:
         """Discard the trace and the compiled code; the next call makes new ones."""
         self._block.forget()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._core.errstate import quiet
+from .._core.lazy import Late
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_shape
 from .._core.types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
@@ -29,6 +30,10 @@ from .undo import OPEN
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from .._core import html_text
+else:
+    html_text = Late(".._core.html_text", __package__)  # in notebooks
 
 Self = TypeVar("Self", bound="DenseArray")
 
@@ -134,6 +139,12 @@ class DenseArray:
     def T(self: Self) -> Self:
         """Copy with reversed axes."""
         return type(self)(np.array(self._data.T, order="C"), self._ctx)
+
+    def _repr_html_(self) -> str:
+        """The array for notebooks: shape, element type and context, then the values."""
+        sizes = "x".join(map(str, self.shape)) or "scalar"
+        title = f"{type(self).__name__} {sizes} {self._data.dtype.name} @{self._ctx}"
+        return html_text.html_code(title) + html_text.html_lines(str(self._data))
 
     def __repr__(self) -> str:
         sizes = "x".join(map(str, self.shape))

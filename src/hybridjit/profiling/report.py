@@ -7,12 +7,13 @@ written as a Chrome trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._core.html_text import html_code, html_table
 from .._core.target import Target
 from .._core.text_table import milliseconds, table
 from ..codegen.emit.module import kernel_name
@@ -27,6 +28,8 @@ _HEADING = (
     "step", "ms", "share", "GFLOP/s", "of peak", "GB/s", "algorithm", "operator", "fused", "line",
 )  # fmt: skip
 Event = dict[str, Any]
+# Lanes of a trace: kernels, steps in Python, updates of parameters.
+NATIVE, HOST, UPDATE = range(3)
 _CLOSE = 0.05
 _LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
@@ -64,6 +67,16 @@ class Report:
     def __str__(self) -> str:
         return "\n".join([self._title(), self._table(), self._sums(), self._difference()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The report for notebooks."""
+        rows, heading, right = self._shown()
+        lines = map(html_code, (self._title(), self._sums(), self._difference()))
+        title, *rest = lines
+        return "".join([title, html_table(rows, heading, right), *rest])
+
     def document(self) -> dict[str, Any]:
         """The report as a JSON document: seconds, operations per second, bytes."""
         found = self.profile
@@ -90,8 +103,18 @@ class Report:
         write_events(path, self.events())
 
     def events(self) -> Iterator[Event]:
-        """The steps end to end as complete events of the Trace Event Format, in microseconds."""
-        yield from _events(self.profile.parts)
+        """The steps end to end as complete events of the Trace Event Format, in microseconds.
+
+        Metadata events name the process after the graph and the lanes after the code that runs
+        there: native code on all threads, or Python on the calling thread.
+        """
+        found = self.profile
+        count = _count(found.threads, "thread")
+        lanes = {NATIVE: f"native code on {count}"}
+        if any(part.call is None for part in found.parts):
+            lanes[HOST] = "host steps on the calling thread"
+        yield from named_lanes(f"{found.plan.graph.name} on {self.target}", lanes)
+        yield from _events(found.parts)
 
     def _title(self) -> str:
         graph = self.profile.plan.graph
@@ -99,11 +122,15 @@ class Report:
         return f"{graph.name} ({given}) on {self.target}, {_count(self.profile.threads, 'thread')}"
 
     def _table(self) -> str:
+        return table(*self._shown())
+
+    def _shown(self) -> tuple[list[tuple[str, ...]], list[str], list[int]]:
+        """Rows, heading, and the columns of numbers; empty columns are left out."""
         rows = [self._row(part) for part in self.profile.parts]
         used = [i for i in range(len(_HEADING)) if any(row[i] for row in rows)]
         shown = [tuple(row[i] for i in used) for row in rows]
         right = [column for column, i in enumerate(used) if i < 6]
-        return table(shown, [_HEADING[i] for i in used], right)
+        return shown, [_HEADING[i] for i in used], right
 
     def _row(self, part: Part) -> tuple[str, ...]:
         step, seconds = part.step, part.seconds
@@ -225,6 +252,15 @@ def write_events(path: str, events: Iterable[Event]) -> None:
     write_atomically(path, [json.dumps(document).encode()])
 
 
+def named_lanes(process: str, lanes: Mapping[int, str]) -> Iterator[Event]:
+    """Metadata events with the names of a process and of its lanes, in this order."""
+    yield {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": process}}
+    for number, name in lanes.items():
+        shape = {"ph": "M", "pid": 0, "tid": number}
+        yield {"name": "thread_name", **shape, "args": {"name": name}}
+        yield {"name": "thread_sort_index", **shape, "args": {"sort_index": number}}
+
+
 def _events(parts: Iterable[Part]) -> Iterator[Event]:
     now = 0.0
     for part in parts:
@@ -238,6 +274,7 @@ def _events(parts: Iterable[Part]) -> Iterator[Event]:
             "bytes": bytes_moved(step),
             "line": user_source(step),
         }
-        shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0, "tid": 0}
+        lane = HOST if call is None else NATIVE
+        shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0, "tid": lane}
         yield {**shape, "ts": 1e6 * now, "dur": 1e6 * part.seconds, "args": details}
         now += part.seconds

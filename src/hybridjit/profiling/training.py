@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.html_text import html_code, html_fold, html_table
 from .._core.options import Options
 from .._core.text_table import milliseconds, table
 from .._core.types import type_of
@@ -29,7 +30,16 @@ from ..optimizer.base import State
 from ..optimizer.one_call import gather
 from ..runtime.profiling import faster_means
 from ..trained import Trained
-from .report import Event, Report, measure, write_events
+from .report import (
+    HOST,
+    NATIVE,
+    UPDATE,
+    Event,
+    Report,
+    measure,
+    named_lanes,
+    write_events,
+)
 
 _LEAST_ROUNDS = 4
 _MOST_ROUNDS = 400
@@ -67,6 +77,17 @@ class TrainingReport:
         parts += [f"update:\n{self._update_table()}"] if self.updates else []
         return "\n\n".join([*parts, self._sums()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The report for notebooks."""
+        parts = [("forward", self.forward._repr_html_())]
+        parts += [("backward", self.backward._repr_html_())] if self.backward else []
+        parts += [("update", html_table(*self._update_rows()))] if self.updates else []
+        folds = [html_fold(name, inside, name == "forward") for name, inside in parts]
+        return "".join([html_code(self._sums()), *folds])
+
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds of each part of a step."""
@@ -89,9 +110,13 @@ class TrainingReport:
         write_events(path, self._events())
 
     def _update_table(self) -> str:
+        return table(*self._update_rows())
+
+    def _update_rows(self) -> tuple[list[tuple[str, ...]], tuple[str, ...], range]:
+        """Rows, heading, and the columns of numbers."""
         heading = ("step", "ms", "share", "GB/s", "algorithm", "parameter")
         whole = self.seconds["update"] or 1.0
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 str(number),
                 milliseconds(update.seconds),
@@ -102,7 +127,7 @@ class TrainingReport:
             )
             for number, update in enumerate(self.updates)
         ]
-        return table(rows, heading, range(4))
+        return rows, heading, range(4)
 
     def _sums(self) -> str:
         parts = self.seconds
@@ -115,14 +140,24 @@ class TrainingReport:
 
     def _events(self) -> Iterator[Event]:
         now = 0.0
-        for report in filter(None, (self.forward, self.backward)):
+        reports = [report for report in (self.forward, self.backward) if report is not None]
+        graph = self.forward.profile.plan.graph.name
+        threads = self.forward.profile.threads
+        lanes = {NATIVE: f"forward and backward, native code on {threads} threads"}
+        if any(part.call is None for report in reports for part in report.profile.parts):
+            lanes[HOST] = "host steps on the calling thread"
+        if self.updates:
+            lanes[UPDATE] = "updates of parameters"
+        yield from named_lanes(f"training of {graph} on {self.forward.target}", lanes)
+        for report in reports:
             for event in report.events():
-                yield {**event, "ts": now + event["ts"]}
+                if event["ph"] != "M":
+                    yield {**event, "ts": now + event["ts"]}
             now += 1e6 * report.profile.total
         for update in self.updates:
             shape = {"name": update.name, "cat": update.algorithm, "ph": "X", "pid": 0}
             took = 1e6 * update.seconds
-            yield {**shape, "tid": 0, "ts": now, "dur": took, "args": {"bytes": update.nbytes}}
+            yield {**shape, "tid": UPDATE, "ts": now, "dur": took, "args": {"bytes": update.nbytes}}
             now += took
 
 

@@ -70,6 +70,6 @@ def _note(executable: Executable, step: Step, start: int, end: int) -> None:
     name = group.anchor.op.name if group.anchor.op else group.kind
     fused = ", ".join(value.op.name for value in group.epilogue if value.op)
     graph = executable.plan.graph.name
-    TIMELINE.add(
-        "span", "operator", name, start, end - start, graph=graph, node=step.name, fused=fused
-    )
+    line = next((value.source for value in group.members if value.source), "")
+    details = {"graph": graph, "node": step.name, "fused": fused, "line": line}
+    TIMELINE.add("span", "operator", name, start, end - start, **details)

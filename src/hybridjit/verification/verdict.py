@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .._core.frozen import dataclass
+from .._core.html_text import html_code, html_table
 from .._core.text_table import indented, table
 from ..compiler import CHOICES
 from ..runtime.checking import difference
@@ -165,6 +166,17 @@ class Verdict:
             lines.append(f"the first step that differs: {self.first.text()}")
         lines += [self.problem] if self.problem else []
         return "\n".join([*lines, *self._blame()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The verdict for notebooks: a table of the results and their gaps."""
+        lines = str(self).splitlines()
+        rest = [line for line in lines[1:] if not line.startswith(" ")]
+        rows = [(name, str(gap)) for name, gap in self.outputs]
+        parts = [html_code(lines[0]), html_table(rows, ("result", "difference"))]
+        return "".join([*parts, *map(html_code, rest)])
 
     def _counts(self) -> str:
         """``7 steps``, or ``7 forward and 9 backward steps``."""
