@@ -20,8 +20,9 @@ from ._core.options import Options
 from ._core.symbolic import Scope
 from ._core.types import TensorType
 from .control import unrolled
-from .errors import DTypeError, ShapeError, did_you_mean
+from .errors import DTypeError, MXNetError, ShapeError, did_you_mean
 from .ir.graph import Graph, from_symbol
+from .ir.kinds import KIND_NAMED
 from .ir.mode import INFERENCE, Purpose
 from .ir.node import Output, precision_of
 from .ir.plan import Plan
@@ -376,6 +377,37 @@ def compile_training_variant(
     logs.backward.report()
     signature = Signature(tuple(types[name] for name in inputs))
     return TrainedVariant(signature, scope, joint, parts, forward, backward)
+
+
+@holding(_LOCK)
+@counted("eager")
+def compile_call(graph: Graph, name: str) -> Executable | None:
+    """The executable of an eager call's graph; None if no kernel computes a part of it."""
+    log = new_log()
+    log.name = name
+    plan = plan_typed(graph, log)
+    return generate(plan, Options(), log) if _has_kernel(plan) else None
+
+
+@holding(_LOCK)
+@counted("eager")
+def compile_call_templates(graph: Graph, scope: Scope, name: str) -> Any:
+    """:func:`compile_call` for all sizes that satisfy the guards, which the ``scope`` gets.
+
+    Raises MXNetError if no kernel computes a part of the graph.
+    """
+    log = new_log()
+    log.name = name
+    plan = plan_typed(graph, log)
+    if not _has_kernel(plan):
+        raise MXNetError(f"{name}: no kernel computes a part of it")
+    return generate_symbolic(plan, log, Options(), scope)
+
+
+def _has_kernel(plan: Plan) -> bool:
+    """Whether a kernel computes elements: views and copies alone are NumPy's work."""
+    kinds = {step.group.kind for step in plan.steps}
+    return any(kind not in ("copy", "view") and KIND_NAMED[kind].has_kernel for kind in kinds)
 
 
 @uncollected

@@ -174,7 +174,7 @@ SWITCHES = (
         "EAGER",
         "native",
         one_of("native", "numpy"),
-        "`numpy`: costly references compute by NumPy alone, without machine code",
+        "`numpy`: costly eager calls compute by NumPy alone, without machine code",
     ),
     Switch("CACHE_DIR", "", home_expanded, "folder of compiled objects; `off`: none"),
 )

@@ -15,7 +15,7 @@ from .node import Node, Output, topological
 from .signature import in_call_order
 
 # Operator inputs that are learned: a variable read as one of them is a parameter, not an input.
-_LEARNED = frozenset(
+LEARNED = frozenset(
     {
         "bias",
         "beta",
@@ -100,7 +100,7 @@ def roles_of(names: Iterable[str], learned: Collection[str], read: Iterable[Read
 def _role(uses: list[Reading]) -> str:
     if uses and all(use.by_head and use.slot == "label" for use in uses):
         return "label"
-    return "missing" if any(use.slot in _LEARNED for use in uses) else "input"
+    return "missing" if any(use.slot in LEARNED for use in uses) else "input"
 
 
 def without_labels(outputs: Iterable[Output], labels: Collection[str]) -> tuple[Output, ...]:

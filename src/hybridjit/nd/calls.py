@@ -1,17 +1,20 @@
-"""Preparation of eager calls: parsing of attributes, checks of operands.
+"""Preparation of eager calls: parsing of attributes, checks of operands, choice of code.
 
-Input: an operator, attribute strings and NumPy arrays. Output: attribute values, or the exception
-of a compiled network for the same mistake. Checked calls are cached by attribute strings and
+Input: an operator, attribute strings and NumPy arrays. Output: a :class:`Prepared` call, or the
+exception of a compiled network for the same mistake. Calls are cached by attribute strings and
 operand types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.config import config
 from .._core.frames import user_line
+from .._core.lazy import Late
 from .._core.shapes import is_np_shape
 from .._core.types import (
     UNKNOWN,
@@ -22,23 +25,49 @@ from .._core.types import (
     type_of,
 )
 from ..errors import DTypeError, MXNetError, ShapeError, located
+from ..ops import native
 from ..ops.attrs import Attrs
 from ..ops.record import OpDef
+from ..ops.rules import Types
+
+if TYPE_CHECKING:
+    from .. import eager
+else:
+    eager = Late("..eager", __package__)  # loaded by the first costly call
 
 _MAX_REMEMBERED = 8192
-_remembered: dict[tuple[object, ...], Attrs] = {}
+_remembered: dict[tuple[object, ...], Prepared] = {}
 
 
-def checked_attrs(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Attrs:
-    """Attribute values of a valid call. Raises MXNetError for an invalid one."""
+class Prepared:
+    """A valid call: its attribute values, and its compiled code if it is costly."""
+
+    __slots__ = ("attrs", "_is_costly", "_code")
+
+    def __init__(self, op: OpDef, attrs: Attrs, types: Types, outs: Types) -> None:
+        self.attrs = attrs
+        self._is_costly = native.is_costly(op, attrs, types, outs)
+        self._code: eager.CallCode | None = None
+
+    def code(self, op: OpDef, arrays: Sequence[np.ndarray]) -> eager.CallCode | None:
+        """Compiled code; None where NumPy computes the call."""
+        if not self._is_costly or config.eager == "numpy":
+            return None
+        if self._code is None:
+            self._code = eager.CallCode(op, self.attrs, arrays)
+        return self._code
+
+
+def prepared(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Prepared:
+    """A valid call. Raises MXNetError for an invalid one."""
     key = (op.name, is_np_shape(), *texts.items(), *[(a.shape, a.dtype.num) for a in arrays])
-    attrs = _remembered.get(key)
-    if attrs is None:
-        attrs = _check(op, texts, arrays)
+    found = _remembered.get(key)
+    if found is None:
+        found = Prepared(op, *_check(op, texts, arrays))
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
-        _remembered[key] = attrs
-    return attrs
+        _remembered[key] = found
+    return found
 
 
 def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
@@ -52,7 +81,10 @@ def check_out(op: OpDef, results: Sequence[np.ndarray], outs: Sequence[np.ndarra
             raise _out_error(op, DTypeError, result.dtype.name, out.dtype.name)
 
 
-def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) -> Attrs:
+def _check(
+    op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]
+) -> tuple[Attrs, Types, Types]:
+    """Attribute values, and the types of operands and results."""
     types = tuple(type_of(a) for a in arrays)
     names: Sequence[str] = ()
     try:
@@ -66,7 +98,7 @@ def _check(op: OpDef, texts: Mapping[str, str], arrays: Sequence[np.ndarray]) ->
     except MXNetError as error:
         names = (*names, *(f"input{i}" for i in range(len(names), len(types))))
         raise located(error, op.name, zip(names, types), user_line()) from None
-    return attrs
+    return attrs, types, outs
 
 
 def require_sizes(shapes: Iterable[PartialShape | None]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.config import config
 from .._core.frames import public, shortened
 from .._core.lazy import Late
 from .._core.recording import FLAGS
@@ -24,7 +25,7 @@ from ..ops.gradient import gradients
 from ..ops.namespace import FLUENT, Method, attr_texts, is_variadic, namespace
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref, run_step
-from .calls import check_out, checked_attrs
+from .calls import check_out, prepared
 from .memory import DENSE_KINDS, dtype_of
 from .sparse_dispatch import HOOK, sparse_arrays
 from .tape import Entry, Some, Step, record
@@ -32,6 +33,7 @@ from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for
 
 if TYPE_CHECKING:
+    from ..eager import CallCode
     from ..np import arrays as numpy_mode
 else:  # lazy: a higher layer that most programs do not use
     numpy_mode = Late("..np.arrays", __package__)
@@ -295,12 +297,12 @@ def invoke(
     texts = attr_texts(op, given)
     arrays = [array._data for array in inputs]
     try:
-        attrs = checked_attrs(op, texts, arrays)
+        call = prepared(op, texts, arrays)
     except MXNetError as error:
         raise shortened(error)  # noqa: B904 - the same exception
-    results = apply(op, inputs, arrays, attrs, ctx)
+    results = apply(op, inputs, arrays, call.attrs, ctx, call.code(op, arrays))
     if out is not None:
-        return _written(op, results, out, attrs)
+        return _written(op, results, out, call.attrs)
     return results[0] if len(results) == 1 else results
 
 
@@ -310,17 +312,23 @@ def apply(
     arrays: list[np.ndarray],
     attrs: Attrs,
     ctx: Context | None = None,
+    code: CallCode | None = None,
 ) -> list[NDArray]:
-    """Visible results of ``op``, recorded if the thread records."""
+    """Visible results of ``op``, recorded if the thread records.
+
+    ``code`` computes them and their gradients where it can, and the references elsewhere.
+    """
     if TIMELINE.eager and not PLACE.is_inside:
-        return TIMELINE.operator(op.name, apply, op, inputs, arrays, attrs, ctx)
+        return TIMELINE.operator(op.name, apply, op, inputs, arrays, attrs, ctx, code)
     used = op.in_mode(attrs, FLAGS.training)
     place = ctx or (inputs[0]._ctx if inputs else current_context())
-    made = run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
+    made = None if code is None else code.forward(used, arrays)
+    if made is None:
+        made = _computed(op, used, inputs, arrays, attrs)
     kind = inputs[0]._plain if inputs else NDArray
     results = [kind(_owned(y, arrays), place) for y in made]
     if FLAGS.recording and any(x._entry is not None for x in inputs):
-        pull = _pull_of(op, used, inputs, results, attrs)
+        pull = _pull_of(op, used, inputs, results, attrs, code)
         record([(op, attrs)], inputs, results, pull, used.may_act_alone, used.traits.unread)
     return results if used is op else results[: len(op.output_names(attrs))]
 
@@ -331,6 +339,17 @@ def record_made(
     """Record a use of ``op`` whose results are already computed."""
     pull = _pull_of(op, op, inputs, results, attrs)
     record([(op, attrs)], inputs, results, pull, op.may_act_alone, op.traits.unread)
+
+
+def _computed(
+    op: OpDef,
+    used: OpDef,
+    inputs: Sequence[NDArray],
+    arrays: list[np.ndarray],
+    attrs: Attrs,
+) -> list[np.ndarray]:
+    """Results by the references."""
+    return run_ref(used, arrays, attrs) if used.traits.step is None else _stepped(op, inputs, attrs)
 
 
 def _stepped(op: OpDef, inputs: Sequence[NDArray], attrs: Attrs) -> list[np.ndarray]:
@@ -348,6 +367,7 @@ def _pull_of(
     inputs: Sequence[NDArray],
     results: Sequence[NDArray],
     attrs: Attrs,
+    code: CallCode | None = None,
 ) -> Callable[[Step, Some, Sequence[bool]], Some]:
     """Backward function of one operator; ``used`` is its variant for training.
 
@@ -363,11 +383,11 @@ def _pull_of(
         known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
         full = [*douts, *[None] * (len(outs) - len(douts))]
         if used.traits.updates is None:
-            return _gradients(used, ins, known, full, attrs, wanted)
+            return _gradients(used, ins, known, full, attrs, wanted, code)
         if not FLAGS.training:
-            return _gradients(op, ins, known, full, attrs, wanted)
+            return _gradients(op, ins, known, full, attrs, wanted, code)
         nonlocal is_continued
-        found = _gradients(used, ins, known, full, attrs, wanted)
+        found = _gradients(used, ins, known, full, attrs, wanted, code)
         if not is_continued:
             for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
                 ins[position]._write(new._data)
@@ -384,10 +404,18 @@ def _gradients(
     douts: Some,
     attrs: Attrs,
     wanted: Sequence[bool],
+    code: CallCode | None = None,
 ) -> Some:
-    """Gradients with respect to the operands, by the rule's trace; by the rule while recording."""
+    """Gradients with respect to the operands, by compiled code or by the rule's trace.
+
+    While recording, by the rule.
+    """
     if FLAGS.recording:
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
+    if code is not None and config.eager != "numpy":
+        found = _compiled_gradients(code, op, ins, outs, douts, wanted)
+        if found is not None:
+            return found
     read, gave = (tuple([kind_of(x._data) for x in some]) for some in (ins, outs))
     came = tuple([None if d is None else kind_of(d._data) for d in douts])
     key = tuple(attrs.items())
@@ -399,6 +427,25 @@ def _gradients(
     place, kind = given[-1]._ctx, given[-1]._plain
     made = {n: kind(values[n], place) for n in trace.made}
     return [None if n is None else made[n] if n in made else given[n] for n in trace.results]
+
+
+def _compiled_gradients(
+    code: CallCode,
+    op: OpDef,
+    ins: Sequence[NDArray],
+    outs: Sequence[NDArray],
+    douts: Some,
+    wanted: Sequence[bool],
+) -> Some | None:
+    """Gradients by compiled code; None where there is none."""
+    came = tuple([d is not None for d in douts])
+    given = [*ins, *outs, *(d for d in douts if d is not None)]
+    found = code.backward(op, [x._data for x in given], came, tuple(wanted))
+    if found is None:
+        return None
+    place, kind = given[-1]._ctx, given[-1]._plain
+    made = {id(d): kind(d, place) for d in found if isinstance(d, np.ndarray)}
+    return [d if d is None else given[d] if isinstance(d, int) else made[id(d)] for d in found]
 
 
 class _Builder:

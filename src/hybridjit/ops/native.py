@@ -13,6 +13,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core.config import config
+from .._core.types import FLOAT32
+from .attrs import Attrs
+from .record import Eager, OpDef
+from .rules import Types
 
 __all__ = ["WORTH_NATIVE", "provide", "routine"]
 
@@ -22,6 +26,10 @@ Provider = Callable[[str, tuple[object, ...]], Routine]
 
 # Minimal elements of an operand for machine code: NumPy takes 0.1 ms for fewer.
 WORTH_NATIVE = 1 << 14
+# Multiply-adds that take as long as an element of other operators.
+PRODUCTS = 64
+# Element types of the arrays of compiled calls.
+_CODED = frozenset({FLOAT32, np.dtype("int32"), np.dtype("int64"), np.dtype("uint8")})
 _providers: list[Provider] = []
 _loaded: dict[tuple[str, tuple[object, ...]], Routine] = {}
 
@@ -29,6 +37,33 @@ _loaded: dict[tuple[str, tuple[object, ...]], Routine] = {}
 def provide(provider: Provider) -> None:
     """Set the function ``provider(name, facts)`` that loads routines."""
     _providers[:] = [provider]
+
+
+def is_costly(op: OpDef, attrs: Attrs, ins: Types, outs: Types) -> bool:
+    """Whether an eager call, or its gradient, is worth compiled code.
+
+    Depends on the operator, its attributes and the types only: an operator with a kernel on float32
+    arrays, of which one has at least ``WORTH_NATIVE`` elements, or which takes ``PRODUCTS`` times
+    as many multiply-adds.
+    """
+    types = (*ins, *outs)
+    if not all(t.is_known and t.dtype in _CODED for t in types) or not _has_code(op):
+        return False
+    if FLOAT32 not in {t.dtype for t in ins}:
+        return False
+    if max(t.size for t in types) >= WORTH_NATIVE:
+        return all(t.size for t in types)
+    cost = op.traits.multiply_adds
+    return cost is not None and cost(ins, outs, **attrs) >= PRODUCTS * WORTH_NATIVE
+
+
+def _has_code(op: OpDef) -> bool:
+    traits = op.traits
+    if traits.eager is Eager.NUMPY or op.is_random or traits.sized_by_values or op.subgraphs:
+        return False
+    if any(attr.name == "is_int" for attr in op.attrs):
+        return False  # a number as an attribute: each value would be compiled
+    return traits.eager is Eager.TWIN or op.kernel != "host" or op.expand is not None
 
 
 def routine(name: str, *facts: object, size: int = WORTH_NATIVE) -> Routine | None:

@@ -11,6 +11,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from .._core.frozen import dataclass
 from ..errors import MXNetError
 from .attrs import Attr, Attrs, Declared, parse_attrs
@@ -39,6 +41,14 @@ class Samples(Enum):
     REORDERED = "as FIRST, unless the batch moves to another axis"
     CUT = "as FIRST, unless the attributes begin and step select or permute samples"
     ROWS = "as FIRST, unless the batch is one of the last two axes"
+
+
+class Eager(Enum):
+    """Computation of costly eager calls and their gradients: see :func:`.native.is_costly`."""
+
+    KERNEL = "by compiled code, if the operator has a kernel or an expansion"
+    TWIN = "by compiled code: the operator's channels-last form has a kernel"
+    NUMPY = "by NumPy, which is as fast as the kernel or faster"
 
 
 class OnStored(Enum):
@@ -109,6 +119,7 @@ class Traits:
     samples         samples that a sample of the result depends on
     on_stored       computation of eager calls on the stored data of sparse operands
     gradient_stored  storage of the gradients of sparse operands
+    eager           computation of costly eager calls
     names_data      hooks use the name ``data`` for the only operand, as MXNet; otherwise ``input0``
     total_outputs   number of outputs in MXNet's files, including hidden ones, or a function of the
                     attributes; 0 means the visible ones
@@ -155,6 +166,7 @@ class Traits:
     samples: Samples = Samples.MIXED
     on_stored: OnStored = OnStored.NOT
     gradient_stored: GradientStored = GradientStored.DENSE
+    eager: Eager = Eager.KERNEL
     names_data: bool = False
     total_outputs: int | Callable[..., int] = 0
     initial: Mapping[str, str] | None = None
@@ -281,6 +293,11 @@ class OpDef:
         has_another = training or self.traits.keeps_training(attrs)
         found = self.traits.training(attrs) if has_another and self.traits.training else None
         return found or self
+
+    @cached_property
+    def is_ufunc(self) -> bool:
+        """Whether its reference is one function of NumPy on elements, as fast as a kernel."""
+        return isinstance(getattr(self.ref, "__wrapped__", self.ref), np.ufunc)
 
     @property
     def is_pointwise(self) -> bool:

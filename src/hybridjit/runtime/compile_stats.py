@@ -11,7 +11,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _COUNTS: dict[str, float] = dict.fromkeys(
-    ("compilations", "variants", "classes", "new_sizes", "evictions", "seconds"), 0
+    ("compilations", "variants", "classes", "eager", "new_sizes", "evictions", "seconds"), 0
 )
 
 
@@ -24,6 +24,7 @@ def compile_stats() -> dict[str, float]:
         - ``compilations``: graphs compiled, for inference and for training
         - ``variants``: those of them that serve all sizes which satisfy their guards
         - ``classes``: ranges of sizes for which a variant compiled other kernels, such as few rows
+        - ``eager``: graphs of single operators compiled for eager calls
         - ``new_sizes``: signatures that a variant served without a compilation
         - ``evictions``: signatures that were released because too many were kept
         - ``seconds``: time of all compilations
@@ -31,7 +32,7 @@ def compile_stats() -> dict[str, float]:
     Examples
     --------
     >>> sorted(mx.compile_stats())
-    ['classes', 'compilations', 'evictions', 'new_sizes', 'seconds', 'variants']
+    ['classes', 'compilations', 'eager', 'evictions', 'new_sizes', 'seconds', 'variants']
     """
     return dict(_COUNTS)
 

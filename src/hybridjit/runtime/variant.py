@@ -56,6 +56,12 @@ class NotServedError(Exception):
     """A graph that declares symbolic sizes does not admit these sizes."""
 
 
+def share_memory(executable: Executable, turns: Turns) -> None:
+    """Let an executable that needs much scratch memory share it. Only before its first call."""
+    if executable.room.nbytes >= _SHARED_FROM:
+        executable.take_turns(turns)
+
+
 def warn_of_bug(name: str, error: BaseException) -> None:
     """Warn that a graph is compiled without symbolic sizes because of this error."""
     logging.getLogger("hybridjit").warning(
@@ -186,8 +192,7 @@ class Variant:
             plan, image, code = self._templates.at(sizes)
             self.served += 1
             executable = Executable(plan, code(image))
-            if executable.room.nbytes >= _SHARED_FROM:
-                executable.take_turns(self._turns)
+            share_memory(executable, self._turns)
             self._known[sizes] = executable
         if self._samples is None:
             return executable

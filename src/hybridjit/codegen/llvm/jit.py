@@ -403,10 +403,11 @@ class Library:
         for part in linked:
             part.close()
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Free the code. The names of this module are gone when the interpreter ends."""
         if not getattr(self, "_linked", ()):
             return
-        if sys.is_finalizing():
+        if is_finalizing():
             for part in self._linked:
                 part.detach()
         else:

@@ -20,7 +20,7 @@ from ...ops.gradient import NoGradientError
 from ...ops.namespace import attr_texts
 from ...ops.record import OnStored, OpDef
 from ...ops.registry import run_ref
-from ..calls import checked_attrs
+from ..calls import prepared
 from ..ndarray import NDArray, record_made
 from ..tape import Pull, Some, Step, record
 from . import elements, lazy_updates, products
@@ -85,7 +85,7 @@ def run(
     """Result of the call, or NotImplemented if it computes on dense values."""
     if not is_ruled(op, inputs):
         return NotImplemented
-    attrs = checked_attrs(op, attr_texts(op, given), [_outline(x) for x in inputs])
+    attrs = prepared(op, attr_texts(op, given), [_outline(x) for x in inputs]).attrs
     call = Call(op, inputs, attrs)
     found = find(call)
     if found is None:

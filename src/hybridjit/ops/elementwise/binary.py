@@ -20,7 +20,7 @@ from ...errors import ShapeError
 from ..attrs import AttrValue, Declared
 from ..building import Builder, X
 from ..casting import exactly, in_floating, on_integers, scalar_of
-from ..record import PLAIN, GradientStored, OnStored, OpDef, Traits
+from ..record import PLAIN, Eager, GradientStored, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, broadcast, refuse_bool
 from ..signatures import Formula, ScalarBuilder, V
@@ -298,6 +298,7 @@ operation(
     twin="broadcast_power",
     scalar="_power_scalar _PowerScalar",
     reversed_scalar="_rpower_scalar _RPowerScalar",
+    traits=Traits(eager=Eager.NUMPY),
 )
 MAXIMUM = operation(
     "The larger element; NaN if either is NaN.",

@@ -15,7 +15,7 @@ import numpy as np
 from .. import special
 from ..attrs import AttrValue
 from ..casting import exactly, in_floating, on_integers
-from ..record import PLAIN, GradientStored, OnStored, OpDef, Traits
+from ..record import PLAIN, Eager, GradientStored, OnStored, OpDef, Traits
 from ..registry import register
 from ..rules import Types, refuse_bool, require_float, same_type
 from ..signatures import Formula, Reference, ScalarBuilder, V
@@ -168,6 +168,8 @@ def times(factor: float) -> Formula:
 
 _AS_HEAD = Traits(gradient_stored=GradientStored.HEAD)
 _AS_OPERAND = Traits(gradient_stored=GradientStored.OPERAND)
+# Computed in double precision by kernels, in single precision by NumPy.
+_IN_NUMPY = Traits(eager=Eager.NUMPY)
 _AS_BOTH = Traits(gradient_stored=GradientStored.BOTH)
 
 # Exact in every dtype
@@ -304,7 +306,7 @@ RSQRT = unary(
     (0.05, 8),
     slope=_slope_of_rsqrt,
 )
-unary("cbrt", in_floating(np.cbrt), lambda b, x: b.cbrt(x), "Cube root.")
+unary("cbrt", in_floating(np.cbrt), lambda b, x: b.cbrt(x), "Cube root.", traits=_IN_NUMPY)
 unary(
     "rcbrt",
     in_floating(lambda x: 1 / np.cbrt(x)),
@@ -312,6 +314,7 @@ unary(
     "1 / cbrt(x).",
     (0.05, 8),
     "",
+    traits=_IN_NUMPY,
 )
 unary(
     "reciprocal",
@@ -332,8 +335,8 @@ unary("tan", in_floating(np.tan), lambda b, x: b.tan(x), "Tangent.", (-1.2, 1.2)
 unary("arcsin", in_floating(np.arcsin), lambda b, x: b.arcsin(x), "Inverse sine.", (-0.95, 0.95))
 unary("arccos", in_floating(np.arccos), lambda b, x: b.arccos(x), "Inverse cosine.", (-0.95, 0.95))
 unary("arctan", in_floating(np.arctan), lambda b, x: b.arctan(x), "Inverse tangent.")
-unary("sinh", in_floating(np.sinh), lambda b, x: b.sinh(x), "Hyperbolic sine.")
-unary("cosh", in_floating(np.cosh), lambda b, x: b.cosh(x), "Hyperbolic cosine.")
+unary("sinh", in_floating(np.sinh), lambda b, x: b.sinh(x), "Hyperbolic sine.", traits=_IN_NUMPY)
+unary("cosh", in_floating(np.cosh), lambda b, x: b.cosh(x), "Hyperbolic cosine.", traits=_IN_NUMPY)
 unary("arcsinh", in_floating(np.arcsinh), lambda b, x: b.arcsinh(x), "Inverse hyperbolic sine.")
 unary(
     "arccosh",

@@ -21,7 +21,7 @@ from ..building import Builder, Many, X
 from ..casting import convert
 from ..elementwise.element_type import CAST
 from ..gradient import none_at_all
-from ..record import OpDef, Samples, Traits
+from ..record import Eager, OpDef, Samples, Traits
 from ..registry import register
 from ..rules import Types, forward, normalized_axis, refuse_bool
 from ..signatures import Arrays, Computation, Reference
@@ -82,7 +82,7 @@ def _place(name: str, find: Computation, doc: str) -> OpDef:
         ref=_arg(find),
         expand=expand,
         grad=none_at_all,
-        traits=Traits(samples=Samples.AXIS),
+        traits=Traits(samples=Samples.AXIS, eager=Eager.NUMPY),
         doc=doc,
     )
     return op
@@ -371,6 +371,7 @@ TOPK = register(
         total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1,
         unread=(1,),
         stops=lambda attrs: (0,) if attrs["ret_typ"] in ("indices", "mask") else (),
+        eager=Eager.NUMPY,
     ),
     outputs=_topk_names,
     doc="The k largest or smallest elements along an axis: indices, values, both, or a mask.",

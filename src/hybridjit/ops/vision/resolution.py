@@ -22,7 +22,7 @@ from ..gradient import gradients
 from ..nn.deconvolution import DECONVOLUTION
 from ..nn.pooling import POOLING
 from ..numbered import Numbered
-from ..record import Samples, Traits
+from ..record import Eager, Samples, Traits
 from ..registry import register
 from ..rules import Types, forward, merged, require_float, same_dtype
 from ..signatures import Arrays
@@ -183,7 +183,7 @@ UPSAMPLING = register(
     ref=_upsampling,
     expand=_upsampling_parts,
     grad=_grad_upsampling,
-    traits=Traits(samples=Samples.FIRST, initial={"weight": '["bilinear", {}]'}),
+    traits=Traits(samples=Samples.FIRST, eager=Eager.TWIN, initial={"weight": '["bilinear", {}]'}),
     doc="Repeat cells or spread them bilinearly; several inputs are joined or summed.",
 )
 
@@ -311,7 +311,7 @@ BILINEAR_RESIZE = register(
     infer=_infer_resize,
     ref=_resize,
     grad=_grad_resize,
-    traits=Traits(names_data=True),
+    traits=Traits(names_data=True, eager=Eager.TWIN),
     doc="Bilinear interpolation to a size, a scale or another input's size.",
 )
 

@@ -17,6 +17,7 @@ from ..._core.types import Shape, TensorType, product
 from ...errors import ShapeError
 from ..attrs import AttrValue, Declared
 from ..casting import bounded, widened
+from ..record import Eager, Traits
 from ..registry import register
 from ..rules import forward
 from ..tensor.by_index import whole
@@ -230,6 +231,7 @@ ROI_ALIGN = register(
     infer=_infer_align,
     ref=_align,
     grad=by_regions("_roi_align_back"),
+    traits=Traits(eager=Eager.TWIN),
     doc="Average of bilinear samples in each bin of each region.",
 )
 

@@ -12,7 +12,7 @@ from ..._core.types import Shape, TensorType
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import widened
-from ..record import Traits
+from ..record import Eager, Traits
 from ..registry import register
 from ..rules import forward
 from .region_bins import Bins, check_regions, images_of, infer_last, on_channels_last, rounded
@@ -106,7 +106,7 @@ ROI_POOLING = register(
     infer=_infer_roi_pooling,
     ref=_roi_pooling,
     grad=_grad_roi_pooling,
-    traits=Traits(total_outputs=2),
+    traits=Traits(total_outputs=2, eager=Eager.TWIN),
     doc="Maximum of each bin of each region, on integer pixels.",
 )
 

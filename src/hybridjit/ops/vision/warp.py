@@ -16,7 +16,7 @@ from ..building import Builder, Many, X
 from ..casting import widened
 from ..elementwise.binary import ADD, DIVIDE, SUBTRACT
 from ..nn.matrix_products import FULLY_CONNECTED
-from ..record import Traits
+from ..record import Eager, Traits
 from ..registry import register
 from ..rules import Types, fill, forward, merged, require_float, same_dtype
 from ..tensor.primitives import reshape
@@ -242,7 +242,7 @@ BILINEAR_SAMPLER = register(
     infer=_infer_sampler,
     ref=sample,
     grad=_grad_sampler,
-    traits=Traits(total_outputs=2),
+    traits=Traits(total_outputs=2, eager=Eager.TWIN),
     doc="Bilinear samples at the points of a grid.",
 )
 
