@@ -18,6 +18,7 @@ from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.deformable import BACK_FROM_SAMPLES
 from hybridjit.ops.vision.interpolation import resample
+from hybridjit.ops.vision.resolution import RESIZE_BACK
 from hybridjit.ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_BACK
 from hybridjit.ops.vision.warp import SAMPLE_BACK
 
@@ -48,6 +49,15 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from losses(rng)
     yield from samples(rng)
     yield from bins(rng)
+    for dtype in ("float32", "float64"):
+        for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
+            for align in (True, False):
+                d = rng.standard_normal((2, 3, *new)).astype(dtype)
+                sizes = {"how": "bilinear", "height": old[0], "width": old[1], "align": align}
+                yield (
+                    f"spread {dtype} {new} {align}",
+                    lambda d=d, k=sizes: RESIZE_BACK.ref(d, **k),
+                )
     for dtype in ("float32", "float64"):
         for n, m in ((1, 1), (7, 5), (12, 70)):
             for lower, transpose, right in ((True, False, False), (False, False, True)):

@@ -13,6 +13,7 @@ from .bilinear_back import BilinearBackSpec, emit_bilinear_back
 from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
+from .resize_back import ResizeBackSpec, emit_resize_back
 from .select import SelectSpec, emit_select
 from .trsm import TrsmSpec, emit_trsm
 
@@ -22,6 +23,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "ctc": (CtcSpec, emit_ctc),
     "nearest": (NearestSpec, emit_nearest),
     "resample": (ResampleSpec, emit_resample),
+    "resize_back": (ResizeBackSpec, emit_resize_back),
     "select": (SelectSpec, emit_select),
     "trsm": (TrsmSpec, emit_trsm),
 }

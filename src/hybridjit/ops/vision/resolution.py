@@ -13,6 +13,7 @@ import numpy as np
 from ..._core.symbolic import Size
 from ..._core.types import FLOAT32, FLOAT64, FLOATS, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
+from .. import native
 from ..algebra import total
 from ..attrs import Attrs, AttrValue, Declared
 from ..building import Builder, Many, X
@@ -350,16 +351,25 @@ def _adaptive(data: np.ndarray, *, output_size: Shape) -> np.ndarray:
 
 def _equal_bins(g: Builder[X], data: X, *, output_size: Shape) -> X | None:
     """AdaptiveAvgPooling2D(x) of equal bins  =>  Pooling(x)"""
-    sizes, counts = g.type(data).dims[2:], _adaptive_sizes(output_size)
+    attrs = _equal_windows(g.type(data), output_size)
+    return None if attrs is None else g.op(POOLING, data, **attrs)
+
+
+def _equal_windows(data: TensorType, output_size: Shape) -> Attrs | None:
+    """Attributes of the Pooling that computes the same means; None if the bins differ."""
+    sizes, counts = data.dims[2:], _adaptive_sizes(output_size)
     if any(size % count for size, count in zip(sizes, counts)):
         return None
     kernel = tuple(size // count for size, count in zip(sizes, counts))
-    return g.op(POOLING, data, kernel=kernel, stride=kernel, pool_type="avg")
+    return POOLING.with_defaults({"kernel": kernel, "stride": kernel, "pool_type": "avg"})
 
 
 def _grad_adaptive(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, output_size: Shape
-) -> X:
+) -> X | None:
+    attrs = _equal_windows(g.type(ins[0]), output_size)
+    if attrs is not None:
+        return gradients(POOLING, g, ins, outs, douts, attrs)[0]
     _, _, height, width = g.type(ins[0]).dims
     return g.op(RESIZE_BACK, douts[0], how="average", height=height, width=width)
 
@@ -406,9 +416,38 @@ def _sum_at(x: np.ndarray, cells: np.ndarray, size: int, axis: int) -> np.ndarra
 
 def _resize_back(data: np.ndarray, *, how: str, height: int, width: int, align: bool) -> np.ndarray:
     d = widened(data)
+    if how == "bilinear":
+        run = native.routine("resize_back", d.dtype.name, size=d.size)
+        if run is not None:
+            return _back_by_routine(run, d, height, width, align).astype(data.dtype, copy=False)
     for axis, size in ((2, height), (3, width)):
         d = _bins_back(d, axis, size) if how == "average" else _taps_back(d, axis, size, align)
     return d.astype(data.dtype)
+
+
+def _back_by_routine(
+    run: native.Routine, d: np.ndarray, height: int, width: int, align: bool
+) -> np.ndarray:
+    planes, new = d.shape[0] * d.shape[1], d.shape[2:]
+    result = np.empty((*d.shape[:2], height, width), d.dtype)
+    tables = [
+        table
+        for count, size in zip(new, (height, width))
+        for table in _readers(count, size, align, d.dtype)
+    ]
+    line = np.empty(new[1], d.dtype)
+    run([np.ascontiguousarray(d), result, line, *tables], [planes, height, width, *new])
+    return result
+
+
+def _readers(count: int, size: int, align: bool, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """First of the new cells that read each cell, as lower and upper; shares of the upper ones."""
+    if count == size:  # every cell reads itself alone
+        own = np.stack([np.arange(size + 1), np.zeros(size + 1, np.int64)])
+        return own, np.zeros(count, dtype)
+    low, high, part = _source(count, size, align)
+    starts = [np.searchsorted(cells, np.arange(size + 1)) for cells in (low, high)]
+    return np.stack(starts).astype(np.int64), part.astype(dtype)
 
 
 def _grad_resize_back(
