@@ -12,7 +12,7 @@ sizes and code for symbolic ones have the same bits, so results do not depend on
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,9 +90,24 @@ class Run:
         self._executable = executable
         self._reads, self._results = made.reads, made.results
 
-    def __call__(self, arrays: Arrays) -> Results:
-        made = self._executable([arrays[i] for i in self._reads])
+    def __call__(self, arrays: Arrays, places: Mapping[int, np.ndarray] | None = None) -> Results:
+        """The results; those at the positions in ``places`` are written there if they fit."""
+        reads = [arrays[i] for i in self._reads]
+        made = self._written(reads, places) if places else self._executable(reads)
         return [i if i is None or i >= 0 else made[-1 - i] for i in self._results]
+
+    def _written(self, reads: Arrays, places: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        numbers = {i: -1 - n for i, n in enumerate(self._results) if n is not None and n < 0}
+        outs: list[np.ndarray | None] = [None] * (1 + max(numbers.values(), default=-1))
+        for i, place in places.items():
+            if i in numbers:
+                outs[numbers[i]] = place
+        try:
+            outputs = self._executable.results.arrays(reads, outs)
+        except MXNetError:  # of another type, or read by this call
+            return self._executable(reads)  # type: ignore[no-any-return]
+        self._executable.run_into(reads, outputs)
+        return outputs  # type: ignore[no-any-return]
 
 
 class _CallVariant(Variant):
@@ -229,14 +244,20 @@ class CallCode:
         )
 
     def backward(
-        self, used: OpDef, arrays: Arrays, came: tuple[bool, ...], wanted: tuple[bool, ...]
+        self,
+        used: OpDef,
+        arrays: Arrays,
+        came: tuple[bool, ...],
+        wanted: tuple[bool, ...],
+        places: Mapping[int, np.ndarray],
     ) -> Results | None:
         """Gradients of ``used``; None where its rule computes them in NumPy.
 
-        ``arrays`` are its operands, its results, then the output gradients that ``came``.
+        ``arrays`` are its operands, its results, then the output gradients that ``came``. Gradients
+        may be written to ``places``, by operand, and are then these arrays.
         """
         run = self._run(_Use(used, came, wanted, config.fingerprint()), arrays)
-        return None if run is None else run(arrays)
+        return None if run is None else run(arrays, places)
 
     def _run(self, use: _Use, arrays: Arrays) -> Run | None:
         if self._generation != _generation:

@@ -383,11 +383,11 @@ def _pull_of(
         known = [alias(y, Entry(step, i)) for i, y in enumerate(outs)] if FLAGS.recording else outs
         full = [*douts, *[None] * (len(outs) - len(douts))]
         if used.traits.updates is None:
-            return _gradients(used, ins, known, full, attrs, wanted, code)
+            return _gradients(used, ins, known, full, attrs, wanted, code, step.places)
         if not FLAGS.training:
-            return _gradients(op, ins, known, full, attrs, wanted, code)
+            return _gradients(op, ins, known, full, attrs, wanted, code, step.places)
         nonlocal is_continued
-        found = _gradients(used, ins, known, full, attrs, wanted, code)
+        found = _gradients(used, ins, known, full, attrs, wanted, code, step.places)
         if not is_continued:
             for position, new in used.traits.updates(ON_NDARRAYS, ins, outs, **attrs).items():
                 ins[position]._write(new._data)
@@ -404,16 +404,17 @@ def _gradients(
     douts: Some,
     attrs: Attrs,
     wanted: Sequence[bool],
-    code: CallCode | None = None,
+    code: CallCode | None,
+    places: Mapping[int, NDArray],
 ) -> Some:
     """Gradients with respect to the operands, by compiled code or by the rule's trace.
 
-    While recording, by the rule.
+    While recording, by the rule. Compiled code may write them to ``places``, by operand.
     """
     if FLAGS.recording:
         return gradients(op, ON_NDARRAYS, ins, outs, douts, attrs, wanted)
     if code is not None and config.eager != "numpy":
-        found = _compiled_gradients(code, op, ins, outs, douts, wanted)
+        found = _compiled_gradients(code, op, ins, outs, douts, wanted, places)
         if found is not None:
             return found
     read, gave = (tuple([kind_of(x._data) for x in some]) for some in (ins, outs))
@@ -436,11 +437,17 @@ def _compiled_gradients(
     outs: Sequence[NDArray],
     douts: Some,
     wanted: Sequence[bool],
+    places: Mapping[int, NDArray],
 ) -> Some | None:
     """Gradients by compiled code; None where there is none."""
     came = tuple([d is not None for d in douts])
     given = [*ins, *outs, *(d for d in douts if d is not None)]
-    found = code.backward(op, [x._data for x in given], came, tuple(wanted))
+    targets = {i: x._data for i, x in places.items()}
+    try:
+        found = code.backward(op, [x._data for x in given], came, tuple(wanted), targets)
+    finally:
+        for target in places.values():
+            target._storage.bump()
     if found is None:
         return None
     place, kind = given[-1]._ctx, given[-1]._plain
