@@ -311,7 +311,7 @@ def in_16_bits() -> Iterator[tuple[str, Network]]:
 
 
 def attention(rows: int, keys: int, width: int, values: int) -> Network:
-    """Attention with a factor and biases of every broadcast; heads are strided."""
+    """Attention with a factor, biases of every broadcast, a mask and lengths; heads are strided."""
     shapes = {
         "q": (2, rows, 3, width),
         "k": (2, keys, 3, width),
@@ -319,12 +319,16 @@ def attention(rows: int, keys: int, width: int, values: int) -> Network:
         "f": (1,),
         "a": (2, 1, 1, keys),
         "b": (1, 3, rows, keys),
+        "m": (2, 1, rows, keys),
     }
     random = np.random.default_rng(rows + keys)
     arrays = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
     heads = [call("transpose", var(n), axes=(0, 2, 1, 3)) for n in "qkv"]
-    others = [var(n) for n in "fab"]
-    output = call("_attention", *heads, *others, has_factor=True, biases=2)
+    others = [var(n) for n in "fabmn"]
+    arrays["m"] = (arrays["m"] > 0).astype(np.float32)
+    arrays["n"] = random.integers(0, keys + 2, (2, 3, rows))
+    attrs = {"has_factor": True, "biases": 2, "fill": -1e9, "after": "where", "use_length": True}
+    output = call("_attention", *heads, *others, **attrs)
     return Network([output], arrays, [])
 
 

@@ -117,6 +117,14 @@ def fused_attention() -> None:
     add(name, q, k, v, dtype="float64", scale=0.5)
     add(name, q, k, v, (1,), (2, 1, 1, 37), (1, 3, 5, 37), has_factor=True, biases=2)
     add(name, (1, 1, 30, 20), (1, 1, 300, 20), (1, 1, 300, 40), (1, 1, 30, 300), biases=1)
+    mask = np.random.default_rng(3).integers(0, 2, (2, 1, 5, 37)).astype("float32")
+    lengths = np.random.default_rng(4).integers(0, 45, (2, 3, 5)).astype("int32")
+    for after in ("none", "where", "times"):
+        add(name, q, k, v, mask * np.float32(0.5), fill=-1e9, after=after)
+    add(name, q, k, v, lengths, use_length=True)
+    add(name, q, k, v, (1,), mask, lengths, has_factor=True, fill=0.0, use_length=True)
+    bad(name, q, k, v, TensorType((2, 3), I32), error=ShapeError, says="length",
+        use_length=True)  # fmt: skip
     bad(name, (3, 5, 4), k, v, error=ShapeError, says="needs 4 axes")
     bad(name, q, (2, 3, 37, 5), v, error=ShapeError, says="do not match query")
     bad(name, q, k, v, (2, 2, 1, 37), error=ShapeError, says="does not broadcast", biases=1)

@@ -130,6 +130,71 @@ def test_memory_grows_with_the_length_not_with_its_square():
     assert arenas[1] <= 2 * arenas[0] + 4096
 
 
+STEPS, SAMPLES = 330, 2
+
+
+class _WithWhere(gluon.HybridBlock):
+    """gluon-nlp's cell: products of joined heads, and a mask of scores and weights."""
+
+    def hybrid_forward(self, F, x, mask):
+        split = F.transpose(F.reshape(x, shape=(0, 0, HEADS, -1)), axes=(0, 2, 1, 3))
+        rows = F.reshape(split, shape=(-1, 0, 0), reverse=True)
+        scores = F.batch_dot(F.contrib.div_sqrt_dim(rows), rows, transpose_b=True)
+        wide = F.broadcast_axis(F.expand_dims(mask, axis=1), axis=1, size=HEADS)
+        wide = F.reshape(wide, shape=(-1, 0, 0), reverse=True)
+        scores = F.where(wide, scores, -1e18 * F.ones_like(scores))
+        y = F.batch_dot(F.softmax(scores, axis=-1) * wide, rows)
+        return F.reshape(y, shape=(-1, HEADS, 0, 0), reverse=True)
+
+
+class _WithLengths(gluon.HybridBlock):
+    """gluon-nlp's BERT: interleaved projections, and a softmax of valid lengths."""
+
+    def hybrid_forward(self, F, x, lengths):
+        three = F.swapaxes(F.concat(x, 2 * x, x, dim=2), dim1=0, dim2=1)
+        scores = F.contrib.interleaved_matmul_selfatt_qk(three, heads=HEADS)
+        valid = F.broadcast_axis(F.expand_dims(lengths, axis=1), axis=1, size=HEADS)
+        valid = F.expand_dims(valid.reshape(shape=(-1,)), axis=1)
+        valid = F.broadcast_like(valid, scores, lhs_axes=(1,), rhs_axes=(1,))
+        weights = F.softmax(scores, length=valid.astype("int32"), use_length=True, axis=-1)
+        return F.contrib.interleaved_matmul_selfatt_valatt(three, weights, heads=HEADS)
+
+
+class _Causal(gluon.HybridBlock):
+    """Scores of later steps are -inf, by positions from ``arange_like``."""
+
+    def hybrid_forward(self, F, x):
+        steps = F.contrib.arange_like(x, axis=1)
+        is_later = F.broadcast_lesser(steps.reshape((-1, 1)), steps.reshape((1, -1)))
+        scores = F.batch_dot(x, x, transpose_b=True)
+        scores = F.broadcast_add(scores, F.expand_dims(is_later * -1e9, axis=0))
+        return F.batch_dot(F.softmax(scores), x)
+
+
+def _masks() -> dict[str, tuple[gluon.HybridBlock, list[np.ndarray]]]:
+    random = np.random.default_rng(5)
+    mask = (random.random((SAMPLES, STEPS, STEPS)) < 0.7).astype(np.float32)
+    mask[1, 7] = 0  # a row without keys
+    lengths = np.float32([STEPS, 0])
+    return {
+        "where": (_WithWhere(), [mask]),
+        "lengths": (_WithLengths(), [lengths]),
+        "causal": (_Causal(), []),
+    }
+
+
+@pytest.mark.parametrize("name", ["where", "lengths", "causal"])
+def test_masks_of_programs_are_computed_in_the_kernel(name: str, capsys):
+    net, others = _masks()[name]
+    x = np.random.default_rng(6).normal(size=(SAMPLES, STEPS, HEADS * WIDTH)).astype(np.float32)
+    given = [nd.array(a) for a in (x, *others)]
+    eager = net(*given).asnumpy()
+    net.hybridize()
+    with override(dump=("spec",)):
+        assert_near([net(*given).asnumpy()], [eager])
+    assert "attention width=" in "".join(capsys.readouterr())
+
+
 class _SelfAttention(gluon.HybridBlock):
     """One head; ``is_shown`` returns its weights too."""
 

@@ -80,10 +80,13 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
     return kind if is_canonical(value) and kind.takes(value, graph) else HOST
 
 
+_WITH_LENGTHS = ("softmax", "attention")
+
+
 def is_in(dtype: np.dtype | None, value: Value) -> bool:
-    """Whether all operands and results have this type; the lengths of a softmax are integers."""
+    """Whether all operands and results have this type; lengths may be integers."""
     assert value.op is not None
-    inputs = value.inputs[:1] if value.op.kernel == "softmax" else value.inputs
+    inputs = value.inputs[:1] if value.op.kernel in _WITH_LENGTHS else value.inputs
     return all(t.dtype == dtype for t in (*value.types, *(u.type for u in inputs)))
 
 
@@ -96,7 +99,7 @@ def _adds_what_is_stored(value: Value, graph: Graph) -> bool:
 def _has_constant_widths(value: Value, graph: Graph) -> bool:
     """Whether rows have constant lengths, in the element types that the kernel computes in."""
     widths = (use.type.dims[3] for use in value.inputs[:3])
-    is_wide = any(is_in(dtype, value) for dtype in (FLOAT32, FLOAT64))
+    is_wide = value.type.dtype in (FLOAT32, FLOAT64)
     return is_wide and not any(isinstance(width, Size) for width in widths)
 
 

@@ -4,8 +4,10 @@ Input: projections (L, B, heads * parts * D) whose last axis has the layout [hea
 parts being query, key, value. Output: scores (B * heads, Lq, Lk), or values (Lq, B, heads * D).
 
 ``_attention``, which only the compiler creates: queries (B, H, Tq, D), keys (B, H, Tk, D), values
-(B, H, Tk, E), then a factor of one element, if any, and biases that broadcast to (B, H, Tq, Tk).
-Output: (B, Tq, H, E), the layout in which heads are joined.
+(B, H, Tk, E), then, if any, a factor of one element; biases that broadcast to (B, H, Tq, Tk); a
+mask that does too, where scores are ``fill`` if it is 0; the valid keys of each row, (B, H, Tq).
+``after`` applies the mask to the weights as well, by ``where`` or ``times``. Output: (B, Tq, H, E),
+the layout in which heads are joined.
 """
 
 from __future__ import annotations
@@ -254,9 +256,17 @@ DIV_SQRT_DIM = register(
 )
 
 
-def _core_inputs(*, has_factor: bool, biases: int, **attrs: AttrValue) -> tuple[str, ...]:
+def _core_inputs(
+    *, has_factor: bool, biases: int, fill: float | None, use_length: bool, **attrs: AttrValue
+) -> tuple[str, ...]:
     factor = ("factor",) if has_factor else ()
-    return ("query", "key", "value", *factor, *(f"bias{i}" for i in range(biases)))
+    mask = () if fill is None else ("mask",)
+    length = ("length",) if use_length else ()
+    return (
+        *("query", "key", "value", *factor),
+        *(f"bias{i}" for i in range(biases)),
+        *(*mask, *length),
+    )
 
 
 @forward
@@ -266,10 +276,12 @@ def _infer_core(
     value: TensorType,
     *more: TensorType,
     has_factor: bool,
+    use_length: bool,
     **attrs: AttrValue,
 ) -> TensorType:
     """(B, Tq, H, E)."""
-    same_dtype(query, key, value, *more)
+    floats = more[: len(more) - use_length]
+    same_dtype(query, key, value, *floats)
     require_float("_attention", query)
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim != 4:
@@ -281,10 +293,15 @@ def _infer_core(
             f"key {shape_text(key.shape)} and value {shape_text(value.shape)} of _attention do not "
             f"match query {shape_text(query.shape)}"
         )
-    for bias in more[has_factor:]:
-        pairs = zip(bias.dims, (samples, heads, rows, keys))
-        if bias.ndim != 4 or not all(d in (1, full) for d, full in pairs):
-            raise ShapeError(f"bias {shape_text(bias.shape)} of _attention does not broadcast")
+    for t in floats[has_factor:]:
+        pairs = zip(t.dims, (samples, heads, rows, keys))
+        if t.ndim != 4 or not all(d in (1, full) for d, full in pairs):
+            raise ShapeError(f"bias or mask {shape_text(t.shape)} of _attention does not broadcast")
+    if use_length and more[-1].dims != (samples, heads, rows):
+        raise ShapeError(
+            f"length {shape_text(more[-1].shape)} of _attention should be "
+            f"{shape_text((samples, heads, rows))}"
+        )
     return value.with_shape((samples, rows, heads, value.dims[3]))
 
 
@@ -295,17 +312,30 @@ def _attention(
     *more: np.ndarray,
     scale: float,
     has_factor: bool,
-    **attrs: AttrValue,
+    biases: int,
+    fill: float | None,
+    after: str,
+    use_length: bool,
 ) -> np.ndarray:
     """softmax(factor q k^T + biases) v; a row of only -inf results in NaN."""
-    wide = widened(query)
+    wide, others = widened(query), iter(more)
     factor = wide.dtype.type(scale)
     if has_factor:
-        factor = factor * widened(more[0]).reshape(())
+        factor = factor * widened(next(others)).reshape(())
     scores = (wide * factor) @ widened(key).swapaxes(-1, -2)
-    for bias in more[has_factor:]:
-        scores = scores + widened(bias)
-    y = softmax_along(scores, -1) @ widened(value)
+    for _ in range(biases):
+        scores = scores + widened(next(others))
+    mask = None if fill is None else widened(next(others))
+    if mask is not None:
+        scores = np.where(mask, scores, scores.dtype.type(fill))
+    if use_length:
+        valid = np.arange(scores.shape[-1]) < next(others)[..., np.newaxis]
+        weights = np.where(valid, softmax_along(np.where(valid, scores, -np.inf), -1), 0)
+    else:
+        weights = softmax_along(scores, -1)
+    if mask is not None and after != "none":
+        weights = weights * mask if after == "times" else np.where(mask, weights, 0)
+    y = weights @ widened(value)
     return np.ascontiguousarray(y.transpose(0, 2, 1, 3), query.dtype)
 
 
@@ -319,7 +349,8 @@ def _core_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
 ATTENTION = register(
     "_attention",
     _core_inputs,
-    "scale:double=1 has_factor:bool=False biases:int=0",
+    "scale:double=1 has_factor:bool=False biases:int=0 fill:double?=None "
+    "after:none|where|times=none use_length:bool=False",
     internal=True,
     kernel="attention",
     infer=_infer_core,

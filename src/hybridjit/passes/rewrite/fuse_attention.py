@@ -1,27 +1,34 @@
 """Fuse attention: softmax(batch_dot(q, k^T) factor + biases) times v becomes one operator.
 
-Its kernel computes scores a tile at a time and never stores the matrix of them. Weights of
-attention that something else reads, as the backward pass does, are computed as before; so are
-graphs in bfloat16, whose products multiply pairs of elements.
+Scores may be replaced where a mask is 0; the mask may apply to the weights as well (gluon-nlp
+multiplies by it, ``masked_softmax`` selects), and rows may have lengths. The kernel computes scores
+a tile at a time and never stores the matrix of them. Weights of attention that something else
+reads, as the backward pass does, are computed by three kernels; so are graphs in bfloat16, whose
+products multiply pairs of elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from ..._core.frozen import dataclass
 from ..._core.symbolic import Size
-from ..._core.types import FLOAT32, FLOAT64, Shape, product
+from ..._core.types import FLOAT32, FLOAT64, Shape
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, rewrite, rule
+from ...ops.elementwise.element_type import cast
 from ...ops.nn.matrix_products import BATCH_DOT
 from ...ops.nn.softmax import SOFTMAX
 from ...ops.registry import lookup
 from ...ops.sequence.attention import ATTENTION
-from ...ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, reshape, transpose
+from ...ops.tensor.new_arrays import FULL, ONES, ZEROS
+from ...ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, TRANSPOSE, reshape, transpose
+from ...ops.tensor.selection import WHERE
 
 # Minimum rows of queries. Keys and values are packed once for all of them: 8 heads of width 64 and
 # 512 keys take 0.220 ms with 16 rows, the three kernels 0.225 (AMD EPYC, AVX-512).
@@ -30,6 +37,7 @@ _ROWS = 16
 # width 64, one kernel and three, in ms: 197 steps 1.37 and 1.27, 256 steps 2.12 and 2.09, 384
 # steps 5.0 and 6.1, 1024 steps 32.8 and 41.8 (AMD EPYC, AVX-512).
 _KEYS = 320
+_BOOL = np.dtype("bool")
 _ADDS = (lookup("broadcast_add"), lookup("elemwise_add"))
 _PRODUCTS = (lookup("broadcast_mul"), lookup("elemwise_mul"))
 _RATIOS = (lookup("broadcast_div"), lookup("elemwise_div"))
@@ -59,9 +67,10 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class _Scores:
-    """Products of queries and transposed keys, times a factor, plus biases.
+    """Products of queries and transposed keys, times a factor, plus biases; ``fill`` where a mask
+    is 0.
 
-    Each bias has the shape of the scores to which it is added.
+    Each bias, and the mask, has the shape of the scores to which it is applied.
     """
 
     query: Use
@@ -69,39 +78,96 @@ class _Scores:
     scale: float = 1.0
     factor: Use | None = None
     biases: tuple[tuple[Use, Shape], ...] = ()
+    mask: tuple[Use, Shape] | None = None
+    fill: float | None = None
+
+    @property
+    def operands(self) -> tuple[Use, ...]:
+        """All operands that may have an axis of samples and heads."""
+        masks = () if self.mask is None else (self.mask[0],)
+        return (self.query, self.keys, *(use for use, _ in self.biases), *masks)
+
+
+class _Weights(NamedTuple):
+    """The softmax, and the operation that applies a mask to its result, if any."""
+
+    softmax: _Place
+    after: str = "none"
+    mask: Use | None = None
 
 
 @rule("batch_dot(softmax(factor batch_dot(q, k) + biases), v)  =>  _attention(q, k, v)", BATCH_DOT)
 def attention_in_one(value: Value, match: Match) -> Replacement:
-    weights = _through_reshapes(_Place(value, match.old), match)
-    if weights is None or not _is_softmax_of_rows(weights.new):
+    first = next((p for p, use in _Place(value, match.old).inputs(match)), None)
+    if first is None or first.old is not match.old.inputs[0].value:
         return None
-    found = next(iter(weights.inputs(match)), None)
+    weights = _weights(first, match)
+    if weights is None or not _is_softmax_of_rows(weights.softmax.new):
+        return None
+    found = next(iter(weights.softmax.inputs(match)), None)
     scores = found and _scores(found[0], match, building(value))
-    if scores is None or not _is_worth_it(value, scores):
+    if scores is None or not _is_worth_it(value, scores) or not _masks_agree(weights, scores):
         return None
-    lead = _lead(weights.new.shape, scores.query, value)
-    return None if lead is None else _fused(value, scores, lead)
+    lead = _lead(weights.softmax.new.shape, [*value.inputs[1:], *scores.operands])
+    return None if lead is None else _fused(value, scores, weights, lead)
 
 
-def _through_reshapes(place: _Place, match: Match) -> _Place | None:
-    """The source of the first operand behind reshapes that keep the last two axes."""
-    first = place.old.inputs[0].value
+def _weights(place: _Place, match: Match) -> _Weights | None:
+    """The weights that a value is, behind reshapes that keep rows and at most one mask."""
+    value = place.new
+    if value.op is SOFTMAX:
+        return _Weights(place)
     for source, use in place.inputs(match):
-        if source.old is not first or use.index:
-            break
-        if source.new.op is not RESHAPE_TO:
-            return source
-        if source.new.shape[-2:] != source.new.inputs[0].type.dims[-2:]:
-            break
-        return _through_reshapes(source, match)
+        if value.op is RESHAPE_TO and value.shape[-2:] == use.type.dims[-2:]:
+            return _weights(source, match)
+        mask = _mask_of_weights(value, use)
+        if mask is not None and use.type.dims == value.shape:
+            inner = _weights(source, match)
+            if inner is not None and inner.mask is None:
+                after = "where" if value.op is WHERE else "times"
+                return inner._replace(after=after, mask=mask)
     return None
 
 
-def _is_softmax_of_rows(value: Value) -> bool:
-    if value.op is not SOFTMAX or len(value.inputs) > 1:
+def _mask_of_weights(value: Value, use: Use) -> Use | None:
+    """The mask that ``value`` applies to the weights ``use``: it multiplies, or selects 0."""
+    if value.op in _PRODUCTS:
+        return next((other for other in value.inputs if other is not use), None)
+    if value.op is WHERE and value.inputs[1] is use and _constant(value.inputs[2]) == 0.0:
+        return value.inputs[0]
+    return None
+
+
+def _masks_agree(weights: _Weights, scores: _Scores) -> bool:
+    """Whether weights and scores have the same mask, if the weights have one."""
+    if weights.mask is None:
+        return True
+    if scores.mask is None or _before_reshapes(weights.mask) != _before_reshapes(scores.mask[0]):
         return False
-    return value.attrs["axis"] in (-1, len(value.shape) - 1)
+    return weights.after != "times" or weights.mask.type.dtype == scores.query.type.dtype
+
+
+def _before_reshapes(use: Use) -> Use:
+    while use.value.op is RESHAPE_TO:
+        use = use.value.inputs[0]
+    return use
+
+
+def _constant(use: Use) -> float | None:
+    """The number that all elements are, if it is known."""
+    value = use.value
+    if value.op in (RESHAPE_TO, BROADCAST_TO):
+        return _constant(value.inputs[0])
+    if value.op is _TIMES:
+        inner = _constant(value.inputs[0])
+        return None if inner is None else inner * value.attrs["scalar"]
+    if value.op in (ZEROS, ONES):
+        return 0.0 if value.op is ZEROS else 1.0
+    return value.attrs["value"] if value.op is FULL else None
+
+
+def _is_softmax_of_rows(value: Value) -> bool:
+    return value.op is SOFTMAX and value.attrs["axis"] in (-1, len(value.shape) - 1)
 
 
 def _scores(place: _Place, match: Match, g: ValueBuilder) -> _Scores | None:
@@ -115,7 +181,7 @@ def _scores(place: _Place, match: Match, g: ValueBuilder) -> _Scores | None:
             continue
         if value.op is RESHAPE_TO:
             return _scores(source, match, g)
-        if use.type.dims != shape or value.op is None or not value.op.is_pointwise:
+        if use.type.dims != shape or value.op is None:
             continue
         inner = _scores(source, match, g)
         if inner is not None:
@@ -126,16 +192,15 @@ def _scores(place: _Place, match: Match, g: ValueBuilder) -> _Scores | None:
 def _extended(value: Value, use: Use, inner: _Scores, g: ValueBuilder) -> _Scores | None:
     """The scores after one more operation on ``inner``, which is the operand ``use``."""
     others = [other for other in value.inputs if other is not use]
+    if value.op in (_TIMES, _OVER):
+        return _times(inner, value.attrs["scalar"], value.op is _OVER)
+    if inner.mask is not None:
+        return None
+    if value.op is WHERE and value.inputs[1] is use:
+        return _masked(value, inner)
     if value.op in _ADDS and len(others) == 1:
         return replace(inner, biases=(*inner.biases, (others[0], value.shape)))
-    if inner.biases:
-        return None
-    if value.op in (_TIMES, _OVER) and not others:
-        number = value.attrs["scalar"]
-        if number == 0:
-            return None
-        return replace(inner, scale=inner.scale * (number if value.op is _TIMES else 1 / number))
-    if len(others) != 1 or others[0].type.size != 1 or inner.factor is not None:
+    if inner.biases or len(others) != 1 or others[0].type.size != 1 or inner.factor is not None:
         return None
     factor = reshape(g, others[0], (1,), at="factor")
     if value.op in _PRODUCTS:
@@ -143,6 +208,24 @@ def _extended(value: Value, use: Use, inner: _Scores, g: ValueBuilder) -> _Score
     if value.op in _RATIOS and value.inputs[0] is use:
         return replace(inner, factor=g.op(_UNDER, factor, at="inverse", scalar=1.0))
     return None
+
+
+def _times(inner: _Scores, number: float, is_divisor: bool) -> _Scores | None:
+    """The scores times or over a scalar, before biases."""
+    if inner.biases or number == 0:
+        return None
+    factor = 1 / number if is_divisor else number
+    fill = None if inner.fill is None else inner.fill * factor
+    return replace(inner, scale=inner.scale * factor, fill=fill)
+
+
+def _masked(value: Value, inner: _Scores) -> _Scores | None:
+    """The scores with a number where a mask is 0."""
+    mask, _, other = value.inputs
+    fill = _constant(other)
+    if fill is None or mask.type.dtype not in (value.type.dtype, _BOOL):
+        return None
+    return replace(inner, mask=(mask, value.shape), fill=fill)
 
 
 def _is_worth_it(value: Value, scores: _Scores) -> bool:
@@ -155,15 +238,16 @@ def _is_worth_it(value: Value, scores: _Scores) -> bool:
     return bool(types[0].dims[1] >= _ROWS and types[1].dims[2] >= _KEYS)
 
 
-def _lead(shape: Shape, query: Use, value: Value) -> tuple[int, int] | None:
+def _lead(shape: Shape, operands: Sequence[Use]) -> tuple[int, int] | None:
     """Samples and heads of the weights of attention; one sample if they are not known apart."""
     if len(shape) == 4:
         return shape[0], shape[1]
     if len(shape) != 3:
         return None
-    apart = _before_reshape(query)
-    if apart is not None and product(apart.type.dims[:2]) == shape[0]:
-        return apart.type.dims[0], apart.type.dims[1]
+    for use in operands:
+        apart = _before_reshape(use)
+        if apart is not None and use.type.dims[0] == shape[0]:
+            return apart.type.dims[0], apart.type.dims[1]
     return 1, shape[0]
 
 
@@ -178,22 +262,26 @@ def _before_reshape(use: Use) -> Use | None:
     return source if is_joined else None
 
 
-def _fused(value: Value, scores: _Scores, lead: tuple[int, int]) -> Replacement:
-    g = building(value)
+def _fused(value: Value, scores: _Scores, weights: _Weights, lead: tuple[int, int]) -> Replacement:
+    g, dtype = building(value), value.type.dtype
     query = _in_four(g, scores.query, lead, "query")
     keys = transpose(g, _in_four(g, scores.keys, lead, "keys"), (0, 1, 3, 2), at="rows")
     values = _in_four(g, value.inputs[1], lead, "values")
-    biases = [
-        _bias_in_four(g, bias, shape, lead, f"bias{i}")
-        for i, (bias, shape) in enumerate(scores.biases)
+    masks = [] if scores.mask is None else [scores.mask]
+    terms = [
+        _bias_in_four(g, use, shape, lead, f"bias{i}")
+        for i, (use, shape) in enumerate([*scores.biases, *masks])
     ]
-    keys_of = keys.type.dims[2]
-    if any(bias is None or bias.type.dims[3] != keys_of for bias in biases):
+    found = [cast(g, term, dtype, at="mask") for term in terms if term is not None]
+    if len(found) < len(terms) or any(t.type.dims[3] != keys.type.dims[2] for t in found):
         return None
     factor = () if scores.factor is None else (scores.factor,)
+    lengths = weights.softmax.new.inputs[1:]
     made = g.op(
-        ATTENTION, query, keys, values, *factor, *(b for b in biases if b is not None),
-        at="attention", scale=scores.scale, has_factor=bool(factor), biases=len(biases),
+        ATTENTION, query, keys, values, *factor, *found,
+        *(reshape(g, use, query.type.dims[:3], at="lengths") for use in lengths),
+        at="attention", scale=scores.scale, has_factor=bool(factor), biases=len(scores.biases),
+        fill=scores.fill, after=weights.after, use_length=bool(lengths),
     )  # fmt: skip
     if lead[0] == 1:
         rows = reshape(g, made, made.type.dims[1:], at="heads")

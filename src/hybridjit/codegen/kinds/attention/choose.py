@@ -14,6 +14,7 @@ from ...call import (
     Scratch,
     Setting,
     broadcast_strides,
+    dtype_name,
     views_of,
 )
 from ...spec import Ints, Sizes
@@ -33,7 +34,9 @@ def choose_attention(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor, target = step.group.anchor, setting.target
     q, k, v, *more = views_of(step, anchor.inputs)
     attrs = anchor.attrs
-    biases = more[1:] if attrs["has_factor"] else more
+    biases = more[attrs["has_factor"] :][: attrs["biases"]]
+    lengths = more[-1:] if attrs["use_length"] else []
+    masks = more[len(more) - len(lengths) - 1 :][:1] if attrs["fill"] is not None else []
     samples, heads, rows, width = q.shape
     keys, values = v.shape[2:]
     numbers = GivenNumbers()
@@ -61,6 +64,11 @@ def choose_attention(step: Step, setting: Setting) -> tuple[Call, ...]:
         unroll=4,
         scale=attrs["scale"],
         has_factor=attrs["has_factor"],
+        mask=tuple(n for m in masks for n in given(broadcast_strides(m, scores))),
+        fill=attrs["fill"] or 0.0,
+        after=attrs["after"] if masks else "none",
+        length=dtype_name(lengths[0].dtype) if lengths else "",
+        lengths=tuple(n for each in lengths for n in given(each.strides)),
         element=target.element,
     )
     scratch = Scratch(target.element_bytes * spec.scratch_floats(keys, target.lanes))

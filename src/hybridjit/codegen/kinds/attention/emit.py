@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
+from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import I32, Value
 from ...math.numbers import float_math
@@ -24,6 +25,8 @@ from ..parts.transpose import Digits, transpose_rows
 from .spec import AttentionSpec
 
 _LOWEST = float("-inf")
+# (carried vector, index, lanes) -> the vector to carry on.
+Combine = Callable[[Value, Index, Index], Value]
 
 
 def emit_attention(b: LoopBuilder, spec: AttentionSpec, args: Arguments) -> None:
@@ -37,11 +40,14 @@ class _Attention:
         self.q, self.k, self.v = (args.pointer(name) for name in "qkv")
         self.factor = args.pointer("factor") if spec.has_factor else None
         self.biases = [args.pointer(f"bias{i}") for i in range(len(spec.biases))]
+        self.mask = args.pointer("mask") if spec.mask else None
+        self.length = args.pointer("length", spec.length) if spec.length else None
         self.y, scratch = args.pointer("y"), args.working("scratch")
         self.groups = args.integer("groups")
         self.heads, self.rows, self.keys = args.given((spec.heads, spec.rows, spec.keys))
         self.strides = {name: args.given(getattr(spec, name)) for name in "qkvy"}
         self.bias_strides = [args.given(each) for each in spec.biases]
+        self.mask_strides, self.length_strides = args.given(spec.mask), args.given(spec.lengths)
         self.panel = spec.nv * b.lanes
         self._divide(scratch)
 
@@ -202,56 +208,103 @@ class _Attention:
         self, place: Sequence[Index], row: Index, first: Index, key: Index, size: Index
     ) -> None:
         """Replace scores by their powers, and note by which factor older sums shrink."""
-        b, spec, math = self.b, self.spec, self.math
-        lowest = b.splat(_LOWEST)
+        b, spec = self.b, self.spec
         with b.loop("row", 0, spec.mr) as line:
             here = b.add(first, line.index)
             scores = b.at(self.scores, b.mul(line.index, spec.stride_of_scores(b.lanes)))
             query = b.min(b.add(row, here), b.sub(self.rows, 1))
-            biases = [
-                b.at(pointer, b.add(b.dot((*place, query), strides), key))
-                for pointer, strides in zip(self.biases, self.bias_strides)
-            ]
-
-            def larger(top: Value, at: Index, lanes: Index) -> Value:
-                score = read_vector(b, scores, at, 1, lanes)
-                for bias in biases:
-                    score = math.add(score, read_vector(b, bias, at, 1, lanes))
-                if biases:
-                    write_vector(b, score, scores, at, 1, lanes)
-                if not isinstance(lanes, int):
-                    score = math.select(b.mask_first(lanes), score, lowest)
-                return self._larger(score, top)
-
-            top = b.reduce_lanes(self._over(size, lowest, larger), self._larger)
-            before = b.load_scalar(self.tops, here)
-            top = self._larger(top, before)
-            b.store(top, self.tops, here)
-            # A row of -inf only has no distances; its powers are 0 and its result 0 / 0.
-            base = b.splat(math.select(math.gt(top, b.number(_LOWEST)), top, b.number(0.0)))
-            scale = math.exp_of_distance(math.sub(b.splat(before), base))
-
-            def added(total: Value, at: Index, lanes: Index) -> Value:
-                score = read_vector(b, scores, at, 1, lanes)
-                power = math.exp_of_distance(math.sub(score, base))
-                if not isinstance(lanes, int):
-                    power = math.select(b.mask_first(lanes), power, b.splat(0.0))
-                write_vector(b, power, scores, at, 1, lanes)
-                return math.add(total, power)
-
-            total = self._over(size, b.splat(0.0), added)
+            count = self._valid(place, query, key, size)
+            where = (*place, query)
+            finished = self._finished_scores(where, key, scores)
+            base, scale = self._new_base(here, self._over(count, b.splat(_LOWEST), finished))
+            total = self._over(count, b.splat(0.0), self._powers(where, key, scores, base))
             at = b.mul(here, b.lanes)
-            older = math.mul(b.load(self.totals, at), scale)
-            b.store(math.add(older, total), self.totals, at)
+            older = self.math.mul(b.load(self.totals, at), scale)
+            b.store(self.math.add(older, total), self.totals, at)
             b.store(b.b.extract_element(scale, ir.Constant(I32, 0)), self.scales, line.index)
+            if self.length is not None:
+                with b.loop("rest", count, size, most=spec.block) as rest:
+                    b.store(b.number(0.0), scores, rest.index)
+
+    def _valid(self, place: Sequence[Index], query: Index, key: Index, size: Index) -> Index:
+        """The number of the block's keys that are valid for a row."""
+        if self.length is None:
+            return size
+        b = self.b
+        return b.max(b.min(b.sub(self._length_of(place, query), key), size), 0)
+
+    def _length_of(self, place: Sequence[Index], query: Index) -> Value:
+        b, dtype = self.b, self.spec.length
+        assert self.length is not None
+        at = b.dot((*place, query), self.length_strides)
+        return converted(b, b.load_scalar(self.length, at), dtype, "int64")
+
+    def _finished_scores(self, place: Sequence[Index], key: Index, scores: Value) -> Combine:
+        """Add biases and apply the mask to scores; the largest is carried."""
+        b, math = self.b, self.math
+        biases = [
+            b.at(pointer, b.add(b.dot(place, strides), key))
+            for pointer, strides in zip(self.biases, self.bias_strides)
+        ]
+        mask = self._mask_at(place, key)
+
+        def larger(top: Value, at: Index, lanes: Index) -> Value:
+            score = read_vector(b, scores, at, 1, lanes)
+            for bias in biases:
+                score = math.add(score, read_vector(b, bias, at, 1, lanes))
+            if mask is not None:
+                shown = math.ne(read_vector(b, mask, at, 1, lanes), b.splat(0.0))
+                score = math.select(shown, score, b.splat(self.spec.fill))
+            if biases or mask is not None:
+                write_vector(b, score, scores, at, 1, lanes)
+            if not isinstance(lanes, int):
+                score = math.select(b.mask_first(lanes), score, b.splat(_LOWEST))
+            return self._larger(score, top)
+
+        return larger
+
+    def _mask_at(self, place: Sequence[Index], key: Index) -> Value | None:
+        b = self.b
+        return self.mask and b.at(self.mask, b.add(b.dot(place, self.mask_strides), key))
+
+    def _new_base(self, here: Index, tops: Value) -> tuple[Value, Value]:
+        """The largest score so far of a row, and the power by which its older sums shrink.
+
+        A row of -inf only has no distances: its powers are 0, and its result is 0 / 0.
+        """
+        b, math = self.b, self.math
+        before = b.load_scalar(self.tops, here)
+        top = self._larger(b.reduce_lanes(tops, self._larger), before)
+        b.store(top, self.tops, here)
+        base = b.splat(math.select(math.gt(top, b.number(_LOWEST)), top, b.number(0.0)))
+        return base, math.exp_of_distance(math.sub(b.splat(before), base))
+
+    def _powers(self, place: Sequence[Index], key: Index, scores: Value, base: Value) -> Combine:
+        """Store powers of distances from the base; their sum is carried."""
+        b, math = self.b, self.math
+        mask = self._mask_at(place, key) if self.spec.after != "none" else None
+
+        def added(total: Value, at: Index, lanes: Index) -> Value:
+            power = math.exp_of_distance(math.sub(read_vector(b, scores, at, 1, lanes), base))
+            if not isinstance(lanes, int):
+                power = math.select(b.mask_first(lanes), power, b.splat(0.0))
+            kept = power
+            if mask is not None:
+                shown = read_vector(b, mask, at, 1, lanes)
+                if self.spec.after == "times":
+                    kept = math.mul(power, shown)
+                else:
+                    kept = math.select(math.ne(shown, b.splat(0.0)), power, b.splat(0.0))
+            write_vector(b, kept, scores, at, 1, lanes)
+            return math.add(total, power)
+
+        return added
 
     def _larger(self, value: Value, top: Value) -> Value:
         """The larger value; ``top`` for NaN, which its power shows."""
         return self.math.select(self.math.gt(value, top), value, top)
 
-    def _over(
-        self, size: Index, start: Value, combine: Callable[[Value, Index, Index], Value]
-    ) -> Value:
+    def _over(self, size: Index, start: Value, combine: Combine) -> Value:
         """acc = combine(acc, index, lanes) for the vectors of ``size`` scores, the last partial."""
         b, most = self.b, self.spec.block // self.b.lanes
         whole = b.sub(size, b.b.urem(b.i64(size), b.i64(b.lanes)))
@@ -295,6 +348,9 @@ class _Attention:
         b, spec, math = self.b, self.spec, self.math
         total = b.reduce_lanes(b.load(self.totals, b.mul(here, b.lanes)), math.add)
         factor = math.div(b.splat(1.0), b.splat(total))
+        if self.length is not None:  # without valid keys all weights are 0
+            has_keys = b.b.icmp_signed(">", self._length_of(place, row), b.i64(0))
+            factor = b.b.select(has_keys, factor, b.splat(0.0))
         target = b.at(self.y, b.dot((*place, row), self.strides["y"]))
         sums = b.at(self.sums, b.mul(here, spec.columns(b.lanes)))
         for at in range(0, spec.values, b.lanes):

@@ -14,11 +14,12 @@ _LINE = 16
 
 @dataclass(frozen=True)
 class AttentionSpec(KernelSpec):
-    """softmax(factor q k^T + bias) v; arguments: q, k, v, [factor,] biases, y, scratch, groups.
+    """softmax(factor q k^T + bias) v; arguments: q, k, v, [factor,] biases, [mask, length,]
+    y, scratch, groups.
 
-    A group is a head of a sample. Strides are per (sample, head, row, element), for biases per
-    (sample, head, row, key); those of the last axis are 1 without being listed. All sizes and
-    strides except the widths are given by the call.
+    A group is a head of a sample. Strides are per (sample, head, row, element), for biases and the
+    mask per (sample, head, row, key); those of the last axis are 1 without being listed. All sizes
+    and strides except the widths are given by the call.
 
     width, values  elements of a row of q and k, and of a row of v
     mr x nv        the register tile: rows x vectors
@@ -27,6 +28,10 @@ class AttentionSpec(KernelSpec):
     tiles          maximum tiles of rows that use a block of keys before the next block
     scale          constant factor of the products
     has_factor     whether an operand of one element multiplies them too
+    mask, fill     strides of the mask, () without one; the score where the mask is 0
+    after          application of the mask to the weights: ``none``, ``where`` or ``times``
+    length         element type of the number of valid keys of each row; "" for all keys
+    lengths        its strides per (sample, head, row)
     """
 
     width: int
@@ -46,6 +51,11 @@ class AttentionSpec(KernelSpec):
     unroll: int
     scale: float = 1.0
     has_factor: bool = False
+    mask: Sizes = ()
+    fill: float = 0.0
+    after: str = "none"
+    length: str = ""
+    lengths: Sizes = ()
     element: ElementTypes = SINGLE
     kind = "attention"
     needs_passes = False
