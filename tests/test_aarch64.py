@@ -84,6 +84,7 @@ class Part:
             {n: t for n, t in types.items() if n not in net.params},
             {n: t for n, t in types.items() if n in net.params},
             {n: a for n, a in net.arrays.items() if n in net.params},
+            {},
         )
         targets = (portable_target("neon"),)
         request = build.Request(name, False, targets, False, False, net.options)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from string import ascii_uppercase
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ..formats.model_files import model_files as files_of_model
 from ..ir.mode import PRECISIONS
 
 Item = TypeVar("Item")
+_LONGEST_BOUND = 64  # characters
 
 
 class UsageError(Exception):
@@ -95,10 +97,6 @@ def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
         default=seconds,
         help=f"duration of the measurement in seconds ({seconds:g})",
     )
-
-
-# Placeholder in a shape for any batch size.
-BATCH = -1
 
 
 def add_shapes(
@@ -187,16 +185,6 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-def shape_of_batches(text: str) -> tuple[str, tuple[int, ...]]:
-    """``data=N,1,28,28``, where N means any batch size; otherwise as :func:`named_shape`."""
-    name, equals, sizes = text.rpartition("=")
-    parts = sizes.strip("()[]").split(",")
-    free = [part.strip() == "N" for part in parts]
-    plain = ",".join("1" if is_free else part for part, is_free in zip(parts, free))
-    name, shape = named_shape(f"{name}{equals}{plain}")
-    return name, tuple(BATCH if is_free else size for size, is_free in zip(shape, free))
-
-
 def symbolic_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     """``data=N,T,64``: capital letters name symbolic sizes; otherwise as :func:`named_shape`."""
     name, _, sizes = text.rpartition("=")
@@ -207,6 +195,39 @@ def symbolic_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     plain = ",".join("1" if letter else part for part, letter in zip(parts, letters))
     name, shape = named_shape(f"{name}={plain}")
     return name, tuple(letter or size for letter, size in zip(letters, shape))
+
+
+_BOUND = re.compile(
+    r"(?:(?P<low>\d+)\s*<=\s*)?(?P<name>[A-Z])\s*(?:<=\s*(?P<high>\d+)|>=\s*(?P<least>\d+)"
+    r"|%\s*(?P<step>\d+)\s*==\s*0)?"
+)
+
+
+class BoundText(NamedTuple):
+    """A condition on a named size; a limit that it does not state is None."""
+
+    name: str
+    low: int | None
+    high: int | None
+    step: int | None
+
+
+def bound(text: str) -> BoundText:
+    """``T<=512``, ``8<=T<=512``, ``T>=8`` or ``H%32==0``."""
+    found = _BOUND.fullmatch(text.strip())
+    if found is None or len(text) > _LONGEST_BOUND:
+        raise argparse.ArgumentTypeError(
+            f"{shown_value(text)}: expected a bound such as T<=512, 8<=T<=512, T>=8 or H%32==0"
+        )
+    low, high, step = (
+        None if number is None else int(number)
+        for number in (found["low"] or found["least"], found["high"], found["step"])
+    )
+    if low is high is step is None:
+        raise argparse.ArgumentTypeError(f"{text}: a bound compares the size with a number")
+    if step == 0:
+        raise argparse.ArgumentTypeError(f"{shown_value(text)}: a step is at least 1")
+    return BoundText(found["name"], low, high, step)
 
 
 def named_dtype(text: str) -> tuple[str, np.dtype]:

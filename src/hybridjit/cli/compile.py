@@ -16,7 +16,6 @@ from .._core.options import Options
 from ..compiler import compile_graph, new_log
 from ..errors import MXNetError
 from .arguments import (
-    BATCH,
     UsageError,
     add_model,
     add_precision,
@@ -24,7 +23,7 @@ from .arguments import (
     add_target,
     chosen_target,
     folder,
-    shape_of_batches,
+    symbolic_shape,
 )
 from .library import add_library, write_library
 from .model import model_of
@@ -32,7 +31,7 @@ from .model import model_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, their types are inferred)")
-    add_shapes(parser, shape_of_batches)
+    add_shapes(parser, symbolic_shape)
     parser.add_argument(
         "--cache",
         metavar="DIR",
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fill_cache(args: argparse.Namespace) -> int:
-    if any(BATCH in shape for _, shape in args.shape):
+    if any(isinstance(size, str) for _, shape in args.shape for size in shape):
         raise UsageError("N in a shape, any batch size, needs --library: give a number")
     model, input_types, param_types = model_of(args)
     cache = args.cache or config.cache_dir

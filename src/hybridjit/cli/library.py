@@ -7,8 +7,10 @@ a linker is installed, and ``NAME.weights`` on request.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
+from collections.abc import Mapping, Sequence
 
 from .._core.config import config
 from .._core.options import Options
@@ -16,8 +18,10 @@ from .._core.target import Target
 from ..compiler import new_log
 from ..library.build import Built, Network, Request, build, build_training
 from ..library.files import write_files
+from ..library.grid import LARGEST_SIZE, Bound
+from ..library.interface import BATCH_NAME
 from ..library.targets import find_targets
-from .arguments import BATCH, UsageError, folder
+from .arguments import BoundText, UsageError, bound, folder, once
 from .model import model_of, parameters
 from .training import add_training, training_of_files
 
@@ -28,7 +32,17 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=folder,
         help="write the network as a C library into this folder; the first size of --shape may be "
-        "N, any batch size: data=N,3,224,224",
+        "N, any batch size: data=N,3,224,224; other capital letters are sizes that calls give, "
+        "within their bounds: data=N,T,64",
+    )
+    parser.add_argument(
+        "--bound",
+        metavar="T<=N",
+        type=bound,
+        action="append",
+        default=[],
+        help="bounds of a size of --shape that is a letter: T<=512, 8<=T<=512, T>=8; H%%32==0 "
+        "admits multiples of 32 only",
     )
     parser.add_argument(
         "--name", help="prefix of the library's functions and files (default: the model's name)"
@@ -71,27 +85,76 @@ def _built(args: argparse.Namespace) -> Built:
 
 
 def _network(args: argparse.Namespace) -> Network:
-    args.shape, args.any_batch = _one_sample(args.shape)
-    model, input_types, param_types = model_of(args, args.any_batch)
+    shapes = once(args.shape, "--shape")
+    named = {name: _names(shape) for name, shape in shapes.items()}
+    args.any_batch = _is_any_batch(named, args.bound)
+    args.bounds = _bounds(args, named)
+    args.shape = [(name, _at_hints(args, shape)) for name, shape in shapes.items()]
+    model, input_types, param_types = model_of(args, args.any_batch or bool(args.bounds))
     if model.params is None:
         raise UsageError("a library contains the network's parameters: give --params")
     args.name = args.name or model.name
     params = parameters(model, param_types)
-    return Network(model.outputs, model.output_names, input_types, param_types, params)
+    sizes = {name: named.get(name, ("",) * t.ndim) for name, t in input_types.items()}
+    return Network(model.outputs, model.output_names, input_types, param_types, params, sizes)
 
 
-def _one_sample(
-    shapes: list[tuple[str, tuple[int, ...]]],
-) -> tuple[list[tuple[str, tuple[int, ...]]], bool]:
-    """The shapes with 1 in place of N, and whether they have N. All have N, or none."""
-    free = [name for name, shape in shapes if BATCH in shape]
-    if free and len(free) < len(shapes):
-        fixed = next(name for name, shape in shapes if BATCH not in shape)
+def _names(shape: Sequence[int | str]) -> tuple[str, ...]:
+    """The letters of a shape; "" for numbers."""
+    return tuple(size if isinstance(size, str) else "" for size in shape)
+
+
+def _is_any_batch(named: Mapping[str, tuple[str, ...]], bounds: Sequence[BoundText]) -> bool:
+    """Whether samples run one after the other: N is the first size of every input and unbounded.
+
+    Raises UsageError for N without a bound at another place.
+    """
+    if any(each.name == BATCH_NAME for each in bounds):
+        return False
+    free = [name for name, letters in named.items() if BATCH_NAME in letters]
+    if free and len(free) < len(named):
+        fixed = next(name for name, letters in named.items() if BATCH_NAME not in letters)
         raise UsageError(f"N must be the first size of every input: '{fixed}' has none")
-    if any(BATCH in shape[1:] for _, shape in shapes):
-        raise UsageError("N means any batch size and can only be the first size of a shape")
-    made = [(name, (1, *shape[1:]) if BATCH in shape else shape) for name, shape in shapes]
-    return made, bool(free)
+    if any(BATCH_NAME in letters[1:] for letters in named.values()):
+        raise UsageError(
+            "N means any batch size and can only be the first size of a shape; N with --bound, and "
+            "other letters, may be any size"
+        )
+    return bool(free)
+
+
+def _bounds(args: argparse.Namespace, named: Mapping[str, tuple[str, ...]]) -> tuple[Bound, ...]:
+    """The bounds of the sizes that are letters, except a batch.
+
+    Raises UsageError for a letter without an upper bound, and for bounds that admit no size.
+    """
+    letters = dict.fromkeys(letter for each in named.values() for letter in each if letter)
+    for given in args.bound:
+        if given.name not in letters:
+            raise UsageError(f"--bound names {given.name}, but no size of --shape has this name")
+    wanted = [n for n in letters if not (args.any_batch and n == BATCH_NAME)]
+    return tuple(_bound_of(name, [b for b in args.bound if b.name == name]) for name in wanted)
+
+
+def _bound_of(name: str, given: Sequence[BoundText]) -> Bound:
+    highs = [b.high for b in given if b.high is not None]
+    if not highs:
+        raise UsageError(f"the size {name} needs an upper bound, for example --bound '{name}<=512'")
+    step = math.lcm(*(b.step for b in given if b.step is not None))
+    low = max([1, *(b.low for b in given if b.low is not None)])
+    low, high = -(-low // step) * step, min(highs)
+    if low > high or high > LARGEST_SIZE:
+        raise UsageError(
+            f"the bounds of {name} admit sizes from {low} to {high}: they must contain a size, and "
+            f"at most {LARGEST_SIZE}"
+        )
+    return Bound(name, low, high, step)
+
+
+def _at_hints(args: argparse.Namespace, shape: Sequence[int | str]) -> tuple[int, ...]:
+    """The shape with the largest sizes for letters, and 1 for a batch."""
+    largest = {bound.name: bound.values[-1] for bound in args.bounds}
+    return tuple(largest.get(n, 1) if isinstance(n, str) else n for n in shape)
 
 
 def _request(args: argparse.Namespace) -> Request:
@@ -102,6 +165,7 @@ def _request(args: argparse.Namespace) -> Request:
         threads=args.threads,
         mapped=args.weights == "file",
         options=Options(precision=args.precision),
+        bounds=args.bounds,
     )
 
 

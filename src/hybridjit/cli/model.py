@@ -24,7 +24,7 @@ from ..loading import load_params, require_parameters
 from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
 from ..sym import Symbol
-from .arguments import BATCH, UsageError, is_onnx
+from .arguments import UsageError, is_onnx
 from .inputs import completed, given_early, listed, names_given
 
 Types = dict[str, TensorType]
@@ -80,7 +80,7 @@ def read_model(
 
 def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     """The model of an ONNX file."""
-    imported = read_graph(path, {n: s for n, s in shapes.items() if BATCH not in s})
+    imported = read_graph(path, shapes)
     roles = Roles(tuple(imported.inputs), (), ())
     name = Path(path).name.removesuffix(".onnx")
     made = imported.heads, imported.outputs, roles, imported.params, imported.inputs

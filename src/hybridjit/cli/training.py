@@ -22,7 +22,7 @@ from ..gluon.train_step import train_step
 from ..gluon.trainer import Trainer
 from ..library.training import Training
 from ..loading import make_block
-from .arguments import BATCH, UsageError, once
+from .arguments import UsageError, once
 from .model import listed, model_of
 
 _DEFAULT = "sgd"
@@ -52,7 +52,7 @@ def training_of_files(args: argparse.Namespace) -> Training:
     _require_sizes([*args.shape, *labels.items()])
     dtypes = once(args.dtype, "--dtype")
     args.dtype = [(name, dtype) for name, dtype in args.dtype if name not in labels]
-    args.any_batch = False
+    args.any_batch, args.bounds = False, ()
     model, input_types, _ = model_of(args)
     args.name = args.name or model.name
     if model.params is None:
@@ -132,5 +132,5 @@ def _labels(args: argparse.Namespace, loss: Any) -> dict[str, tuple[int, ...]]:
 
 def _require_sizes(shapes: list[tuple[str, tuple[int, ...]]]) -> None:
     for name, shape in shapes:
-        if BATCH in shape:
+        if any(isinstance(size, str) for size in shape):
             raise UsageError(f"training depends on the batch size: give a number for N in '{name}'")

@@ -28,6 +28,8 @@ class Purpose:
               same; so that lifetimes stay short, the two are neither shared nor fused
     precision  the element type of the operands of products: ``float32`` or ``bfloat16``
     winograd  whether convolutions may use fewer products than their definition
+    is_library  whether parameters are constants: values that depend on them and on sizes which
+              calls give are computed in each call
     """
 
     training: bool = False
@@ -37,6 +39,7 @@ class Purpose:
     repeats: frozenset[str] = frozenset()
     precision: str = "float32"
     winograd: bool = True
+    is_library: bool = False
 
     def require_fitting(
         self, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]

@@ -82,6 +82,11 @@ def is_symbolic(item: Any) -> bool:
     return isinstance(item, TensorType) and item.shape is not None and is_symbolic(item.shape)
 
 
+def has_sizes(value: Value) -> bool:
+    """Whether a type or an attribute of a value has a symbolic size."""
+    return next(sizes_in((value.types, tuple(value.attrs.values()))), None) is not None
+
+
 def bind_symbols(graph: Graph) -> tuple[str, ...]:
     """The symbols on which values depend that are computed from parameters."""
     found: set[str] = set()
@@ -102,8 +107,7 @@ class SizedBind:
         self._graph = graph
         self._sized: dict[Value, None] = {}
         for value in walk(() if graph.bind is None else graph.bind.outputs):
-            own = (value.types, tuple(value.attrs.values()))
-            if next(sizes_in(own), None) is not None or self._reads_sized(value):
+            if has_sizes(value) or self._reads_sized(value):
                 self._sized[value] = None
 
     def _reads_sized(self, value: Value) -> bool:
@@ -244,6 +248,22 @@ class SizedImage:
         return tuple(KernelCall(names[kernel], *row) for kernel, *row in self._tables.rows.tolist())
 
 
+def slot_columns(image: Image, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
+    """For each slot its integer or offset, and the increment per round of a repeated call."""
+    first: list[Any] = [*image.slots]
+    for relocation in image.relocations:
+        first[relocation.slot] = relocation.offset
+    for slot, _, offset in (*image.inputs, *image.outputs):
+        first[slot] = offset
+    added: list[Any] = [0] * len(first)
+    ends = [*(call.slot for call in image.calls[1:]), len(first)]
+    for number, repeat in repeats.items():
+        for slot in range(image.calls[number].slot, ends[number]):
+            if isinstance(first[slot], Size):
+                first[slot], added[slot] = first[slot].along(repeat.step, repeat.low)
+    return first, added
+
+
 class Template:
     """A plan and its image with symbolic integers, which become plain ones for given sizes.
 
@@ -258,7 +278,7 @@ class Template:
     ) -> None:  # fmt: skip
         self.plan, self.image = plan, image
         self.parameters = tuple(scope.symbols)
-        first, added = self._columns(repeats)
+        first, added = slot_columns(image, repeats)
         plain = [0 if isinstance(n, Size) else n for n in first]
         self._tables = _without_symbols(image, plain).tables(len(plan.graph.inputs))
         distinct = _Distinct()
@@ -281,22 +301,6 @@ class Template:
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
         self._repeated = sorted(repeats)
         self._bind = SizedBind(plan.graph)
-
-    def _columns(self, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
-        """For each slot its integer or offset, and the increment per round of a repeated call."""
-        image = self.image
-        first: list[Any] = [*image.slots]
-        for relocation in image.relocations:
-            first[relocation.slot] = relocation.offset
-        for slot, _, offset in (*image.inputs, *image.outputs):
-            first[slot] = offset
-        added: list[Any] = [0] * len(first)
-        ends = [*(call.slot for call in image.calls[1:]), len(first)]
-        for number, repeat in repeats.items():
-            for slot in range(image.calls[number].slot, ends[number]):
-                if isinstance(first[slot], Size):
-                    first[slot], added[slot] = first[slot].along(repeat.step, repeat.low)
-        return first, added
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""

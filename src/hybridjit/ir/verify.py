@@ -11,7 +11,7 @@ From ``infer`` on
   T2  a value's types are those that its operator's rule gives for its inputs; values made by the
       rule (``ir.graph.make``) are not checked again
 From ``hoist`` on
-  H1  no value of the run graph depends on parameters only
+  H1  no value of the run graph depends on parameters only, except for sizes in a library
 From ``fuse`` on
   G1  each value with an operator is in exactly one group
   G2  the groups' order can be executed: a group reads only values that an earlier one wrote
@@ -28,6 +28,7 @@ from ..errors import InternalError, MXNetError
 from ..ops.building import infer_types
 from .graph import Graph, Value
 from .print import graph_text
+from .sized import has_sizes
 
 Violation = tuple["Value | None", str]
 
@@ -149,7 +150,8 @@ def _hoisted(graph: Graph) -> Iterator[Violation]:
     for value in graph.values:
         if value.op is None:
             continue
-        if any(use.value in varying for use in value.inputs) or value.op.is_random:
+        depends = any(use.value in varying for use in value.inputs) or value.op.is_random
+        if depends or graph.purpose.is_library and has_sizes(value):
             varying.add(value)
         else:
             yield value, "H1 depends on parameters alone"

@@ -7,12 +7,15 @@ request, a separate file of weights. They contain nothing of Python or LLVM.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from .._core.compile_log import CompileLog
-from .._core.frozen import dataclass
+from .._core.frozen import dataclass, replace
 from .._core.options import Options
+from .._core.symbolic import Scope, hint_of
 from .._core.target import Target
 from .._core.types import TensorType
 from ..codegen.llvm.jit import Unit, compile_together, portable_target
@@ -26,12 +29,16 @@ from ..ir.plan import Plan
 from ..passes.plan.split_batch import batch_of, is_sample_of
 from ..runtime.binding import Binding, PackedStore
 from .archive import archive
+from .cover import Plans
 from .elf import with_section
 from .entries import emit_entries
 from .functions import Emitter
+from .grid import Bound, Grid
 from .header import header_text
 from .interface import Array, Interface, identifier
 from .mapping import SECTION, emit_inside, emit_mapped
+from .parts import Bindings, SizedVariant, emit_sized_variant, make_sized_variant
+from .sized_entries import emit_sized_entries
 from .step_entries import emit_step_entries
 from .step_variant import StepPlan, make_step_variant, plan_step
 from .training import Memory, Training
@@ -46,9 +53,10 @@ MOST_INSIDE = 1 << 30
 class Request:
     """Options of a library.
 
-    name        prefix of its functions and its files any_batch   whether the batch size is an
-    argument of a call; the first axis of every input type is
-                then 1
+    name        prefix of its functions and its files
+    any_batch   whether the batch size is an argument of a call; the first axis of every input type
+                is then 1
+    bounds      the bounds of named sizes of the inputs, which calls give
     targets     CPUs of one architecture; the one with the widest vectors first
     threads     whether a context may have several threads
     mapped      whether the weights are in a separate file
@@ -61,17 +69,22 @@ class Request:
     threads: bool
     mapped: bool
     options: Options = Options()  # noqa: RUF009 (frozen)
+    bounds: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True)
 class Network:
-    """A graph, the names of its outputs, the types of its variables, and its parameters."""
+    """A graph, the names of its outputs, the types of its variables, and its parameters.
+
+    sizes  names of the axes of inputs whose sizes calls give, by the inputs' names; "" for others
+    """
 
     outputs: tuple[Output, ...]
     output_names: tuple[str, ...]
     input_types: Mapping[str, TensorType]
     param_types: Mapping[str, TensorType]
     params: Mapping[str, np.ndarray]
+    sizes: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,11 @@ class Built:
 
 def build(network: Network, request: Request, log: CompileLog) -> Built:
     """Compile a network. Raises MXNetError for features that libraries do not support."""
+    if request.bounds:
+        try:
+            return build_sized(network, request, log)
+        except NotSeparableError as error:
+            raise MXNetError(str(error)) from None
     plan, rounds = _plan(network, request, log)
     interface = _interface(plan, network.output_names, rounds, request)
     binding, weights = Binding(plan, pack, network.params, PackedStore()), Weights()
@@ -119,6 +137,25 @@ def build(network: Network, request: Request, log: CompileLog) -> Built:
         for t in request.targets
     ]
     return _built(interface, request, variants, weights, emit_entries, log)
+
+
+def build_sized(network: Network, request: Request, log: CompileLog) -> Built:
+    """Compile a network whose inputs have sizes that calls give."""
+    grid, weights = Grid(request.bounds), Weights()
+    plans = Plans(grid, lambda scope: _symbolic_plan(network, request, scope, log))
+    bindings = Bindings(network.params, weights)
+    winograd = request.options.winograd
+    variants = [
+        make_sized_variant(plans, grid, target, winograd, log, bindings)
+        for target in request.targets
+    ]
+    interface = _sized_interface(network, request, plans)
+    registers = max(t.instructions.registers for v in variants for t in v.tables)
+
+    def emit(emitter: Emitter, interface: Interface, records: Value) -> None:
+        emit_sized_entries(emitter, interface, records, registers)
+
+    return _built(interface, request, variants, weights, emit, log)
 
 
 def build_training(training: Training, request: Request, log: CompileLog) -> Built:
@@ -166,14 +203,19 @@ def _weights_name(request: Request) -> str:
 def _built(
     interface: Interface,
     request: Request,
-    variants: Sequence[Variant],
+    variants: Sequence[Variant | SizedVariant],
     weights: Weights,
     emit: Callable[[Emitter, Interface, Value], None],
     log: CompileLog,
 ) -> Built:
     """Assemble the library of these variants; ``emit`` writes the public functions."""
     emitter = Emitter(interface.name, _least(request.targets))
-    records = [emit_variant(emitter, variant) for variant in variants]
+    records = [
+        emit_sized_variant(emitter, variant)
+        if isinstance(variant, SizedVariant)
+        else emit_variant(emitter, variant)
+        for variant in variants
+    ]
     head = _emit_weights(emitter, weights, request)
     emit(emitter, interface, emitter.record("variants", records))
     code = log.timed("library", "one object", lambda: _compiled(emitter, variants))
@@ -185,7 +227,7 @@ def _least(targets: Sequence[Target]) -> Target:
     return portable_target("sse2" if "x86" in targets[0].triple else "neon")
 
 
-def _compiled(emitter: Emitter, variants: Sequence[Variant]) -> bytes:
+def _compiled(emitter: Emitter, variants: Sequence[Variant | SizedVariant]) -> bytes:
     functions = Unit(str(emitter.module), emitter.target, emitter.public)
     return compile_together([functions, *(u for variant in variants for u in variant.units())])
 
@@ -220,21 +262,88 @@ def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, in
     return (plan, 1) if one is None else (one, batch_of(plan.graph))
 
 
-def _require_separable(one: Plan, network: Network, purpose: Purpose) -> None:
-    """Raise MXNetError if samples of a batch depend on each other."""
-    two = {n: t.with_shape((2, *t.dims[1:])) for n, t in network.input_types.items()}
+def _symbolic_plan(network: Network, request: Request, scope: Scope, log: CompileLog) -> Plan:
+    """The plan with symbols of the scope for named sizes, and for one sample of any batch."""
+    purpose = replace(purpose_with(request.options), is_library=True)
+    symbols: Mapping[str, Any] = scope.symbols
+    inputs = {
+        name: t.with_shape(
+            tuple(symbols.get(n, size) for n, size in zip(network.sizes[name], t.dims))
+        )
+        for name, t in network.input_types.items()
+    }
+    types = inputs, network.param_types
+    plan = plan_graph(network.outputs, *types, log, request.name, purpose)
+    if request.any_batch:
+        _require_separable_at(network, inputs, purpose)
+    return plan
+
+
+def _require_separable_at(
+    network: Network, inputs: Mapping[str, TensorType], purpose: Purpose
+) -> None:
+    """Raise MXNetError if samples of a batch depend on each other, at the hints of the sizes."""
+    hints = {n: t.with_shape(tuple(map(hint_of, t.dims))) for n, t in inputs.items()}
+    at_hints = replace(network, input_types=hints)
+    types = hints, network.param_types
+    plan = plan_graph(network.outputs, *types, new_log(), purpose=purpose)
+    sizes = {size for t in hints.values() for size in t.dims}
+    batch = next(size for size in count(2) if size not in sizes)
     try:
-        types = two, network.param_types
+        _require_separable(plan, at_hints, purpose, batch)
+    except MXNetError as error:
+        raise NotSeparableError(str(error)) from None
+
+
+def _sized_interface(network: Network, request: Request, plans: Plans) -> Interface:
+    plan = plans.first.plan
+    named = [
+        tuple(name or size for name, size in zip(network.sizes[v.name], v.type.dims))
+        for v in plan.graph.inputs
+    ]
+    inputs = [Array(v.name, _dtype(v.type), s) for v, s in zip(plan.graph.inputs, named)]
+    outputs = [
+        Array(name, view.dtype, tuple(n if isinstance(n, int) else str(n) for n in view.shape))
+        for name, view in zip(network.output_names, plan.outputs)
+    ]
+    names = [name for each in network.sizes.values() for name in each if name]
+    return Interface(
+        name=identifier(request.name),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        any_batch=request.any_batch,
+        rounds=1,
+        threads=request.threads,
+        weights=_weights_name(request),
+        targets=tuple(target.name for target in request.targets),
+        sizes=tuple(dict.fromkeys(names)),
+        bounds=request.bounds,
+        refusals=tuple(refused.text for refused in plans.refused),
+    )
+
+
+class NotSeparableError(Exception):
+    """Samples of a batch depend on each other: no sizes can be served."""
+
+
+def _require_separable(one: Plan, network: Network, purpose: Purpose, batch: int = 2) -> None:
+    """Raise MXNetError if samples of a batch depend on each other.
+
+    ``batch`` is a size that differs from those of the other axes.
+    """
+    many = {n: t.with_shape((batch, *t.dims[1:])) for n, t in network.input_types.items()}
+    try:
+        types = many, network.param_types
         whole = plan_graph(network.outputs, *types, new_log(), purpose=purpose).graph
     except MXNetError as error:
         raise MXNetError(
-            "N in a shape means any batch size, and the graph does not compile for a batch of 2: "
-            f"{error}"
+            "N in a shape means any batch size, and the graph does not compile for a batch of "
+            f"{batch}: {error}"
         ) from None
-    if batch_of(whole) != 2 or not is_sample_of(one.graph, whole):
+    if batch_of(whole) != batch or not is_sample_of(one.graph, whole):
         raise MXNetError(
             "N in a shape means any batch size, but samples of this graph depend on each other, "
-            "or its first axis is not always the batch: give a fixed size"
+            "or its first axis is not always the batch: give a fixed size, or --bound 'N<=8'"
         )
 
 

@@ -23,24 +23,26 @@ from .interface import (
 
 def emit_checks(emitter: Emitter, interface: Interface) -> None:
     """Emit all functions of this module."""
-    emitter.numbers(
-        "arrays", [n for a in interface.arrays for n in (a.nbytes, a.dtype.itemsize - 1)]
-    )
+    emitter.numbers("array_bytes", [a.nbytes for a in interface.arrays])
+    emit_array_checks(emitter, interface)
+    _emit_check(emitter, interface)
+
+
+def emit_array_checks(emitter: Emitter, interface: Interface) -> None:
+    """Emit the functions that check arrays and workspaces of known sizes."""
+    emitter.numbers("masks", [a.dtype.itemsize - 1 for a in interface.arrays])
     _emit_check_array(emitter)
     _emit_is_apart(emitter)
     _emit_check_apart(emitter, interface)
     _emit_check_room(emitter)
-    _emit_check(emitter, interface)
 
 
 def _emit_check_array(emitter: Emitter) -> None:
-    """int check_array(array, number, batch): check the size, the pointer and its alignment."""
-    lb, (array, number, batch) = emitter.function("check_array", I32, [PTR, I64, I64])
+    """int check_array(array, number, wanted): check the bytes, the pointer and its alignment."""
+    lb, (array, number, wanted) = emitter.function("check_array", I32, [PTR, I64, I64])
     b = lb.b
     start, nbytes = load_slot(lb, array, 0), load_slot(lb, array, 1)
-    row = lb.mul(number, 2)
-    wanted = lb.mul(load_slot(lb, emitter.known("arrays"), row), batch)
-    mask = load_slot(lb, emitter.known("arrays"), lb.add(row, 1))
+    mask = load_slot(lb, emitter.known("masks"), number)
     zero = lb.i64(0)
     place = b.shl(number, lb.i64(8))
 
@@ -93,13 +95,12 @@ def _emit_check_apart(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_check_room(emitter: Emitter) -> None:
-    """int check_room(context, workspace, bytes): check the caller's workspace, if it is given."""
-    lb, (context, workspace, nbytes) = emitter.function("check_room", I32, [PTR, PTR, I64])
+    """int check_room(workspace, bytes, wanted): check the caller's workspace, if it is given."""
+    lb, (workspace, nbytes, wanted) = emitter.function("check_room", I32, [PTR, I64, I64])
     b = lb.b
     with lb.when(is_null(lb, workspace)):
         return_when(lb, b.icmp_signed("!=", nbytes, lb.i64(0)), ROOM)
         b.ret(code(0))
-    wanted = b.call(emitter.known("workspace_size"), [context])
     return_when(lb, b.icmp_unsigned("<", nbytes, wanted), ROOM)
     off = b.and_(number_of(lb, workspace), lb.i64(ALIGNMENT - 1))
     return_when(lb, b.icmp_signed("!=", off, lb.i64(0)), ROOM)
@@ -115,8 +116,11 @@ def _emit_check(emitter: Emitter, interface: Interface) -> None:
         return_when(lb, is_null(lb, pointer), NULL)
     return_when(lb, b.icmp_signed("<", batch, lb.i64(1)), BATCH)
     return_when(lb, b.icmp_signed(">", batch, lb.i64(interface.max_batch)), BATCH)
-    return_failure(lb, b.call(emitter.known("check_room"), [context, workspace, room]))
+    wanted = b.call(emitter.known("workspace_size"), [context])
+    return_failure(lb, b.call(emitter.known("check_room"), [workspace, room, wanted]))
     with lb.loop("array", 0, len(interface.arrays)) as array:
         given = b.call(emitter.known("array_at"), [inputs, outputs, array.index])
-        return_failure(lb, b.call(emitter.known("check_array"), [given, array.index, batch]))
+        nbytes = lb.mul(load_slot(lb, emitter.known("array_bytes"), array.index), batch)
+        words = [given, array.index, lb.i64(nbytes)]
+        return_failure(lb, b.call(emitter.known("check_array"), words))
     b.ret(b.call(emitter.known("check_apart"), [inputs, outputs, workspace, room]))

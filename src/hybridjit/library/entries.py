@@ -11,22 +11,35 @@ from collections.abc import Sequence
 
 from ..codegen.emit.pool_memory import load_slot, slot_at
 from ..codegen.llvm import ir
+from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I32, I64, PTR, VOID, Value
 from .checks import emit_checks
 from .cpu import emit_cpu_words, emit_find_variant
 from .functions import Emitter, code, is_null, put, return_failure, return_when
-from .interface import ABI_VERSION, BUSY, CPU, DATA, MEMORY, NULL, Interface
+from .interface import BUSY, CPU, DATA, MEMORY, NULL, Interface
 from .layout import CALLS, CONTEXT_SLOTS, FLAG, IS_BUSY, NAME, OWN, VARIANT
 from .pool import emit_alone, emit_pool
-from .workspace import emit_workspace
+from .workspace import emit_walking, emit_workspace
 
 
 def emit_entries(emitter: Emitter, interface: Interface, variants: Value) -> None:
     """Emit all functions. The functions for weights and the records of variants exist already."""
     emit_new_memory(emitter)
     emit_common(emitter, interface, variants)
+    emit_constant(emitter, interface)
     _emit_rounds(emitter, interface)
     _emit_run(emitter)
+
+
+def emit_constant(emitter: Emitter, interface: Interface) -> None:
+    """Emit the functions of a library whose calls have a constant size."""
+    emit_workspace(emitter)
+    emit_checks(emitter, interface)
+    lb, (context,) = emitter.entry("workspace_bytes", I64, [PTR])
+    with lb.when(is_null(lb, context)):
+        lb.b.ret(lb.i64(0))
+    lb.b.ret(lb.b.call(emitter.known("workspace_size"), [context]))
+    _emit_make_own(emitter)
 
 
 def emit_common(
@@ -38,8 +51,7 @@ def emit_common(
     """
     emit_cpu_words(emitter)
     emit_find_variant(emitter, variants, len(interface.targets))
-    emit_workspace(emitter, len(interface.inputs))
-    emit_checks(emitter, interface)
+    emit_walking(emitter, len(interface.inputs))
     if interface.threads:
         emit_pool(emitter)
     else:
@@ -48,7 +60,6 @@ def emit_common(
     _emit_free(emitter, memory[1:])
     _emit_init(emitter, memory[:1])
     _emit_begin_run(emitter)
-    _emit_make_own(emitter)
 
 
 def emit_new_memory(emitter: Emitter) -> None:
@@ -63,9 +74,9 @@ def emit_new_memory(emitter: Emitter) -> None:
 
 
 def _emit_facts(emitter: Emitter, interface: Interface) -> None:
-    """Functions that do not compute: version, description, messages, target, workspace size."""
+    """Functions that do not compute: version, description, messages, target."""
     lb, _ = emitter.entry("abi_version", I32, [])
-    lb.b.ret(code(ABI_VERSION))
+    lb.b.ret(code(interface.abi))
     lb, _ = emitter.entry("description", PTR, [])
     lb.b.ret(emitter.text("description_text", interface.description()))
     _emit_error_text(emitter, interface)
@@ -73,10 +84,6 @@ def _emit_facts(emitter: Emitter, interface: Interface) -> None:
     with lb.when(is_null(lb, context)):
         lb.b.ret(emitter.text("no_target", ""))
     lb.b.ret(load_slot(lb, load_slot(lb, context, VARIANT, PTR), NAME, PTR))
-    lb, (context,) = emitter.entry("workspace_bytes", I64, [PTR])
-    with lb.when(is_null(lb, context)):
-        lb.b.ret(lb.i64(0))
-    lb.b.ret(lb.b.call(emitter.known("workspace_size"), [context]))
 
 
 def _emit_error_text(emitter: Emitter, interface: Interface) -> None:
@@ -177,16 +184,27 @@ def _emit_run(emitter: Emitter) -> None:
     context, inputs, outputs, batch, workspace, _ = args
     b = lb.b
     return_failure(lb, b.call(emitter.known("check"), args))
-    rounds = emitter.known("rounds")
     with lb.when(b.not_(is_null(lb, workspace))):
         b.call(emitter.known("prepare"), [context, workspace])
-        b.ret(b.call(rounds, [context, inputs, outputs, batch, workspace]))
+    emit_calls(lb, emitter, [context, inputs, outputs, batch], workspace, [context])
+
+
+def emit_calls(
+    lb: LoopBuilder, emitter: Emitter, words: Sequence[Value], workspace: Value,
+    own: Sequence[Value],
+) -> None:  # fmt: skip
+    """Return the result of ``rounds(*words, workspace)``, with the context's workspace for NULL.
+
+    The context is the first of ``words``; ``own`` are the arguments of ``make_own``.
+    """
+    b, context, rounds = lb.b, words[0], emitter.known("rounds")
+    with lb.when(b.not_(is_null(lb, workspace))):
+        b.ret(b.call(rounds, [*words, workspace]))
     return_failure(lb, b.call(emitter.known("begin_run"), [context]))
-    failure = b.call(emitter.known("make_own"), [context])
+    failure = b.call(emitter.known("make_own"), own)
     with lb.when(b.icmp_signed("!=", failure, code(0))):
         b.call(emitter.known("end_run"), [context])
         b.ret(failure)
-    own = load_slot(lb, context, OWN, PTR)
-    result = b.call(rounds, [context, inputs, outputs, batch, own])
+    result = b.call(rounds, [*words, load_slot(lb, context, OWN, PTR)])
     b.call(emitter.known("end_run"), [context])
     b.ret(result)

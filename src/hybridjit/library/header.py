@@ -7,7 +7,6 @@ characters that C permits form identifiers, and strings are escaped.
 from __future__ import annotations
 
 from .interface import (
-    ABI_VERSION,
     ALIGNMENT,
     Array,
     Interface,
@@ -25,7 +24,7 @@ _TYPES = {
 def header_text(interface: Interface, version: str) -> str:
     """The complete header; ``version`` is the compiler's."""
     name, macro = interface.name, interface.name.upper()
-    text = (_STEP if interface.trains else _RUN) + (_SEED if interface.draws else "")
+    text = _calls_text(interface) + (_SEED if interface.draws else "")
     calls = text.format(name=name, macro=macro, alignment=ALIGNMENT, batch=_batch_text(interface))
     return _HEADER.format(
         name=name,
@@ -33,9 +32,9 @@ def header_text(interface: Interface, version: str) -> str:
         what="a step of training" if interface.trains else "a network",
         version=version,
         targets=", ".join(interface.targets),
-        abi=ABI_VERSION,
+        abi=interface.abi,
         alignment=ALIGNMENT,
-        max_batch=interface.max_batch,
+        sizes=_sizes_text(interface),
         weights=_weights_text(interface),
         threads=_threads_text(interface),
         inputs=_arrays_text(interface, "INPUT", interface.inputs),
@@ -45,9 +44,40 @@ def header_text(interface: Interface, version: str) -> str:
         input_count=len(interface.inputs),
         output_count=len(interface.outputs),
         belongs=_BELONGS[interface.trains],
-        numbered="; for STATE_BYTES that of the state" if interface.trains else "",
+        numbered=_numbered(interface),
         calls=calls,
     )
+
+
+def _calls_text(interface: Interface) -> str:
+    if interface.trains:
+        return _WORKSPACE + _STEP
+    return _SHAPES + _SIZED_RUN if interface.sizes else _WORKSPACE + _RUN
+
+
+def _numbered(interface: Interface) -> str:
+    if interface.trains:
+        return "; for STATE_BYTES that of the state"
+    return (
+        "; for SIZE_BOUND that of the size, for REFUSED_SIZES of a reason"
+        if interface.sizes
+        else ""
+    )
+
+
+def _sizes_text(interface: Interface) -> str:
+    """Definitions of the sizes that calls give, or of the largest batch."""
+    macro = interface.name.upper()
+    if not interface.sizes:
+        return f"#define {macro}_MAX_BATCH INT64_C({interface.max_batch})"
+    bounds = {bound.name: bound for bound in interface.bounds}
+    lines = [f"#define {macro}_SIZES {len(interface.sizes)}"]
+    for number, name in enumerate(interface.sizes):
+        bound = bounds.get(name)
+        what = f"{bound}" if bound else f"{name} is the number of samples, at least 1"
+        lines.append(f"#define {macro}_SIZE_{name} {number} /* {what} */")
+    counts = [len(array.shape) for array in interface.outputs]
+    return "\n".join([*lines, f"#define {macro}_OUTPUT_SIZES {sum(counts)}"])
 
 
 def c_string(text: str) -> str:
@@ -90,7 +120,9 @@ def _arrays_text(interface: Interface, side: str, arrays: tuple[Array, ...]) -> 
             f"#define {prefix}_NAME {c_string(array.name)}",
             f'#define {prefix}_DTYPE "{array.dtype.name}"',
             f"#define {prefix}_RANK {len(array.shape)}",
-            f"#define {prefix}_BYTES ((size_t){array.nbytes}) /* bytes{each} */",
+            f"#define {prefix}_ELEMENT_BYTES {array.dtype.itemsize}"
+            if interface.sizes
+            else f"#define {prefix}_BYTES ((size_t){array.nbytes}) /* bytes{each} */",
             f"#define {prefix}_ALIGNMENT {array.dtype.itemsize}",
         ]
     return "\n".join(lines + _indices(interface, side, arrays))
@@ -153,7 +185,7 @@ extern "C" {{
 
 #define {macro}_INPUTS {input_count}
 #define {macro}_OUTPUTS {output_count}
-#define {macro}_MAX_BATCH INT64_C({max_batch})
+{sizes}
 #define {macro}_WORKSPACE_ALIGNMENT {alignment}
 
 {inputs}
@@ -198,9 +230,6 @@ int {name}_init({name}_context **context, const char *weights, int threads);
 /* The CPU of the context's code: one of {targets}. */
 const char *{name}_target(const {name}_context *context);
 
-/* Size of a workspace for calls with this context, in bytes. */
-size_t {name}_workspace_bytes(const {name}_context *context);
-
 {calls}/* Free a context that no call uses. NULL is permitted. */
 void {name}_free({name}_context *context);
 
@@ -209,6 +238,40 @@ void {name}_free({name}_context *context);
 #endif
 
 #endif
+"""
+
+_WORKSPACE = """\
+/* Size of a workspace for calls with this context, in bytes. */
+size_t {name}_workspace_bytes(const {name}_context *context);
+
+"""
+
+_SHAPES = """\
+/* The shapes of the outputs and the bytes of a workspace for these sizes. Returns 0; or a code if
+ * a size is out of its bounds or the network refuses the sizes.
+ * sizes            {macro}_SIZES numbers, at the places {macro}_SIZE_...
+ * output_shapes    room for {macro}_OUTPUT_SIZES numbers: the sizes of output 0, then those of
+ *                  output 1 and so on; or NULL
+ * workspace_bytes  room for a number, or NULL
+ */
+int {name}_shapes(const {name}_context *context, const int64_t *sizes, int64_t *output_shapes,
+    size_t *workspace_bytes);
+
+"""
+
+_SIZED_RUN = """\
+/* Compute the outputs and return 0; or return a code. Nothing is written for a code other than
+ * {macro}_DATA and {macro}_FORKED.
+ * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs must not overlap with others
+ * sizes            {macro}_SIZES numbers, as for {name}_shapes: the arrays have these sizes
+ * workspace        memory for this call only, aligned to {alignment} bytes, with any contents.
+ *                  Calls with different workspaces may run at the same time. NULL selects
+ *                  the workspace of the context, which grows to the largest call and serves one
+ *                  call at a time; a second one returns {macro}_BUSY.
+ */
+int {name}_run({name}_context *context, const {name}_input *inputs, const {name}_output *outputs,
+    const int64_t *sizes, void *workspace, size_t workspace_bytes);
+
 """
 
 _RUN = """\

@@ -13,19 +13,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from .._core.frozen import dataclass
-from .._core.types import Shape, product
+from .._core.types import product
+from .grid import Bound
 
 ABI_VERSION = 1
+SIZED_ABI_VERSION = 2  # of libraries whose calls give sizes
 # States other than those of weights: the number of updates, and the random generator.
 COUNT, CHANCE = "num_update", "random_state"
 # Alignment of a caller's workspace: a cache line, as for the compiler's own.
 ALIGNMENT = 64
 MAX_THREADS = 1024
+# The name of the first axis of every input, if samples run one after the other.
+BATCH_NAME = "N"
 # Largest array of a call: its size times the batch fits 64 bits.
 MAX_BYTES = 1 << 47
 
 # Kinds of errors: the low byte of a code.
 OK, NULL, CPU, THREADS, MEMORY, OPEN, FOREIGN, BATCH, BUSY, ROOM, DATA, FORKED = range(12)
+BOUND, REFUSED = 12, 13  # of libraries whose calls give sizes
 NO_ARRAY, SIZE, MISALIGNED, OVERLAP = range(16, 20)
 RATE, NO_STATE, STATE_SIZE, STATE_VALUE = 32, 33, 34, 35  # of libraries that train
 KIND_NAMES = {
@@ -46,6 +51,7 @@ KIND_NAMES = {
     MISALIGNED: "ARRAY_ALIGNMENT",
     OVERLAP: "ARRAY_OVERLAP",
 }
+SIZED_KIND_NAMES = {BOUND: "SIZE_BOUND", REFUSED: "REFUSED_SIZES"}
 TRAINING_KIND_NAMES = {RATE: "RATE", NO_STATE: "STATE_NAME", STATE_SIZE: "STATE_BYTES"}
 TRAINING_KIND_NAMES[STATE_VALUE] = "STATE_VALUE"
 MAX_COUNT = 1 << 53  # updates: the largest count that a double represents exactly
@@ -53,16 +59,24 @@ MAX_COUNT = 1 << 53  # updates: the largest count that a double represents exact
 
 @dataclass(frozen=True)
 class Array:
-    """An input or an output of one call; of one sample if the batch size is an argument."""
+    """An input or an output of one call; of one sample if the batch size is an argument.
+
+    A size in ``shape`` that depends on those of a call is the text of its expression.
+    """
 
     name: str
     dtype: np.dtype
-    shape: Shape
+    shape: tuple[int | str, ...]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return product(self.shape) * self.dtype.itemsize
+        """Bytes of all elements. Only for an array of constant size."""
+        return product(tuple(map(int, self.shape))) * self.dtype.itemsize
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all sizes are numbers."""
+        return not any(isinstance(size, str) for size in self.shape)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,9 @@ class Interface:
     weights     name of the file of weights; "" if they are inside the object
     targets     names of CPUs, the widest vectors first
     states      trained values of a context, by name; empty for inference
+    sizes       names of the sizes that calls give, in order; empty if their sizes are constant
+    bounds      the bounds of these sizes, except those of a batch that runs sample by sample
+    refusals    messages for the classes of sizes within the bounds that the network refuses
     """
 
     name: str
@@ -87,6 +104,23 @@ class Interface:
     weights: str
     targets: tuple[str, ...]
     states: tuple[Array, ...] = ()
+    sizes: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def abi(self) -> int:
+        """The version of the functions' arguments."""
+        return SIZED_ABI_VERSION if self.sizes else ABI_VERSION
+
+    def place(self, name: str) -> int:
+        """The number of a size."""
+        return self.sizes.index(name)
+
+    @property
+    def batch_place(self) -> int | None:
+        """The number of the size that is the batch, which runs sample by sample; or None."""
+        return self.place(BATCH_NAME) if self.sizes and self.any_batch else None
 
     @property
     def trains(self) -> bool:
@@ -101,7 +135,8 @@ class Interface:
     @property
     def kind_names(self) -> dict[int, str]:
         """The names of the error kinds of this library, by number."""
-        return {**KIND_NAMES, **TRAINING_KIND_NAMES} if self.trains else KIND_NAMES
+        more = TRAINING_KIND_NAMES if self.trains else SIZED_KIND_NAMES if self.sizes else {}
+        return {**KIND_NAMES, **more}
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -111,18 +146,20 @@ class Interface:
     @property
     def max_batch(self) -> int:
         """The largest batch that a call may name."""
+        if self.sizes:
+            return MAX_BYTES
         largest = max((a.nbytes for a in self.arrays), default=1)
         return MAX_BYTES // max(1, largest) if self.any_batch else 1
 
     def shape(self, array: Array) -> list[str | int]:
         """The array's shape, with "N" for the batch size of a call."""
-        return ["N", *array.shape[1:]] if self.any_batch else [*array.shape]
+        return [BATCH_NAME, *array.shape[1:]] if self.any_batch else [*array.shape]
 
     def description(self) -> str:
         """The complete interface as JSON, for loaders in other languages."""
         return json.dumps(
             {
-                "abi": ABI_VERSION,
+                "abi": self.abi,
                 "name": self.name,
                 "inputs": [self._described(a) for a in self.inputs],
                 "outputs": [self._described(a) for a in self.outputs],
@@ -132,16 +169,24 @@ class Interface:
                 "weights": self.weights,
                 "targets": self.targets,
                 "states": [self._described(a) for a in self.states],
+                "sizes": [self._described_size(name) for name in self.sizes],
             }
         )
 
     def _described(self, array: Array) -> dict[str, object]:
+        nbytes = {"bytes": array.nbytes} if array.is_constant else {}
         return {
             "name": array.name,
             "dtype": array.dtype.name,
             "shape": self.shape(array),
-            "bytes": array.nbytes,
+            **nbytes,
         }
+
+    def _described_size(self, name: str) -> dict[str, object]:
+        bound = next((each for each in self.bounds if each.name == name), None)
+        if bound is None:
+            return {"name": name, "low": 1, "high": None, "step": 1}
+        return {"name": name, "low": bound.low, "high": bound.values[-1], "step": bound.step}
 
     def texts(self) -> Iterator[tuple[int, str]]:
         """Every error code of the library, with its message."""
@@ -167,7 +212,11 @@ class Interface:
             yield FOREIGN, f"the file of weights is not the {self.weights} of this library"
         else:
             yield OPEN, "the weights are inside this library: the path of their file must be NULL"
-        yield BATCH, f"the batch must be 1 to {self.max_batch}"
+        yield BATCH, self._batch_text()
+        for bound in self.bounds:
+            yield array_code(BOUND, self.place(bound.name)), f"the size {bound}"
+        for number, text in enumerate(self.refusals):
+            yield array_code(REFUSED, number), text
         if self.trains:
             yield (
                 BUSY,
@@ -179,7 +228,11 @@ class Interface:
             ROOM,
             (
                 f"the workspace must be aligned to {ALIGNMENT} bytes and have at least "
-                f"{self.name}_workspace_bytes bytes"
+                + (
+                    f"the bytes that {self.name}_shapes gives"
+                    if self.sizes
+                    else f"{self.name}_workspace_bytes bytes"
+                )
             ),
         )
         kept = "weights and states did not change" if self.trains else "outputs are not valid"
@@ -200,6 +253,11 @@ class Interface:
                 text = f"state {number}, {array.name!a}, {_STATE_RULES[array.name]}"
                 yield array_code(STATE_VALUE, number), text
 
+    def _batch_text(self) -> str:
+        if self.sizes:
+            return f"{BATCH_NAME} must be at least 1, and an array have at most {MAX_BYTES} bytes"
+        return f"the batch must be 1 to {self.max_batch}"
+
     def _texts_of(self, number: int, array: Array) -> Iterator[tuple[int, str]]:
         side = "input" if number < len(self.inputs) else "output"
         place = number if number < len(self.inputs) else number - len(self.inputs)
@@ -208,7 +266,7 @@ class Interface:
         yield array_code(NO_ARRAY, number), f"{what} has no data: the pointer is NULL"
         yield (
             array_code(SIZE, number),
-            f"{what} must have {array.nbytes} bytes{each}",
+            f"{what} must have {self._size_text(array)}{each}",
         )
         start = f"its address must be a multiple of {array.dtype.itemsize} bytes"
         yield array_code(MISALIGNED, number), f"{what} is {array.dtype.name}: {start}"
@@ -216,6 +274,12 @@ class Interface:
             array_code(OVERLAP, number),
             f"{what} shares memory with an output or with the workspace",
         )
+
+    def _size_text(self, array: Array) -> str:
+        if array.is_constant:
+            return f"{array.nbytes} bytes"
+        sizes = ", ".join(map(str, self.shape(array)))
+        return f"the bytes of shape ({sizes})"
 
 
 _STATE_RULES = {

@@ -29,6 +29,22 @@ VARIANT, WEIGHTS, MAPPED, THREAD_COUNT, OWN, IS_BUSY, POOL, PROCESS = range(8)
 MAPPING, STATE = 8, 9
 CONTEXT_SLOTS = 16
 
-# A workspace.
-FLAG = POLL_SLOTS
+# The context's own workspace has this size, if calls give sizes.
+OWN_BYTES = 10
+
+# A workspace: the flag, whether the call is too small for threads, and the table of steps.
+FLAG, IS_SMALL_CALL = POLL_SLOTS, POLL_SLOTS + 1
 STEPS = 2 * POLL_SLOTS
+
+# A library whose calls give sizes. Its variants have, after their names, a byte for each point of
+# the grid of sizes, the number of its part, and the table of parts.
+PART_NUMBERS, PARTS = 5, 6
+# A part: see SizedTables in parts.py. Tables have a count and an address, others an address.
+INSTRUCTIONS, PART_SIZES, PART_ARRAYS, PART_SHAPES, CALLS_OF_PART, PART_SLOTS = 0, 2, 3, 4, 5, 7
+PART_CALL_ROW, PART_SLOT_ROW = 5, 3
+# More bases: 0 for plain numbers, and the addresses of the call's arrays.
+NOTHING, FIRST_ARRAY = 6, 7
+# A frame: the facts of a call on the stack. Places in the workspace are in bytes; bases and the
+# registers of the part's instructions follow.
+PART, BATCH_SIZE, STEP_COUNT, SMALL, SLOTS_AT, SCRATCH_AT, SHARED_AT, ARENA_AT, ROOM = range(9)
+FIRST_BASE = 9

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Prototype: TypeAlias = "tuple[type[_CDataType] | None, list[type[_CDataType]]]"
 Fact: TypeAlias = Any  # an element of the library's JSON description
 
-_ABI_VERSION = 1
+_ABI_VERSION, _SIZED_ABI_VERSION = 1, 2
 _MAX_IDLE = 8
 
 
@@ -51,6 +51,11 @@ _FUNCTIONS: dict[str, Prototype] = {
 }
 _CALLS: dict[str, Prototype] = {
     "run": (_INT, [_PTR, _ROWS, _ROWS, ctypes.c_int64, _PTR, _SIZE]),
+}
+_SIZES = ctypes.POINTER(ctypes.c_int64)
+_SIZED_CALLS: dict[str, Prototype] = {
+    "shapes": (_INT, [_PTR, _SIZES, _SIZES, ctypes.POINTER(_SIZE)]),
+    "run": (_INT, [_PTR, _ROWS, _ROWS, _SIZES, _PTR, _SIZE]),
 }
 _TRAINING_FUNCTIONS: dict[str, Prototype] = {
     "step": (_INT, [_PTR, _ROWS, _ROWS, ctypes.c_double, _PTR, _SIZE]),
@@ -93,10 +98,13 @@ class _Opened:
         except OSError as error:
             raise MXNetError(f"{path}: {error}") from None
         self.declare(_FUNCTIONS)
-        if (version := self.call("abi_version")) != _ABI_VERSION:
-            raise MXNetError(f"{self.path} has ABI version {version}, not {_ABI_VERSION}")
+        version = self.call("abi_version")
+        if version not in (_ABI_VERSION, _SIZED_ABI_VERSION):
+            known = f"{_ABI_VERSION} or {_SIZED_ABI_VERSION}"
+            raise MXNetError(f"{self.path} has ABI version {version}, not {known}")
         self.facts: dict[str, Fact] = json.loads(self.call("description"))
-        self.declare(_TRAINING_FUNCTIONS if self.facts.get("states") else _CALLS)
+        calls = _SIZED_CALLS if self.facts.get("sizes") else _CALLS
+        self.declare(_TRAINING_FUNCTIONS if self.facts.get("states") else calls)
 
     def function(self, name: str) -> _NamedFuncPointer:
         """The function with this name, without its prefix."""
@@ -142,6 +150,7 @@ class Library:
         self._facts = opened.facts
         self.inputs: list[str] = [fact["name"] for fact in self._facts["inputs"]]
         self.outputs: list[str] = [fact["name"] for fact in self._facts["outputs"]]
+        self._sizes: list[str] = [fact["name"] for fact in self._facts.get("sizes", ())]
         self._weights = self._weights_path(weights)
         self._threads = threads
         self._idle: list[_Context] = [self._new_context()]
@@ -153,13 +162,13 @@ class Library:
         shape or dtype, TypeError for unknown names."""
         if named:
             arrays = tuple(by_position(dict.fromkeys(self.inputs, Parameter.empty), arrays, named))
-        batch, given = self._checked(arrays)
-        made = self._new_outputs(batch)
+        sizes, given = self._checked(arrays)
         try:
             context = self._idle.pop()
         except IndexError:
             context = self._new_context()
-        words = context.address, _rows(given), _rows(made), batch, None, 0
+        made = self._new_outputs(sizes, context)
+        words = context.address, _rows(given), _rows(made), sizes, None, 0
         self._opened.require(self._opened.call("run", *words))
         if len(self._idle) < _MAX_IDLE:
             self._idle.append(context)
@@ -172,13 +181,14 @@ class Library:
         It has a private context: its calls must not overlap. Raises as a call does, and
         MXNetError for an array that is not contiguous.
         """
-        batch, given = self._checked(arrays)
+        sizes, given = self._checked(arrays)
         for name, array, mine in zip(self.inputs, arrays, given):
             if not np.shares_memory(array, mine) and mine.size:
                 raise MXNetError(f"input '{name}' must be contiguous to be bound without a copy")
-        made, context = self._new_outputs(batch), self._new_context()
+        context = self._new_context()
+        made = self._new_outputs(sizes, context)
         run, require = self._opened.function("run"), self._opened.require
-        words = context.address, _rows(given), _rows(made), batch, None, 0
+        words = context.address, _rows(given), _rows(made), sizes, None, 0
 
         def call(kept: tuple[object, ...] = (context, given)) -> list[np.ndarray]:
             require(run(*words))
@@ -191,11 +201,16 @@ class Library:
         """The inputs' element types, as NumPy calls them."""
         return [fact["dtype"] for fact in self._facts["inputs"]]
 
-    def _new_outputs(self, batch: int) -> list[np.ndarray]:
-        return [
-            np.empty([batch if n == "N" else n for n in fact["shape"]], fact["dtype"])
-            for fact in self._facts["outputs"]
-        ]
+    def _new_outputs(self, sizes: Any, context: _Context) -> list[np.ndarray]:
+        """Arrays for the outputs of a call: ``sizes`` as :meth:`_checked` gives them."""
+        facts = self._facts["outputs"]
+        shapes = [[sizes if n == "N" else n for n in fact["shape"]] for fact in facts]
+        if self._sizes:
+            numbers = (ctypes.c_int64 * max(1, sum(map(len, shapes))))()
+            self._opened.require(self._opened.call("shapes", context.address, sizes, numbers, None))
+            left = iter(numbers)
+            shapes = [[next(left) for _ in shape] for shape in shapes]
+        return [np.empty(shape, fact["dtype"]) for shape, fact in zip(shapes, facts)]
 
     def _weights_path(self, given: str | os.PathLike[str] | None) -> bytes | None:
         if given is not None:
@@ -209,14 +224,22 @@ class Library:
         assert made.value is not None
         return _Context(made.value, opened.function("free"))
 
-    def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[int, list[np.ndarray]]:
-        """The batch size, and the inputs as contiguous arrays."""
+    def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+        """The batch size, or all sizes of a call that gives sizes; and the inputs as contiguous
+        arrays.
+        """
         facts = self._facts["inputs"]
         if len(arrays) != len(facts):
             raise MXNetError(f"the network has {len(facts)} inputs, got {len(arrays)}")
+        if self._sizes:
+            named = _named_sizes(arrays, facts)
+            given = [_checked(array, fact, named) for array, fact in zip(arrays, facts)]
+            numbers = [named[name] for name in self._sizes]
+            return (ctypes.c_int64 * len(numbers))(*numbers), given
         has_batch = bool(facts) and facts[0]["shape"][:1] == ["N"]
         batch = int(np.shape(arrays[0])[0]) if has_batch and np.ndim(arrays[0]) else 1
-        return batch, [_checked(array, fact, batch) for array, fact in zip(arrays, facts)]
+        known = {"N": batch}
+        return batch, [_checked(array, fact, known) for array, fact in zip(arrays, facts)]
 
 
 @public_methods
@@ -240,7 +263,7 @@ class TrainingLibrary(Library):
         learning rate that is not finite and while another thread is in a call.
         """
         _, given = self._checked(arrays)
-        made, rate = self._new_outputs(1), float(learning_rate)
+        made, rate = self._new_outputs(1, self._idle[0]), float(learning_rate)
         words = self._idle[0].address, _rows(given), _rows(made), rate, None, 0
         self._opened.require(self._opened.call("step", *words))
         return made[0] if len(made) == 1 else made
@@ -269,7 +292,7 @@ class TrainingLibrary(Library):
         fact = self._states.get(name)
         given = np.asarray(array)
         if fact is not None:
-            given = _checked(given, fact, 1, "state")
+            given = _checked(given, fact, {}, "state")
         self._access("set", name, given)
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | list[np.ndarray]:
@@ -294,15 +317,25 @@ class _Context:
 
 
 def _checked(
-    array: np.ndarray, fact: dict[str, Fact], batch: int, what: str = "input"
+    array: np.ndarray, fact: dict[str, Fact], sizes: dict[str, int], what: str = "input"
 ) -> np.ndarray:
-    name, wanted = fact["name"], tuple(batch if n == "N" else n for n in fact["shape"])
+    name, wanted = fact["name"], tuple(sizes.get(n, n) for n in fact["shape"])
     found = np.asarray(array)
     if found.shape != wanted:
         raise ShapeError(f"{what} '{name}' must have shape {wanted}, got {found.shape}")
     if found.dtype != np.dtype(fact["dtype"]):
         raise DTypeError(f"{what} '{name}' must have type {fact['dtype']}, got {found.dtype}")
     return np.ascontiguousarray(found).reshape(wanted)
+
+
+def _named_sizes(arrays: Sequence[np.ndarray], facts: Sequence[Fact]) -> dict[str, int]:
+    """The sizes of a call by name: each is an axis of an input."""
+    found: dict[str, int] = {}
+    for array, fact in zip(arrays, facts):
+        for size, given in zip(fact["shape"], np.shape(array)):
+            if isinstance(size, str):
+                found.setdefault(size, given)
+    return found
 
 
 def _rows(arrays: Sequence[np.ndarray]) -> Any:

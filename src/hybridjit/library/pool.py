@@ -30,7 +30,7 @@ from ..codegen.emit.workers import (
 from ..codegen.llvm.types import I32, I64, PTR, VOID
 from .functions import Emitter, code, is_null, number_of, put, return_when, whole_lines
 from .interface import FORKED, MAX_THREADS, MEMORY, THREADS
-from .layout import IS_SMALL, POOL, PROCESS, STEPS, THREAD_COUNT, VARIANT
+from .layout import IS_SMALL_CALL, POOL, PROCESS, STEPS, THREAD_COUNT
 
 
 def emit_alone(emitter: Emitter) -> None:
@@ -120,8 +120,8 @@ def _emit_compute(emitter: Emitter) -> None:
     """
     lb, (context, workspace, *some) = emitter.function("compute", I32, [PTR, PTR, I64, I64])
     b = lb.b
-    variant, pool = (load_slot(lb, context, slot, PTR) for slot in (VARIANT, POOL))
-    is_small = b.icmp_signed("!=", load_slot(lb, variant, IS_SMALL), lb.i64(0))
+    pool = load_slot(lb, context, POOL, PTR)
+    is_small = b.icmp_signed("!=", load_slot(lb, workspace, IS_SMALL_CALL), lb.i64(0))
     with lb.when(b.or_(is_null(lb, pool), is_small)):
         b.call(emitter.known("walk"), [workspace, *some])
         b.ret(code(0))

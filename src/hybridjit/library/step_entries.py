@@ -10,7 +10,7 @@ from ..codegen.emit.pool_memory import load_slot
 from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Value
-from .entries import emit_common, emit_new_memory
+from .entries import emit_common, emit_constant, emit_new_memory
 from .functions import Emitter, address, code, is_null, number_of, put, return_failure, return_when
 from .interface import (
     CHANCE,
@@ -44,6 +44,7 @@ def emit_step_entries(
     emit_new_memory(emitter)
     _emit_memory(emitter, memory, first_place)
     emit_common(emitter, interface, variants, ("make_state", "drop_state"))
+    emit_constant(emitter, interface)
     _emit_rate(emitter, training)
     _emit_count_up(emitter, training, memory)
     if CHANCE in memory.arrays:

@@ -22,6 +22,8 @@ from .layout import (
     IN_SHARED,
     IN_STATE,
     IN_WEIGHTS,
+    IS_SMALL,
+    IS_SMALL_CALL,
     PATCH_ROW,
     PATCHES,
     RELOCATION_ROW,
@@ -37,17 +39,21 @@ from .layout import (
 )
 
 
-def emit_workspace(emitter: Emitter, inputs: int) -> None:
-    """Emit all functions of this module; the first ``inputs`` arrays of a call are its inputs."""
+def emit_walking(emitter: Emitter, inputs: int) -> None:
+    """Emit the functions of every library; the first ``inputs`` arrays of a call are its inputs."""
     _emit_go_on(emitter)
+    _emit_array_at(emitter, inputs)
+    _emit_walk(emitter)
+
+
+def emit_workspace(emitter: Emitter) -> None:
+    """Emit the functions for workspaces of constant size."""
     _emit_arguments(emitter)
     _emit_memory(emitter)
     _emit_size(emitter)
     _emit_bases(emitter)
     _emit_prepare(emitter)
-    _emit_array_at(emitter, inputs)
     _emit_connect(emitter)
-    _emit_walk(emitter)
 
 
 def _emit_go_on(emitter: Emitter) -> None:
@@ -131,6 +137,7 @@ def _emit_prepare(emitter: Emitter) -> None:
     working = _working_bytes(lb, context, variant)
     b.call(clear, [address(lb, load_slot(lb, bases, IN_SCRATCH)), zero, working])
     put(lb, workspace, 0, emitter.known("go_on"))
+    put(lb, workspace, IS_SMALL_CALL, load_slot(lb, variant, IS_SMALL))
     rows, relocations = table_of(lb, variant, RELOCATIONS)
     with lb.loop("relocation", 0, rows) as row:
         slot, base, offset = fields(lb, relocations, row.index, RELOCATION_ROW)

@@ -81,9 +81,9 @@ class Scope:
         self._trunk: _Trunk | None = None
         self._branches = 0
 
-    def symbol(self, name: str, hint: int, low: int = 1) -> Size:
-        """A size that may vary; it is at least ``low``."""
-        made = self._atom("symbol", name, (), hint, (low, INFINITE))
+    def symbol(self, name: str, hint: int, low: int = 1, high: Number = INFINITE) -> Size:
+        """A size that may vary from ``low`` to ``high``."""
+        made = self._atom("symbol", name, (), hint, (low, high))
         self.symbols[name] = made
         return made
 

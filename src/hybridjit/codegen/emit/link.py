@@ -11,7 +11,7 @@ from typing import Any
 from ..._core.symbolic import Scope, Size, largest
 from ...ir.plan import Plan, View
 from ...ir.plan_image import Base, Image, KernelCall, Packed, Patch, Relocation
-from ...ir.sized import Template
+from ...ir.sized import Repeat, Template
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
 from ..spec import KernelSpec
 from .barriers import unfenced
@@ -23,6 +23,17 @@ Calls = Sequence[Sequence[Call]]
 def link(plan: Plan, calls: Calls) -> Image:
     """The image of a plan whose steps make these calls; a host step makes none."""
     return _Linker(plan, calls).image()
+
+
+def link_symbolic(plan: Plan, calls: Calls) -> tuple[Image, dict[int, Repeat]]:
+    """The image of a plan with symbolic sizes, and the repetition of repeated calls by number."""
+    return _Linker(plan, calls).image(), repeats_of(calls)
+
+
+def repeats_of(calls: Calls) -> dict[int, Repeat]:
+    """For kernel calls that are repeated, by their number, the repetition."""
+    each = [call for row in calls for call in row]
+    return {number: call.repeat for number, call in enumerate(each) if call.repeat is not None}
 
 
 def link_template(plan: Plan, calls: Calls, scope: Scope) -> Template:
@@ -63,9 +74,7 @@ class _Linker:
     def template(self, scope: Scope) -> Template:
         """The image with symbolic sizes, and the rounds of its repeated calls."""
         image = self.image()
-        each = [call for row in self.rows for call in row]
-        repeats = {n: call.repeat for n, call in enumerate(each) if call.repeat is not None}
-        return Template(scope, self.plan, image, repeats, self.last)
+        return Template(scope, self.plan, image, repeats_of(self.rows), self.last)
 
     def _unfenced(self, each: Sequence[Call]) -> list[int]:
         """As :func:`unfenced`; a repeated call is passed as two rounds, and has the number of the

@@ -8,6 +8,7 @@ ms on one core of a Zen 4.
 
 from __future__ import annotations
 
+from ..._core.frozen import replace
 from ..._core.types import FLOAT32, Shape
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
@@ -32,7 +33,8 @@ _CHANNELS_FIRST, _CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 def space_to_depth(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Give strided first layers stride 1, if Winograd may compute the result."""
-    return rewrite(graph, (plain_windows,), fired) if graph.purpose == INFERENCE else graph
+    is_inference = replace(graph.purpose, is_library=False) == INFERENCE
+    return rewrite(graph, (plain_windows,), fired) if is_inference else graph
 
 
 @rule("Convolution(x, w, stride=s)  =>  Convolution(squares of x, squares of w)", CONVOLUTION)

@@ -10,10 +10,14 @@ from dataclasses import replace
 
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import rebuild
+from ...ir.sized import has_sizes
+from .uniform import repeat_uniform
 
 
 def hoist(graph: Graph, fired: list[str] | None = None) -> Graph:
     """The run graph, with ``bind``: the graph that computes its parameters, in order."""
+    if graph.purpose.is_library:
+        graph = repeat_uniform(graph, fired)
     fixed = _fixed_values(graph)
     frontier = _frontier(graph, fixed)
     stand_in = {use: _parameter(use) for use in frontier}
@@ -42,6 +46,8 @@ def _fixed_values(graph: Graph) -> set[Value]:
     fixed: set[Value] = set(graph.params)
     for value in graph.values:
         if value.op is None or value.op.is_random:
+            continue
+        if graph.purpose.is_library and has_sizes(value):
             continue
         if all(use.value in fixed for use in value.inputs):
             fixed.add(value)
