@@ -6,6 +6,7 @@ A case prepares, works (this part is interrupted) and checks. ``CASES`` has all 
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import pickle
 import tempfile
@@ -25,8 +26,10 @@ from interrupted_process import (
     EIGHT,
     Process,
     Subject,
+    arrays,
     large_net,
     mixed_net,
+    outputs,
     small_net,
     two_net,
 )
@@ -588,6 +591,30 @@ class NewSignature(Case, name="new-signature"):
     def check(self) -> None:
         super().check()
         assert not unfinished(), f"unfinished objects: {unfinished()}"
+
+
+class NewSizes(Case, name="new-sizes"):
+    """A call with a batch never seen, which a variant serves without a compilation."""
+
+    shapes = [(2, 5), (3, 5), (4, 5), (6, 5)]
+
+    def ready(self) -> None:
+        self.subject.net.hybridize(cache_size=8)
+        for x in self.subject.inputs:
+            self.subject.net(x)
+        self.sizes = itertools.count(8)
+
+    def prepare(self) -> None:
+        self.x = nd.array(arrays((next(self.sizes), 5), 1))
+
+    def work(self) -> object:
+        return self.subject.net(self.x)
+
+    def check(self) -> None:
+        super().check()
+        found = outputs(self.subject.net, self.x)
+        for mine, first in zip(found, outputs(self.subject.net, self.x[:2])):
+            assert mine[:2].tobytes() == first.tobytes(), "a sample has other bits"
 
 
 class FirstCall(Case, name="first-call"):

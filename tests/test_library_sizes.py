@@ -27,6 +27,7 @@ from hybridjit.library import interface as kinds
 from hybridjit.library.grid import MOST_COMBINATIONS, Bound, Grid
 from patience import PATIENCE
 from test_library import STRICT, ran, tool
+from test_onnx_symbolic import called, encoder, tokens, written
 
 Shape = tuple[int, ...]
 
@@ -60,6 +61,13 @@ def sequences() -> gluon.HybridBlock:
     return net
 
 
+def strided() -> gluon.HybridBlock:
+    """A first layer with strides, which is computed as one without: the border is a pass's."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(32, 7, 2, 3, use_bias=False), nn.GlobalAvgPool2D(), nn.Dense(5))
+    return net
+
+
 class Attention(gluon.HybridBlock):
     """Self-attention with learned positions: a part of a parameter that depends on the length."""
 
@@ -84,6 +92,10 @@ NETS = {
     "sequences": Net(
         sequences, "data=T,B,6", ("T<=30", "B<=4"),
         ((1, 1, 6), (30, 4, 6), (7, 3, 6), (5, 1, 6), (30, 1, 6)),
+    ),
+    "strided": Net(
+        strided, "data=N,3,H,W", ("32<=H<=48", "H%16==0", "32<=W<=48", "W%16==0"),
+        ((1, 3, 32, 48), (3, 3, 48, 48)),
     ),
     "attention": Net(
         Attention, "data=2,T,8", ("2<=T<=40", "T%2==0"), ((2, 2, 8), (2, 40, 8), (2, 18, 8)),
@@ -220,6 +232,20 @@ class Raw:
             self.context, pair(x.ctypes.data, x.nbytes), pair(y.ctypes.data, y.nbytes), given,
             start, ctypes.c_size_t(max(room, 0)),
         )  # fmt: skip
+
+
+def test_an_onnx_file_with_open_sizes(tmp_path):
+    path = written(encoder(), tmp_path)
+    shapes = [word for name in ("ids", "mask", "types") for word in ("--shape", f"{name}=B,T")]
+    bounds = ["--bound", "B<=2", "--bound", "5<=T<=7"]
+    words = ["compile", str(path), *shapes, *bounds, "--library", str(tmp_path)]
+    assert main(words) == 0
+    library = hybridjit.library.load(path.with_suffix(".so"))
+    net = hybridjit.onnx.load(path)
+    for batch, length in ((1, 5), (2, 7), (2, 6)):
+        arrays = tokens(batch, length)
+        for mine, wanted in zip(library(**arrays), called(net, arrays), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
 
 
 class TestSizes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -512,3 +514,44 @@ def test_an_error_of_the_compiler_for_a_class_of_sizes_is_logged(monkeypatch, ca
     found = net(nd.ones((9, 5))).asnumpy()
     np.testing.assert_array_equal(found, np.repeat(found[:1], 9, 0))
     assert "because of a bug in hybridjit: LookupError('no such kernel')" in caplog.text
+
+
+def test_threads_call_one_network_at_different_sizes():
+    net = mlp()
+    net.initialize()
+    net.hybridize(dynamic=False)
+    inputs = [arrays((n, 24), n) for n in range(1, 25)]
+    wanted = [net(x).asnumpy() for x in inputs]
+    net.hybridize()
+    wrong = []
+
+    def work(seed):
+        order = random.Random(seed)
+        for _ in range(60):
+            number = order.randrange(len(inputs))
+            if not np.array_equal(net(inputs[number]).asnumpy(), wanted[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_memory_over_many_sizes_is_bounded(monkeypatch):
+    monkeypatch.setattr("hybridjit.runtime.cache.KEPT_BYTES", 8 << 20)
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    gc.collect()
+    before = mx.memory_stats()
+    for n in range(1, 1001):
+        net(nd.zeros((n, 24)))
+    cache = net._cached.graph.cache
+    assert cache._nbytes == sum(entry.nbytes for entry in cache._entries.values()) <= 8 << 20
+    gc.collect()
+    after = mx.memory_stats()
+    assert after["executables"] - before["executables"] <= len(cache) < 500
+    assert after["arena_bytes"] - before["arena_bytes"] < 16 << 20

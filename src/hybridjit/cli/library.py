@@ -21,8 +21,8 @@ from ..library.files import write_files
 from ..library.grid import LARGEST_SIZE, Bound
 from ..library.interface import BATCH_NAME
 from ..library.targets import find_targets
-from .arguments import BoundText, UsageError, bound, folder, once
-from .model import model_of, parameters
+from .arguments import BoundText, UsageError, bound, folder, is_onnx, once
+from .model import model_of, parameters, read_model, variable_types
 from .training import add_training, training_of_files
 
 
@@ -90,13 +90,31 @@ def _network(args: argparse.Namespace) -> Network:
     args.any_batch = _is_any_batch(named, args.bound)
     args.bounds = _bounds(args, named)
     args.shape = [(name, _at_hints(args, shape)) for name, shape in shapes.items()]
-    model, input_types, param_types = model_of(args, args.any_batch or bool(args.bounds))
+    sized = is_onnx(args.symbol) and bool(args.bounds)
+    model, input_types, param_types = model_of(args, not sized and (args.any_batch or args.bounds))
     if model.params is None:
         raise UsageError("a library contains the network's parameters: give --params")
     args.name = args.name or model.name
     params = parameters(model, param_types)
+
+    def at(shapes: Mapping[str, tuple[int, ...]]) -> Network:
+        """The network of an ONNX file, whose graph depends on sizes."""
+        known, dtypes = dict(shapes), once(args.dtype, "--dtype")
+        found = read_model(args.symbol, None, {}, known)
+        inputs, types = variable_types(found, known, dtypes)
+        arrays = parameters(found, types)
+        return Network(found.outputs, found.output_names, inputs, types, arrays, {})
+
     sizes = {name: named.get(name, ("",) * t.ndim) for name, t in input_types.items()}
-    return Network(model.outputs, model.output_names, input_types, param_types, params, sizes)
+    return Network(
+        model.outputs,
+        model.output_names,
+        input_types,
+        param_types,
+        params,
+        sizes,
+        at if sized else None,
+    )
 
 
 def _names(shape: Sequence[int | str]) -> tuple[str, ...]:

@@ -205,7 +205,7 @@ class CachedGraph:
         """Pack the current parameters; a writer of several parameters waits for the lock."""
         if entry.variant is None:
             entry.executable.bind(_Arrays(params), self._packed)
-        else:
+        elif not entry.variant.bind_as_before(entry.executable, self._packed):
             entry.variant.bind(entry.executable, _Arrays(params), self._packed)
         entry.executable.pack()
         entry.is_bound = True

@@ -17,7 +17,7 @@ from .._core.frozen import dataclass, replace
 from .._core.options import Options
 from .._core.symbolic import Scope, hint_of
 from .._core.target import Target
-from .._core.types import TensorType
+from .._core.types import Shape, TensorType
 from ..codegen.llvm.jit import Unit, compile_together, portable_target
 from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
@@ -77,6 +77,8 @@ class Network:
     """A graph, the names of its outputs, the types of its variables, and its parameters.
 
     sizes  names of the axes of inputs whose sizes calls give, by the inputs' names; "" for others
+    at     for a graph that depends on the shapes of its inputs: a function that gives the network
+           for these shapes, whose sizes may be symbolic
     """
 
     outputs: tuple[Output, ...]
@@ -85,6 +87,7 @@ class Network:
     param_types: Mapping[str, TensorType]
     params: Mapping[str, np.ndarray]
     sizes: Mapping[str, tuple[str, ...]]
+    at: Callable[[Mapping[str, Shape]], Network] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ def build_sized(network: Network, request: Request, log: CompileLog) -> Built:
     """Compile a network whose inputs have sizes that calls give."""
     grid, weights = Grid(request.bounds), Weights()
     plans = Plans(grid, lambda scope: _symbolic_plan(network, request, scope, log))
-    bindings = Bindings(network.params, weights)
+    bindings = Bindings(weights)
     winograd = request.options.winograd
     variants = [
         make_sized_variant(plans, grid, target, winograd, log, bindings)
@@ -262,8 +265,12 @@ def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, in
     return (plan, 1) if one is None else (one, batch_of(plan.graph))
 
 
-def _symbolic_plan(network: Network, request: Request, scope: Scope, log: CompileLog) -> Plan:
-    """The plan with symbols of the scope for named sizes, and for one sample of any batch."""
+def _symbolic_plan(
+    network: Network, request: Request, scope: Scope, log: CompileLog
+) -> tuple[Plan, Mapping[str, np.ndarray]]:
+    """The plan with symbols of the scope for named sizes, and for one sample of any batch; and its
+    parameters.
+    """
     purpose = replace(purpose_with(request.options), is_library=True)
     symbols: Mapping[str, Any] = scope.symbols
     inputs = {
@@ -272,11 +279,13 @@ def _symbolic_plan(network: Network, request: Request, scope: Scope, log: Compil
         )
         for name, t in network.input_types.items()
     }
+    if network.at is not None:
+        network = network.at({name: t.dims for name, t in inputs.items()})
     types = inputs, network.param_types
     plan = plan_graph(network.outputs, *types, log, request.name, purpose)
     if request.any_batch:
         _require_separable_at(network, inputs, purpose)
-    return plan
+    return plan, network.params
 
 
 def _require_separable_at(

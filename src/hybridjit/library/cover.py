@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from .._core.compile_log import CompileLog
 from .._core.frozen import dataclass
@@ -32,16 +34,18 @@ from .interface import MAX_BYTES
 from .variants import require_kernels
 
 Point = tuple[int, ...]
+Make: TypeAlias = "Callable[[Scope], tuple[Plan, Mapping[str, np.ndarray]]]"
 # Parts of one CPU, and refused classes of sizes: their numbers fit into a byte, and those of the
 # refused classes begin at REFUSED.
 MOST_PARTS, MOST_REFUSED, REFUSED = 200, 56, 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SymbolicPlan:
     """A plan for all combinations of sizes that satisfy the guards of its scope."""
 
     plan: Plan
+    params: Mapping[str, np.ndarray]
     scope: Scope
     holds: Callable[..., bool]
     nbytes: Callable[..., tuple[list[int], ...]]
@@ -58,10 +62,10 @@ class Refused:
 class Plans:
     """The symbolic plans of a network, made when a combination of sizes needs one.
 
-    make(scope)  plans the network with symbols of the scope
+    make(scope)  plans the network with symbols of the scope, and gives its parameters
     """
 
-    def __init__(self, grid: Grid, make: Callable[[Scope], Plan]) -> None:
+    def __init__(self, grid: Grid, make: Make) -> None:
         self._grid, self._make = grid, make
         self._plans: list[SymbolicPlan] = []
         self.refused: list[Refused] = []
@@ -89,7 +93,7 @@ class Plans:
         for bound, size in zip(self._grid.bounds, point):
             scope.symbol(bound.name, size, bound.low, bound.high)
         try:
-            plan = self._make(scope)
+            plan, params = self._make(scope)
         except InternalError:
             raise
         except MXNetError as error:
@@ -97,7 +101,7 @@ class Plans:
             text = f"the network refuses sizes such as {self._grid.text(point)}: {error}"
             return self._refuse(Refused(guard_function(scope), text))
         scope.close()
-        self._plans.append(_with_functions(plan, scope))
+        self._plans.append(_with_functions(plan, params, scope))
         return self.at(point)
 
     def _too_large(self) -> int:
@@ -207,9 +211,9 @@ class Parts:
         return len(self.parts) - 1
 
 
-def _with_functions(plan: Plan, scope: Scope) -> SymbolicPlan:
+def _with_functions(plan: Plan, params: Mapping[str, np.ndarray], scope: Scope) -> SymbolicPlan:
     graph = plan.graph
     types = [use.type for use in (*map(Use, graph.inputs), *graph.outputs)]
     sizes = [plan.arena_bytes, *(t.nbytes for t in types)]
     nbytes = values_function(scope, tuple(scope.symbols), [sizes])
-    return SymbolicPlan(plan, scope, guard_function(scope), nbytes)
+    return SymbolicPlan(plan, params, scope, guard_function(scope), nbytes)

@@ -7,7 +7,6 @@ CPU, which the functions of :mod:`.sized_entries` read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from .._core.compile_log import CompileLog
 from .._core.frozen import dataclass
@@ -78,8 +77,8 @@ class SizedVariant:
 class Bindings:
     """The parameters of symbolic plans, as the kernels read them."""
 
-    def __init__(self, params: Any, weights: Weights) -> None:
-        self._params, self.weights = params, weights
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
         self._store = PackedStore()
         self._known: dict[SymbolicPlan, Binding] = {}
 
@@ -91,7 +90,7 @@ class Bindings:
                     "a library contains constants, and a value that is computed from parameters "
                     f"has the size {', '.join(sizes)}, which calls give"
                 )
-            self._known[plan] = Binding(plan.plan, pack, self._params, self._store)
+            self._known[plan] = Binding(plan.plan, pack, plan.params, self._store)
         return self._known[plan]
 
 

@@ -15,7 +15,7 @@ from .attrs import AttrValue, attr_text
 from .building import Builder, Many, X
 from .casting import scalar_of
 from .gradient import none_at_all
-from .record import OpDef
+from .record import OpDef, Samples, Traits
 from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
 from .signatures import Expansion
@@ -180,6 +180,7 @@ PAD_AXES = register(
     infer=forward(_pad_type),
     ref=pad_axes,
     grad=_grad_pad,
+    traits=Traits(samples=Samples.PADDED),
     doc="Padding of arrays of any rank along any axis.",
 )
 PRELU = register(

@@ -41,6 +41,7 @@ class Samples(Enum):
     REORDERED = "as FIRST, unless the batch moves to another axis"
     CUT = "as FIRST, unless the attributes begin and step select or permute samples"
     ROWS = "as FIRST, unless the batch is one of the last two axes"
+    PADDED = "as FIRST, unless the batch is among the axes that are extended"
 
 
 class Eager(Enum):

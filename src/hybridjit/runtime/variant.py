@@ -231,20 +231,30 @@ class Variant:
         params: Mapping[str, np.ndarray],
         store: PackedStore,
     ) -> None:
-        """Bind an executable of this variant.
+        """Bind an executable of this variant, unless it is bound as an earlier one."""
+        if not self.bind_as_before(executable, store):
+            run, key = self._to_bind(executable)
+            run.bind(params, store)
+            assert run.binding is not None
+            self._bindings[key] = run.binding
+
+    def bind_as_before(self, executable: Executable | SplitBatch, store: PackedStore) -> bool:
+        """Bind an executable as an earlier one of this variant; return whether there was one.
 
         Sizes that do not affect any value computed from parameters share one binding.
         """
+        run, key = self._to_bind(executable)
+        known = self._bindings.get(key)
+        if known is None or known.store is not store:
+            return False
+        run.bind_as(known)
+        return True
+
+    def _to_bind(self, executable: Executable | SplitBatch) -> tuple[Executable, tuple[int, ...]]:
+        """The executable that is bound, and the sizes on which the values it binds depend."""
         run = executable.one if isinstance(executable, SplitBatch) else executable
         assert isinstance(run.plan, SizedPlan)
-        key = tuple(run.plan.values[name] for name in self._bound_by)
-        known = self._bindings.get(key)
-        if known is not None and known.store is store:
-            run.bind_as(known)
-            return
-        run.bind(params, store)
-        assert run.binding is not None
-        self._bindings[key] = run.binding
+        return run, tuple(run.plan.values[name] for name in self._bound_by)
 
 
 V = TypeVar("V", bound=Variant)

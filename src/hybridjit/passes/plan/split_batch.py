@@ -137,6 +137,11 @@ def _within_rows(value: Value, batched: set[Value]) -> bool:
     return len(value.shape) > 2 and _first_only(value, batched)
 
 
+def _extends_others(value: Value, batched: set[Value]) -> bool:
+    is_kept = value.attrs["before"][0] == 0 and value.attrs["after"][0] == 0
+    return is_kept and _first_only(value, batched)
+
+
 _RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
     Samples.FIRST: _first_only,
     Samples.ALIGNED: _all_aligned,
@@ -147,6 +152,7 @@ _RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
     Samples.PICKED: _picks_along_another,
     Samples.CUT: _cuts_others,
     Samples.ROWS: _within_rows,
+    Samples.PADDED: _extends_others,
 }
 
 
