@@ -406,7 +406,12 @@ def is_fact(subject: str, facts: set[str]) -> bool:
 def wrong_claims(case: Case, facts: set[str]) -> list[str]:
     """Claims of the case that are not true."""
     acts, must_not = case.subjects("acts"), case.subjects("must not")
-    wrong = [f"acts: {s}, but it does not" for s in acts if not is_fact(s, facts)]
+    uses = ", ".join(sorted(fact[5:] for fact in facts if fact.startswith("uses ")))
+    wrong = [
+        f"acts: {s}, but it does not; the program uses {uses}"
+        for s in acts
+        if not is_fact(s, facts)
+    ]
     wrong += [f"must not: {s}, but it does" for s in must_not if is_fact(s, facts)]
     unused = [s for s in must_not if s.startswith("expand ") and f"uses {s[7:]}" not in facts]
     return wrong + [f"must not: {s}, but the program has none" for s in unused]

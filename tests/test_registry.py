@@ -45,8 +45,8 @@ def run(op: OpDef, arrays: list[np.ndarray], text: dict[str, str]) -> list[np.nd
 class TestDeclaration:
     def test_has_samples(self, op):
         assert samples(op), (
-            f"op '{op.name}' is registered but tests/samples.py has no inputs for it; "
-            "add one entry there"
+            f"op '{op.name}' is registered but tests/samples_*.py have no inputs for it; "
+            "add one entry to the file of its family"
         )
 
     def test_has_a_doc_line(self, op):

@@ -60,7 +60,8 @@ def assert_same(found: np.ndarray, wanted: np.ndarray, inputs, slack: float) -> 
         bad = ~((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
         bad &= ~(far <= np.maximum(allowed, slack * 2.0**-23))
     rows = list(zip(*(x[bad][:8] for x in (*inputs, found, wanted))))
-    assert not bad.any(), f"{bad.sum()} differ; operands, scalar, reference: {rows}"
+    way = "a formula that cancels there belongs into CANCELS"
+    assert not bad.any(), f"{bad.sum()} differ; operands, scalar, reference: {rows}; {way}"
 
 
 @pytest.mark.parametrize("op, text", CASES)

@@ -23,27 +23,15 @@ from test_toy_kernel import insert
 
 ROOT = Path(__file__).parent.parent
 SECTION = (ROOT / "docs/internals/adding.md").read_text(encoding="utf-8")
-SAID = re.findall(r"^```text\n(.*?)^```$", SECTION, re.M | re.S)  # the entries on the page
+# The blocks on the page, in order.
+ONE, _, CYCLED, CENTRED, PASS, ROW, TWICE = re.findall(
+    r"^```text\n(.*?)^```$", SECTION, re.M | re.S
+)
 
 # A toy: by file, the line it stands before ("" the end of the file, which is made if need be) and
 # the text itself.
 Toy = Mapping[str, tuple[str, str]]
 
-GRADIENT = """
-
-def _back_from_doubled(g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X]) -> X:
-    return scaled(g, douts[0], 2.0)
-
-
-register(
-    "doubled",
-    "data",
-    infer=same_type,
-    ref=lambda data: data + data,
-    grad=_back_from_doubled,
-    doc="Twice the operand.",
-)
-"""
 HALF_SUM = """
 register(
     "half_sum",
@@ -52,41 +40,15 @@ register(
     doc="The mean of two numbers.",
 )
 """
-CENTRED = """The distance from the mean is a mean and a subtraction.
+SAMPLES = """    add("cycled", (2, 3), shift=2, axis=0)
+    bad("cycled", (2, 3), error=ShapeError, says="axis", axis=2)
+"""
+EXPANDED = """The distance from the mean is a mean and a subtraction.
 acts: expand centred
 
 x = data f32[2,5]
 return centred(x)
 ---- expand
-"""
-PASS = '''"""Twice: x + x is twice x."""
-
-from __future__ import annotations
-
-from ...ir.building import building
-from ...ir.graph import Graph, Value
-from ...ir.rewrite import Match, Replacement, rewrite, rule
-from ...ops.algebra import scaled
-
-
-def double(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph without sums of equals."""
-    return rewrite(graph, (sum_of_equals,), fired)
-
-
-@rule("x + x  =>  2 x")
-def sum_of_equals(value: Value, match: Match) -> Replacement:
-    """For the elementwise sum."""
-    if value.op is None or value.op.name != "elemwise_add" or len(set(value.inputs)) > 1:
-        return None
-    return scaled(building(value), value.inputs[0], 2.0)
-'''
-TWICE = """The sum of x and x is twice x.
-acts: pass twice, rule sum_of_equals
-
-x = data f32[4]
-return x + x
----- twice
 """
 APART = """The sum of two values stays.
 must not: pass twice, rule sum_of_equals
@@ -127,13 +89,18 @@ def run(args: argparse.Namespace) -> int:
 '''
 SWITCH = '    Switch("QUIET", "", _flag, "say nothing"),\n'
 
-ONE_ELEMENT: Toy = {"ops/elementwise/unary.py": ("", "\n" + SAID[0])}
+ONE_ELEMENT: Toy = {"ops/elementwise/unary.py": ("", "\n" + ONE)}
 OPERATORS: Toy = {
     "ops/elementwise/binary.py": ("", HALF_SUM),
-    "ops/nn/normalization.py": ("", "\n" + SAID[2]),
-    "ops/tensor/identity.py": ("", GRADIENT),
-    "tests/samples_nn.py": ("", '    add("centred", (2, 3, 5))\n    add("doubled", (2, 3))\n'),
-    "tests/golden/expand/centred.txt": ("", CENTRED),
+    "ops/nn/normalization.py": ("", "\n" + CENTRED),
+    "ops/tensor/cycled.py": ("", CYCLED),
+    "ops/__init__.py": ("    by_index,\n", "    cycled,\n"),
+    "ops/manual.py": (
+        '    "shape": "Shape of the result',
+        '    "shift": "Number of positions.",\n',
+    ),
+    "tests/samples_nn.py": ("", f'    add("centred", (2, 3, 5))\n{SAMPLES}'),
+    "tests/golden/expand/centred.txt": ("", EXPANDED),
 }
 TOYS: dict[str, Toy] = {
     "a function of one element": ONE_ELEMENT,
@@ -142,7 +109,7 @@ TOYS: dict[str, Toy] = {
         "passes/rewrite/twice.py": ("", PASS),
         "compiler.py": (
             '    Pass("cse", share_equal',
-            '    Pass("twice", double, "sums of equals are products", "canonical"),\n',
+            ROW,
         ),
         "tests/golden/twice/twice.txt": ("", TWICE),
         "tests/golden/twice/apart.txt": ("", APART),
@@ -237,7 +204,7 @@ def test_a_row_names_the_files(what: str):
 def test_operators_get_their_tests_and_nothing_is_missing(tree: Path):
     """Formulas, an expansion, a gradient: each found, compared and derived. Then stubs, golden
     cases, the order of layers and passes, the table of switches, with all toys in the tree."""
-    names = ("cubed", "half_sum", "centred", "doubled")
+    names = ("cubed", "half_sum", "centred", "cycled")
     checks = (
         "every_subject",
         "stubs",
