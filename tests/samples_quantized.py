@@ -31,6 +31,7 @@ def declare() -> None:
     _conversions()
     _convolutions()
     _dense_layers()
+    _poolings()
 
 
 def _conversions() -> None:
@@ -69,6 +70,16 @@ def _convolutions() -> None:
     bad("_integer_convolution", x, w, error=DTypeError, says="int8", no_bias=True, **filters)
     w = TensorType((5, 4, 3, 3), _S8)
     bad("_integer_convolution", x, w, error=ShapeError, says="channels", no_bias=True, **filters)
+
+
+def _poolings() -> None:
+    window = {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "max"}
+    add("_byte_pooling", _bytes(2, 5, 7, 8, dtype=_U8), **window)
+    add("_byte_pooling", _bytes(2, 7, 8, 70, dtype=_U8), layout="NHWC", **window)
+    add("_byte_pooling", _bytes(1, 3, 9), kernel=(2,), pool_type="max")
+    add("_byte_pooling", _bytes(2, 3, 4, 4), global_pool=True, pool_type="max")
+    x = TensorType((1, 3, 5, 5), _S8)
+    bad("_byte_pooling", x, error=DTypeError, says="maximum", kernel=(2, 2), pool_type="avg")
 
 
 def _dense_layers() -> None:

@@ -42,6 +42,8 @@ TYPES_OF = {
 PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
 # A lane holds four bytes that are adjacent in a sum, uint8 of data or int8 of weights.
 QUADS = ElementTypes("uint8", "uint8_quad", "int32")
+# Extremes of bytes; a vector has as many lanes as bytes.
+OF_BYTES = ElementTypes("uint8", "uint8", "uint8")
 _BYTES = {
     "float64": 8,
     "float32": 4,

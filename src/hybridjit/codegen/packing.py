@@ -413,10 +413,12 @@ class PairPacking:
 class QuadPacking:
     """Weights [F, ..., C] of int8: words of four channels, the first in the lowest byte.
 
-    ``inner`` packs the words; missing channels of the last word are 0.
+    ``inner`` packs the words; missing channels of the last word are 0. With ``in_lines``, the
+    channels of all taps of a row follow each other, [F, ..., kw * C].
     """
 
     inner: ConvPacking
+    in_lines: bool = False
     unpacking = None
 
     @property
@@ -424,7 +426,8 @@ class QuadPacking:
         return self.inner.rows
 
     def size(self, weight: np.ndarray) -> int:
-        words = (*weight.shape[:-1], -(-weight.shape[-1] // 4))
+        shape = self._shape(weight)
+        words = (*shape[:-1], -(-shape[-1] // 4))
         return self.inner.size(np.broadcast_to(np.uint32(0), words))
 
     def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
@@ -432,10 +435,16 @@ class QuadPacking:
 
     def words(self, weight: np.ndarray) -> np.ndarray:
         """The weights as words of uint32."""
-        channels = weight.shape[-1]
-        full = np.zeros((*weight.shape[:-1], whole_vectors(channels, 4)), np.int8)
-        full[..., :channels] = weight
+        shape = self._shape(weight)
+        full = np.zeros((*shape[:-1], whole_vectors(shape[-1], 4)), np.int8)
+        full[..., : shape[-1]] = weight.reshape(shape)
         return full.view(np.uint32)
+
+    def _shape(self, weight: np.ndarray) -> tuple[int, ...]:
+        if not self.in_lines:
+            return weight.shape
+        *rest, taps, channels = weight.shape
+        return (*rest, 1, taps * channels)
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,10 @@ def _multiplies_bytes(value: Value, graph: Graph) -> bool:
     return _is_channels_last(value, graph) and has_kernel(value.attrs, weight)
 
 
+def _pools_unsigned(value: Value, graph: Graph) -> bool:
+    return value.type.dtype == UINT8 and _is_channels_last(value, graph)
+
+
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 VIEW = KernelKind("view", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
 CONCAT = KernelKind("concat", in_floats=False, has_kernel=False)
@@ -196,6 +200,13 @@ KINDS = (
     KernelKind("gemm", reads_narrow=True, reads_alike=True, has_epilogue=True, is_in_place=True),
     KernelKind(
         "pool", _is_channels_last, reads=Reads.CHANNELS, reads_narrow=True, has_epilogue=True
+    ),
+    KernelKind(
+        "byte_pool",
+        _pools_unsigned,
+        in_floats=False,
+        reads=Reads.CHANNELS,
+        has_epilogue=True,
     ),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
     KernelKind("softmax", reads=Reads.PACKED),

@@ -21,6 +21,8 @@ from .casting import bounded
 from .gradient import none_at_all
 from .nn.convolution import CONVOLUTION, conv_cost, weight_and_bias
 from .nn.matrix_products import FULLY_CONNECTED, dense_cost
+from .nn.pool_windows import POOLING_ATTRS
+from .nn.pooling import POOLING
 from .record import OpDef, Samples, Traits
 from .registry import register
 from .rules import Types, forward, merged
@@ -266,6 +268,39 @@ INTEGER_DENSE = register(
     grad=none_at_all,
     traits=replace(_SAMPLES, multiply_adds=dense_cost),
     doc="Dense layer of bytes x - zero with int8 weights: int32 sums.",
+)
+
+
+def _pooled(data: np.ndarray, **attrs: Declared) -> np.ndarray:
+    """The largest byte of each window: padding is never the largest."""
+    result = POOLING.ref(data.astype(np.float32), **attrs)
+    return np.asarray(result).astype(data.dtype)
+
+
+def _pooled_types(
+    ins: Types, outs: Types, *, pool_type: str, **attrs: Declared
+) -> tuple[Types, Types]:
+    (data,) = ins
+    if data.dtype is None:
+        return ins, outs
+    if data.dtype not in BYTES or pool_type != "max":
+        raise DTypeError(f"pooling of bytes takes the maximum of int8 or uint8, got {data}")
+    floats = (tuple(t.with_dtype(FLOAT32) for t in side) for side in (ins, outs))
+    found, results = POOLING.infer(*floats, pool_type=pool_type, **attrs)
+    return tuple(tuple(t.with_dtype(data.dtype) for t in side) for side in (found, results))  # type: ignore[return-value]
+
+
+BYTE_POOLING = register(
+    "_byte_pooling",
+    "data",
+    POOLING_ATTRS,
+    internal=True,
+    kernel="byte_pool",
+    infer=_pooled_types,
+    ref=_pooled,
+    grad=none_at_all,
+    traits=_SAMPLES,
+    doc="Max pooling of bytes.",
 )
 
 

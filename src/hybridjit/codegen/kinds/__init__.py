@@ -22,6 +22,7 @@ from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 # The module of each kind. A plan loads only its kinds: a convolutional network a third of them.
 PLACES = {
     "attention": "attention.kind",
+    "byte_pool": "pool",
     "byte_product": "byte_product",
     "conv": "conv.kind",
     "conv_weight": "conv_weight.kind",

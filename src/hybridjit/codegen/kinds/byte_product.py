@@ -9,8 +9,10 @@ from __future__ import annotations
 from ..._core.frozen import replace
 from ..._core.target import QUADS
 from ...ir.plan import Step
+from ...ir.sized import is_symbolic
 from ...ops.quantized import INTEGER_DENSE, is_depthwise
 from ..call import Address, Call, Setting, broadcast_strides, build_program, views_of
+from ..packing import Packing, QuadPacking
 from ..spec import Ints
 from .byte_depthwise import ByteDepthwiseSpec, choose_byte_depthwise, emit_byte_depthwise
 from .conv.choose import calls_of, layer_of
@@ -32,7 +34,39 @@ def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     is_dense = anchor.op is INTEGER_DENSE
     layer = _of_rows(step) if is_dense else layer_of(step)
     batch = 1 if is_dense else x.shape[0]
+    if _has_lines(layer):
+        layer = _in_lines(layer)
+        return calls_of(step, layer, Address(x), extra, batch, setting, _packed_in_lines)
     return calls_of(step, layer, Address(x), extra, batch, setting)
+
+
+def _has_lines(layer: Layer) -> bool:
+    """Whether the taps of a row are adjacent bytes for every window, and channels do not fill
+    words: 3x3/2 of 3 channels, 32 filters at 113x113, takes 92 us, tap by tap 105 (Zen 4). Where
+    they fill them, tap by tap is faster: 4x4 of 12 channels takes 728 us, in lines 888.
+    """
+    if is_symbolic((layer.inp, layer.xs)) or layer.groups > 1 or layer.ic % 4 == 0:
+        return False
+    taps, reach = layer.kernel[2], (layer.out[2] - 1) * layer.stride[2] + layer.kernel[2]
+    is_inside = layer.pad[2] == 0 and reach <= layer.inp[2]
+    follows = layer.xs[3:] == (layer.ic, 1) and layer.dilate[2] == 1
+    return bool(taps > 1 and is_inside and follows)
+
+
+def _in_lines(layer: Layer) -> Layer:
+    """The channels of all taps of a row as those of one tap."""
+    taps = layer.kernel[2]
+    return replace(
+        layer,
+        kernel=(*layer.kernel[:2], 1),
+        inp=(*layer.inp[:2], layer.inp[2] - taps + 1),
+        ic=taps * layer.ic,
+    )
+
+
+def _packed_in_lines(packing: Packing) -> Packing:
+    assert isinstance(packing, QuadPacking)
+    return replace(packing, in_lines=True)
 
 
 def _of_rows(step: Step) -> Layer:

@@ -7,7 +7,7 @@ from enum import auto
 from typing import Any, Protocol
 
 from ..._core.frozen import dataclass, replace
-from ..._core.target import SINGLE, ElementTypes
+from ..._core.target import OF_BYTES, SINGLE, ElementTypes
 from ..._core.types import product
 from ...ir.plan import Step
 from ...ir.sized import is_symbolic
@@ -27,7 +27,7 @@ from ..call import (
 from ..choices import Choices
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
-from ..llvm.types import Value
+from ..llvm.types import I8, Value, constant_of, vector_of
 from ..math.numbers import float_math
 from ..spec import Extents, Ints, KernelSpec, Program, Way
 from .parts.arguments import Arguments
@@ -111,6 +111,11 @@ def choose_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
     if setting.choices is not None:
         spec = _open(spec, setting.target.lanes, setting.choices)
     return (Call(spec, (Address(x), *extra, x.shape[0]), work),)
+
+
+def choose_byte_pool(step: Step, setting: Setting) -> tuple[Call, ...]:
+    """Max pooling of uint8."""
+    return choose_pool(step, replace(setting, target=setting.target.of(OF_BYTES)))
 
 
 def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
@@ -264,7 +269,7 @@ class _Window:
                 kw.yields(tap(line, kw.index, kw.carried))
             return [b.b.fadd(*pair) for pair in zip(accs, kw.results)] if by_rows else kw.results
 
-        start = [b.splat(LOWEST[b.dtype] if spec.how is Pooling.MAX else 0.0)] * count
+        start = [self._start()] * count
         by_rows = has_long_rows(spec) if is_known else spec.by_rows
         accs = self._over_rows(start, row)
         if abreast > 1:
@@ -275,6 +280,13 @@ class _Window:
             return accs
         divisor = b.splat(divisor_of(b, spec, (*self.place, column)))
         return [b.b.fdiv(acc, divisor) for acc in accs]
+
+    def _start(self) -> Value:
+        """The value that every element of a maximum or a sum replaces or leaves."""
+        b = self.b
+        if b.dtype == OF_BYTES.computed:
+            return constant_of(vector_of(I8, b.lanes), 0)
+        return b.splat(LOWEST[b.dtype] if self.spec.how is Pooling.MAX else 0.0)
 
     def _over_rows(self, start: list[Value], row: Row) -> list[Value]:
         """``row`` for each row of taps, unrolled if they are few and all inside."""
@@ -300,6 +312,8 @@ class _Window:
     def _combine(self, acc: Value, value: Value) -> Value:
         """The larger value (NaN never is) or the sum, of powers for ``lp``."""
         b = self.b.b
+        if self.b.dtype == OF_BYTES.computed:
+            return self.b.intrinsic("umax", acc, value)
         if self.spec.how is Pooling.MAX:
             return b.select(b.fcmp_ordered(">", value, acc), value, acc)
         term = value
@@ -356,3 +370,4 @@ def _extent(b: LoopBuilder, spec: Averaging, axis: int, out: Index) -> Index:
 
 
 register("pool", choose_pool, {PoolSpec: emit_pool}, in_one_type=True)
+register("byte_pool", choose_byte_pool, {PoolSpec: emit_pool})

@@ -27,7 +27,7 @@ from ...ops.nn.pooling import POOLING
 from ...ops.nn.pooling_back import BACK_FROM_AVERAGE, BACK_FROM_MAX
 from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...ops.nn.window_geometry import is_channel_last
-from ...ops.quantized import BYTES, INTEGER_CONVOLUTION
+from ...ops.quantized import BYTE_POOLING, BYTES, INTEGER_CONVOLUTION
 from ...ops.record import OpDef
 from ...ops.rules import reduced_axes
 from ...ops.tensor.joining import CONCAT
@@ -342,7 +342,9 @@ _PAIRS = (MOMENTS, SUMS_ABOUT)
 _REDUCTIONS = (SUM, MEAN, MEAN_SQUARE_ABOUT, *_PAIRS)
 # Operators that begin a region, and operators that join the region of their operands.
 _BEGINNINGS: dict[OpDef | None, Rule] = {
-    **dict.fromkeys((CONVOLUTION, DECONVOLUTION, INTEGER_CONVOLUTION, POOLING), _windowed),
+    **dict.fromkeys(
+        (BYTE_POOLING, CONVOLUTION, DECONVOLUTION, INTEGER_CONVOLUTION, POOLING), _windowed
+    ),
     CONVOLUTION_BY_WEIGHT: _by_weight,
     **dict.fromkeys((BACK_FROM_AVERAGE, BACK_FROM_MAX), _unpooled),
     **dict.fromkeys(_RESIZED, _resized),

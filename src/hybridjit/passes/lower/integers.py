@@ -20,8 +20,10 @@ from ...ops.elementwise.element_type import CAST
 from ...ops.internal import PAD_AXES
 from ...ops.nn.convolution import CONVOLUTION
 from ...ops.nn.matrix_products import FULLY_CONNECTED
+from ...ops.nn.pooling import POOLING
 from ...ops.nn.window_geometry import is_channel_last
 from ...ops.quantized import (
+    BYTE_POOLING,
     FROM_BYTES,
     INT8,
     INTEGER_CONVOLUTION,
@@ -101,6 +103,19 @@ def joined_bytes(value: Value, match: Match) -> Replacement:
     g = building(value)
     joined = g.op(CONCAT, *(s.inputs[0] for s in sources), at="bytes", **value.attrs)
     return g.op(FROM_BYTES, joined, **first.attrs)
+
+
+@rule("max_pool((x - z) s)  =>  (max_pool(x) - z) s", POOLING)
+def pooled_bytes(value: Value, match: Match) -> Replacement:
+    source, attrs = value.inputs[0].value, value.attrs
+    if source.op is not FROM_BYTES or attrs["pool_type"] != "max":
+        return None
+    if not is_channel_last(attrs["layout"], value.type.ndim - 2):
+        return None
+    g, data, values = building(value), source.inputs[0], dict(source.attrs)
+    if data.type.dtype == INT8:
+        data, values["zero"] = _moved_up(g, data), values["zero"] + SIGN
+    return g.op(FROM_BYTES, g.op(BYTE_POOLING, data, at="bytes", **attrs), **values)
 
 
 @rule("move(w t)  =>  move(w) t", RESHAPE_TO, TRANSPOSE, PAD_AXES)
@@ -291,6 +306,7 @@ _RULES = (
     moved_bytes,
     padded_bytes,
     joined_bytes,
+    pooled_bytes,
     moved_weight,
     same_bytes,
     convolved_bytes,

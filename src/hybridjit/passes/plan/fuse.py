@@ -201,7 +201,7 @@ class _Fusion:
             return f"a {group.kind.name} has no epilogue"
         dtype = group.members[0].type.dtype
         is_rounded = value.op in (TO_BFLOAT16, TO_BYTES) and dtype == FLOAT32
-        if group.kind.name == "byte_product":
+        if group.kind.name in ("byte_pool", "byte_product"):
             is_rounded = _is_of(_IN_INTEGERS, value)
         if group.kind is not POINTWISE and not is_rounded and not is_in(dtype, value):
             return f"a {group.kind.name} kernel ends in {dtype}"
