@@ -49,7 +49,6 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
         ["intgemm_*", "quantize_asym", "quantized_rnn"],
         _INTEGER,
     ),
-    (["contrib"], ["quant", "quantization"], _INTEGER),
     (["nd.contrib", "sym.contrib"], ["dgl_*"], _GRAPHS),
     (
         ["io"],

@@ -10,7 +10,8 @@ from ..sym import contrib as sym
 
 if _TYPE_CHECKING:
     from .. import onnx
-    from . import amp, autograd, io, svrg_optimization, tensorboard, text
+    from . import amp, autograd, io, quantization, svrg_optimization, tensorboard, text
+    from . import quantization as quant
 
 ndarray = nd
 symbol = sym
@@ -22,6 +23,8 @@ __all__ = [
     "nd",
     "ndarray",
     "onnx",
+    "quant",
+    "quantization",
     "svrg_optimization",
     "sym",
     "symbol",
@@ -32,7 +35,12 @@ __all__ = [
 
 # Loaded on demand, because few programs need them
 __getattr__ = _names_of(
-    __name__, {**_modules("amp autograd io svrg_optimization tensorboard text"), "onnx": "..onnx"}
+    __name__,
+    {
+        **_modules("amp autograd io quantization svrg_optimization tensorboard text"),
+        "onnx": "..onnx",
+        "quant": ".quantization",
+    },
 )
 
 

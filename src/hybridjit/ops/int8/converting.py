@@ -33,7 +33,7 @@ from .ranges import (
 )
 
 Result = tuple[np.ndarray, np.ndarray, np.ndarray]
-_OUTPUTS = ("output", "min_output", "max_output")
+_OUTPUTS = ("output0", "output1", "output2")
 
 
 def _chosen_type(out_type: str, low: float | None, high: float | None) -> np.dtype:

@@ -100,6 +100,11 @@ def _average(
 
 
 def _mean(sums: np.ndarray, counts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Averages, ties to even.
+
+    oneDNN divides too, except after a convolution, where it multiplies by the float32 reciprocal:
+    there MXNet rounds some ties away from even.
+    """
     return saturated(sums.astype(np.float64) / counts, dtype)
 
 

@@ -57,12 +57,10 @@ def scale_of(dtype: np.dtype, low: object, high: object) -> np.float32:
 def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x`` rounded to the nearest integers, ties to even, and saturated to ``dtype``.
 
-    NaN becomes 127 of int8 and 0 of uint8, as oneDNN converts it.
+    NaN becomes the smallest byte.
     """
-    rounded = np.rint(x)
-    if dtype == INT8:
-        return np.asarray(np.fmax(np.fmin(rounded, 127), -128)).astype(dtype)
-    return np.asarray(np.fmin(np.fmax(rounded, 0), 255)).astype(dtype)
+    low, high = (-128, 127) if dtype == INT8 else (0, 255)
+    return np.asarray(np.fmin(np.fmax(np.rint(x), low), high)).astype(dtype)
 
 
 def sums_range(data: np.float32, weight: np.float32) -> tuple[np.ndarray, np.ndarray]:

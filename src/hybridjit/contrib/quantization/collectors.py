@@ -1,0 +1,160 @@
+"""Statistics of a network's float32 values: ranges, and histograms for thresholds by entropy.
+
+Input: the values of layers, batch by batch. Output: a range for each name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from logging import Logger
+
+import numpy as np
+
+from ... import nd
+from ...errors import MXNetError
+from ...nd import NDArray
+
+Range = tuple[float, float]
+Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
+_LEVELS = 255
+
+
+class LayerOutputMinMaxCollector:
+    """Smallest and largest value of each layer, over all batches.
+
+    Parameters
+    ----------
+    quantized_dtype : str
+        Type of the bytes; not used, as in MXNet.
+    include_layer : collection of str
+        Names of the values to collect.
+    logger : logging.Logger, optional
+        Receives a line for each value at level debug.
+    """
+
+    def __init__(
+        self,
+        quantized_dtype: str,
+        include_layer: Collection[str] = (),
+        logger: Logger | None = None,
+    ) -> None:
+        self.min_max_dict: dict[str, Range] = {}
+        self.quantized_dtype = quantized_dtype
+        self.include_layer = include_layer
+        self.logger = logger
+
+    def collect(self, name: str, arr: NDArray) -> None:
+        """Add an array to the statistics of the layer, if the layer is included."""
+        if name not in self.include_layer:
+            return
+        values = arr.asnumpy()
+        low, high = values.min(), values.max()
+        if name in self.min_max_dict:
+            before = self.min_max_dict[name]
+            low, high = min(before[0], low), max(before[1], high)
+        self.min_max_dict[name] = (low, high)
+        if self.logger:
+            self.logger.debug("Collecting layer %s min_range=%f, max_range=%f", name, low, high)
+
+
+class LayerHistogramCollector:
+    """Histogram of each layer over all batches, symmetric around 0.
+
+    Parameters
+    ----------
+    num_bins : int
+        Number of bins of the first batch; later batches of larger values add bins at both ends.
+    include_layer : collection of str
+        Names of the values to collect.
+    logger : logging.Logger, optional
+        Receives a line for each value at level debug.
+    """
+
+    def __init__(
+        self,
+        num_bins: int = 8001,
+        include_layer: Collection[str] = (),
+        logger: Logger | None = None,
+    ) -> None:
+        self.hist_dict: dict[str, Histogram] = {}
+        self.num_bins = num_bins
+        self.include_layer = include_layer
+        self.logger = logger
+
+    def collect(self, name: str, arr: NDArray) -> None:
+        """Add an array to the statistics of the layer, if the layer is included."""
+        if name not in self.include_layer:
+            return
+        values = arr.asnumpy()
+        if self.logger:
+            self.logger.debug("Collecting layer %s histogram of shape %s", name, values.shape)
+        low, high = values.min(), values.max()
+        most = max(abs(low), abs(high))
+        if name in self.hist_dict:
+            self.hist_dict[name] = _combined(self.hist_dict[name], values, low, high, most)
+        else:
+            counts, edges = np.histogram(values, bins=self.num_bins, range=(-most, most))
+            self.hist_dict[name] = (counts, edges, low, high, most)
+
+
+def _combined(
+    before: Histogram, values: np.ndarray, low: float, high: float, most: float
+) -> Histogram:
+    """A histogram with further values; bins of the former width are added if they are needed."""
+    counts, edges, old_low, old_high, old_most = before
+    low, high = min(old_low, low), max(old_high, high)
+    if most <= old_most:
+        more, _ = np.histogram(values, bins=len(counts), range=(-old_most, old_most))
+        return counts + more, edges, low, high, old_most
+    width = 2 * old_most / len(counts)
+    added = int((most - old_most) // width + 1)
+    reach = added * width + old_most
+    bins = len(counts) + 2 * added
+    total, new_edges = np.histogram(values, bins=bins, range=(-reach, reach))
+    total[added : bins - added] += counts
+    return total, new_edges, low, high, reach
+
+
+def thresholds(
+    histograms: Mapping[str, Histogram], quantized_dtype: str, logger: Logger | None = None
+) -> dict[str, Range]:
+    """Range of each layer whose quantized distribution diverges least from the histogram's.
+
+    Values that are never negative have 511 levels from 0, unless the type is int8.
+    """
+    found: dict[str, Range] = {}
+    for name, (counts, edges, low, high, _) in histograms.items():
+        is_positive = low >= 0 and quantized_dtype in ("auto", "uint8")
+        levels = 2 * _LEVELS + 1 if is_positive else _LEVELS
+        hist, bounds = nd.array(counts), nd.array(edges)
+        made = nd.contrib.calibrate_entropy(hist, bounds, num_quantized_bins=levels)
+        threshold, divergence = (float(x.asscalar()) for x in made)
+        found[name] = (0.0 if is_positive else -threshold, threshold)
+        if logger:
+            logger.debug(
+                "layer=%s, min_val=%f, max_val=%f, th=%f, divergence=%f",
+                *(name, low, high, threshold, divergence),
+            )
+    return found
+
+
+def require_ranges(table: Mapping[str, Range], needed: Collection[str]) -> None:
+    """Raise MXNetError for layers of the network that have no range, or a range that is empty."""
+    missing = [name for name in needed if name not in table]
+    if missing and len(missing) == len(set(needed)):
+        raise MXNetError(
+            f"the calibration table has none of the network's {len(missing)} values, such as "
+            f"{missing[0]}: it belongs to another network; calibrate this one"
+        )
+    if missing:
+        raise MXNetError(
+            f"the calibration table misses {', '.join(missing[:8])}: calibrate again, or exclude "
+            "the layers that read them"
+        )
+    for name in needed:
+        low, high = (float(np.asarray(end).reshape(-1)[0]) for end in table[name])
+        if not (np.isfinite(low) and np.isfinite(high)) or max(abs(low), abs(high)) == 0:
+            raise MXNetError(
+                f"the calibrated range of {name} is {low} to {high}; a range must be finite and "
+                "not 0 alone: calibrate with other data, or exclude the layers that read it"
+            )

@@ -1,0 +1,627 @@
+"""The public functions of ``mx.contrib.quantization``."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from logging import Logger
+from pathlib import Path
+from typing import Any
+
+from ... import nd, sym
+from ..._core.frames import public
+from ...context import Context, cpu
+from ...errors import MXNetError
+from ...gluon import HybridBlock, SymbolBlock
+from ...io import DataDesc, DataIter
+from ...io.checkpoint import load_checkpoint
+from ...nd import NDArray
+from ...sym import Symbol
+from .calibration import Arrays, as_data_iter, collect_statistics
+from .collectors import (
+    LayerHistogramCollector,
+    LayerOutputMinMaxCollector,
+    Range,
+    require_ranges,
+    thresholds,
+)
+from .fuse import fused
+from .quantize import Choice, quantized
+from .ranges import absorbed, aligned, calibrated_name, with_ranges
+
+Quantized = tuple[Symbol, dict[str, NDArray], Arrays]
+_CPU = cpu()
+_DTYPES = ("int8", "uint8", "auto")
+_MODES = ("full", "smart")
+_GRANULARITIES = ("tensor-wise", "channel-wise")
+_CALIBRATIONS = ("none", "naive", "entropy", "customize")
+
+
+@public
+def quantize_model(
+    sym: str | Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    data_names: Sequence[str] = ("data",),
+    label_names: Sequence[str] = ("softmax_label",),
+    ctx: Context = _CPU,
+    excluded_sym_names: list[str] | None = None,
+    excluded_op_names: list[str] | None = None,
+    calib_mode: str | None = "entropy",
+    calib_data: DataIter | None = None,
+    num_calib_examples: int | None = None,
+    quantized_dtype: str = "int8",
+    quantize_mode: str = "smart",
+    quantize_granularity: str = "tensor-wise",
+    logger: Logger | None = None,
+) -> Quantized:
+    """Quantize a symbol without fusion of layers.
+
+    MXNet 1.9.1 itself gives wrong results for convolutions that are quantized this way, and these
+    are followed; :func:`quantize_model_mkldnn` and :func:`quantize_net_v2` fuse layers first.
+
+    Parameters
+    ----------
+    sym : str or Symbol
+        The float32 network, or the name of its file.
+    arg_params : dict of str to NDArray
+        Its parameters.
+    aux_params : dict of str to NDArray
+        Its auxiliary states.
+    data_names : sequence of str
+        Its inputs, in the order of a batch's arrays.
+    label_names : sequence of str
+        Its labels, which inference does not read.
+    ctx : Context
+        A CPU.
+    excluded_sym_names : list of str, optional
+        Nodes that remain in float32.
+    excluded_op_names : list of str, optional
+        Operators that remain in float32.
+    calib_mode : str, optional
+        ``none``: ranges are found in each call; ``naive``: those of the calibration data;
+        ``entropy``: those that lose least of the data's distribution.
+    calib_data : DataIter, optional
+        Batches of examples; required unless the mode is ``none``.
+    num_calib_examples : int, optional
+        Number of examples after which calibration ends; by default all are used.
+    quantized_dtype : str
+        ``int8``, ``uint8``, or ``auto``: uint8 for values that are never negative.
+    quantize_mode : str
+        ``full``: all operators that can be quantized; ``smart``: layers, and operators between
+        layers.
+    quantize_granularity : str
+        ``tensor-wise``, or ``channel-wise``: a scale for each row of a fused dense layer.
+    logger : logging.Logger, optional
+        Receives progress.
+
+    Returns
+    -------
+    tuple
+        The quantized symbol, its parameters, the auxiliary states.
+
+    Raises
+    ------
+    ValueError
+        For an unknown mode or type, and without calibration data.
+    ShapeError
+        For batches of other shapes than announced.
+    MXNetError
+        For calibration data with NaN, and ranges that are 0.
+    """
+    float_symbol = _loaded(sym)
+    _require_lists(excluded_sym_names, excluded_op_names)
+    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
+    choice = Choice(
+        excluded_sym_names or (),
+        excluded_op_names or (),
+        frozenset(arg_params),
+        quantize_mode,
+        quantized_dtype,
+        quantize_granularity == "channel-wise",
+    )
+    made, layers = quantized(float_symbol.outputs, choice)
+    symbol, table = Symbol(made), dict[str, Range]()
+    if calib_mode not in (None, "none"):
+        if calib_mode == "customize":
+            raise ValueError(
+                "unknown calibration mode customize received, expected `none`, `naive`, or "
+                "`entropy`"
+            )
+        if not isinstance(calib_data, DataIter):
+            raise ValueError(
+                f"calib_data must be of DataIter type when calib_mode={calib_mode}, while received "
+                f"type {type(calib_data)}"
+            )
+        collector = _collector(calib_mode, quantized_dtype, layers, logger)
+        _collect(
+            float_symbol, (arg_params, aux_params), calib_data, data_names, layers, collector,
+            ctx, num_calib_examples, logger,
+        )  # fmt: skip
+        symbol, table = _calibrated(symbol, collector, calib_mode, quantized_dtype, logger)
+    return symbol, _quantized_parameters(symbol, arg_params, table), aux_params
+
+
+@public
+def quantize_model_mkldnn(
+    sym: str | Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    data_names: Sequence[str] = ("data",),
+    label_names: Sequence[str] = ("softmax_label",),
+    ctx: Context = _CPU,
+    excluded_sym_names: list[str] | None = None,
+    excluded_op_names: list[str] | None = None,
+    calib_mode: str | None = "entropy",
+    calib_data: DataIter | None = None,
+    num_calib_examples: int | None = None,
+    quantized_dtype: str = "int8",
+    quantize_mode: str = "smart",
+    quantize_granularity: str = "tensor-wise",
+    logger: Logger | None = None,
+) -> Quantized:
+    """Fuse the layers of a symbol, and quantize it.
+
+    Parameters
+    ----------
+    sym, arg_params, aux_params, data_names, label_names, ctx, excluded_sym_names, \
+excluded_op_names, calib_mode, calib_data, num_calib_examples, quantized_dtype, quantize_mode, \
+quantize_granularity, logger
+        As those of :func:`quantize_model`.
+
+    Returns
+    -------
+    tuple
+        The quantized symbol, its parameters, the auxiliary states.
+
+    Raises
+    ------
+    ValueError, ShapeError, MXNetError
+        As :func:`quantize_model`.
+    """
+    _require_cpu(ctx)
+    symbol = Symbol(fused(_loaded(sym).outputs))
+    made, parameters, states = quantize_model(
+        symbol, arg_params, aux_params, data_names, label_names, ctx, excluded_sym_names,
+        excluded_op_names, calib_mode, calib_data, num_calib_examples, quantized_dtype,
+        quantize_mode, quantize_granularity, logger,
+    )  # fmt: skip
+    return _finished(made), parameters, states
+
+
+@public
+def quantize_graph(
+    sym: str | Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    ctx: Context = _CPU,
+    excluded_sym_names: list[str] | None = None,
+    excluded_op_names: list[str] | None = None,
+    calib_mode: str | None = "entropy",
+    quantized_dtype: str = "int8",
+    quantize_mode: str = "full",
+    quantize_granularity: str = "tensor-wise",
+    LayerOutputCollector: Any = None,
+    logger: Logger | None = None,
+) -> tuple[Symbol, dict[str, NDArray], Arrays, Any]:
+    """Quantize a symbol, and make a collector for its calibration.
+
+    The program passes the collector's ``collect`` to ``set_monitor_callback`` of an executor of the
+    float32 network, runs it on data, and calls :func:`calib_graph`.
+
+    Parameters
+    ----------
+    sym, arg_params, aux_params, ctx, excluded_sym_names, excluded_op_names, quantized_dtype, \
+quantize_mode, quantize_granularity, logger
+        As those of :func:`quantize_model`.
+    calib_mode : str, optional
+        As that of :func:`quantize_model`, or ``customize``.
+    LayerOutputCollector : object, optional
+        The collector of the mode ``customize``: ``collect(name, array)`` receives values, and
+        ``min_max_dict`` contains the range of each name.
+
+    Returns
+    -------
+    tuple
+        The quantized symbol without ranges, its parameters, the auxiliary states, the collector
+        (None without calibration).
+
+    Raises
+    ------
+    ValueError
+        For an unknown mode or type.
+    """
+    _require_lists(excluded_sym_names, excluded_op_names)
+    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
+    choice = Choice(
+        excluded_sym_names or (),
+        excluded_op_names or (),
+        frozenset(arg_params),
+        quantize_mode,
+        quantized_dtype,
+        quantize_granularity == "channel-wise",
+    )
+    made, layers = quantized(_loaded(sym).outputs, choice)
+    symbol = Symbol(made)
+    collector = LayerOutputCollector
+    if calib_mode in (None, "none"):
+        collector = None
+    elif calib_mode != "customize":
+        collector = _collector(calib_mode, quantized_dtype, layers, logger)
+    elif collector is None:
+        raise ValueError("calib_mode=customize needs a LayerOutputCollector")
+    return symbol, _quantized_parameters(symbol, arg_params, {}), aux_params, collector
+
+
+@public
+def calib_graph(
+    qsym: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    collector: Any,
+    calib_mode: str | None = "entropy",
+    quantized_dtype: str = "int8",
+    logger: Any = logging,
+) -> Quantized:
+    """Set the ranges that a collector found in a quantized symbol.
+
+    Parameters
+    ----------
+    qsym : Symbol
+        The result of :func:`quantize_graph`.
+    arg_params : dict of str to NDArray
+        Parameters of the float32 network.
+    aux_params : dict of str to NDArray
+        Its auxiliary states.
+    collector : object
+        ``min_max_dict`` has the range of each name (``naive``, ``customize``), or ``hist_dict`` its
+        histogram (``entropy``).
+    calib_mode : str
+        ``naive``, ``entropy`` or ``customize``.
+    quantized_dtype : str
+        ``int8``, ``uint8`` or ``auto``, as for :func:`quantize_graph`.
+    logger : optional
+        A logger, or the module logging; receives progress.
+
+    Returns
+    -------
+    tuple
+        The calibrated symbol, its parameters, the auxiliary states.
+
+    Raises
+    ------
+    ValueError
+        For another mode.
+    MXNetError
+        For a table that misses a layer or belongs to another network, and a range that is 0.
+    """
+    if calib_mode in (None, "none"):
+        raise ValueError("please set calibration mode to naive or entropy.")
+    _require_one("calibration mode", calib_mode, _CALIBRATIONS)
+    symbol, table = _calibrated(qsym, collector, calib_mode, quantized_dtype, logger)
+    return symbol, _quantized_parameters(symbol, arg_params, table), aux_params
+
+
+@public
+def quantize_net_v2(
+    network: HybridBlock,
+    quantized_dtype: str = "auto",
+    quantize_mode: str = "full",
+    quantize_granularity: str = "tensor-wise",
+    exclude_layers: list[str] | None = None,
+    exclude_layers_match: list[str] | None = None,
+    exclude_operators: list[str] | None = None,
+    calib_data: Any = None,
+    data_shapes: Sequence[DataDesc] | None = None,
+    calib_mode: str | None = "none",
+    num_calib_examples: int | None = None,
+    ctx: Context = _CPU,
+    LayerOutputCollector: Any = None,
+    logger: Logger | None = None,
+) -> SymbolBlock:
+    """Fuse the layers of a network, quantize it, and return it as a block.
+
+    Parameters
+    ----------
+    network : HybridBlock
+        The float32 network, with initialized parameters. It is hybridized.
+    quantized_dtype : str
+        ``int8``, ``uint8``, or ``auto``: uint8 for values that are never negative.
+    quantize_mode : str
+        ``full``: all operators that can be quantized; ``smart``: layers, and operators between
+        layers.
+    quantize_granularity : str
+        ``tensor-wise``, or ``channel-wise``: a scale for each row of a dense layer. Convolutions
+        always have a scale for each filter.
+    exclude_layers : list of str, optional
+        Nodes that remain in float32.
+    exclude_layers_match : list of str, optional
+        Parts of names of such nodes.
+    exclude_operators : list of str, optional
+        Operators that remain in float32.
+    calib_data : DataIter or iterable, optional
+        Batches of examples, such as a DataLoader; required unless the mode is ``none``.
+    data_shapes : list of DataDesc, optional
+        Names and shapes of inputs; required without ``calib_data``.
+    calib_mode : str, optional
+        ``none``: ranges are found in each call; ``naive``: those of the calibration data;
+        ``entropy``: those that lose least of the data's distribution; ``customize``.
+    num_calib_examples : int, optional
+        Number of examples after which calibration ends; by default all are used.
+    ctx : Context
+        A CPU.
+    LayerOutputCollector : object, optional
+        The collector of the mode ``customize``, as for :func:`quantize_graph`.
+    logger : logging.Logger, optional
+        Receives progress.
+
+    Returns
+    -------
+    SymbolBlock
+        The quantized network; it cannot be trained.
+
+    Raises
+    ------
+    ValueError
+        For an unknown mode or type, and without calibration data or shapes.
+    ShapeError
+        For batches of other shapes than announced.
+    MXNetError
+        For calibration data with NaN, and ranges that are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridjit import gluon, nd
+    >>> from hybridjit.contrib import quantization
+    >>> net = gluon.nn.Dense(3)
+    >>> net.initialize()
+    >>> x = nd.array(np.random.default_rng(0).normal(size=(8, 5)))
+    >>> small = quantization.quantize_net_v2(net, calib_data=[x], calib_mode="naive")
+    >>> float(abs(small(x) - net(x)).max().asscalar()) < 0.01
+    True
+    """
+    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
+    data = None if calib_data is None else as_data_iter(calib_data)
+    shapes = list(data_shapes or (data.provide_data if data is not None else ()))
+    if not shapes:
+        raise ValueError("data_shapes required")
+    names = _traced(network, shapes, ctx)
+    symbol, arguments, states = _exported(network)
+    excluded = list(exclude_layers or ())
+    for part in exclude_layers_match or ():
+        inner = (output.node.name for output in symbol.get_internals().outputs)
+        excluded += [name for name in inner if part in name]
+    if logger:
+        logger.info("These layers have been excluded %s", excluded)
+    float_symbol = Symbol(fused(symbol.outputs))
+    made, parameters, states, collector = quantize_graph(
+        float_symbol, arguments, states, ctx, excluded, list(exclude_operators or ()), calib_mode,
+        quantized_dtype, quantize_mode, quantize_granularity, LayerOutputCollector, logger,
+    )  # fmt: skip
+    if calib_mode not in (None, "none"):
+        if data is None:
+            raise ValueError(f"calib_data must be provided when calib_mode={calib_mode}")
+        layers = _needed(made)
+        _collect(
+            float_symbol, (arguments, states), data, names, layers, collector, ctx,
+            num_calib_examples, logger,
+        )  # fmt: skip
+        made, parameters, states = calib_graph(
+            made, arguments, states, collector, calib_mode, quantized_dtype, logger
+        )
+    return _as_block(_finished(made), names, parameters, states, ctx)
+
+
+@public
+def quantize_net(
+    network: HybridBlock,
+    quantized_dtype: str = "auto",
+    quantize_mode: str = "full",
+    exclude_layers: list[str] | None = None,
+    exclude_layers_match: list[str] | None = None,
+    exclude_operators: list[str] | None = None,
+    calib_data: Any = None,
+    data_shapes: Sequence[DataDesc] | None = None,
+    calib_mode: str | None = "none",
+    num_calib_examples: int | None = None,
+    ctx: Context = _CPU,
+    logger: Logger | None = None,
+) -> SymbolBlock:
+    """Quantize a network with the granularity ``tensor-wise``; the older name.
+
+    Parameters
+    ----------
+    network, quantized_dtype, quantize_mode, exclude_layers, exclude_layers_match, \
+exclude_operators, calib_data, data_shapes, calib_mode, num_calib_examples, ctx, logger
+        As those of :func:`quantize_net_v2`.
+
+    Returns
+    -------
+    SymbolBlock
+        The quantized network.
+
+    Raises
+    ------
+    ValueError, ShapeError, MXNetError
+        As :func:`quantize_net_v2`.
+    """
+    warnings.warn(
+        "WARNING: This will be deprecated after MXNet 2.0, please use quantize_net_v2.",
+        stacklevel=2,
+    )
+    return quantize_net_v2(
+        network, quantized_dtype, quantize_mode, "tensor-wise", exclude_layers,
+        exclude_layers_match, exclude_operators, calib_data, data_shapes, calib_mode,
+        num_calib_examples, ctx, None, logger,
+    )  # fmt: skip
+
+
+# Arguments
+
+
+def _require_one(what: str, found: str | None, choices: Sequence[str]) -> None:
+    if found not in choices:
+        expected = ", ".join(f"`{choice}`" for choice in choices)
+        raise ValueError(f"unknown {what} {found} received, expected one of {expected}")
+
+
+def _require_choices(
+    dtype: str, mode: str, granularity: str, calibration: str | None, ctx: Context
+) -> None:
+    _require_one("quantized_dtype", dtype, _DTYPES)
+    _require_one("quantize_mode", mode, _MODES)
+    _require_one("quantize_granularity", granularity, _GRANULARITIES)
+    _require_one("calibration mode", calibration or "none", _CALIBRATIONS)
+    _require_cpu(ctx)
+
+
+def _require_cpu(ctx: Context) -> None:
+    if not isinstance(ctx, Context):
+        raise ValueError(f"currently only supports single ctx, while received {ctx}")
+    if ctx.device_type != "cpu":
+        raise ValueError(f"quantized networks run on CPUs, got ctx={ctx}")
+
+
+def _require_lists(names: object, operators: object) -> None:
+    for what, found, members in (
+        ("excluded_sym_names", names, "symbols"),
+        ("excluded_op_names", operators, "operators"),
+    ):
+        if found is not None and not isinstance(found, list):
+            raise ValueError(
+                f"{what} must be a list of strings representing the names of the {members} that "
+                f"will not be quantized, while received type {type(found)}"
+            )
+
+
+def _loaded(symbol: str | Symbol) -> Symbol:
+    if isinstance(symbol, str):
+        return sym.load(symbol)
+    if isinstance(symbol, Symbol):
+        return symbol
+    raise ValueError(
+        f"sym must be a Symbol or the name of a symbol file, while received type {type(symbol)}"
+    )
+
+
+# Networks
+
+
+def _traced(network: HybridBlock, shapes: list[DataDesc], ctx: Context) -> list[str]:
+    """Run the network on zeros; returns the names of the arrays that it takes.
+
+    A data loader's last arrays may be labels, which the network does not take.
+    """
+    network.hybridize()
+    if isinstance(network, SymbolBlock):
+        del shapes[len(network.input_names) :]
+    while True:
+        try:
+            network(*(nd.zeros(desc[1], ctx=ctx) for desc in shapes))
+        except TypeError:
+            if len(shapes) == 1:
+                raise
+            del shapes[-1]
+        else:
+            return [desc[0] for desc in shapes]
+
+
+def _exported(network: HybridBlock) -> tuple[Symbol, Arrays, Arrays]:
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = str(Path(folder) / "network")
+        network.export(prefix)
+        return load_checkpoint(prefix, 0)
+
+
+def _as_block(
+    symbol: Symbol, names: Sequence[str], parameters: Arrays, states: Arrays, ctx: Context
+) -> SymbolBlock:
+    block = SymbolBlock(symbol, [sym.var(name) for name in names])
+    saved = {f"arg:{name}": x for name, x in parameters.items()}
+    saved |= {f"aux:{name}": x for name, x in states.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "quantized.params")
+        nd.save(path, saved)
+        block.collect_params().load(path, ctx=ctx, cast_dtype=True, dtype_source="saved")
+    return block
+
+
+def _finished(symbol: Symbol) -> Symbol:
+    """The quantized symbol whose layers compute bytes of calibrated ranges themselves."""
+    return Symbol(aligned(absorbed(fused(symbol.outputs))))
+
+
+def _quantized_parameters(
+    symbol: Symbol, parameters: Arrays, table: Mapping[str, Range]
+) -> dict[str, NDArray]:
+    """Parameters of the quantized symbol: those of ``NAME_quantize`` as int8 with their range."""
+    found: dict[str, NDArray] = {}
+    for name in symbol.list_arguments():
+        original = name.removesuffix("_quantize")
+        if name in parameters:
+            found[name] = parameters[name]
+        elif name != original and original in parameters:
+            value = parameters[original]
+            made = nd.contrib.quantize(value, nd.min(value), nd.max(value), out_type="int8")
+            found.update(zip((name, f"{name}_min", f"{name}_max"), made))
+    return found
+
+
+# Calibration
+
+
+def _collector(
+    mode: str | None, dtype: str, layers: Collection[str], logger: Logger | None
+) -> LayerHistogramCollector | LayerOutputMinMaxCollector:
+    if mode == "entropy":
+        return LayerHistogramCollector(include_layer=layers, logger=logger)
+    return LayerOutputMinMaxCollector(dtype, include_layer=layers, logger=logger)
+
+
+def _needed(symbol: Symbol) -> list[str]:
+    """Names of the values whose ranges the quantized symbol needs."""
+    nodes = dict.fromkeys(output.node for output in symbol.get_internals().outputs)
+    return [name for name in map(calibrated_name, nodes) if name is not None]
+
+
+def _collect(
+    symbol: Symbol,
+    parameters: tuple[Arrays, Arrays],
+    data: DataIter,
+    names: Sequence[str],
+    layers: Sequence[str],
+    collector: Any,
+    ctx: Context,
+    most: int | None,
+    logger: Logger | None,
+) -> None:
+    data.reset()
+    examples = collect_statistics(
+        symbol, parameters, data, names, layers, collector, context=ctx, most=most, logger=logger
+    )
+    if logger:
+        logger.info("Collected layer output values from FP32 model using %d examples", examples)
+
+
+def _calibrated(
+    symbol: Symbol, collector: Any, mode: str | None, dtype: str, logger: Any
+) -> tuple[Symbol, dict[str, Range]]:
+    """The symbol with the ranges that the collector found, and these."""
+    if mode == "entropy":
+        if logger:
+            logger.info("Calculating optimal thresholds for quantization")
+        table = thresholds(_attribute(collector, "hist_dict"), dtype, logger)
+    else:
+        table = dict(_attribute(collector, "min_max_dict"))
+    require_ranges(table, _needed(symbol))
+    return Symbol(with_ranges(symbol.outputs, table)), table
+
+
+def _attribute(collector: Any, name: str) -> Mapping[str, Any]:
+    found = getattr(collector, name, None)
+    if not isinstance(found, Mapping):
+        raise MXNetError(f"the collector has no {name}: it belongs to another calibration mode")
+    return found
