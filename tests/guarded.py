@@ -490,6 +490,11 @@ def unpooled(**attrs: object) -> Layer:
     return make
 
 
+def tops(x: Output) -> Output:
+    """The first two channels."""
+    return call("slice_axis", x, axis=1, begin=0, end=2)
+
+
 # Layers of images whose sizes are given, each with its channels, and the sizes that they run at;
 # kernels are chosen for the first size that no variant serves.
 OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
@@ -535,6 +540,14 @@ OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
     "weights depthwise": (weights_of(35, (3, 5), num_group=35, pad=(1, 2)), 35),
     "weights depthwise strided": (weights_of(9, num_group=9, stride=(2, 2), pad=(0, 1)), 9),
     "unpooled": (unpooled(kernel=(3, 2), stride=(2, 1), pad=(1, 0), pool_type="max"), 21),
+    "regions": (
+
+        layer("_contrib_ROIAlign", var("w", (6, 5)), pooled_size=(3, 4), spatial_scale=1.0), 18
+    ),
+    "regions, largest": (
+        layer("ROIPooling", var("w", (6, 5)), pooled_size=(3, 4), spatial_scale=1.0), 18
+    ),
+    "samples": (lambda x: call("BilinearSampler", x, call("tanh", tops(x))), 18),
     "unpooled apart": (unpooled(kernel=(2, 2), stride=(2, 3), pool_type="max"), 7),
 }  # fmt: skip
 OPEN_SIZES = ((14, 23), (23, 14), (9, 40), (31, 9), (16, 16), (8, 13))

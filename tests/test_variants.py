@@ -334,6 +334,22 @@ IMAGES = {
     "average pooling, inside": pooled(
         nn.AvgPool2D, pool_size=3, strides=1, padding=1, count_include_pad=False
     ),
+    "scaled by 1.5 and 0.75": lambda: applied(
+        lambda F, x: F.contrib.BilinearResize2D(x, scale_height=1.5, scale_width=0.75)
+    )(),
+    "scaled, odd": lambda: applied(
+        lambda F, x: F.contrib.BilinearResize2D(
+            x, scale_height=2, scale_width=2.5, mode="odd_scale"
+        )
+    )(),
+    "samples": lambda: applied(
+        lambda F, x: F.BilinearSampler(x, F.tanh(F.slice_axis(x, axis=1, begin=0, end=2)))
+    )(),
+    "regions": lambda: applied(
+        lambda F, x: F.contrib.ROIAlign(
+            x, F.reshape(F.arange(20), shape=(4, 5)) % 20, pooled_size=(3, 4), spatial_scale=0.9
+        )
+    )(),
     "global average": pooled(nn.GlobalAvgPool2D),
     "global maximum": pooled(nn.GlobalMaxPool2D),
 }
@@ -402,10 +418,10 @@ def test_compilations_and_sizes_are_counted():
 
 
 def test_many_classes_of_sizes_are_said_once(caplog):
-    net = applied(lambda F, x: F.BilinearSampler(x, F.zeros((1, 2, 5, 5))))()
+    net = applied(lambda F, x: F.LRN(x, nsize=3))()
     net.hybridize()
     for n in range(3, 23):
-        net(nd.array(np.arange(2 * n).reshape(1, 1, n, 2)))
+        net(nd.array(np.arange(4 * n).reshape(1, n, 2, 2)))
     said = [record.message for record in caplog.records if "classes of sizes" in record.message]
     assert len(said) == 1 and "17 classes of sizes: s0 = 20 need" in said[0]
     assert "s0 == 20" in said[0]

@@ -122,7 +122,31 @@ class CenterNet(gluon.HybridBlock):
         return scores, F.concat(middle - found / 2, middle + found / 2, dim=2)
 
 
-@pytest.mark.parametrize("kind", [SSD, YOLO, CenterNet])
+class RCNN(gluon.HybridBlock):
+    """Regions that a network proposes at all cells, the best of which are pooled and classified."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = sequence(*(unit(2 * WIDTH, 3, 2) for _ in range(3)))
+        self.proposals = sequence(unit(WIDTH), nn.Conv2D(3 * 5, 1))
+        self.top = sequence(nn.Dense(4 * WIDTH, activation="relu"), nn.Dense(CLASSES + 1 + 4))
+
+    def hybrid_forward(self, F, x):
+        y = self.features(x)
+        anchors = F.contrib.MultiBoxPrior(y, sizes=(0.2, 0.4), ratios=(1, 2))
+        found = F.reshape(F.transpose(self.proposals(y), axes=(0, 2, 3, 1)), shape=(0, -1, 5))
+        score = F.sigmoid(F.slice_axis(found, axis=2, begin=0, end=1))
+        shift = 0.1 * F.slice_axis(found, axis=2, begin=1, end=5)
+        rows = F.concat(score, F.broadcast_add(anchors, shift), dim=2)
+        rows = F.contrib.box_nms(rows, overlap_thresh=0.6, topk=60, coord_start=1, score_index=0)
+        best = F.slice_axis(rows, axis=1, begin=0, end=16)
+        boxes = F.reshape(F.slice_axis(best, axis=2, begin=1, end=5), shape=(-1, 4))
+        boxes = F.concat(F.zeros_like(F.slice_axis(boxes, axis=1, begin=0, end=1)), 90 * boxes)
+        pooled = F.contrib.ROIAlign(y, boxes, pooled_size=(4, 4), spatial_scale=0.125)
+        return self.top(pooled), boxes
+
+
+@pytest.mark.parametrize("kind", [SSD, YOLO, CenterNet, RCNN])
 def test_few_compilations_serve_all_sizes_with_the_bits_of_each(kind):
     net = kind()
     net.initialize(mx.init.Xavier())

@@ -290,6 +290,10 @@ class VectorBuilder(IndexBuilder):
         """A constant scalar."""
         return constant_of(self.element, value)
 
+    def float_of(self, index: Index) -> Value:
+        """An index as a scalar of the element type; a constant if it is one."""
+        return self.number(index) if isinstance(index, int) else self.b.sitofp(index, self.element)
+
     def bit(self, value: bool) -> Value:
         """A constant truth value."""
         return ir.Constant(I1, int(value))

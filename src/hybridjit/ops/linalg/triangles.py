@@ -5,6 +5,8 @@ Input: matrices in the last two axes, or vectors in the last. Output: the other 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..._core.types import TensorType, shape_text
@@ -77,7 +79,7 @@ def _extracttrian(A: np.ndarray, *, offset: int, lower: bool) -> np.ndarray:
 
 def _side(count: int) -> int:
     """n with n (n + 1) / 2 = count. Raises ShapeError if there is none."""
-    n = int(np.sqrt(2 * count))
+    n = math.isqrt(2 * count)
     if n * (n + 1) // 2 != count:
         raise ShapeError(f"{count} elements are not the size of a triangle")
     return n

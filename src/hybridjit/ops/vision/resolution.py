@@ -197,9 +197,11 @@ def _scaled(size: int, scale: float, odd: bool) -> int:
     """``size * scale`` rounded down; odd sizes remain odd if ``odd``."""
     with np.errstate(over="ignore"):
         by = np.float32(scale)
-    if isinstance(size, Size) and by >= 0 and by == int(by) and size * int(by) < _EXACT:
-        times = int(by)
-        return (size - 1) * times + 1 if odd and size % 2 else size * times
+    if isinstance(size, Size) and 0 <= by < np.inf:
+        times, parts = by.as_integer_ratio()
+        if size * times < _EXACT:
+            rest = size % 2 if odd else 0
+            return (size - rest) * times // parts + rest
     if not 0 <= size * by < 2.0**31:
         raise ShapeError(
             f"a side of {size} cells times {scale:g} is not in the range 0 to 2^31 - 1"

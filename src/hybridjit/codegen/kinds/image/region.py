@@ -10,19 +10,20 @@ from collections.abc import Callable, Sequence
 from enum import auto
 from typing import NamedTuple
 
-from ...._core.frozen import dataclass
+from ...._core.frozen import dataclass, replace
 from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
 from ....ir.plan import Step
+from ....ir.sized import is_symbolic
 from ....ops.vision.region_bins import FAR, MARGIN
 from ....ops.vision.roi_align import ROI_ALIGN_LAST
-from ...call import Address, Call, Setting, views_of
+from ...call import Address, Call, Setting, about, views_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...math.numbers import float_math
-from ...spec import Ints, KernelSpec, Way
+from ...spec import Extents, Ints, KernelSpec, Way
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
 from ..record import register
@@ -42,13 +43,14 @@ class RegionSpec(KernelSpec):
     columns, row  number of elements of a region, 5 with the image's number first, 4 without; row
     stride
     ratio   samples of a bin along each axis; 0 or less: as many as it has cells
+    usual   approximate typical sizes of the image, if the call gives them
     """
 
     how: Bin
-    inp: Ints
+    inp: Extents
     bins: Ints
     channels: int
-    xs: Ints
+    xs: Extents
     ys: Ints
     columns: int
     row: int
@@ -56,7 +58,9 @@ class RegionSpec(KernelSpec):
     ratio: int = 0
     aligned: bool = False
     element: ElementTypes = SINGLE
+    usual: Ints = ()
     kind = "region"
+    extents = ("inp", "xs")
 
 
 def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -79,6 +83,8 @@ def choose_region(step: Step, setting: Setting) -> tuple[Call, ...]:
         aligned=align and attrs["aligned"],
         element=setting.target.element,
     )
+    if is_symbolic((spec.inp, spec.xs)):
+        spec = replace(spec, usual=about(spec.inp))
     args = (Address(x), Address(rois), Address(y), x.shape[0], rois.shape[0])
     return (Call(spec, args, 16 * product(anchor.shape)),)
 
@@ -89,7 +95,7 @@ class Axis(NamedTuple):
     start: Value
     step: Value
     samples: Value | None  # None for bins of cells without samples
-    cells: int
+    cells: Index
 
 
 # Approximate instructions for one sample of a vector of channels.
@@ -101,6 +107,7 @@ def emit_region(b: LoopBuilder, spec: RegionSpec, args: Arguments) -> None:
     x, rois, y = args.pointer("x"), args.pointer("rois"), args.pointer("y")
     images, regions = args.integer("images"), args.integer("regions")
     rows, columns = spec.bins
+    spec = args.sized(spec)
     with b.each_unit(b.mul(regions, rows), args.share, args.shares) as unit:
         region, row = b.split(unit.index, (0, rows))
         first = b.mul(region, spec.row)
@@ -197,24 +204,32 @@ def _base(b: LoopBuilder, axis: Axis, bin_: Index) -> Value:
 def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
     """The range of a bin's samples that may be inside the image: ``roi_align.samples_near``."""
     assert axis.samples is not None
-    if axis.cells == 0 or spec.ratio > 0:
-        return 0, axis.samples if axis.cells else 0
+    if isinstance(axis.cells, int) and axis.cells == 0:
+        return 0, 0
+    if spec.ratio > 0:
+        return 0, axis.samples
     f = b.b
     count = f.sitofp(axis.samples, b.element)
     distance, half, margin = f.fdiv(axis.step, count), b.number(0.5), b.number(float(MARGIN))
     low, high = (
-        f.fdiv(f.fsub(b.number(edge), _base(b, axis, bin_)), distance)
-        for edge in (-1.0, float(axis.cells))
+        f.fdiv(f.fsub(edge, _base(b, axis, bin_)), distance)
+        for edge in (b.number(-1.0), b.float_of(axis.cells))
     )
     first = f.fsub(b.floor(f.fsub(low, half)), margin)
     last = f.fadd(b.ceil(f.fadd(high, half)), margin)
     first, last = (_bounded_integer(b, edge, 0, count) for edge in (first, last))
-    return first, b.min(last, b.add(first, _most_near(axis)))
+    most = b.add(b.mul(axis.cells, 2), _MORE_SAMPLES)
+    return first, b.min(last, b.add(first, most))
 
 
-def _most_near(axis: Axis) -> int:
-    """Maximum samples of a bin along an axis inside, if the data decide their number."""
-    return 2 * (axis.cells + 1) + 6
+# Maximum samples of a bin along an axis inside, if the data decide their number, beyond two for
+# each cell.
+_MORE_SAMPLES = 8
+
+
+def _cells(spec: RegionSpec) -> Ints:
+    """The image's sizes; estimates of those that the call gives."""
+    return spec.usual or spec.inp
 
 
 def _between(
@@ -228,11 +243,12 @@ def _between(
     at = f.fadd(_base(b, axis, bin_), f.fdiv(part, f.sitofp(axis.samples, b.element)))
     inside = f.and_(
         f.fcmp_ordered(">=", at, b.number(-1.0)),
-        f.fcmp_ordered("<=", at, b.number(float(axis.cells))),
+        f.fcmp_ordered("<=", at, b.float_of(axis.cells)),
     )
-    at = _bounded(b, at, 0, b.number(float(axis.cells - 1)))
+    last = b.sub(axis.cells, 1)
+    at = _bounded(b, at, 0, b.float_of(last))
     low = converted(b, at, b.dtype, "int64")
-    high = b.min(b.add(low, 1), axis.cells - 1)
+    high = b.min(b.add(low, 1), last)
     share = f.fsub(at, f.sitofp(low, b.element))
     weights = [f.select(inside, w, zero) for w in (f.fsub(one, share), share)]
     return [low, high], weights
@@ -248,7 +264,7 @@ def _average(
     lanes: int,
 ) -> Value:
     down, across = axes
-    most = [spec.ratio if spec.ratio > 0 else _most_near(axis) for axis in axes]
+    most = [spec.ratio if spec.ratio > 0 else 2 * n + _MORE_SAMPLES for n in _cells(spec)]
     with b.loop("sy", *ranges[0], carry=[b.splat(0.0)], most=most[0], by_data=True) as sy:
         rows, heights = _between(b, down, place[0], sy.index)
         with b.loop("sx", *ranges[1], carry=sy.carried, most=most[1], by_data=True) as sx:
@@ -309,7 +325,7 @@ def _largest(
 ) -> Value:
     math = float_math(b)
     rows, columns = ranges
-    height, width = spec.inp
+    height, width = _cells(spec)
     lowest = [b.splat(float("-inf"))]
     with b.loop("row", *rows, carry=lowest, most=height, by_data=True) as row:
         line = b.at(x, b.mul(row.index, spec.xs[1]))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...._core.frozen import dataclass
+from ...._core.frozen import dataclass, replace
 from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
 from ....ir.plan import Step
+from ....ir.sized import is_symbolic
 from ....ops.vision.deformable import SAMPLE_CELLS_LAST
-from ...call import Address, Argument, Call, Setting, views_of
+from ...call import Address, Argument, Call, Setting, about, rounds_of, views_of
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import I1, Value
-from ...spec import Ints, KernelSpec
+from ...spec import Extents, Ints, KernelSpec
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
 from ..record import register
@@ -32,19 +33,22 @@ class SampleSpec(KernelSpec):
     edge      ``zeros``: the image is surrounded by zeros; ``held``: up to one cell beyond the last
               one it repeats that one, and is 0 elsewhere; NaN is outside
     mask      strides per (image, row, column) of factors; () without a mask
+    usual     approximate typical sizes of the grid, if the call gives sizes
     """
 
-    inp: Ints
-    out: Ints
+    inp: Extents
+    out: Extents
     channels: int
-    xs: Ints
-    grid: Ints
-    ys: Ints
+    xs: Extents
+    grid: Extents
+    ys: Extents
     places: str = "grid"
     edge: str = "zeros"
-    mask: Ints = ()
+    mask: Extents = ()
     element: ElementTypes = SINGLE
+    usual: Ints = ()
     kind = "sample"
+    extents = ("inp", "out", "xs", "grid", "ys", "mask")
 
 
 def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -65,6 +69,8 @@ def choose_sample(step: Step, setting: Setting) -> tuple[Call, ...]:
         mask=mask[0].strides if mask else (),
         element=setting.target.element,
     )
+    if any(is_symbolic(getattr(spec, name)) for name in spec.extents):
+        spec = replace(spec, usual=about(spec.out))
     args: tuple[Argument, ...] = (*map(Address, (x, grid, *mask, y)), x.shape[0])
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
@@ -76,14 +82,17 @@ def emit_sample(b: LoopBuilder, spec: SampleSpec, args: Arguments) -> None:
     y = args.pointer("y")
     blocks = -(-spec.channels // b.lanes)
     last = spec.channels - (blocks - 1) * b.lanes
-    units = b.mul(args.integer("batch"), spec.out[0])
+    batch = args.integer("batch")
+    spec = args.sized(spec)
+    most = rounds_of(spec.usual[1]) if spec.usual else None
+    units = b.mul(batch, spec.out[0])
     with b.each_unit(units, args.share, args.shares) as unit:
         image, row = b.split(unit.index, (0, spec.out[0]))
         source = b.at(x, b.mul(image, spec.xs[0]))
         line = b.at(grid, b.dot((image, 0, row), spec.grid[:3]))
         factors = None if mask is None else b.at(mask, b.dot((image, row), spec.mask[:2]))
         target = b.at(y, b.dot((image, row), spec.ys[:2]))
-        with b.loop("col", 0, spec.out[1]) as col:
+        with b.loop("col", 0, spec.out[1], most=most) as col:
             factor = None
             if factors is not None:
                 factor = read_scalar(b, factors, b.mul(col.index, spec.mask[2]))
@@ -101,11 +110,17 @@ def _corners(
     """The cells below and beside a position; its factor is part of the weights of the rows."""
     points = [read_scalar(b, line, p) for p in (place, b.add(place, spec.grid[1]))]
     if spec.places == "grid":
-        half = [b.number((size - 1) / 2) for size in spec.inp]
+        half = [_half(b, b.sub(size, 1)) for size in spec.inp]
         points = [b.b.fmul(b.b.fadd(p, b.number(1.0)), h) for p, h in zip(points[::-1], half)]
     lowest = None if spec.places == "grid" else {"zeros": -1.0, "held": 0.0}[spec.edge]
     rows = _Corner(b, points[0], spec.inp[0], lowest, factor)
     return rows, _Corner(b, points[1], spec.inp[1], lowest)
+
+
+def _half(b: LoopBuilder, size: Index) -> Value:
+    if isinstance(size, int):
+        return b.number(size / 2)
+    return b.b.fmul(b.float_of(size), b.number(0.5))
 
 
 class _Corner:
@@ -119,7 +134,7 @@ class _Corner:
         self,
         b: LoopBuilder,
         at: Value,
-        size: int,
+        size: Index,
         lowest: float | None,
         factor: Value | None = None,
     ) -> None:
@@ -127,10 +142,10 @@ class _Corner:
         within: Value = ir.Constant(I1, 1)
         if lowest is not None:
             above = b.b.fcmp_ordered(">=" if lowest == 0 else ">", at, b.number(lowest))
-            within = b.b.and_(above, b.b.fcmp_ordered("<", at, b.number(float(size))))
+            within = b.b.and_(above, b.b.fcmp_ordered("<", at, b.float_of(size)))
             at = b.b.select(within, at, b.number(0.0))
         if lowest == 0:
-            end = b.number(max(size - 1.0, 0.0))
+            end = b.float_of(b.max(b.sub(size, 1), 0))
             at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
         floor = b.floor(at)
         first = converted(b, floor, b.dtype, "int64")
@@ -142,7 +157,7 @@ class _Corner:
         numbers = [first, b.b.add(first, b.i64(1))]
         inside = [b.b.icmp_unsigned("<", n, b.i64(size)) for n in numbers]
         self.inside = [b.b.and_(i, within) for i in inside]
-        self.cells = [b.max(b.min(n, size - 1), 0) for n in numbers]
+        self.cells = [b.max(b.min(n, b.sub(size, 1)), 0) for n in numbers]
 
 
 def _store(
