@@ -223,3 +223,25 @@ def test_training_and_returned_weights_keep_the_softmax():
     assert_near(results[1], results[0])
     assert_near([fused(x).asnumpy()], results[0][:1])
     assert_near([shown(x)[0].asnumpy()], results[0][:1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_sizes_and_operands(seed: int):
+    """Sizes around tiles, blocks and vectors, with any of the operands."""
+    random = np.random.default_rng(seed)
+    samples, heads = random.integers(1, 4, 2)
+    rows, keys = random.integers(1, 70), random.choice([1, 15, 17, 255, 256, 257, 530])
+    width, values = random.integers(1, 70, 2)
+    shapes = [(samples, heads, n, w) for n, w in ((rows, width), (keys, width), (keys, values))]
+    arrays = arrays_of(*shapes, seed=seed)
+    attrs: dict[str, object] = {"scale": width**-0.5}
+    if random.random() < 0.5:
+        some = [int(random.choice([1, n])) for n in (samples, heads, rows)]
+        arrays["m"] = (random.random((*some, keys)) < 0.8).astype(np.float32)
+        attrs |= {"fill": -1e9, "after": random.choice(["none", "where", "times"])}
+    if random.random() < 0.5:
+        arrays["n"] = random.integers(0, keys + 2, (samples, heads, rows))
+        attrs["use_length"] = True
+    outputs = [call("_attention", *map(var, arrays), **attrs)]
+    with override(target=str(random.choice(AVAILABLE))):
+        assert_near([run(outputs, arrays)], run_reference(outputs, arrays))

@@ -8,7 +8,7 @@ the batch and the steps of a recurrent layer are exchanged after a dense layer a
 from __future__ import annotations
 
 from ..._core.types import Shape
-from ...ir.building import building
+from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, rewrite, rule
 from ...ops.nn.embedding_table import EMBEDDING
@@ -24,21 +24,36 @@ def hoist_pointwise(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 @rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
 def pointwise_on_rows(value: Value, match: Match) -> Replacement:
-    """For operands with the result's shape, which are reshaped as x is."""
+    """For operands with the result's shape, which are reshaped as x is, and single elements, as
+    ONNX files have for the constants of a GELU.
+    """
     if value.op is None or not value.op.is_pointwise or len(value.types) > 1:
         return None
     shape = next((shape for use in value.inputs if (shape := _shape_of_product(use))), None)
-    if shape is None or any(use.type.dims != value.shape for use in value.inputs):
+    if shape is None or not all(_is_whole_or_single(use, value.shape) for use in value.inputs):
         return None
     g = building(value)
-    inputs = [
-        use.value.inputs[0]
-        if use.value.op is RESHAPE_TO and use.value.inputs[0].type.dims == shape
-        else reshape(g, use, shape, at=f"rows{i}")
-        for i, use in enumerate(value.inputs)
-    ]
+    inputs = [_on_rows(g, use, value.shape, shape, i) for i, use in enumerate(value.inputs)]
     result = g.op(value.op, *inputs, at="on_rows", **value.attrs)
     return reshape(g, result, value.shape)
+
+
+def _is_whole_or_single(use: Use, shape: Shape) -> bool:
+    return use.type.dims == shape or _is_single(use)
+
+
+def _is_single(use: Use) -> bool:
+    """Whether an operand has one element, for all sizes."""
+    return all(isinstance(size, int) and size == 1 for size in use.type.dims)
+
+
+def _on_rows(g: ValueBuilder, use: Use, whole: Shape, shape: Shape, number: int) -> Use:
+    """An operand of the shape ``whole`` in the shape of the rows; a single element as it is."""
+    if use.type.dims != whole:
+        return reshape(g, use, (1,), at=f"single{number}")
+    if use.value.op is RESHAPE_TO and use.value.inputs[0].type.dims == shape:
+        return use.value.inputs[0]
+    return reshape(g, use, shape, at=f"rows{number}")
 
 
 @rule(
