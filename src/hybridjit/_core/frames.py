@@ -25,6 +25,7 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+_ZOO = os.path.join(_PACKAGE, "gluon", "model_zoo", "")
 _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older notebooks
 _DOORS = ("__init__", "__call__", "__getitem__", "__iter__", "__next__")
 _UNCHANGED = (InternalError, StopIteration)  # faults of hybridjit; the end of an iteration
@@ -33,9 +34,12 @@ _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows the
 
 
 def user_line() -> str:
-    """The innermost line of the calling stack that is outside of hybridjit."""
+    """The innermost line of the calling stack that is outside of hybridjit, or in the model zoo.
+
+    Networks of the zoo are like a user's: the line is that of the layer.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
+    while frame is not None and _is_own(frame) and not _is_of_zoo(frame):
         frame = frame.f_back
     if frame is None:
         return ""
@@ -49,6 +53,11 @@ def user_line() -> str:
 
 def _is_own(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def _is_of_zoo(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_filename.startswith(_ZOO) and code.co_name == "hybrid_forward"
 
 
 def _cell_of(name: str) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.types import shape_text
 from ..compiler import JOINT, PIPELINE, TRAINING
 from ..ir.graph import Graph, unique_name
 from ..ir.graph import Use as GraphUse
@@ -193,7 +192,7 @@ def _short_attrs(attrs: Mapping[str, object]) -> dict[str, str]:
 
 
 def _attr(value: object) -> str:
-    return shape_text(value) if isinstance(value, tuple) else str(value)
+    return str(value).replace(" ", "") if isinstance(value, tuple) else str(value)
 
 
 def _group(group: Any) -> Group:

@@ -23,8 +23,8 @@ from .schema import Document
 
 # Order of loading: each script uses earlier ones.
 SCRIPTS = (
-    "dom.js", "model.js", "layout.js", "graph.js", "charts.js", "panels.js", "inspector.js",
-    "main.js",
+    "dom.js", "model.js", "layout.js", "blocks.js", "minimap.js", "graph.js", "charts.js",
+    "panels.js", "inspector.js", "main.js",
 )  # fmt: skip
 _LAYOUT = ("dagre.LICENSE", "dagre.min.js")
 Path = str | os.PathLike[str]

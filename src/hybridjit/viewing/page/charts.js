@@ -47,10 +47,29 @@ function axis(x, y, count, most, width, height, left, bottom) {
   return s("g", { class: "axis" }, parts, s("text", { x: width - 8, y: height - 1, "text-anchor": "end" }, "step"));
 }
 
-/** Steps end to end, each as long as it takes. */
-function timeline(track, act) {
+/** The time line with a button for each zoom; it scrolls sideways. */
+function lanes(track, act) {
+  const box = h("div", { class: "lanes", tabindex: 0 });
+  let zoom = 1;
+  const draw = () => replace(box, timeline(track, act, 900 * zoom));
+  const change = (factor) => {
+    const middle = (box.scrollLeft + box.clientWidth / 2) / (box.scrollWidth || 1);
+    zoom = Math.min(64, Math.max(1, zoom * factor));
+    draw();
+    box.querySelector("svg").style.width = zoom === 1 ? "100%" : `${100 * zoom}%`;
+    box.scrollLeft = middle * box.scrollWidth - box.clientWidth / 2;
+  };
+  draw();
+  return [h("div", { class: "tools", role: "toolbar", "aria-label": "Time line" },
+    h("button", { type: "button", class: "zoom-in", "aria-label": "Zoom in on time", onclick: () => change(2) }, "+"),
+    h("button", { type: "button", "aria-label": "Zoom out of time", onclick: () => change(0.5) }, "−")), box];
+}
+
+/** Steps end to end, each as long as it takes: native code above, steps in Python below. */
+function timeline(track, act, width = 900) {
   const profile = track.part.profile;
-  const [width, height] = [900, 64];
+  const hasHost = profile.parts.some((timed) => timed.kernel < 0);
+  const height = hasHost ? 104 : 64;
   let now = 0;
   const bars = profile.parts.map((timed) => {
     const step = track.part.steps[timed.step];
@@ -58,16 +77,18 @@ function timeline(track, act) {
     now += timed.seconds;
     const wide = (timed.seconds / profile.total) * width;
     return s("g", {}, s("rect", {
-      class: "bar kind-" + step.kind, "data-step": timed.step, x: at, y: 4, height: 36,
+      class: "bar kind-" + step.kind, "data-step": timed.step, x: at, y: timed.kernel < 0 ? 44 : 4, height: 36,
         width: Math.max(0.5, wide - 0.4), tabindex: wide > 4 ? 0 : null, role: "button",
       "aria-label": `step ${timed.step}, ${time(timed.seconds)}, ${shown(step.name)}`,
         onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
     }, s("title", {}, `step ${timed.step} ${shown(step.name)}\n${timed.algorithm}\n${time(timed.seconds)}, ${percent(timed.share)}`)),
-    wide > 40 ? s("text", { class: "inside", x: at + 4, y: 26 }, cut(timed.algorithm, Math.floor(wide / 7)))
+    wide > 40 ? s("text", { class: "inside", x: at + 4, y: timed.kernel < 0 ? 66 : 26 },
+      cut(timed.algorithm, Math.floor(wide / 7)))
       : null);
   });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => s("text",
-    { x: part * width, y: 56, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" },
+  const count = Math.round(width / 225);
+  const ticks = Array.from({ length: count + 1 }, (_, i) => i / count).map((part) => s("text",
+    { x: part * width, y: height - 8, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" },
     time(part * profile.total)));
   return s("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": `Timeline of ${time(profile.total)}` }, bars, s("g", { class: "axis" }, ticks));
@@ -109,12 +130,52 @@ function roofline(track, act) {
   return s("svg", { class: "chart roofline", viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": "Roofline" },
     s("g", { class: "axis" }, ticks, s("text", { x: width - 12, y: height - 6, "text-anchor": "end" },
-      "operations a byte"), s("text", { x: 4, y: 10 }, "FLOP/s")),
+      "operations a byte"), s("text", { x: left + 4, y: 10 }, "FLOP/s")),
     s("path", { class: "roof", d: roof }), dots,
     s("text", { class: "note", x: width - 16, y: y(profile.peak) - 6, "text-anchor": "end" },
       `peak ${(1e-9 * profile.peak).toFixed(0)} GFLOP/s on ${plural(profile.threads, "thread")}`),
-    s("text", { class: "note", x: x(ridge) - 10, y: Math.min(height - bottom - 30, y(profile.peak) + 40),
-      "text-anchor": "end" }, `memory ${(1e-9 * profile.bandwidth).toFixed(1)} GB/s`));
+    besideSlope(x(start), y(start * profile.bandwidth), x(ridge), y(profile.peak),
+      `memory ${(1e-9 * profile.bandwidth).toFixed(1)} GB/s`));
+}
+
+/** Text along a slanted line and above it, in its middle. */
+function besideSlope(x0, y0, x1, y1, text) {
+  const turn = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
+  const [cx, cy] = [(x0 + x1) / 2, (y0 + y1) / 2];
+  return s("text", { class: "note", "text-anchor": "middle", x: cx, y: cy,
+    transform: `rotate(${turn.toFixed(1)} ${cx.toFixed(1)} ${cy.toFixed(1)}) translate(0 -7)` }, text);
+}
+
+/** Bars of several parts in one line, each with its name and share; parts without time are left out. */
+function stackedBar(label, parts) {
+  const [width, height] = [900, 46];
+  const total = parts.reduce((sum, part) => sum + part.seconds, 0) || 1;
+  let at = 0;
+  const bars = parts.filter((part) => part.seconds > 0).map((part, i) => {
+    const wide = (part.seconds / total) * width;
+    const text = `${part.name} ${time(part.seconds)} (${percent(part.seconds / total)})`;
+    const bar = s("g", {}, s("rect", { class: `shade-${i % PALETTE}`, x: at, y: 4, height: 34, width: Math.max(0.5, wide - 1) },
+      s("title", {}, text)), wide > 60 ? s("text", { class: "inside", x: at + 6, y: 25 }, cut(text, Math.floor(wide / 6.2)))
+      : null);
+    at += wide;
+    return bar;
+  });
+  return s("svg", { class: "chart stacked", viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": `${label}: ${parts.map((part) => `${part.name} ${time(part.seconds)}`).join(", ")}` }, bars);
+}
+
+/** A pair of bars for each row: before and after. */
+function pairedBars(label, rows) {
+  const most = Math.max(...rows.flatMap((row) => row.seconds.map((seconds) => seconds || 0)), 1e-12);
+  const [width, line, left] = [900, 34, 260];
+  const bars = rows.map((row, i) => [
+    s("text", { x: left - 8, y: i * line + 20, "text-anchor": "end" }, cut(shown(row.name), 40)),
+    row.seconds.map((seconds, j) => [s("rect", { class: `shade-${j}`, x: left, y: i * line + 4 + 13 * j, height: 11,
+      width: Math.max(0.5, ((seconds || 0) / most) * (width - left - 90)) }),
+    s("text", { x: left + 6 + ((seconds || 0) / most) * (width - left - 90), y: i * line + 13 + 13 * j },
+      seconds === null ? "none" : time(seconds))])]);
+  return s("svg", { class: "chart paired", viewBox: `0 0 ${width} ${rows.length * line + 4}`, role: "img",
+    "aria-label": label }, bars);
 }
 
 /** A small histogram of a parameter's numbers. */

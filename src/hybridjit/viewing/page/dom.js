@@ -46,7 +46,9 @@ function shown(text) {
 /** A name, kept apart from the direction of the text around it. */
 function name(text, limit) {
   const full = shown(text);
-  return h("bdi", { class: "name", title: limit && full.length > limit ? full : null }, cut(full, limit));
+  const parts = cut(full, limit).split(/(?<=[_:,/])/);
+  return h("bdi", { class: "name", title: limit && full.length > limit ? full : null },
+    parts.map((part, i) => (i ? [h("wbr"), part] : part)));
 }
 
 /** The text in at most `limit` characters: its beginning and its end, where names differ. */

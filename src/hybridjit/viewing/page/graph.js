@@ -2,6 +2,7 @@
 /* The graph: what of it is in sight is drawn as SVG, moved by mouse, touch and keys. */
 
 const MOST_DRAWN = 4000;
+const SAVED = "saved";
 const KINDS = [
   ["conv", /conv|correlation/i], ["gemm", /fullyconnected|dot|gemm|attention|interleaved/i], ["pool", /pool/i],
   ["norm", /norm|lrn|_bn_/i], ["softmax", /softmax/i], ["recurrent", /rnn|lstm|gru/i],
@@ -21,6 +22,8 @@ class GraphView {
     this.panel = panel;
     this.fold = true;
     this.parameters = false;
+    this.blocks = true;
+    this.trees = new Map();
     this.unfolded = new Set();
     this.cache = new Map();
     this.camera = { x: 0, y: 0, k: 1 };
@@ -31,20 +34,23 @@ class GraphView {
   build() {
     this.edgesLayer = s("g", { class: "edges" });
     this.nodesLayer = s("g", { class: "nodes" });
-    this.world = s("g", {}, this.edgesLayer, this.nodesLayer);
+    this.world = s("g", { class: "world" }, this.edgesLayer, this.nodesLayer);
+    this.labels = s("g", { class: "labels" });
     this.svg = s("svg", {
       id: "graph", tabindex: 0, role: "application",
       "aria-label": "Graph. Up and down go along edges, left and right to neighbours, Enter unfolds a group, plus and minus zoom, bracket keys change the stage.",
     }, s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7,
       markerHeight: 7, orient: "auto-start-reverse" },
-      s("path", { d: "M0 0L8 4L0 8z" }))), this.world);
+      s("path", { d: "M0 0L8 4L0 8z" }))), this.world, this.labels);
     this.message = h("p", { id: "graph-message", class: "quiet", hidden: true });
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": "Graph" },
-      this.check("fold", "kernels as one node"), this.check("parameters", "parameters and what follows from them"),
+      this.check("blocks", "blocks as one node"), this.check("fold", "kernels as one node"), this.check("parameters", "parameters and what follows from them"),
       h("button", { type: "button", onclick: () => this.zoom(1.25), "aria-label": "Zoom in" }, "+"),
       h("button", { type: "button", onclick: () => this.zoom(0.8), "aria-label": "Zoom out" }, "−"),
       h("button", { type: "button", onclick: () => this.fit(true) }, "fit"));
-    this.panel.append(this.app.stageBar(), tools, this.message, this.svg);
+    this.opened = h("div", { class: "tools", id: "opened", role: "toolbar", "aria-label": "Open blocks", hidden: true });
+    this.map = new MiniMap(this);
+    this.panel.append(this.app.stageBar(), tools, this.opened, this.message, this.svg, this.map.svg);
     this.listen();
     new ResizeObserver(() => this.move()).observe(this.svg);
   }
@@ -102,6 +108,10 @@ class GraphView {
   }
 
   toggle(node) {
+    if (node && node.block) {
+      this.tree.opened.add(node.block);
+      return this.show(this.app.track, this.app.stop, true);
+    }
     if (!node || !this.app.stop.stage.groups.length) return;
     const group = this.groups.get(node.names[0]);
     if (!group || group.members.length < 2) return;
@@ -149,6 +159,8 @@ class GraphView {
   show(track, stop, keep) {
     this.groups = new Map(stop.kind === "bind" ? []
       : stop.stage.groups.flatMap((group) => group.members.map((member) => [member, group])));
+    this.tree = this.treeOf(track, stop);
+    this.listOpened();
     const { nodes, edges, size } = this.graphOf(track, stop);
     Object.assign(this, { nodes, edges, size });
     const missing = stop.values.size === 0
@@ -169,8 +181,8 @@ class GraphView {
   }
 
   graphOf(track, stop) {
-    const key = [track.title, track.stops.indexOf(stop), this.fold, this.parameters,
-      [...this.unfolded].join("\n")].join("|");
+    const key = [track.title, track.stops.indexOf(stop), this.fold, this.parameters, this.blocks,
+      [...this.tree.opened].join("\n"), [...this.unfolded].join("\n")].join("|");
     if (!this.cache.has(key)) {
       const found = this.made(track, stop);
       found.size = found.nodes.length ? layOut(found.nodes, found.edges) : { width: 0, height: 0 };
@@ -194,8 +206,87 @@ class GraphView {
         nodeOf.set(value.name, nodeOf.get(group));
       } else nodeOf.set(value.name, nodes.push(this.valueNode(value, isLeaf, track, stop)) - 1);
     }
-    if (nodes.length > MOST_DRAWN) return { nodes: [], edges: [] };
-    return { nodes, edges: this.edgesOf(stop, nodes, nodeOf) };
+    const folded = this.foldsBlocks(nodes) ? this.inBlocks(nodes, nodeOf) : nodes;
+    if (folded.length > MOST_DRAWN) return { nodes: [], edges: [] };
+    return { nodes: folded, edges: this.edgesOf(stop, folded, nodeOf) };
+  }
+
+  /** The blocks of a stop; those that were opened stay open in other stops of the track. */
+  treeOf(track, stop) {
+    const key = [track.title, track.stops.indexOf(stop)].join("|");
+    if (!this.trees.has(key)) {
+      const units = [...stop.values.values()].filter((value) => value.role === "operator")
+        .map((value) => (this.groups.get(value.name) || value).name);
+      this.trees.set(key, new Blocks([...new Set(units)]));
+    }
+    const tree = this.trees.get(key);
+    if (this.tree) this.tree.opened.forEach((block) => (block === SAVED || tree.sizes.has(block)) && tree.opened.add(block));
+    return tree;
+  }
+
+  /** Whether blocks are folded: only graphs that are larger than a screen. */
+  foldsBlocks(nodes) {
+    return this.blocks && this.tree.isUseful && nodes.length > FEW_UNITS;
+  }
+
+  /** One node for all units of each closed block; nodeOf is renumbered. */
+  inBlocks(nodes, nodeOf) {
+    const found = [];
+    const places = new Map();
+    const made = nodes.map((node) => {
+      const group = this.groups.get(node.names[0]);
+      const block = node.kind === "input" ? this.savedBlock(node.names[0]) : node.kind === "parameter" ? ""
+        : this.tree.around(group ? group.name : node.names[0]);
+      if (!block) return found.push(node) - 1;
+      if (!places.has(block)) places.set(block, found.push({ block, inside: [] }) - 1);
+      found[places.get(block)].inside.push(node);
+      return places.get(block);
+    });
+    nodeOf.forEach((place, value) => nodeOf.set(value, made[place]));
+    return found.map((node) => (node.block ? this.blockNode(node) : node));
+  }
+
+  /** The values that a forward graph saved are one block of inputs of the backward graph. */
+  savedBlock(input) {
+    return /^saved\d+$/.test(input) && !this.tree.opened.has(SAVED) ? SAVED : "";
+  }
+
+  blockNode({ block, inside }) {
+    const times = inside.map((node) => node.time).filter((seconds) => seconds !== null);
+    const sum = (list) => list.reduce((a, b) => a + b, 0);
+    return this.sized({
+      title: this.tree.shortName(block), names: inside.flatMap((node) => node.names), kind: "block", block,
+      isGroup: false, step: -1, steps: new Set(inside.map((node) => node.step).filter((step) => step >= 0)),
+      sub: plural(inside.length, this.fold ? "kernel" : "value"), lead: "block",
+      time: times.length ? sum(times) : null, share: sum(inside.map((node) => node.share)),
+      mark: inside.map((node) => node.mark).find(Boolean) || "", count: inside.length,
+    });
+  }
+
+  /** A button for each open block, which closes it. */
+  listOpened() {
+    const open = [...this.tree.opened];
+    this.opened.hidden = !open.length || !this.blocks;
+    replace(this.opened, open.map((block) => h("button", { type: "button", "data-block": block,
+      "aria-label": `Close the block ${block}`, onclick: () => this.close(block) },
+      `${this.tree.shortName(block)} ×`)));
+  }
+
+  close(block) {
+    this.trees.forEach((tree) => tree.opened.delete(block));
+    this.show(this.app.track, this.app.stop, true);
+  }
+
+  /** Show a value itself: open the blocks around it. */
+  openFor(value) {
+    const { steps } = Model.resolve(this.app.track, { type: "value", id: value });
+    const { part } = this.app.track;
+    const readers = part ? [...steps].flatMap((step) => part.steps[step].members) : [];
+    for (const known of this.tree.paths.has(value) || this.groups.has(value) ? [value] : readers) {
+      const group = this.groups.get(known);
+      this.tree.openAround(group ? group.name : known);
+    }
+    this.show(this.app.track, this.app.stop, true);
   }
 
   /** Parameters, and what follows from them alone without a step of its own. */
@@ -278,8 +369,10 @@ class GraphView {
       this.waiting = 0;
       const { x, y, k } = this.camera;
       this.world.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${k.toFixed(4)})`);
-      this.svg.classList.toggle("far", k < 0.32);
+      this.svg.classList.toggle("far", k < 0.55);
       this.cull();
+      this.labels.replaceChildren(...(k < 0.55 ? this.farLabels() : []));
+      this.map.draw();
     });
   }
 
@@ -298,6 +391,26 @@ class GraphView {
       const seen = sees(Math.min(a.x, b.x) - 60, Math.min(a.y, b.y), Math.max(a.x, b.x) + 60, Math.max(a.y, b.y));
       this.keep("e" + i, seen, () => this.edgeElement(edge), this.edgesLayer);
     });
+  }
+
+  /** Titles of as many nodes as have room in the size of the screen; costly nodes come first. */
+  farLabels() {
+    const { x, y, k } = this.camera;
+    const [width, height] = [this.svg.clientWidth, this.svg.clientHeight];
+    const taken = [];
+    const labels = [];
+    const order = [...this.nodes].filter((node) => node.kind !== "parameter").sort((a, b) => b.share - a.share);
+    for (const node of order) {
+      if (labels.length >= 80) break;
+      const text = cut(node.block || node.time !== null ? node.title : node.sub || node.title, 24);
+      const half = text.length * 3.4;
+      const [cx, cy] = [node.x * k + x, node.y * k + y];
+      if (cx < half || cx > width - half || cy < 8 || cy > height - 8) continue;
+      if (taken.some((box) => Math.abs(box.cx - cx) < box.half + half + 6 && Math.abs(box.cy - cy) < 15)) continue;
+      taken.push({ cx, cy, half });
+      labels.push(s("text", { x: cx, y: cy + 4, "text-anchor": "middle" }, text));
+    }
+    return labels;
   }
 
   keep(key, wanted, make, layer) {
@@ -359,7 +472,8 @@ class GraphView {
     for (const [i, node] of this.nodes.entries()) {
       node.isChosen = node.isRelated = false;
       if (!selection || selection.track !== this.app.track) continue;
-      const isStep = node.step >= 0 && selection.steps.has(node.step);
+      const isStep = node.step >= 0 && selection.steps.has(node.step)
+        || node.steps && [...selection.steps].some((step) => node.steps.has(step));
       node.isRelated = isStep || node.names.some((known) => selection.values.has(known));
       node.isChosen = selection.type === "value" ? node.names.includes(selection.id) : selection.type === "step"
         ? node.step === selection.id : false;

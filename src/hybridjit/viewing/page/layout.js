@@ -62,8 +62,11 @@ function ranked(before, after) {
   const rank = before.map(() => 0);
   const ready = left.flatMap((count, i) => (count ? [] : [i]));
   const layers = [];
-  while (ready.length) {
-    const i = ready.pop();
+  const done = new Set();
+  while (ready.length || done.size < before.length) {
+    const i = ready.length ? ready.pop() : left.findIndex((count, j) => !done.has(j)); // in a cycle of blocks
+    if (done.has(i)) continue;
+    done.add(i);
     (layers[rank[i]] = layers[rank[i]] || []).push(i);
     for (const user of after[i]) {
       rank[user] = Math.max(rank[user], rank[i] + 1);

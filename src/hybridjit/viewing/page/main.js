@@ -213,6 +213,7 @@ class App {
     this.hits.hidden = true;
     this.search.value = "";
     if (!this.stop.values.has(value.name)) this.goTo(stop);
+    this.graph.openFor(value.name);
     this.select({ type: "value", id: value.name });
     this.graph.svg.focus({ preventScroll: true });
   }

@@ -112,7 +112,7 @@ function timePanel(app) {
   const rows = profile.parts.map((timed) => ({ ...timed, key: "step-" + timed.step,
     record: track.part.steps[timed.step] }));
   const rate = (row) => (row.seconds ? 1e-9 * row.flops / row.seconds : 0);
-  return [timeline(track, (step) => app.select({ type: "step", id: step })),
+  return [lanes(track, (step) => app.select({ type: "step", id: step })), sums(app, rows),
     table(`Every kernel call; steps together ${time(profile.total)}, a run that was not watched ${time(profile.whole)}`, [
       { title: "step", right: true, value: (row) => row.step },
         { title: "ms", right: true, value: (row) => row.seconds, show: (row) => milliseconds(row.seconds) },
@@ -125,9 +125,54 @@ function timePanel(app) {
       { title: "algorithm", value: (row) => row.algorithm }, { title: "operator", main: true,
         value: (row) => row.record.name, show: (row) => name(row.record.name, 40) },
       { title: "fused", value: (row) => row.record.fused.join(", "),
-        show: (row) => shown(row.record.fused.join(", ")) }, { title: "line", value: (row) => row.record.source,
+        show: (row) => name(row.record.fused.join(", ")) }, { title: "line", value: (row) => row.record.source,
         show: (row) => lineOf(row.record.source, 30) },
     ], rows, (row) => app.select({ type: "step", id: row.step }))];
+}
+
+/** The outermost block around a step, below the network itself. */
+function blockOf(tree, step) {
+  const path = blockPath(step);
+  return path[tree.depth(path)] || step;
+}
+
+/** Times by block, by operator and by kernel: a table of each, folded. */
+function sums(app, rows) {
+  const { track } = app;
+  const last = track.stops[track.stops.length - 1];
+  const tree = app.graph.tree || new Blocks([]);
+  const operator = (row) => {
+    const members = row.record.members.map((member) => last.values.get(member)).filter((value) => value && value.op);
+    return members.length ? members[0].op : row.record.kind;
+  };
+  const kernel = (row) => (row.kernel < 0 ? row.algorithm : track.part.kernels[row.kernel].algorithm);
+  const block = (row) => blockOf(tree, row.record.name);
+  const folded = [["block", block], ["operator", operator], ["kernel", kernel]];
+  return folded.map(([title, key]) => h("details", { class: "sums", "data-by": title },
+    h("summary", {}, `Sums by ${title}`), sumTable(title, summed(rows, key))));
+}
+
+function summed(rows, key) {
+  const found = new Map();
+  for (const row of rows) {
+    const sum = found.get(key(row)) || { key: key(row), seconds: 0, share: 0, flops: 0, calls: 0 };
+    sum.seconds += row.seconds;
+    sum.share += row.share;
+    sum.flops += row.flops;
+    sum.calls += 1;
+    found.set(key(row), sum);
+  }
+  return [...found.values()].sort((a, b) => b.seconds - a.seconds);
+}
+
+function sumTable(title, rows) {
+  return table(`Times by ${title}`, [{ title, value: (row) => row.key, show: (row) => name(row.key, 60) },
+    { title: "calls", right: true, value: (row) => row.calls },
+    { title: "ms", right: true, value: (row) => row.seconds, show: (row) => milliseconds(row.seconds) },
+    { title: "share", right: true, value: (row) => row.share, show: (row) => percent(row.share) },
+    { title: "", value: (row) => row.share, show: (row) => meter(row.share) },
+    { title: "GFLOP/s", right: true, value: (row) => (row.flops ? 1e-9 * row.flops / row.seconds : 0),
+      show: (row) => (row.flops ? (1e-9 * row.flops / row.seconds).toFixed(1) : "") }], rows);
 }
 
 function rooflinePanel(app) {
@@ -191,7 +236,11 @@ function trainingPanel(app) {
   const saved = found.saved.map((row) => ({ ...row, key: "value-" + row.value[0] }));
   const kept = saved.reduce((sum, row) => sum + row.bytes, 0);
   const took = found.updates.some((row) => row.seconds !== null);
+  const parts = Model.tracks.filter((track) => track.part && track.part.profile)
+    .map((track) => ({ name: track.title, seconds: track.part.profile.total }));
+  const updating = found.updates.reduce((sum, row) => sum + (row.seconds || 0), 0);
   return [
+    parts.length ? stackedBar("A step of training", [...parts, { name: "update", seconds: updating }]) : null,
     h("p", {}, `Between forward and backward ${plural(saved.length, "value")} of ${bytes(kept)} are saved; what is cheap is computed again. ${plural(found.gradients.length, "gradient")}, ${plural(found.states.length, "moving state")}.`),
     table("Saved", [{ title: "value", main: true, value: (row) => row.value[0],
       show: (row) => name(row.value[0], 44) }, { title: "type", value: (row) => row.type },
@@ -218,7 +267,7 @@ function valuesPanel(app) {
   return table(`${plural(rows.length, "value")} at ${app.stop.title}`, [
     { title: "name", main: true, value: (row) => row.name, show: (row) => name(row.name, 44) },
       { title: "operator", value: (row) => row.op || row.role },
-      { title: "type", value: (row) => row.types.join(" ") },
+      { title: "type", value: (row) => row.types.join(" "), show: (row) => name(row.types.join(" ")) },
     { title: "attributes", wide: true, value: (row) => attributes(row), show: (row) => name(attributes(row), 90) },
       { title: "line", value: (row) => row.source, show: (row) => lineOf(row.source, 30) }], rows,
       (row) => app.select({ type: "value", id: row.name }));
@@ -231,8 +280,18 @@ function attributes(value) {
 /** The end of `file:line in function`, all of it in a title. */
 function lineOf(source, limit) {
   if (!source) return "";
-  const short = source.split("/").pop();
-  return h("bdi", { class: "name", title: shown(source) }, cut(shown(short), limit));
+  const short = source.split("/").pop().replace(/ in \S+$/, "");
+  const found = name(short, limit);
+  found.title = shown(source);
+  return found;
+}
+
+/** The steps that take longest in either run, as a pair of bars each. */
+function sideBySide(rows) {
+  const timed = rows.filter((row) => row.seconds[0] !== null || row.seconds[1] !== null)
+    .sort((a, b) => Math.max(...b.seconds) - Math.max(...a.seconds)).slice(0, 20);
+  return timed.length ? [h("p", { class: "quiet" }, "The longest steps: before above, after below."),
+    pairedBars("Longest steps before and after", timed)] : null;
 }
 
 function comparisonPanel(app) {
@@ -247,7 +306,7 @@ function comparisonPanel(app) {
       : 0);
     return [h("h3", {}, part.name), facts([pair("steps", part.steps, number),
       pair("arena", part.arena_bytes, bytes), pair("most alive", part.live_bytes, bytes),
-      pair("time", part.seconds, time)]),
+      pair("time", part.seconds, time)]), sideBySide(rows),
       table("Steps, by name", [{ title: "step", main: true, value: (row) => row.name,
         show: (row) => name(row.name, 44) }, { title: "what", value: (row) => signs[row.what] },
         { title: "before ms", right: true, value: (row) => row.seconds[0] || 0,
