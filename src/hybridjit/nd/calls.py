@@ -40,18 +40,18 @@ _remembered: dict[tuple[object, ...], Prepared] = {}
 
 
 class Prepared:
-    """A valid call: its attribute values, and its compiled code if it is costly."""
+    """A valid call: its attribute values, and its compiled code if it ``is_costly``."""
 
-    __slots__ = ("attrs", "_is_costly", "_code")
+    __slots__ = ("attrs", "is_costly", "_code")
 
     def __init__(self, op: OpDef, attrs: Attrs, types: Types, outs: Types) -> None:
         self.attrs = attrs
-        self._is_costly = native.is_costly(op, attrs, types, outs)
+        self.is_costly = native.is_costly(op, attrs, types, outs)
         self._code: eager.CallCode | None = None
 
     def code(self, op: OpDef, arrays: Sequence[np.ndarray]) -> eager.CallCode | None:
-        """Compiled code; None where NumPy computes the call."""
-        if not self._is_costly or config.eager == "numpy":
+        """Compiled code of a costly call; None where NumPy computes it."""
+        if config.eager == "numpy":
             return None
         if self._code is None:
             self._code = eager.CallCode(op, self.attrs, arrays)

@@ -300,7 +300,8 @@ def invoke(
         call = prepared(op, texts, arrays)
     except MXNetError as error:
         raise shortened(error)  # noqa: B904 - the same exception
-    results = apply(op, inputs, arrays, call.attrs, ctx, call.code(op, arrays))
+    code = call.code(op, arrays) if call.is_costly else None
+    results = apply(op, inputs, arrays, call.attrs, ctx, code)
     if out is not None:
         return _written(op, results, out, call.attrs)
     return results[0] if len(results) == 1 else results

@@ -57,7 +57,13 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
             raise TypeError(f"{called}() takes a value for '{name}', got an array")
     given.pop("name", None)
     out, ctx = given.pop("out", None), given.pop("ctx", None)
-    return FRONT.op(op.name, *tensors.values(), out=out, ctx=ctx, **given)
+    inputs = list(tensors.values())
+    for x in inputs:
+        if not isinstance(x, ndarray):
+            FRONT.check(op.name, x)
+    if out is not None:
+        _check_out(out)
+    return as_np(invoke(op, inputs, given, out, ctx))
 
 
 EXTENSIONS = OperatorFunctions("npx", call, ("out", "name"))
