@@ -111,6 +111,12 @@ def _encode_types(
     return result, result
 
 
+def _centre_plane(corners: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Centres and sizes along an axis of boxes whose first axis has the four corners."""
+    size = corners[axis + 2] - corners[axis]
+    return corners[axis] + size / 2, size
+
+
 def _encode(
     samples: np.ndarray,
     matches: np.ndarray,
@@ -121,10 +127,18 @@ def _encode(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Normalized offsets from each anchor to its match where samples exceed 0.5; else zeros."""
     chosen = np.clip(convert(matches, np.dtype(np.int64)), 0, refs.shape[1] - 1)
-    boxes = np.take_along_axis(refs, chosen[..., None], axis=1)
-    offsets = (_offsets(np.broadcast_to(anchors, boxes.shape), boxes) - means) / stds
-    masks = np.repeat((samples > 0.5)[..., None], 4, axis=-1)
-    return np.where(masks, offsets, 0).astype(samples.dtype), masks.astype(samples.dtype)
+    own, labelled = (np.moveaxis(boxes, -1, 0).copy() for boxes in (anchors, refs))
+    places = chosen + refs.shape[1] * np.arange(len(refs))[:, None]
+    boxes = labelled.reshape(4, -1)[:, places]
+    is_valid = samples > 0.5
+    offsets = np.empty((*samples.shape, 4), samples.dtype)
+    for axis in (0, 1):  # by planes: NumPy is slow along axes of four elements
+        at, size = _centre_plane(own, axis)
+        to, wanted = _centre_plane(boxes, axis)
+        for k, plane in ((axis, (to - at) / size), (axis + 2, np.log(wanted / size))):
+            offsets[..., k] = np.where(is_valid, (plane - means[k]) / stds[k], 0)
+    masks = np.repeat(is_valid.astype(samples.dtype)[..., None], 4, axis=-1)
+    return offsets, masks
 
 
 register(
