@@ -49,6 +49,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from losses(rng)
     yield from samples(rng)
     yield from bins(rng)
+    yield from moved(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
             for align in (True, False):
@@ -91,6 +92,26 @@ def bins(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
             f"means back {dtype}",
             lambda a=(head, regions), k=attrs, f=back: f(*a, shape=(2, 12, 9, 7), **k),
         )
+
+
+def moved(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Bins that move by offsets, of regions inside, outside and of no image, and gradients."""
+    places = rng.uniform(-9, 30, (5, 4))
+    rois = np.concatenate([[[0], [1], [0], [2], [-1]], places], 1)
+    forward, back = (
+        lookup(name).ref for name in ("_contrib_DeformablePSROIPooling", "_deformable_pooling_back")
+    )
+    for dtype in ("float32", "float64"):
+        data = rng.standard_normal((2, 16, 9, 7)).astype(dtype)
+        attrs = {
+            "spatial_scale": 0.5, "output_dim": 4, "pooled_size": 3, "group_size": 2,
+            "part_size": 2, "sample_per_part": 3, "trans_std": 0.3, "no_trans": False,
+        }  # fmt: skip
+        trans = rng.standard_normal((5, 4, 2, 2)).astype(dtype)
+        operands = (data, rois.astype(dtype), trans)
+        head = rng.standard_normal((5, 4, 3, 3)).astype(dtype)
+        yield f"moved {dtype}", lambda o=operands, k=attrs: forward(*o, **k)
+        yield f"moved back {dtype}", lambda o=(head, *operands), k=attrs: joined(back(*o, **k))
 
 
 def samples(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._core.types import Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
+from .. import native
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, X
 from ..casting import bounded, widened
@@ -161,28 +162,19 @@ def _infer_deformable(
     return data.with_shape((rois.dims[0], output_dim, pooled_size, pooled_size))
 
 
-class _MovedBins(NamedTuple):
+class _Region(NamedTuple):
     """The bins of one region, (classes, rows, columns) of them, and their samples.
 
-    parts    rows and columns of the offsets of bins
     origins  place of the first cell of each output channel's bins in an image, flat
     lines    rows and columns of samples, brought onto cells, along the last axis
     inside   which samples lie inside, (classes, 1, rows, columns, samples, samples)
-    extent   the region's size (y, x), in which offsets count
+    counts   samples inside of each bin, at least 1
     """
 
-    region: int
-    image: int
-    parts: np.ndarray
     origins: np.ndarray
     lines: tuple[np.ndarray, np.ndarray]
     inside: np.ndarray
-    extent: np.ndarray
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Samples inside of each bin, at least 1."""
-        return np.maximum(self.inside.sum((-2, -1)), 1).astype(self.extent.dtype)
+    counts: np.ndarray
 
     def corner(self, steps: tuple[int, int], width: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """Flat places of one corner of each sample in an image, and its weights (y, x)."""
@@ -195,6 +187,41 @@ class _MovedBins(NamedTuple):
         across = (cells[0] * width)[..., :, None] + cells[1][..., None, :]
         own = self.origins[..., None, None] + across[:, None]
         return own, [weights[0][:, None, ..., :, None], weights[1][:, None, ..., None, :]]
+
+
+class _MovedBins(NamedTuple):
+    """The bins of all regions, (R, classes, rows, columns) of them.
+
+    images   the image of each region, -1 for none
+    parts    rows and columns of the offsets of bins
+    origins  as of a :class:`_Region`
+    lines    rows and columns of samples, brought onto cells, along the last axis
+    held     which of them lie inside
+    extent   the regions' sizes (y, x), in which offsets count
+    """
+
+    images: np.ndarray
+    parts: np.ndarray
+    origins: np.ndarray
+    lines: tuple[np.ndarray, np.ndarray]
+    held: tuple[np.ndarray, np.ndarray]
+    extent: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Samples inside of each bin, at least 1."""
+        inside = self.held[0].sum(-1) * self.held[1].sum(-1)
+        return np.maximum(inside, 1).astype(self.extent.dtype)
+
+    def regions(self) -> Iterator[tuple[int, int, _Region]]:
+        """Number, image and bins of each region with an image."""
+        counts = self.counts
+        for k in np.flatnonzero(self.images >= 0):
+            y, x = (held[k] for held in self.held)
+            inside = (y[..., :, None] & x[..., None, :])[:, None]
+            lines = (self.lines[0][k], self.lines[1][k])
+            one = _Region(self.origins, lines, inside, counts[k][:, None])
+            yield int(k), int(self.images[k]), one
 
 
 class _Layout(NamedTuple):
@@ -210,10 +237,8 @@ class _Layout(NamedTuple):
     no_trans: bool
 
 
-def _moved_bins(
-    rois: np.ndarray, trans: np.ndarray, shape: Shape, layout: _Layout
-) -> Iterator[_MovedBins]:
-    """Bins of each region with a valid image; ``trans`` is (R, classes, 2, parts, parts)."""
+def _moved_bins(rois: np.ndarray, trans: np.ndarray, shape: Shape, layout: _Layout) -> _MovedBins:
+    """Bins of all regions; ``trans`` is (R, classes, 2, parts, parts)."""
     number = trans.dtype.type
     scale, half = number(layout.spatial_scale), number(0.5)
     (classes, _, parts, _), count = trans.shape[1:], layout.pooled_size
@@ -224,22 +249,22 @@ def _moved_bins(
     origins = (planes + np.minimum(group, layout.group_size - 1)) * (shape[2] * shape[3])
     grid = np.stack(np.meshgrid(places, places, indexing="ij"), -1).astype(trans.dtype)
     samples = np.arange(layout.sample_per_part, dtype=trans.dtype)
-    for k, (batch, region) in enumerate(zip(whole(rois[:, 0]), widened(rois))):
-        if not 0 <= batch < shape[0]:
-            continue
-        corners = rounded(region[1:5]).astype(trans.dtype)
-        low = corners[1::-1] * scale - half  # y, x
-        high = (corners[:1:-1] + number(1)) * scale - half
-        extent = np.maximum(high - low, number(0.1))
-        bins = extent / number(count)
-        step = bins / number(layout.sample_per_part)
-        move = trans[k][:, ::-1, part[:, None], part] * number(layout.trans_std)
-        start = grid * bins + low + np.moveaxis(move, 1, -1) * extent
-        lines = [start[..., axis, None] + samples * step[axis] for axis in (0, 1)]
-        held = [(at >= -0.5) & (at <= n - 0.5) for at, n in zip(lines, shape[2:])]
-        inside = (held[0][..., :, None] & held[1][..., None, :])[:, None]
-        y, x = (np.clip(np.nan_to_num(at), 0, n - 1) for at, n in zip(lines, shape[2:]))
-        yield _MovedBins(k, int(batch), part, origins, (y, x), inside, extent)
+    batch = whole(rois[:, 0])
+    images = np.where((batch >= 0) & (batch < shape[0]), batch, -1).astype(np.int64)
+    corners = rounded(widened(rois)[:, 1:5]).astype(trans.dtype)
+    low = corners[:, 1::-1] * scale - half  # y, x
+    high = (corners[:, :1:-1] + number(1)) * scale - half
+    extent = np.maximum(high - low, number(0.1))
+    bins = extent / number(count)
+    step = bins / number(layout.sample_per_part)
+    move = trans[:, :, ::-1, part[:, None], part] * number(layout.trans_std)
+    at_bins = [axis[:, None, None, None] for axis in (bins, low, extent)]
+    start = grid * at_bins[0] + at_bins[1] + np.moveaxis(move, 2, -1) * at_bins[2]
+    every = (slice(None), *[None] * 4)
+    lines = [start[..., axis, None] + samples * step[every + (axis,)] for axis in (0, 1)]
+    held = [(at >= -0.5) & (at <= n - 0.5) for at, n in zip(lines, shape[2:])]
+    y, x = (np.clip(np.nan_to_num(at), 0, n - 1) for at, n in zip(lines, shape[2:]))
+    return _MovedBins(images, part, origins, (y, x), (held[0], held[1]), extent)
 
 
 def _offsets(rois: np.ndarray, trans: tuple[np.ndarray, ...], kind: np.dtype) -> np.ndarray:
@@ -260,16 +285,43 @@ def _deformable(
     layout, images = _Layout(**attrs), widened(data)
     count = layout.pooled_size
     out = np.zeros((len(rois), layout.output_dim, count, count), images.dtype)
-    if images.size:
-        for one in _moved_bins(rois, _offsets(rois, trans, images.dtype), images.shape, layout):
-            cells = images[one.image].reshape(-1)
-            total = np.zeros((), images.dtype)
-            for steps in np.ndindex(2, 2):
-                place, (down, across) = one.corner(steps, images.shape[3])
-                total = total + cells[place] * (down * across)
-            summed = np.where(one.inside, total, 0).sum((-2, -1))
-            out[one.region] = (summed / one.counts).reshape(out.shape[1:])
+    if images.size and out.size:
+        bins = _moved_bins(rois, _offsets(rois, trans, images.dtype), images.shape, layout)
+        if not _by_routine("mean", bins, images, out):
+            for k, image, one in bins.regions():
+                cells = images[image].reshape(-1)
+                total = np.zeros((), images.dtype)
+                for steps in np.ndindex(2, 2):
+                    place, (down, across) = one.corner(steps, images.shape[3])
+                    total = total + cells[place] * (down * across)
+                summed = np.where(one.inside, total, 0).sum((-2, -1))
+                out[k] = (summed / one.counts).reshape(out.shape[1:])
     return out.astype(data.dtype, copy=False)
+
+
+def _by_routine(
+    how: str, bins: _MovedBins, images: np.ndarray, head: np.ndarray, *results: np.ndarray
+) -> bool:
+    """Add to ``head``, or to the gradients ``results``, by machine code; False without it."""
+    (_, classes, *_, samples), (regions, outputs) = bins.lines[0].shape, head.shape[:2]
+    places = head[0, 0].size
+    work = regions * outputs * places * samples**2
+    run = native.routine("moved_bins", how, head.dtype.name, size=work)
+    if run is None:
+        return False
+    cells, shares = [], []
+    for line, held, stride in zip(bins.lines, bins.held, (images.shape[3], 1)):
+        low = np.floor(line)
+        both = np.stack([low, np.ceil(line)], -1).astype(np.int64) * stride
+        cells.append(np.where(held[..., None], both, -1))
+        shares.append(line - low)
+    found, slopes = results or (images[:0], images[:0])
+    tables = [bins.images, bins.origins.astype(np.int64), *cells, *shares, bins.counts]
+    run(
+        [np.ascontiguousarray(images), head, found, slopes, *map(np.ascontiguousarray, tables)],
+        [regions, outputs, outputs // classes, classes, places, samples, images[0].size],
+    )
+    return True
 
 
 def _deformable_back(
@@ -280,24 +332,27 @@ def _deformable_back(
     found = np.zeros(images.shape, images.dtype)
     moves = _offsets(rois, trans, images.dtype)
     slopes = np.zeros(moves.shape, moves.dtype)
-    if images.size:
-        for one in _moved_bins(rois, moves, images.shape, layout):
-            own = d[one.region].reshape(moves.shape[1], -1, *d.shape[2:])
-            share = np.where(one.inside, (own / one.counts)[..., None, None], 0)
-            cells, of_cells = (a[one.image].reshape(-1) for a in (images, found))
-            by_offset = _samples_back(one, share, cells, of_cells, images.shape[3])
-            by_offset *= one.extent * d.dtype.type(layout.trans_std)
-            moved = np.moveaxis(by_offset[..., ::-1], -1, 1)
-            # Bins may share a part.
-            own_part = (one.parts[:, None] == np.arange(moves.shape[-1])).astype(d.dtype)
-            slopes[one.region] += own_part.T @ moved @ own_part
+    if images.size and d.size:
+        bins = _moved_bins(rois, moves, images.shape, layout)
+        by_offset = np.zeros((*bins.lines[0].shape[:-1], 2), d.dtype)
+        if not _by_routine("back", bins, images, np.ascontiguousarray(d), found, by_offset):
+            for k, image, one in bins.regions():
+                own = d[k].reshape(moves.shape[1], -1, *d.shape[2:])
+                share = np.where(one.inside, (own / one.counts)[..., None, None], 0)
+                cells, of_cells = (a[image].reshape(-1) for a in (images, found))
+                by_offset[k] = _samples_back(one, share, cells, of_cells, images.shape[3])
+        by_offset *= (bins.extent * d.dtype.type(layout.trans_std))[:, None, None, None]
+        moved = np.moveaxis(by_offset[..., ::-1], -1, 2)
+        # Bins may share a part.
+        own_part = (bins.parts[:, None] == np.arange(moves.shape[-1])).astype(d.dtype)
+        slopes += own_part.T @ moved @ own_part
     made = (found, *(slopes.reshape(t.shape) for t in trans))
     results = tuple(y.astype(data.dtype, copy=False) for y in made)
     return results if trans else results[0]
 
 
 def _samples_back(
-    one: _MovedBins, share: np.ndarray, cells: np.ndarray, of_cells: np.ndarray, width: int
+    one: _Region, share: np.ndarray, cells: np.ndarray, of_cells: np.ndarray, width: int
 ) -> np.ndarray:
     """Add each sample's gradient to ``of_cells``; return the sums of slopes (classes, i, j, 2)."""
     slopes = np.zeros((*one.inside.shape[:1], *one.inside.shape[2:4], 2), share.dtype)
