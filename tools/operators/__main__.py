@@ -5,7 +5,7 @@
     python tools/operators                                     without MXNet
 
 Cases are the lines of ``cases.txt``, and every pointwise operator of the registry with one or two
-operands and no required attribute. Both sides run in separate processes with one thread, and
+operands and no required attribute. ``untimed.txt`` names the other public operators, with reasons. Both sides run in separate processes with one thread, and
 take turns: CPU time of a call, the least of ``--rounds`` turns. A last table lists the cases
 that take longer than ``--hybrid-limit`` or ``--eager-limit`` times MXNet's time.
 """
@@ -66,6 +66,27 @@ def pointwise() -> Iterator[Case]:
         count = len(op.inputs) if isinstance(op.inputs, tuple) else 0
         if op.is_pointwise and is_public(op) and count in (1, 2):
             yield Case(op.name, ("p 256x1000",) * count)
+
+
+def public_names(op: OpDef) -> set[str]:
+    """Names by which programs call an operator, as ``contrib.box_iou``; none for NumPy mode's."""
+    if op.internal or op.name.startswith("_np"):
+        return set()
+    names = {name for name in (op.name, *op.aliases) if not name.startswith("_")}
+    for name in (op.name, *op.aliases):
+        for space in ("contrib", "linalg", "image", "random"):
+            if name.startswith(f"_{space}_"):
+                names.add(f"{space}.{name.removeprefix(f'_{space}_')}")
+    return names
+
+
+def uncovered() -> list[str]:
+    """Public operators that no case times and ``untimed.txt`` does not name."""
+    lines = (FOLDER / "untimed.txt").read_text().splitlines()
+    known = {line.partition(" | ")[0] for line in lines if not line.startswith("#")}
+    known |= {case.op for case in (*listed(), *pointwise())}
+    named = {op.name: public_names(op) for op in all_ops()}
+    return [name for name, names in named.items() if names and not names & known]
 
 
 def is_public(op: OpDef) -> bool:

@@ -42,6 +42,8 @@ def operand(text, rng):
         corners = np.concatenate([low, low + rng.uniform(0.05, 0.4, low.shape)], -1)
         rows = np.concatenate([np.zeros((*shape[:-1], 1)), corners * float(kind[3:])], -1)
         return mx.nd.array(rows)
+    if kind.startswith("n"):  # the same as int32
+        return mx.nd.array(rng.integers(1, int(kind[1:]), shape), dtype="int32")
     if kind.startswith("i"):  # integers from 1 to the following number, exclusive
         return mx.nd.array(rng.integers(1, int(kind[1:]), shape), dtype="float32")
     raise ValueError(text)

@@ -80,10 +80,12 @@ def _prior(
         (np.arange(n, dtype=np.float32) + np.float32(o)) * np.float32(s)
         for n, o, s in zip((height, width), offsets, step)
     )
-    grid_y, grid_x = np.meshgrid(y, x, indexing="ij")
-    centres = np.stack([grid_x, grid_y], axis=-1)[:, :, None]
     halves = _halves(height, width, sizes, ratios)
-    boxes = np.concatenate([centres - halves, centres + halves], axis=-1).reshape(1, -1, 4)
+    boxes = np.empty((height, width, len(halves), 4), np.float32)
+    for axis, centre in enumerate((x[:, None], y[:, None, None])):
+        half = halves[:, axis]
+        boxes[..., axis], boxes[..., axis + 2] = centre - half, centre + half
+    boxes = boxes.reshape(1, -1, 4)
     return (np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype, copy=False)
 
 
