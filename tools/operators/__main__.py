@@ -5,9 +5,10 @@
     python tools/operators                                     without MXNet
 
 Cases are the lines of ``cases.txt``, and every pointwise operator of the registry with one or two
-operands and no required attribute. ``untimed.txt`` names the other public operators, with reasons. Both sides run in separate processes with one thread, and
-take turns: CPU time of a call, the least of ``--rounds`` turns. A last table lists the cases
-that take longer than ``--hybrid-limit`` or ``--eager-limit`` times MXNet's time.
+operands and no required attribute. ``untimed.txt`` names the other public operators, with reasons.
+Both sides run in separate processes with one thread, and take turns: CPU time of a call, the least
+of ``--rounds`` turns. A last table lists the cases that take longer than ``--hybrid-limit`` or
+``--eager-limit`` times MXNet's time.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ A unit of work is a region. The cells that samples lie between are in tables of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._core.frozen import dataclass
@@ -94,7 +95,7 @@ class _MovedBins:
             b.store(b.b.fdiv(b.load_scalar(self.bins, target), count), self.bins, target)
 
     def _emit_sample(
-        self, own: Index, target: Index, origin: Index, places: list[Index], share: Value
+        self, own: Index, target: Index, origin: Index, places: Sequence[Index], share: Value
     ) -> None:
         """The four corners of a sample."""
         b, one = self.b, self.b.number(1)

@@ -85,8 +85,8 @@ def _prior(
     for axis, centre in enumerate((x[:, None], y[:, None, None])):
         half = halves[:, axis]
         boxes[..., axis], boxes[..., axis + 2] = centre - half, centre + half
-    boxes = boxes.reshape(1, -1, 4)
-    return (np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype, copy=False)
+    held = np.clip(boxes, 0, 1) if clip else boxes
+    return held.reshape(1, -1, 4).astype(data.dtype, copy=False)
 
 
 # As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
