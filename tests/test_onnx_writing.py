@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
+from compiling import call, run_reference, var
 from hybridjit import gluon, nd, sym
 from hybridjit.errors import MXNetError, ShapeError, UnknownOpError
 from hybridjit.formats.onnx.messages import read_model
@@ -382,3 +383,34 @@ def test_deformable_convolutions(modulated, tmp_path):
     assert [s.version for s in model.opset_import] == [19]
     (largest,) = (n for n in model.graph.node if n.op_type == "ReduceMax")
     assert len(largest.input) == 2 and "axes" not in {a.name for a in largest.attribute}
+
+
+def test_quantized_values_and_integer_products_are_written(tmp_path):
+    """The file's bytes and sums are the graph's."""
+    random = np.random.default_rng(5)
+    data = random.normal(size=(2, 4, 6, 5)).astype(np.float32)
+    arrays = {
+        "w": random.integers(-127, 128, (8, 4, 3, 3)).astype(np.int8),
+        "s": random.uniform(0.01, 0.02, 8).astype(np.float32),
+        "b": random.integers(-999, 999, 8).astype(np.int32),
+        "v": random.integers(-127, 128, (3, 120)).astype(np.int8),
+    }
+    window = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 8}
+    names = {name: var(name) for name in arrays}
+    x = call("_to_bytes", var("data"), scale=0.03, zero=120, dtype_="uint8", name="x")
+    values = call("_from_bytes", x, scale=0.03, zero=120, name="values")
+    weight = call("_weight_from_bytes", names["w"], names["s"], name="weight")
+    y = call("Convolution", values, weight, no_bias=True, name="y", **window)
+    sums = call("_integer_convolution", x, names["w"], names["b"], zero=120, name="sums", **window)
+    q = call("_to_bytes", y, scale=9.5, zero=-3, dtype_="int8", multiply=True, name="q")
+    dense = call("_integer_dense", x, names["v"], num_hidden=3, no_bias=True, zero=9, name="dense")
+    outputs = [x, y, sums, q, dense]
+    wanted = run_reference(outputs, {"data": data, **arrays})
+    params = {name: nd.array(array, dtype=array.dtype) for name, array in arrays.items()}
+    path = tmp_path / "quantized.onnx"
+    export.export_model(sym.Symbol(outputs), params, [data.shape], onnx_file_path=str(path))
+    for found, expected in zip(read_back(path, nd.array(data)), wanted):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(
+            found, expected, rtol=0, atol=2e-5 * (expected.dtype.kind == "f")
+        )
