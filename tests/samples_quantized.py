@@ -14,6 +14,7 @@ _SIGNED = {"scale": "31.5", "dtype": "int8", "multiply": "True"}
 ELEMENTWISE: dict[str, list[dict[str, str]]] = {
     "_to_bytes": [_UNSIGNED, _SIGNED],
     "_from_bytes": [{"scale": "0.0314", "zero": "7"}, {"scale": "1.5"}],
+    "_ranged": [{"low": "-1.5", "high": "2"}],
 }
 
 
@@ -45,7 +46,13 @@ def _conversions() -> None:
     add("_weight_from_bytes", _bytes(4, 3), np.array([0.1], np.float32))
     add("_zero_bias", _bytes(4, 3, 3, 2), zero=113, no_bias=True)
     add("_zero_bias", _bytes(4, 7), _bias(4), zero=-5)
+    filters = np.linspace(-1, 1, 40, dtype=np.float32).reshape(4, 5, 2)
+    filters[2] = 0
+    add("_filter_scale", filters)
+    add("_filter_bytes", filters, np.array([1 / 127, 0.01, 1, 0.1], np.float32))
     x = TensorType((3,), _F32)
+    bad("_ranged", x, error=AttributeValueError, says="low=2.0", low=2.0, high=1.0)
+    bad("_ranged", x, error=AttributeValueError, says="finite", low=0.0, high=float("inf"))
     bad("_to_bytes", x, error=AttributeValueError, says="positive", scale=0.0, dtype_="int8")
     bad("_to_bytes", x, error=AttributeValueError, says="255", scale=1.0, zero=256, dtype_="uint8")
     bad("_to_bytes", x, error=DTypeError, says="int8 or uint8", scale=1.0, dtype_="int32")

@@ -345,8 +345,8 @@ def test_large_weights_are_kept_as_they_are():
 
 def test_unknown_precisions_are_refused():
     net = nn.Dense(3)
-    with pytest.raises(ValueError, match="precision is 'float32' or 'bfloat16', got 'int8'"):
-        net.hybridize(precision="int8")
+    with pytest.raises(ValueError, match="one of 'float32', 'bfloat16', 'int8', got 'int4'"):
+        net.hybridize(precision="int4")
 
 
 def test_digits_are_labelled_as_in_float32():

@@ -39,6 +39,7 @@ from .passes.lower.bfloat16 import lower_bfloat16, lower_bfloat16_trained
 from .passes.lower.expand import expand
 from .passes.lower.float16 import lower_float16
 from .passes.lower.integers import lower_integers
+from .passes.lower.quantize import quantize
 from .passes.plan.batch_axis import infer_batch_axis
 from .passes.plan.fuse import fuse
 from .passes.plan.plan_memory import plan_memory
@@ -146,6 +147,12 @@ PIPELINE = (
         "lower-bfloat16",
         lower_bfloat16,
         "store operands of products in bfloat16 on request",
+        "canonical",
+    ),
+    Pass(
+        "quantize",
+        quantize,
+        "store data and weights of calibrated layers in 8 bits",
         "canonical",
     ),
     Pass(
@@ -426,6 +433,11 @@ def training_parts(
     Verified values are added to ``seen``.
     """
     outputs = tuple(outputs)
+    if options.precision == "int8":
+        raise MXNetError(
+            'a network of precision "int8" is not trained: call hybridize() with "float32" or '
+            '"bfloat16", train, and quantize again'
+        )
     graph = typed_graph(outputs, types, {}, log, name, Purpose(training=training))
     precision = precision_of(outputs) or options.precision
     joint = differentiate_graph(graph, wanted, log, precision, seen)

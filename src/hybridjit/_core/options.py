@@ -19,7 +19,7 @@ class Options:
     winograd   Winograd convolution: True where it is faster, False never, "always" wherever
                possible;
                the same for Strassen's algorithm in 1x1 layers
-    precision  the element type of the operands of products: ``float32`` or ``bfloat16``
+    precision  the element type of the operands of products: ``float32``, ``bfloat16`` or ``int8``
     memory     ``small`` saves fewer values for the backward part and recomputes more; ``default``
                recomputes only cheap values
     dynamic    the sizes of inputs for which one compilation serves all values: None those that
@@ -40,8 +40,8 @@ class Options:
         if self.winograd not in (True, False, "always"):
             raise ValueError(f'winograd is True, False or "always", got {self.winograd!r}')
         if self.precision not in PRECISIONS:
-            known = " or ".join(map(repr, PRECISIONS))
-            raise ValueError(f"precision is {known}, got {self.precision!r}")
+            known = ", ".join(map(repr, PRECISIONS))
+            raise ValueError(f"precision is one of {known}, got {self.precision!r}")
         if not _is_dynamic(self.dynamic):
             raise ValueError(
                 "dynamic is True, False, None or axes by the name of an input, such as "

@@ -19,7 +19,6 @@ from .._core.types import DTYPE_NAMES
 from ..compiler import find_target
 from ..formats.model_files import ENDINGS, SYMBOL, TARS, ZIPS
 from ..formats.model_files import model_files as files_of_model
-from ..ir.mode import PRECISIONS
 
 Item = TypeVar("Item")
 _LONGEST_BOUND = 64  # characters
@@ -152,7 +151,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     """Add ``--precision``, the multiplication type of contractions."""
     parser.add_argument(
         "--precision",
-        choices=PRECISIONS,
+        choices=("float32", "bfloat16"),
         default="float32",
         help="bfloat16: dense layers, convolutions and products multiply 16-bit values",
     )

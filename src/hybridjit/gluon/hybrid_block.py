@@ -7,7 +7,7 @@ implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -28,7 +28,7 @@ from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
 from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
-from ..ir.node import precision_of
+from ..ir.node import Output, precision_of
 from ..name import STACK as NAMES
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
@@ -47,12 +47,15 @@ from .trace import Trace, as_mode, mode_of, trace
 if TYPE_CHECKING:
     from .. import verification
     from ..io.batches import DataDesc
+    from ..ir.calibrated import Ranges
     from ..np import arrays as numpy_mode
-    from . import bound, hybrid, interface, training
+    from . import bound, calibration, hybrid, interface, training
 else:  # not needed for eager execution: each of them imports the compiler
     verification = Late("..verification", __package__)
     numpy_mode = Late("..np.arrays", __package__)
-    bound, hybrid, training = (Late(f".{n}", __package__) for n in ("bound", "hybrid", "training"))
+    bound, calibration, hybrid, training = (
+        Late(f".{n}", __package__) for n in ("bound", "calibration", "hybrid", "training")
+    )
     interface = Late(".interface", __package__)
 
 # Held while a block is traced: two threads may make the first call at the same time.
@@ -104,6 +107,8 @@ class HybridBlock(Block):
     _is_compiled = True  # False interprets the graph that a call traced
     # Types of inputs and of outputs in the file of the graph.
     _declared: tuple[Mapping[str, TensorType], Mapping[str, TensorType]] = ({}, {})
+    _ranges: Ranges | None = None  # of precision "int8"
+    _excluded: frozenset[str] = frozenset()
     _precision = ""  # default of ``hybridize``; "" selects the default of all networks
 
     def __init__(
@@ -164,7 +169,11 @@ class HybridBlock(Block):
             - ``dynamic``: sizes of inputs that one compilation serves in all values. By default
               those that vary from call to call, from the second signature on; False for none, True
               for all from the first call on, ``{"data": (0, 2)}`` for axes of inputs by name.
-            - ``precision``: "bfloat16" stores the operands of dense layers, convolutions and
+            - ``precision``: "int8" multiplies bytes in convolutions and dense layers, with exact
+              sums; it needs ``calibration``: batches of typical inputs (arrays, lists that begin
+              with the inputs, a ``DataLoader``), or a table of ranges by layer or its path.
+              ``exclude`` names layers that stay in float32. Such a network is not trained.
+              "bfloat16" stores the operands of dense layers, convolutions and
               products of activations in 16 bits and adds in float32. The default is "float32",
               unless ``contrib.amp`` set another. Parameters, inputs and outputs remain float32.
             - ``memory``: "small" saves fewer values of a recorded call for its backward pass, which
@@ -178,12 +187,21 @@ class HybridBlock(Block):
         ------
         ValueError
             For other values of ``dynamic``, ``precision`` and ``memory``.
+        MXNetError
+            For a calibration that is absent, has no batch, or has data that are not finite; at the
+            next call for one of another network.
         """
-        Options.of(flags)
+        calibrated, excluded = flags.pop("calibration", None), frozenset(flags.pop("exclude", ()))
+        own, options, ranges = dict(flags), Options.of(flags), None
+        if active and options.precision == "int8":
+            del flags["precision"]  # children have no calibration
+            ranges = calibration.ranges_for(self, calibrated)
+        elif calibrated is not None or excluded:
+            raise ValueError('calibration and exclude are for hybridize(precision="int8")')
         if clear or not active:
             self._cached = None  # first, because it was made with the old flags
         self._active = active
-        self._flags = flags
+        self._flags, self._ranges, self._excluded = own, ranges, excluded
         if clear:
             self._clear_cached_op()
         elif not active:
@@ -300,24 +318,23 @@ class HybridBlock(Block):
             With ``train``, for an operator without a gradient. Other errors are those of a call.
         """
         args = self._arguments(args, named)
-        traced = self._traced(args)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         _require_one_context(arrays)
-        params = _params_in(traced, self.collect_params())
-        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        traced, params = self._traced_with_values(args)
+        outputs = self._ranged(traced.outputs, params)
         ctx = arrays[0].context
         given = dict(zip(traced.input_names, arrays))
         fixed = {name: param.data(ctx) for name, param in params.items()}
         options = options_of(self)
-        precision = precision_of(traced.outputs) or options.precision
+        precision = precision_of(outputs) or options.precision
         usual = verification.TOLERANCES[precision]
         how = (options, usual if tolerance is None else tolerance, self.name or "graph")
         if train:
             named = {**given, **fixed}
             wanted = training.leading_variables(named) or training.floating(given)
-            return verification.verify_training(traced.outputs, _data_of(named), wanted, *how)
-        return verification.verify_graph(traced.outputs, _data_of(given), _data_of(fixed), *how)
+            return verification.verify_training(outputs, _data_of(named), wanted, *how)
+        return verification.verify_graph(outputs, _data_of(given), _data_of(fixed), *how)
 
     @Replaceable
     def inputs(self) -> list[DataDesc]:
@@ -448,7 +465,8 @@ class HybridBlock(Block):
             used = _params_in(traced, params)
             if self._infers_itself():
                 self._finish_as_it_says(args, used)
-            graph = hybrid.CachedGraph(traced.outputs, traced.input_names, used, flags_of(self))
+            outputs = self._ranged(traced.outputs, used)
+            graph = hybrid.CachedGraph(outputs, traced.input_names, used, flags_of(self))
             graph.monitor = self._monitor
             graph.kind = _kind_of(traced.mode)
             graph.compiled &= self._is_compiled
@@ -459,6 +477,19 @@ class HybridBlock(Block):
             called = _input_types(traced, args)
             self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain, called)
         return self._cached
+
+    def _ranged(self, outputs: tuple[Output, ...], params: Collection[str]) -> tuple[Output, ...]:
+        """The graph with the ranges of calibration, if there are any."""
+        if self._ranges is None:
+            return outputs
+        return calibration.with_ranges(outputs, params, self._ranges, self._excluded)
+
+    def _traced_with_values(self, args: Sequence[object]) -> tuple[Trace, dict[str, Parameter]]:
+        """The graph for these arguments, and its parameters, all of which have values."""
+        traced = self._traced(args)
+        params = _params_in(traced, self.collect_params())
+        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        return traced, params
 
     def _finish_own_params(self, args: tuple[object, ...]) -> None:
         """Complete the parameters of this block only; children complete theirs."""
@@ -574,11 +605,9 @@ class HybridBlock(Block):
         """
         from ..onnx.export import write_graph  # noqa: PLC0415 (see tests/test_layers.py)
 
-        traced = self._traced(args)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
-        params = _params_in(traced, self.collect_params())
-        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        traced, params = self._traced_with_values(args)
         given = _data_of(dict(zip(traced.input_names, arrays)))
         fixed = _data_of({name: param.data() for name, param in params.items()})
         wanted = dynamic_input_shapes and dict(zip(given, dynamic_input_shapes))

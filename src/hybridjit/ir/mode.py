@@ -11,7 +11,7 @@ from .._core.frozen import dataclass
 from .._core.types import TensorType, shape_text
 from ..errors import DTypeError, MXNetError, ShapeError
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "int8")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Purpose:
     goes_back  whether it computes gradients from values that another executable saved
     repeats   names of values that are recomputed from checkpoints. Other values may compute the
               same; so that lifetimes stay short, the two are neither shared nor fused
-    precision  the element type of the operands of products: ``float32`` or ``bfloat16``
+    precision  the element type of the operands of products: ``float32``, ``bfloat16``, or ``int8``
+              for layers whose data have a range
     winograd  whether convolutions may use fewer products than their definition
     is_library  whether parameters are constants: values that depend on them and on sizes which
               calls give are computed in each call

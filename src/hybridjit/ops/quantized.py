@@ -324,3 +324,69 @@ ZERO_BIAS = register(
     grad=none_at_all,
     doc="bias - zero * the sum of each filter: a product's bias if x is used in place of x - zero.",
 )
+
+
+def _require_range(low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise AttributeValueError(
+            f"a range has finite ends of which low is not above high, got low={low}, high={high}"
+        )
+
+
+def _ranged_types(ins: Types, outs: Types, *, low: float, high: float) -> tuple[Types, Types]:
+    _require_range(low, high)
+    return ins, merged(outs, ins)
+
+
+RANGED = register(
+    "_ranged",
+    "data",
+    "low:double! high:double!",
+    internal=True,
+    infer=_ranged_types,
+    ref=lambda data, **attrs: data.copy(),
+    scalar=lambda b, x, **attrs: x,
+    grad=none_at_all,
+    traits=_SAMPLES,
+    doc="Values as they are, with the range that calibration found; quantization reads it.",
+)
+
+
+def _filter_scale_type(weight: TensorType) -> TensorType:
+    return TensorType(weight.dims[:1], FLOAT32)
+
+
+def _filter_scale(weight: np.ndarray) -> np.ndarray:
+    largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1, initial=0.0)
+    return np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
+
+
+FILTER_SCALE = register(
+    "_filter_scale",
+    "weight",
+    internal=True,
+    infer=forward(_filter_scale_type),
+    ref=_filter_scale,
+    grad=none_at_all,
+    doc="The scale of each filter's bytes: its largest magnitude / 127; 1 for a filter of zeros.",
+)
+
+
+def _filter_bytes_type(weight: TensorType, scale: TensorType) -> TensorType:
+    return weight.with_dtype(INT8)
+
+
+def _filter_bytes(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    levels = np.rint(weight / scale.reshape(-1, *(1,) * (weight.ndim - 1)))
+    return bounded(levels, -127, 127).astype(np.int8)
+
+
+FILTER_BYTES = register(
+    "_filter_bytes",
+    "weight scale",
+    internal=True,
+    infer=forward(_filter_bytes_type),
+    ref=_filter_bytes,
+    grad=none_at_all,
+    doc="int8 of float32 weights, with one scale for each filter.",
+)

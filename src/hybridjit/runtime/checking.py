@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # reference.
 TOLERANCE = 2e-4
 # The same for a whole network against float32, by the precision of its products.
-TOLERANCES = {"float32": TOLERANCE, "bfloat16": 0.05}
+TOLERANCES = {"float32": TOLERANCE, "bfloat16": 0.05, "int8": 0.2}
 # The same relative to the sum of the absolute values of a sum's terms: a gradient that is exactly 0
 # consists of rounding errors only.
 TOLERANCE_OF_TERMS = 1e-6

@@ -20,8 +20,9 @@ Arrays = Mapping[str, np.ndarray]
 Key = tuple[str, int]  # name of a value, and index of its result
 Results = Mapping[Key, np.ndarray]
 
-# Factor on the rounding errors of float32 by precision of products: bfloat16 has 16 bits fewer.
-_LOSES = {"float32": 1.0, "bfloat16": 2.0**16}
+# Factor on the rounding errors of float32 by precision of products: bfloat16 has 16 bits fewer;
+# int8 rounds to 1/255 of a range at each layer.
+_LOSES = {"float32": 1.0, "bfloat16": 2.0**16, "int8": 2.0**17}
 
 
 class Reference:

@@ -1,0 +1,82 @@
+"""Ranges of the values that layers multiply, in a graph.
+
+Input: a graph and the range of each layer's data, by the layer's name. Output: a graph whose
+operators ``_ranged`` state the ranges; they compute nothing, and the pass ``quantize`` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from ..errors import MXNetError, did_you_mean
+from ..ops.nn.convolution import CONVOLUTION
+from ..ops.nn.matrix_products import FULLY_CONNECTED
+from ..ops.quantized import RANGED
+from .node import Node, Output, apply, topological
+
+# The least and the greatest value of a layer's data.
+Ranges = Mapping[str, tuple[float, float]]
+_LAYERS = (CONVOLUTION, FULLY_CONNECTED)
+
+
+def layers_of(outputs: Iterable[Output], params: Collection[str]) -> dict[str, Output]:
+    """The data of each layer that multiplies by a parameter, by the name of the layer."""
+    return {
+        node.name: node.inputs[0]
+        for node in topological(outputs)
+        if node.op in _LAYERS and node.inputs[1].node.name in params
+    }
+
+
+def with_ranges(
+    outputs: tuple[Output, ...], params: Collection[str], ranges: Ranges, exclude: Collection[str]
+) -> tuple[Output, ...]:
+    """The graph in which the data of layers have their ranges.
+
+    Data of a convolution have it for all readers, so that sums of residual blocks read bytes too.
+    Raises MXNetError for a layer without a range, and for a range without a layer.
+    """
+    layers = layers_of(outputs, params)
+    _require_all(layers, ranges, exclude)
+    wanted = {name: data for name, data in layers.items() if name not in exclude}
+    known = {data: ranges[name] for name, data in wanted.items()}
+    nodes = topological(outputs)
+    everywhere = {n.inputs[0] for n in nodes if n.op is CONVOLUTION and n.name in wanted}
+    made: dict[Node, Node] = {}
+    ranged: dict[Output, Output] = {}
+    for node in nodes:
+        inputs = [Output(made[use.node], use.index) for use in node.inputs]
+        for position, use in enumerate(node.inputs):
+            if use in everywhere or position == 0 and node.name in wanted:
+                if use not in ranged:
+                    ranged[use] = _ranged(inputs[position], known[use])
+                inputs[position] = ranged[use]
+        made[node] = replace(node, inputs=tuple(inputs)) if inputs else node
+    return tuple(Output(made[use.node], use.index) for use in outputs)
+
+
+def _ranged(use: Output, ends: tuple[float, float]) -> Output:
+    text = {"low": repr(ends[0]), "high": repr(ends[1])}
+    return Output(apply(RANGED, f"{use.node.name}_ranged", [use], text, use.node.source))
+
+
+def _require_all(layers: Collection[str], ranges: Ranges, exclude: Collection[str]) -> None:
+    for name in exclude:
+        if name not in layers:
+            raise MXNetError(
+                f"exclude names {name!r}, which is not a convolution or dense layer of the network"
+                f"{did_you_mean(name, layers)}; its layers are {', '.join(layers)}"
+            )
+    missing = [name for name in layers if name not in ranges and name not in exclude]
+    if missing:
+        raise MXNetError(
+            f"the calibration has no range for layer {missing[0]!r} ({len(missing)} of "
+            f"{len(layers)} layers lack one): calibrate this network, or name the layer in exclude"
+        )
+    others = [name for name in ranges if name not in layers]
+    if others:
+        raise MXNetError(
+            f"the calibration has a range for {others[0]!r}, which is not a layer of this network: "
+            "it belongs to another network"
+        )
