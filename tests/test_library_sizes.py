@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hybridjit
-from hybridjit import gluon, nd
+from hybridjit import gluon, nd, sym
 from hybridjit._core.config import override
 from hybridjit._core.symbolic import Scope, value_of
 from hybridjit._core.symbolic.instructions import Instructions, Operation
@@ -26,7 +26,7 @@ from hybridjit.gluon import nn
 from hybridjit.library import interface as kinds
 from hybridjit.library.grid import MOST_COMBINATIONS, Bound, Grid
 from patience import PATIENCE
-from test_library import STRICT, ran, tool
+from test_library import STRICT, ran, tool, write
 from test_onnx_symbolic import called, encoder, tokens, written
 
 Shape = tuple[int, ...]
@@ -246,6 +246,25 @@ def test_an_onnx_file_with_open_sizes(tmp_path):
         arrays = tokens(batch, length)
         for mine, wanted in zip(library(**arrays), called(net, arrays), strict=True):
             np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize(
+    "name, compute",
+    [
+        ("exp", lambda F, x, part: F.broadcast_add(x, F.exp(part))),
+        ("sum", lambda F, x, part: F.broadcast_add(x, F.sum(part, axis=1, keepdims=True))),
+        ("batch_dot", lambda F, x, part: F.batch_dot(x, part, transpose_b=True)),
+    ],
+)
+def test_computations_on_parameters_and_sizes_are_refused(tmp_path, capsys, name, compute):
+    """NumPy would compute them once, with other bits than a kernel."""
+    x, places = sym.var("data"), sym.var("places")
+    part = sym.slice_like(places, x, axes=(1,))
+    write(tmp_path / "net", compute(sym, x, part), places=nd.ones((1, 40, 8)))
+    words = ["compile", str(tmp_path / "net"), "--shape", "data=1,T,8", "--bound", "2<=T<=5"]
+    assert main([*words, "--library", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "only moves values that depend on parameters" in said and f"({name})" in said
 
 
 class TestSizes:

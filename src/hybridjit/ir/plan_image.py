@@ -114,7 +114,7 @@ class Tables(NamedTuple):
 
     def steps(self, addresses: Mapping[str, int], base: int) -> np.ndarray:
         """A row for each call: addresses of its kernel and its arguments, and ``unfenced``."""
-        known = np.fromiter((addresses[name] for name in self.kernels), np.int64)
+        known = np.array([*map(addresses.__getitem__, self.kernels)], np.int64)
         steps: np.ndarray = self.rows.copy()
         steps[:, 0] = known[self.rows[:, 0]]
         steps[:, 1] = base + 8 * self.rows[:, 1]

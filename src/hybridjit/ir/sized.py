@@ -7,9 +7,10 @@ the image; the plan is evaluated part by part when it is read, for example by a 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -318,7 +319,7 @@ class Template:
                 places[:, 2] = values[places[:, 1]]
                 made = made._replace(places=places)
         else:
-            rounds = [max(0, high - low) for low, high in zip(*[iter(ends)] * 2)]
+            rounds = tuple(max(0, high - low) for low, high in zip(*[iter(ends)] * 2))
             made = self._layout.unrolled(made, _filled(self._add, self._added, found), rounds)
             counts = self._counted(rounds)
         plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
@@ -333,12 +334,32 @@ class Template:
         return tuple(counts)
 
 
+class _Rounds(NamedTuple):
+    """How tables are laid out for given rounds of the repeated calls.
+
+    slots    for each slot of the tables the slot of the template, and ``turns`` the number of the
+             round; ``filled`` are the slots of ``places``
+    """
+
+    slots: np.ndarray
+    turns: np.ndarray
+    filled: np.ndarray
+    of_base: np.ndarray
+    places: np.ndarray
+    rows: np.ndarray
+
+
+# Slots of all rounds that a layout remembers: 60 lengths of an LSTM up to 64 have 30,000.
+_MOST_SLOTS = 1 << 17
+
+
 class _Layout:
     """How the tables of a template are laid out for the rounds of its repeated calls."""
 
     def __init__(
         self, once: Tables, repeats: Mapping[int, Repeat], last: Mapping[int, int]
     ) -> None:
+        self._once = once
         self._repeated = np.array(sorted(repeats), np.intp)
         self._last = np.array([last[number] for number in sorted(repeats)], np.int64)
         self._begins = once.rows[:, 1]
@@ -346,11 +367,27 @@ class _Layout:
         self._calls = np.arange(len(once.rows))
         self._arrays = np.full(len(once.values), -1)  # of each slot, which array of the call
         self._arrays[once.places[:, 1]] = once.places[:, 0]
+        self._known: OrderedDict[tuple[int, ...], _Rounds] = OrderedDict()
 
-    def unrolled(self, once: Tables, added: np.ndarray, rounds: Sequence[int]) -> Tables:
+    def unrolled(self, once: Tables, added: np.ndarray, rounds: tuple[int, ...]) -> Tables:
         """The tables in which each repeated call is made in as many rounds as it has; each round
         adds ``added`` to its slots.
         """
+        laid = self._known.get(rounds) or self._remembered(rounds)
+        values = once.values.take(laid.slots)
+        values += laid.turns * added.take(laid.slots)
+        places = laid.places.copy()
+        places[:, 2] = values.take(laid.filled)
+        return once._replace(values=values, of_base=laid.of_base, places=places, rows=laid.rows)
+
+    def _remembered(self, rounds: tuple[int, ...]) -> _Rounds:
+        """A new layout, which takes the place of the oldest ones."""
+        made = self._known[rounds] = self._laid_out(rounds)
+        while sum(len(each.slots) for each in self._known.values()) > _MOST_SLOTS:
+            self._known.popitem(last=False)
+        return made
+
+    def _laid_out(self, rounds: Sequence[int]) -> _Rounds:
         counts = np.ones(len(self._calls), np.intp)
         counts[self._repeated] = rounds
         call = np.repeat(self._calls, counts)
@@ -360,16 +397,15 @@ class _Layout:
         stops = np.cumsum(widths)
         begins = stops - widths
         slots = np.arange(stops[-1]) + np.repeat(self._begins[call] - begins, widths)
-        values = once.values[slots] + np.repeat(turns, widths) * added[slots]
-        rows = once.rows[call]
+        rows = self._once.rows[call]
         rows[:, 1] = begins
         is_made = counts[self._repeated] > 0
         rows[ends[self._repeated[is_made]] - 1, 2] = self._last[is_made]
         arrays = self._arrays[slots]
         (filled,) = np.nonzero(arrays >= 0)
-        places = np.stack([arrays[filled], filled, values[filled]], axis=1)
-        of_base = once.of_base[slots]
-        return once._replace(values=values, of_base=of_base, places=places, rows=rows)
+        places = np.stack([arrays[filled], filled, filled], axis=1)
+        of_base = self._once.of_base[slots]
+        return _Rounds(slots, np.repeat(turns, widths), filled, of_base, places, rows)
 
 
 # Slots, and which of the distinct numbers belongs in each.

@@ -84,7 +84,8 @@ class Turns:
 
     def grow(self, room: Room) -> None:
         """Make later workspaces sufficient for another executable."""
-        self._room = Room.for_each([self._room, room])
+        if not self._room.holds(room):
+            self._room = Room.for_each([self._room, room])
 
     def give(self, workspace: Workspace) -> None:
         """Take a workspace back from a finished call, unless enough are idle."""
