@@ -156,6 +156,10 @@ def test_all_is_there_for_who_asks():
             module.no_such_name  # noqa: B018
 
 
+def test_the_profiler_of_steps_is_found_by_its_name(fresh):
+    fresh.run("import hybridjit as mx; assert callable(mx.profiling.profile)")
+
+
 def test_eager_calls_load_no_pass(fresh):
     """A layer runs line by line without the compiler; the first hybridized call loads it."""
     program = """

@@ -51,6 +51,7 @@ PUBLIC = {
     *("img", "optimizer", "viz"),
     *(
         "profiler",
+        "profiling",
         "random",
         "recordio",
         "registry",

@@ -63,6 +63,7 @@ if _TYPE_CHECKING:
         operator,
         optimizer,
         profiler,
+        profiling,
         recordio,
         registry,
         rnn,
@@ -84,7 +85,7 @@ __version__ = "0.1.0"
 _LATE = """
     batch callback contrib executor executor_manager image img io kv kvstore library log
     lr_scheduler metric mod model module mon monitor notebook np npx onnx operator optimizer
-    profiler recordio registry rnn test_utils visualization viz
+    profiler profiling recordio registry rnn test_utils visualization viz
 """
 _FUNCTIONS = {
     "numpy": ".np",
@@ -165,6 +166,7 @@ __all__ = [
     "optimizer",
     "override",
     "profiler",
+    "profiling",
     "set_num_threads",
     "threads",
     "train_step",
