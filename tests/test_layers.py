@@ -33,7 +33,7 @@ LAYERS = [
         "symbolic",
         "shapes",
     },
-    {"frames", "html_text"},
+    {"frames", "host", "html_text"},
     {
         "image_codecs",
         "types",

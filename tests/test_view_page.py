@@ -582,6 +582,12 @@ class TestWholeNetworks:
         whole = browser.run("app.track.part.profile.total")
         assert sum(seconds for _, seconds in sums) <= whole * 1.0001
 
+    def test_saved_values_are_one_node_of_the_backward_graph(self, browser, deep):
+        browser.open(deep)
+        browser.run("app.showTrack(Model.tracks[2])")
+        saved = browser.run('app.graph.nodes.filter((n) => n.block === "saved").map((n) => n.sub)')
+        assert len(saved) == 1 and saved[0].endswith(" values")
+
     def test_a_search_opens_the_blocks_around(self, browser, deep):
         browser.open(deep)
         browser.run('app.search.value = "stage2_dense7"; app.find(); app.hits.firstChild.click()')

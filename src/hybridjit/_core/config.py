@@ -176,6 +176,12 @@ SWITCHES = (
         one_of("native", "numpy"),
         "`numpy`: costly eager calls compute by NumPy alone, without machine code",
     ),
+    Switch(
+        "PORTABLE",
+        "",
+        _flag,
+        "`1`: portable forms of functions that Linux alone has, such as `/proc` and `memfd`",
+    ),
     Switch("CACHE_DIR", "", home_expanded, "folder of compiled objects; `off`: none"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
@@ -197,6 +203,7 @@ class Config:
     tuned: str
     num_threads: int | None
     eager: str
+    portable: bool
     cache_dir: str
 
     def __init__(self, environ: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import OutOfMemoryError
+from . import host
 
 try:
     import resource
@@ -61,10 +62,13 @@ def _free_addresses() -> float:
     if resource is None:
         return math.inf
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft == resource.RLIM_INFINITY or not os.path.exists(_SIZES):
+    if soft == resource.RLIM_INFINITY:
         return math.inf
-    with open(_SIZES) as file:
-        return soft - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        pages = int(host.system_text(_SIZES).split()[0])
+    except OSError:
+        return math.inf
+    return soft - pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_shortage(error: BaseException | None) -> bool:

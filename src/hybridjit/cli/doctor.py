@@ -12,6 +12,7 @@ import platform
 from importlib import import_module, metadata
 from pathlib import Path
 
+from .._core import host
 from .._core.config import PREFIX, SWITCHES, config
 from .._core.limits import loading_compiler
 from .._core.text_table import table
@@ -76,7 +77,7 @@ def _processor() -> Rows:
 
 def _cpu_name() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = host.system_text("/proc/cpuinfo").splitlines()
     except OSError:
         return platform.processor() or "unknown"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -85,7 +86,9 @@ def _cpu_name() -> str:
 
 def _caches() -> list[str]:
     """Sizes of CPU 0's data caches, such as ``L1d 48K``."""
-    found = []
+    found: list[str] = []
+    if host.is_portable():
+        return found
     for index in sorted(_CACHES.glob("index*")):
         try:
             level, kind, size = (

@@ -7,10 +7,11 @@ library's file again when they are needed. On other systems nothing is done.
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Iterator
 
 import numpy as np
+
+from .._core import host
 
 _DONT_NEED = 4  # MADV_DONTNEED
 # Size from which glibc maps blocks separately at first, and of the largest block whose release
@@ -18,7 +19,7 @@ _DONT_NEED = 4  # MADV_DONTNEED
 _MAPPED_ALONE, _LARGEST_COUNTED = 128 << 10, (32 << 20) - (64 << 10)
 _LIBRARIES = ("libllvmlite", "libLLVM")
 # glibc's; musl lacks malloc_trim.
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBC = host.linux_libc()
 _KEPT = [_MAPPED_ALONE - 1]  # bytes of the largest block that was freed for this purpose
 _TRIM, _ADVISE = (getattr(_LIBC, name, None) for name in ("malloc_trim", "madvise"))
 
@@ -59,8 +60,7 @@ def release_code() -> None:
 def _code_in_memory() -> Iterator[tuple[int, int]]:
     """First address of LLVM's code and the one after it, without its writable data."""
     try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
+        lines = host.system_text("/proc/self/maps").splitlines()
     except OSError:  # a system without /proc
         return
     for line in lines:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from .._core import host
 from .executable import EXECUTABLES, INSTANCES
 from .holders import GRADIENTS, STATES, held_bytes
 from .saved import SAVED
@@ -76,7 +77,7 @@ def peak_memory() -> int:
 def _status(field: str) -> int:
     """A number of bytes from Linux's status file of this process; 0 on other systems."""
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+        lines = host.system_text("/proc/self/status").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
     except (OSError, StopIteration):
         return 0

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from .._core import host
 from .._core.async_safety import noted
 from .._core.config import config, shown_value, thread_count
 from .._core.frames import public, warn
@@ -216,19 +217,18 @@ def thread_limits() -> dict[str, int | None]:
 
 
 def _affinity() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cpus = host.usable_cpus()
+    return (os.cpu_count() or 1) if cpus is None else len(cpus)
 
 
 def _quota(root: str) -> int | None:
     """Number of full cores in the cgroup's quota (version 2, then 1); None without a quota."""
     try:
-        quota, period = _text(f"{root}/cpu.max").split()
+        quota, period = host.system_text(f"{root}/cpu.max").split()
     except (OSError, ValueError):
         try:
-            quota = _text(f"{root}/cpu/cpu.cfs_quota_us")
-            period = _text(f"{root}/cpu/cpu.cfs_period_us")
+            quota = host.system_text(f"{root}/cpu/cpu.cfs_quota_us").strip()
+            period = host.system_text(f"{root}/cpu/cpu.cfs_period_us").strip()
         except OSError:
             return None
     if not quota.isdigit() or not period.isdigit() or int(period) == 0:
@@ -238,20 +238,15 @@ def _quota(root: str) -> int | None:
 
 def _physical_cores() -> int | None:
     """Distinct (package, core) pairs among the CPUs that this process may use; None if unknown."""
-    if not hasattr(os, "sched_getaffinity"):
+    cpus = host.usable_cpus()
+    if cpus is None:
         return None
     cores = set()
-    for cpu in os.sched_getaffinity(0):
+    for cpu in cpus:
         topology = f"/sys/devices/system/cpu/cpu{cpu}/topology"
         try:
-            package = _text(f"{topology}/physical_package_id")
-            cores.add((package, _text(f"{topology}/core_id")))
+            package = host.system_text(f"{topology}/physical_package_id")
+            cores.add((package, host.system_text(f"{topology}/core_id")))
         except OSError:
             return None
     return len(cores)
-
-
-def _text(path: str) -> str:
-    """A file's stripped content; importing pathlib for this would take 5 ms."""
-    with open(path, encoding="ascii") as file:
-        return file.read().strip()

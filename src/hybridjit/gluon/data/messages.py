@@ -13,7 +13,6 @@ import errno
 import mmap
 import os
 import pickle
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing import connection, reduction
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core import host
 from ..._core.limits import limit_text
 from ...context import cpu
 from ...errors import MXNetError
@@ -217,7 +217,7 @@ def _mapped(handle: int, size: int) -> mmap.mmap:
 
 def _written(parts: Sequence[tuple[int, bytes | memoryview]]) -> int:
     """A new unnamed file with these parts. Raises OSError."""
-    handle = _unnamed_file()
+    handle = host.unnamed_file("data-loader")
     try:
         for place, data in parts:
             _write(handle, data, place)
@@ -225,13 +225,6 @@ def _written(parts: Sequence[tuple[int, bytes | memoryview]]) -> int:
     except BaseException:
         os.close(handle)
         raise
-
-
-def _unnamed_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("data-loader", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def _write(handle: int, data: bytes | memoryview, position: int) -> None:

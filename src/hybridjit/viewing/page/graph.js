@@ -257,7 +257,7 @@ class GraphView {
     return this.sized({
       title: this.tree.shortName(block), names: inside.flatMap((node) => node.names), kind: "block", block,
       isGroup: false, step: -1, steps: new Set(inside.map((node) => node.step).filter((step) => step >= 0)),
-      sub: plural(inside.length, this.fold ? "kernel" : "value"), lead: "block",
+      sub: plural(inside.length, this.fold && block !== SAVED ? "kernel" : "value"), lead: "block",
       time: times.length ? sum(times) : null, share: sum(inside.map((node) => node.share)),
       mark: inside.map((node) => node.mark).find(Boolean) || "", count: inside.length,
     });
