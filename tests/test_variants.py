@@ -453,6 +453,21 @@ def test_a_variant_is_explained_with_its_guards(capsys, monkeypatch):
     assert "data f32[s0,20]: s0 > 1" in said and "==" not in said
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_states_in_16_bits_take_the_length_from_the_call(threads):
+    net = sequence(nn.Embedding(30, 12), rnn.LSTM(40, 2, bidirectional=True))
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [arrays((t, n), t) % 30 for t, n in ((9, 8), (12, 9), (30, 8), (17, 33), (2, 64))]
+    net.hybridize(dynamic=False, precision="bfloat16")
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic={"data": [0, 1]}, precision="bfloat16")
+    before = mx.compile_stats()["classes"]
+    with mx.threads(threads):
+        for x, wanted in zip(inputs, expected):
+            np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+    assert mx.compile_stats()["classes"] - before <= 1
+
+
 def test_equal_sizes_of_unlike_axes_are_no_guard():
     net = Recurrent()
     net.initialize()

@@ -24,7 +24,7 @@ from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..math.numbers import FloatMath, float_math
 from ..packing import Packing, PairPacking, RecurrentPacking
-from ..spec import Instr, Ints, KernelSpec, Program
+from ..spec import Extent, Instr, Ints, KernelSpec, Program
 from .parts.arguments import Arguments
 from .parts.gemm import (
     Ahead,
@@ -92,23 +92,21 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
     tiles = tiles_for(layer, _most(spec.gates, setting), setting)
     by_rows = None
     calls = [*before]
-    rounded: tuple[Shared, ...] = ()
     if is_rounded:
         spec = replace(spec, rounded=hidden + hidden % 2)
-        nbytes = 2 * batch * spec.rounded
-        rounded = (Shared(2 * nbytes), Shared(2 * nbytes, nbytes))
-        calls.append(_round_state(state, rounded[0], spec.rounded))
+        calls.append(_round_state(state, _places(length, batch, spec.rounded, 0)[0], spec.rounded))
     else:
         by_rows = by_samples(tiles, (projected, state, *cell), step.writes, packed)
     is_backward = bool(anchor.attrs["backward"])
-    for turn, repeat in turns_of(length, is_rounded):
+    for turn, repeat in turns_of(length):
         t = length - 1 - turn if is_backward else turn
         x, y, parts = at_step(projected, t), at_step(outputs, t), [at_step(v, t) for v in kept]
         if repeat is not None:
             state = at_step(outputs, t + 1 if is_backward else t - 1)
         args: list[Argument] = [Address(x), *packed]
         args += [Address(v) for v in (state, *cell, y, *cells, *parts)]
-        args += rounded
+        if is_rounded:
+            args += _places(length, batch, spec.rounded, turn)
         c, c_out, k = (v[0].strides if v else () for v in (cell, cells, parts))
         step_spec = replace(
             spec, x=x.strides, h=state.strides, y=y.strides, c=c, c_out=c_out, kept=k,
@@ -119,17 +117,28 @@ def choose_recurrent(step: Step, setting: Setting) -> tuple[Call, ...]:
             work *= length - 1
         shared = (batch, tiles.number, tiles.threads)
         calls.append(Call(step_spec, (*args, *shared), work, by_rows=by_rows, repeat=repeat))
-        state, cell, rounded = y, cells, rounded[::-1]
+        state, cell = y, cells
     return tuple(calls)
 
 
-def turns_of(length: int | Size, is_alternating: bool) -> Iterator[tuple[Any, Repeat | None]]:
+def _places(length: Extent, batch: Extent, step: int, turn: Extent) -> tuple[Shared, Shared]:
+    """Memory of the state in 16 bits that a step reads, and of the one that it writes.
+
+    Two states alternate; if the number of steps is symbolic, each has its own place.
+    """
+    count, numbers = 2, (turn % 2, 1 - turn % 2)
+    if isinstance(length, Size):
+        count, numbers = length + 1, (turn, turn + 1)
+    nbytes = 2 * batch * step
+    first, second = (Shared(count * nbytes, number * nbytes) for number in numbers)
+    return first, second
+
+
+def turns_of(length: int | Size) -> Iterator[tuple[Any, Repeat | None]]:
     """The numbers of a layer's time steps; the first, and one that stands for all others, if their
     count is symbolic.
-
-    Steps that alternate between two buffers are enumerated.
     """
-    if not isinstance(length, Size) or is_alternating:
+    if not isinstance(length, Size):
         yield from ((turn, None) for turn in range(length))
         return
     yield 0, None
