@@ -214,6 +214,20 @@ class TestDump:
         err = printed.error("dump", alone, *shape, "--after", "plan", code=2)
         assert "'digits_fc3_weight' is a parameter, whose sizes are integers" in err
 
+    def test_letters_are_symbolic_sizes_in_profile_and_view(self, printed, tmp_path):
+        shape = ("--shape", "data=N,1,28,28", "--seconds", "0.1")
+        out = printed.of("profile", SYMBOL, *shape, "--json")
+        assert json.loads(out)["steps"]
+        out = printed.of("view", SYMBOL, *shape, "--profile", "--json")
+        document = json.loads(out)
+        assert document["inputs"] == {"data": "f32[N,1,28,28]"}
+        assert any("f32[N,10]" in str(value) for value in document["values"])
+        notes = document["parts"][0]["notes"]
+        assert "those for N = 64" in notes[0] and "guard: N > 1" in notes
+        for command in ("profile", "view"):
+            err = printed.error(command, SYMBOL, *shape, "--train", code=2)
+            assert "--train needs sizes that are integers" in err
+
     def test_stages_before_spec_load_no_llvm(self):
         setup = "import sys; sys.modules['llvmlite'] = None"
         done = in_a_process("dump", SYMBOL, *SHAPE, "--after", "fuse,plan", setup=setup)

@@ -8,15 +8,12 @@ the last requested stage.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from .._core.compile_log import write_stage
 from .._core.options import Options
-from .._core.symbolic import Scope, hint_of
-from .._core.types import TensorType
+from .._core.symbolic import hint_of
 from ..compiler import (
     STAGES,
     compile_graph,
@@ -25,7 +22,6 @@ from ..compiler import (
     plan_graph,
     purpose_with,
 )
-from ..ir.sized import is_symbolic
 from .arguments import (
     UsageError,
     add_model,
@@ -33,10 +29,10 @@ from .arguments import (
     add_shapes,
     add_target,
     chosen_target,
-    once,
     symbolic_shape,
 )
 from .model import model_of
+from .symbols import guards_text, symbolic_shapes, with_symbols
 
 _CODE_STAGES = ("llvm", "asm")
 _LLVM_STAGES = ("spec", *_CODE_STAGES)
@@ -81,10 +77,10 @@ def stages(text: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace) -> int:
     if args.kernel and not set(args.after) & set(_CODE_STAGES):
         raise UsageError("--kernel needs --after llvm or --after asm")
-    scope, sized = _symbolic(args.shape)
+    scope, sized = symbolic_shapes(args.shape)
     args.shape = [(name, tuple(map(hint_of, shape))) for name, shape in sized.items()]
     model, input_types, param_types = model_of(args, any_batch=bool(scope.symbols))
-    input_types = _with_symbols(input_types, sized)
+    input_types = with_symbols(input_types, sized)
     sink = _Sink(args.after, args.out, args.kernel)
     log = new_log(args.after, sink)
     graph, options = (model.outputs, input_types, param_types), Options(precision=args.precision)
@@ -98,51 +94,11 @@ def run(args: argparse.Namespace) -> int:
         else:
             plan_graph(*graph, log, model.name, purpose_with(options))
     if scope.symbols:
-        sink.show(len(STAGES), "guards", _guards(scope))
+        sink.show(len(STAGES), "guards", guards_text(scope))
     for stage in args.after:
         if stage not in sink.seen:
             sink.show(STAGES.index(stage), stage, f"{stage} was disabled by HYBRIDJIT_SKIP")
     return 0
-
-
-# The sizes for which symbols stand while comparisons are answered: the first, and steps to others.
-_FIRST_HINT, _HINTS_APART = 64, 8
-
-
-def _symbolic(
-    shapes: Sequence[tuple[str, tuple[int | str, ...]]],
-) -> tuple[Scope, dict[str, tuple[int, ...]]]:
-    """The shapes with symbolic sizes in place of letters. Raises UsageError for a repeated name."""
-    scope = Scope()
-    symbols: dict[int | str, Any] = {}
-    sized = {}
-    for name, shape in once([*shapes], "--shape").items():
-        for size in shape:
-            if isinstance(size, str) and size not in symbols:
-                hint = _FIRST_HINT + _HINTS_APART * len(symbols)
-                symbols[size] = scope.symbol(size, hint)
-        sized[name] = tuple(symbols.get(size, size) for size in shape)
-    return scope, sized
-
-
-def _with_symbols(
-    types: Mapping[str, TensorType], sized: Mapping[str, tuple[int, ...]]
-) -> dict[str, TensorType]:
-    """The types of inputs with symbolic sizes. Raises UsageError for those of a parameter."""
-    made = dict(types)
-    for name, shape in sized.items():
-        if is_symbolic(shape):
-            if name not in types:
-                raise UsageError(f"'{name}' is a parameter, whose sizes are integers")
-            made[name] = types[name].with_shape(shape)
-    return made
-
-
-def _guards(scope: Scope) -> str:
-    """The conditions on symbolic sizes, each with the line of the compiler that compares."""
-    hints = ", ".join(f"{name} = {hint_of(size)}" for name, size in scope.symbols.items())
-    guards = [f"{guard}    ; {guard.line}" for guard in scope.guards.values()]
-    return "\n".join([f"guards of a compilation for {hints}", *guards])
 
 
 class _EnoughSeen(Exception):

@@ -10,10 +10,14 @@ from __future__ import annotations
 import argparse
 
 from .._core.options import Options
-from ..compiler import compile_graph
+from .._core.symbolic import hint_of, sizes_in
+from ..compiler import compile_graph, compile_variant
 from ..profiling import Report, TrainingReport, measure, profile_training
+from ..runtime.executable import Executable
+from ..runtime.split_batch import SplitBatch
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (
+    UsageError,
     add_json,
     add_measuring,
     add_model,
@@ -22,13 +26,15 @@ from .arguments import (
     add_target,
     chosen_target,
     print_json,
+    symbolic_shape,
 )
 from .model import Model, Types, example_inputs, learned, model_of, parameters
+from .symbols import symbolic_shapes, with_symbols
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
-    add_shapes(parser)
+    add_shapes(parser, symbolic_shape, "; a capital letter is a symbolic size: data=N,3,H,W")
     add_measuring(parser, 3)
     parser.add_argument(
         "--train", action="store_true", help="profile a training step: forward, backward, update"
@@ -50,22 +56,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    model, input_types, param_types = model_of(args)
+    scope, sized = symbolic_shapes(args.shape)
+    if scope.symbols and args.train:
+        raise UsageError("--train needs sizes that are integers: --shape has letters")
+    args.shape = [(name, tuple(map(hint_of, shape))) for name, shape in sized.items()]
+    model, input_types, param_types = model_of(args, any_batch=bool(scope.symbols))
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
-        report = (_training if args.train else _inference)(args, model, input_types, param_types)
+        report: Report | TrainingReport
+        if args.train:
+            report = _training(args, model, input_types, param_types)
+        else:
+            executable = _compiled(args, model, with_symbols(input_types, sized), param_types)
+            executable.bind(parameters(model, param_types))
+            arrays = [*example_inputs(args, input_types).values()]
+            report = measure(executable, arrays, args.seconds)
     print_json(report.document()) if args.json else print(report)
     if args.trace:
         report.write_trace(args.trace)
     return 0
 
 
-def _inference(
+def _compiled(
     args: argparse.Namespace, model: Model, input_types: Types, param_types: Types
-) -> Report:
+) -> Executable | SplitBatch:
+    """The executable; that of a variant for the sizes that symbols stand for."""
     options = Options(precision=args.precision)
-    executable = compile_graph(model.outputs, input_types, param_types, options, name=model.name)
-    executable.bind(parameters(model, param_types))
-    return measure(executable, [*example_inputs(args, input_types).values()], args.seconds)
+    graph = (model.outputs, input_types, param_types)
+    symbolic = next(sizes_in(tuple(t.dims for t in input_types.values())), None)
+    if symbolic is None:
+        return compile_graph(*graph, options, name=model.name)
+    variant = compile_variant(*graph, symbolic.scope, options, name=model.name)
+    return variant.at(tuple(int(hint_of(n)) for n in symbolic.scope.symbols.values()))
 
 
 def _training(

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from .._core.options import Options
+from .._core.symbolic import hint_of
 from ..formats.atomic import write_atomically
 from ..runtime.threads import get_num_threads, threads
 from ..viewing import (
@@ -30,13 +31,15 @@ from .arguments import (
     add_shapes,
     add_target,
     chosen_target,
+    symbolic_shape,
 )
 from .model import example_inputs, learned, model_of, parameters
+from .symbols import symbolic_shapes, with_symbols
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
-    add_shapes(parser)
+    add_shapes(parser, symbolic_shape, "; a capital letter is a symbolic size: data=N,3,H,W")
     parser.add_argument("--profile", action="store_true", help="measure every step")
     add_measuring(parser, 2)
     parser.add_argument(
@@ -90,15 +93,19 @@ def _write_json(document: Document, path: str | None) -> None:
 
 
 def _document(args: argparse.Namespace) -> Document:
-    model, input_types, param_types = model_of(args)
+    scope, sized = symbolic_shapes(args.shape)
+    if scope.symbols and args.train:
+        raise UsageError("--train needs sizes that are integers: --shape has letters")
+    args.shape = [(name, tuple(map(hint_of, shape))) for name, shape in sized.items()]
+    model, input_types, param_types = model_of(args, any_batch=bool(scope.symbols))
     inputs, options = example_inputs(args, input_types), Options(precision=args.precision)
     params = parameters(model, param_types)
     seconds = args.seconds if args.profile else 0.0
     if not args.train:
         read = {name: params[name] for name in param_types}
-        return inference_document(
-            Subject(model.name, model.outputs, inputs, read, options=options), seconds
-        )
+        types = with_symbols(input_types, sized) if scope.symbols else {}
+        subject = Subject(model.name, model.outputs, inputs, read, (), options, types)
+        return inference_document(subject, seconds)
     arrays, wanted = learned(model, inputs, params)
     fixed = {name: array for name, array in arrays.items() if name not in inputs}
     subject = Subject(model.name, model.outputs, inputs, fixed, wanted, options)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._core.html_text import html_code, html_table
+from .._core.symbolic import hint_of
 from .._core.target import Target
 from .._core.text_table import milliseconds, table
 from ..codegen.emit.module import kernel_name
@@ -223,7 +224,7 @@ def _stride(stride: tuple[int, ...]) -> str:
 
 def flops(part: Part) -> float:
     """Operations of a step, two for a multiply-add; none for a host step."""
-    return 0.0 if part.call is None else 2.0 * part.call.work
+    return 0.0 if part.call is None else 2.0 * float(hint_of(part.call.work))
 
 
 def lane_flops(part: Part) -> float:

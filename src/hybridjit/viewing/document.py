@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 
 import numpy as np
@@ -15,9 +15,17 @@ import numpy as np
 from .._core.compile_log import CompileLog
 from .._core.config import config
 from .._core.options import Options
+from .._core.symbolic import hint_of, sizes_in
 from .._core.types import TensorType, type_of
 from ..codegen.llvm.jit import find_target
-from ..compiler import JOINT_STAGES, TrainingLogs, compile_graph, compile_training, new_log
+from ..compiler import (
+    JOINT_STAGES,
+    TrainingLogs,
+    compile_graph,
+    compile_training,
+    compile_variant,
+    new_log,
+)
 from ..ir.node import Output
 from ..optimizer import Optimizer, create
 from ..profiling import Report, TrainingReport, measure, measure_training
@@ -41,6 +49,7 @@ class Subject:
 
     wanted      the variables with gradients in a training step
     options     options of the compiler
+    symbolic    the inputs' types with symbols for sizes; empty if all sizes are integers
     """
 
     name: str
@@ -49,6 +58,7 @@ class Subject:
     params: Mapping[str, np.ndarray]
     wanted: Collection[str] = ()
     options: Options = Options()
+    symbolic: Mapping[str, TensorType] = field(default_factory=dict)
 
     @property
     def input_types(self) -> dict[str, TensorType]:
@@ -97,6 +107,8 @@ def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
     """The executable, the number of samples of a call, and the record of its compilation."""
     watched = Watched.new()
     given = subject.input_types
+    if subject.symbolic:
+        return *_of_variant(subject, watched), watched
     found = compile_graph(
         subject.outputs, given, subject.param_types, subject.options, watched.log, subject.name
     )
@@ -110,6 +122,23 @@ def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
     assert not isinstance(again, SplitBatch)
     one.log.notes.insert(0, f"the {found.samples} samples run one by one: this is the code for one")
     return again, found.samples, one
+
+
+def _of_variant(subject: Subject, watched: Watched) -> tuple[Executable, int]:
+    """As :func:`_compiled`, for the sizes that the symbols stand for; guards are notes."""
+    scope = next(sizes_in(tuple(t.dims for t in subject.symbolic.values()))).scope
+    values = {name: int(hint_of(size)) for name, size in scope.symbols.items()}
+    graph = (subject.outputs, subject.symbolic, subject.param_types)
+    variant = compile_variant(*graph, scope, subject.options, watched.log, subject.name)
+    sizes = ", ".join(f"{name} = {value}" for name, value in values.items())
+    watched.log.notes[:0] = [
+        f"steps, memory and kernels are those for {sizes}; code serves all sizes with these guards",
+        *(f"guard: {guard}" for guard in variant.guards),
+    ]
+    found = variant.at(tuple(values.values()))
+    if isinstance(found, SplitBatch):
+        return found.one, found.samples
+    return found, 1
 
 
 def training_document(
@@ -224,7 +253,9 @@ def _document(
         "hybridjit": metadata.version("hybridjit"),
         "name": short_name(subject.name),
         "mode": "training" if training else "inference",
-        "inputs": {short_name(n): str(t) for n, t in subject.input_types.items()},
+        "inputs": {
+            short_name(n): str(subject.symbolic.get(n, t)) for n, t in subject.input_types.items()
+        },
         "machine": {
             "text": str(target),
             "cpu": target.cpu,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._core.symbolic import hint_of
 from ..compiler import JOINT, PIPELINE, TRAINING
 from ..ir.graph import Graph, unique_name
 from ..ir.graph import Use as GraphUse
@@ -176,7 +177,7 @@ def _value(value: GraphValue, role: str) -> Value:
         "attrs": _short_attrs(attributes_off_default(value)),
         "inputs": [reference(use) for use in value.inputs],
         "types": [str(t) for t in value.types],
-        "bytes": sum(t.nbytes for t in value.types),
+        "bytes": hint_of(sum(t.nbytes for t in value.types)),
         "source": short_text(value.source),
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .._core.symbolic import hint_of
 from ..codegen.call import Call
 from ..codegen.emit.module import kernel_name
 from ..ir.graph import Graph, Use, walk
@@ -57,7 +58,7 @@ def _call(call: Call, plan: Plan, places: Mapping[str, int]) -> schema.Call:
     ]
     return {
         "kernel": places[kernel_name(call.spec)],
-        "multiplications": call.work,
+        "multiplications": hint_of(call.work),
         "reason": short_text(call.reason, _MOST_OF_REASON),
         "weights": [short_text(weight) for weight in weights],
     }
