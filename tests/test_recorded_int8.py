@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE
+from compiling import AVAILABLE, plan_of
 from hybridjit import autograd, gluon, nd, sym
 from hybridjit._core.config import override
 from hybridjit.errors import MXNetError
+from hybridjit.ir.node import Node, topological
 from hybridjit.ops.gradient import NoGradientError
 
 FOLDER = Path(__file__).parent / "fixtures" / "recorded_int8"
@@ -92,6 +93,45 @@ def test_a_residual_of_another_type_warns_once():
             results(block, "net_joined_signed")
     assert [str(w.message) for w in seen if "saturates in int8" in str(w.message)]
     assert sum("_sg_mkldnn_conv" in str(w.message) for w in seen) == 1
+
+
+@pytest.mark.parametrize("name", ["net_conv_naive", "net_residual", "net_joined_signed"])
+def test_layers_are_products_of_bytes(name):
+    """No layer, conversion or pooling of a calibrated network is a step in NumPy."""
+    stored = nd.load(str(FOLDER / f"{name}-0000.params"))
+    params = {key.split(":")[1]: x.asnumpy() for key, x in stored.items()}
+    symbol = sym.load(str(FOLDER / f"{name}-symbol.json"))
+    arrays = {**params, "data": arrays_of(name)["data"]}
+    kinds = [step.kind for step in plan_of(symbol.outputs, arrays, set(params)).steps]
+    layers = sum(node.op is not None and node.op.name.startswith("_sg_") for node in nodes(symbol))
+    assert kinds.count("byte_product") == layers and "host" not in kinds
+
+
+def nodes(symbol: sym.Symbol) -> list[Node]:
+    return topological(symbol.outputs)
+
+
+def test_a_layer_whose_range_is_zero():
+    """MXNet's scale of it is 2**31, so that nothing is infinite."""
+
+    def empty(graph: dict) -> None:
+        for node in graph["nodes"]:
+            if node["op"] == "_contrib_quantize_v2":
+                node["attrs"].update(min_calib_range="0.0", max_calib_range="0.0")
+
+    graph = json.loads((FOLDER / "net_conv_naive-symbol.json").read_text())
+    empty(graph)
+    symbol = sym.load_json(json.dumps(graph))
+    block = gluon.SymbolBlock(symbol, [sym.var("data")])
+    block.collect_params().load(
+        str(FOLDER / "net_conv_naive-0000.params"), cast_dtype=True, dtype_source="saved"
+    )
+    found = []
+    for hybridize in (False, True):
+        block.hybridize(hybridize)
+        found += results(block, "net_conv_naive")
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(*found)
 
 
 def changed(tmp_path: Path, name: str, change: Callable[[dict], object]) -> Path:

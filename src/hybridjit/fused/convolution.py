@@ -18,6 +18,8 @@ from .._core.types import FLOAT32, UNKNOWN, TensorType
 from ..errors import MXNetError
 from ..ir.node import Node, Output
 from ..ops.attrs import Attrs, Declared, declare
+from ..ops.building import Builder, X
+from ..ops.elementwise.element_type import cast
 from ..ops.int8.ranges import (
     BYTES,
     CALIBRATED,
@@ -27,12 +29,11 @@ from ..ops.int8.ranges import (
     Range,
     calibrated,
     ends,
-    levels,
+    layer_scale,
     magnitude,
     ranges,
     require_bytes,
     saturated,
-    scale_of,
     sums_range,
     untrainable,
     whole_levels,
@@ -40,6 +41,17 @@ from ..ops.int8.ranges import (
 from ..ops.int8.sums import convolved, wrapped
 from ..ops.record import OpDef
 from ..ops.rules import Types, merged
+from .by_kernels import (
+    activated_values,
+    as_bytes,
+    ends_of,
+    halves,
+    int32_bias,
+    prepared,
+    product_of_filters,
+    scaled_sums,
+    with_residual,
+)
 from .pattern import (
     Pattern,
     activated,
@@ -84,12 +96,14 @@ def _quantized_record(pattern: Pattern) -> OpDef:
                 f"supported are {', '.join(_SUPPORTED)}"
             )
     limits = ["data_min", "data_max"] + ["sum_min", "sum_max"] * pattern.has_sum
+    reference = _Reference(pattern)
     return OpDef(
         name=NAME,
         inputs=(*pattern.names, *limits),
         attrs=declare(_ATTRS),
         infer=lambda ins, outs, **attrs: _infer(pattern, ins, outs, **attrs),
-        ref=_Reference(pattern),
+        ref=reference,
+        expand=lambda g, *ins, **attrs: _by_kernels(reference, g, ins, **attrs),
         grad=untrainable(NAME),
         outputs=("output", "output_min", "output_max"),
         subgraphs=(pattern.body.outputs,),
@@ -162,8 +176,8 @@ def filter_scales(layer: Folded, data_scale: np.float32, is_calibrated: bool) ->
     weight, bias = layer
     largest = np.abs(weight).reshape(len(weight), -1).max(axis=1)
     if not is_calibrated:
-        return np.full(len(weight), levels(INT8) / largest.max(), FLOAT32)
-    scales = (levels(INT8) / largest).astype(FLOAT32)
+        return np.full(len(weight), layer_scale(INT8, largest.max(), 0), FLOAT32)
+    scales = np.array([layer_scale(INT8, top, 0) for top in largest], FLOAT32)
     if bias is None:
         return scales
     most = _LIMIT / np.abs(np.where(bias == 0, 1, bias)) / data_scale
@@ -184,11 +198,10 @@ class _Reference:
         limits = arrays[count:]
         known = calibrated(attrs["min_calib_range"], attrs["max_calib_range"])
         x = operands["data"]
-        scale = scale_of(x.dtype, *limits[:2])
+        scale = layer_scale(x.dtype, *limits[:2])
         layer = folded(pattern, operands)
         scales = filter_scales(layer, scale, known is not None)
-        if 1 < pattern.layer.attrs["num_group"] < len(layer.weight):
-            self._warn("as in MXNet 1.9.1 all filters of a group have the scale of one")
+        self.warn_of_groups()
         sums = _sums(pattern.layer.attrs, x, layer, scales, scale)
         if known is None:
             return self._as_sums(sums, layer, scales[0] * scale, operands, limits)
@@ -209,7 +222,7 @@ class _Reference:
         if pattern.has_sum:
             z = operands["sum"].astype(FLOAT32)
             made = np.rint(
-                made.astype(FLOAT32) + z * (scale / scale_of(operands["sum"].dtype, *limits[2:]))
+                made.astype(FLOAT32) + z * (scale / layer_scale(operands["sum"].dtype, *limits[2:]))
             )
             made = np.rint(activated(made, pattern.after))
         data_unit = magnitude(*limits[:2]) / whole_levels(x.dtype)
@@ -227,24 +240,35 @@ class _Reference:
     ) -> np.ndarray:
         """rint(act(sum * (s_out / s_x / s_w) + z * (s_out / s_z))), saturated."""
         pattern, dtype = self.pattern, announced_type(self.pattern)
-        out_scale = scale_of(dtype, *known)
+        out_scale = layer_scale(dtype, *known)
         along = (1, -1, *(1,) * (sums.ndim - 2))
         y = sums.astype(FLOAT32) * (out_scale / scale / scales).reshape(along)
         y = _bounded_below(y, pattern.before)
         if not pattern.has_sum:
             return saturated(y, dtype)
         z = operands["sum"]
-        factor = out_scale / scale_of(z.dtype, *limits[2:])
+        factor = out_scale / layer_scale(z.dtype, *limits[2:])
         wide = y.astype(np.float64) + z.astype(np.float64) * np.float64(factor)
         y = _bounded_below(
             wide.astype(FLOAT32), pattern.after
         )  # one rounding: a fused multiply-add
-        if z.dtype != dtype:
-            self._warn(
-                f"the residual is {z.dtype.name} and the result {dtype.name}; as in MXNet 1.9.1 "
-                f"the sum saturates in {z.dtype.name}"
-            )
+        self.warn_of_residual(z.dtype)
         return saturated(y, z.dtype).view(dtype)
+
+    def warn_of_residual(self, found: np.dtype) -> None:
+        """Warn if the residual's type is not that of the result."""
+        dtype = announced_type(self.pattern)
+        if found != dtype:
+            self._warn(
+                f"the residual is {found.name} and the result {dtype.name}; as in MXNet 1.9.1 the "
+                f"sum saturates in {found.name}"
+            )
+
+    def warn_of_groups(self) -> None:
+        """Warn if a group has several filters."""
+        attrs = self.pattern.layer.attrs
+        if 1 < attrs["num_group"] < attrs["num_filter"]:
+            self._warn("as in MXNet 1.9.1 all filters of a group have the scale of one")
 
     def _warn(self, reason: str) -> None:
         """Warn once that MXNet's result, which this operator has, is less accurate."""
@@ -283,3 +307,69 @@ def _bounded_below(y: np.ndarray, nodes: Sequence[Node]) -> np.ndarray:
     for node in nodes:
         y = np.maximum(y, 0) if activation_name(node) == "clip" else activated(y, [node])
     return y
+
+
+def _by_kernels(
+    reference: _Reference,
+    g: Builder[X],
+    ins: Sequence[X],
+    *,
+    min_calib_range: float | None,
+    max_calib_range: float | None,
+    **attrs: Declared,
+) -> tuple[X, ...] | None:
+    """sg_mkldnn_conv(b, w)  =>  to_bytes(act(float(integer_conv(b, int8(w))) * factor + z))"""
+    pattern, known = reference.pattern, calibrated(min_calib_range, max_calib_range)
+    if known is None or magnitude(*known) == 0:
+        return None
+    names = [name.lstrip("*") for name in pattern.names]
+    operands, limits = dict(zip(names, ins)), ins[len(names) :]
+    data, z = operands.pop("data"), operands.pop("sum", None)
+    kind, residual = g.type(data).dtype, None if z is None else g.type(z).dtype
+    op = _parameters_of(pattern, tuple(operands), kind, residual, known)
+    weight, bias, factors, high, low = g.outputs(op, *operands.values(), *limits, at="filters")
+    sums = product_of_filters(g, data, weight, bias, pattern)
+    if sums is None:
+        return None
+    reference.warn_of_groups()
+    y = activated_values(g, scaled_sums(g, sums, factors), pattern.before)
+    dtype = announced_type(pattern)
+    if z is None or residual is None:
+        return as_bytes(g, y, dtype), *ends_of(g, known)
+    reference.warn_of_residual(residual)
+    y = activated_values(g, with_residual(g, y, z, high, low), pattern.after)
+    made = as_bytes(g, y, residual)
+    return cast(g, made, dtype, at="bits"), *ends_of(g, known)
+
+
+def _parameters_of(
+    pattern: Pattern,
+    names: Sequence[str],
+    data: np.dtype | None,
+    residual: np.dtype | None,
+    known: Range,
+) -> OpDef:
+    """Weight, bias, the factor of each filter and the two parts of the residual's factor."""
+    assert data is not None
+    filters = pattern.layer.attrs["num_filter"]
+
+    def compute(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        operands, limits = dict(zip(names, arrays)), arrays[len(names) :]
+        scale, out = layer_scale(data, *limits[:2]), layer_scale(announced_type(pattern), *known)
+        layer = folded(pattern, operands)
+        scales = filter_scales(layer, scale, True)
+        weight = quantized_weight(pattern.layer.attrs["num_group"], layer.weight, scales)
+        bias = int32_bias(layer.bias, scales * scale, filters)
+        share = np.float32(0) if residual is None else out / layer_scale(residual, *limits[2:])
+        return weight, bias, out / scale / scales, *halves(share)
+
+    def types(ins: Types) -> Types:
+        return (
+            ins[0].with_dtype(INT8),
+            TensorType((filters,), INT32),
+            TensorType((filters,), FLOAT32),
+            *(TensorType((1,), FLOAT32),) * 2,
+        )
+
+    inputs = len(names) + (2 if residual is None else 4)
+    return prepared("_int8_filters", compute, types, 5, inputs)

@@ -6,14 +6,15 @@ result is float32 (``enable_float_output``), bytes of the calibrated range, or i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .._core.types import FLOAT32, UNKNOWN
+from .._core.types import FLOAT32, UNKNOWN, TensorType
 from ..errors import MXNetError
 from ..ir.node import Output
 from ..ops.attrs import Attrs, Declared, declare
+from ..ops.building import Builder, X
 from ..ops.int8.ranges import (
     BYTES,
     CALIBRATED,
@@ -23,17 +24,18 @@ from ..ops.int8.ranges import (
     calibrated,
     dense_range,
     ends,
+    layer_scale,
     magnitude,
     ranges,
     require_bytes,
     saturated,
-    scale_of,
     untrainable,
     with_range,
 )
 from ..ops.int8.sums import away_from_zero, multiplied, wrapped
 from ..ops.record import OpDef
 from ..ops.rules import Types, merged
+from .by_kernels import as_bytes, ends_of, prepared, product_of_rows, scaled_rows
 from .convolution import Folded, filter_scales
 from .pattern import (
     Pattern,
@@ -83,6 +85,7 @@ def _quantized_record(pattern: Pattern, attrs: Attrs) -> OpDef:
         attrs=declare(_ATTRS),
         infer=lambda ins, outs, **attrs: _infer(pattern, ins, outs, **attrs),
         ref=lambda *arrays, **attrs: _reference(pattern, arrays, **attrs),
+        expand=lambda g, *ins, **attrs: _by_kernels(pattern, g, ins, **attrs),
         grad=untrainable(NAME),
         outputs=outputs[:1] if attrs["enable_float_output"] else outputs,
         subgraphs=(pattern.body.outputs,),
@@ -141,7 +144,7 @@ def _reference(
     count = len(pattern.names)
     x, weight, *biases = arrays[:count]
     limits = arrays[count:]
-    scale = scale_of(x.dtype, *limits[:2])
+    scale = layer_scale(x.dtype, *limits[:2])
     bias = biases[0] if biases else None
     quantized = _by_rows if channel_wise_quantize else _by_range
     weight, scales, shift = quantized(weight, bias, scale, limits[2:])
@@ -157,7 +160,7 @@ def _reference(
         made = np.rint(activated(sums.astype(FLOAT32), before)) if before else sums
         return (wrapped(made), *unit)
     return (
-        _as_bytes(pattern, sums, scale, scales, scale_of(announced_type(pattern), *known)),
+        _as_bytes(pattern, sums, scale, scales, layer_scale(announced_type(pattern), *known)),
         *ends(*known),
     )
 
@@ -192,10 +195,10 @@ def _by_range(
 
     If the bias would exceed 2**30 units, the weights are reduced to smaller levels.
     """
-    own = scale_of(INT8, *limits[:2])
+    own = layer_scale(INT8, *limits[:2])
     if bias is None:
         return weight, np.full(1, own, FLOAT32), None
-    unit = scale_of(INT8, *limits[2:4])
+    unit = layer_scale(INT8, *limits[2:4])
     factor = scale * own / unit
     most = np.float32(_LIMIT - 1) / magnitude(*limits[2:4]) / unit
     if factor > most:
@@ -203,3 +206,65 @@ def _by_range(
         weight = away_from_zero(weight * reduced).astype(INT8)
         factor, own = most, own * reduced
     return weight, np.full(1, own, FLOAT32), away_from_zero(bias * factor)
+
+
+def _by_kernels(
+    pattern: Pattern,
+    g: Builder[X],
+    ins: Sequence[X],
+    *,
+    enable_float_output: bool,
+    channel_wise_quantize: bool | None,
+    min_calib_range: float | None,
+    max_calib_range: float | None,
+    **attrs: Declared,
+) -> X | tuple[X, ...] | None:
+    """sg_mkldnn_fully_connected(b, w)  =>  act(float(integer_dense(b, w)) * factor)"""
+    known = calibrated(min_calib_range, max_calib_range)
+    is_exact = all(activation_name(node) in ("relu", "leaky", "clip") for node in pattern.before)
+    if not (known or enable_float_output) or not is_exact or (known and not magnitude(*known)):
+        return None
+    kind = g.type(ins[0]).dtype
+    assert kind is not None
+    dtype = announced_type(pattern)
+    out = None if enable_float_output or not known else layer_scale(dtype, *known)
+    quantized = _by_rows if channel_wise_quantize else _by_range
+    at_once = out if not pattern.before else None
+    op = _parameters_of(pattern, kind, quantized, at_once, len(ins) - 1)
+    weight, bias, factors = g.outputs(op, *ins[1:], at="rows")
+    sums = product_of_rows(g, ins[0], weight, bias, pattern)
+    if sums is None:
+        return None
+    y = scaled_rows(g, sums, factors)
+    for node in pattern.before:
+        assert node.op is not None
+        y = g.op(node.op, y, at="act", **node.attrs)
+    if out is None or known is None:
+        return y
+    scale = 1.0 if not pattern.before else float(out)
+    return as_bytes(g, y, dtype, scale), *ends_of(g, known)
+
+
+def _parameters_of(
+    pattern: Pattern,
+    data: np.dtype,
+    quantized: Callable[..., _Quantized],
+    out: np.float32 | None,
+    inputs: int,
+) -> OpDef:
+    """Weight, bias and the factor of each row."""
+    rows, count = pattern.layer.attrs["num_hidden"], len(pattern.names) - 1
+
+    def compute(weight: np.ndarray, *rest: np.ndarray) -> tuple[np.ndarray, ...]:
+        bias, limits = (rest[0] if count > 1 else None), rest[count - 1 :]
+        scale = layer_scale(data, *limits[:2])
+        made, scales, shift = quantized(weight, bias, scale, limits[2:])
+        whole = np.zeros(rows, INT32) if shift is None else shift.astype(INT32)
+        factor = (np.float32(1) if out is None else out) / scale / scales
+        return made, whole, np.broadcast_to(factor, (rows,)).astype(FLOAT32)
+
+    def types(ins: Types) -> Types:
+        row = (rows,)
+        return ins[0].with_dtype(INT8), TensorType(row, INT32), TensorType(row, FLOAT32)
+
+    return prepared("_int8_rows", compute, types, 3, inputs)

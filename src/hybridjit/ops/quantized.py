@@ -25,7 +25,7 @@ from .nn.pool_windows import POOLING_ATTRS
 from .nn.pooling import POOLING
 from .record import OpDef, Samples, Traits
 from .registry import register
-from .rules import Types, forward, merged
+from .rules import Types, forward, merged, same_type
 from .signatures import ScalarBuilder, V
 from .tensor.primitives import reshape
 
@@ -389,4 +389,30 @@ FILTER_BYTES = register(
     ref=_filter_bytes,
     grad=none_at_all,
     doc="int8 of float32 weights, with one scale for each filter.",
+)
+
+
+def _exact_types(ins: Types, outs: Types) -> tuple[Types, Types]:
+    ins, outs = same_type(ins, outs)
+    if ins[0].dtype is not None and ins[0].dtype != FLOAT32:
+        raise DTypeError(f"sums with one rounding take float32, got {ins[0].dtype}")
+    return tuple(t.with_dtype(FLOAT32) for t in ins), tuple(t.with_dtype(FLOAT32) for t in outs)
+
+
+def _add_formula(b: ScalarBuilder[V], y: V, high: V, low: V) -> V:
+    """The exact error of y + high is added to low before the last sum."""
+    total = b.add(y, high)
+    part = b.sub(total, y)
+    error = b.add(b.sub(y, b.sub(total, part)), b.sub(high, part))
+    return b.add(total, b.add(error, low))
+
+
+ADD_EXACTLY = register(
+    "_add_exactly",
+    "data high low",
+    internal=True,
+    infer=_exact_types,
+    scalar=_add_formula,
+    domain=(-2.0, 2.0),
+    doc="data + (high + low), rounded once, where low is much smaller than high.",
 )

@@ -12,6 +12,7 @@ from ...errors import AttributeValueError
 from ..attrs import AttrValue
 from ..registry import register
 from ..rules import Types, merged
+from .lowered import dequantized_by_kernels, quantized_by_kernels
 from .ranges import (
     BYTES,
     CALIBRATED,
@@ -124,6 +125,7 @@ QUANTIZE_V2 = register(
     f"out_type:auto|int8|uint8=int8 {CALIBRATED}",
     infer=_infer_quantize_v2,
     ref=_quantize_v2,
+    expand=quantized_by_kernels,
     grad=untrainable("_contrib_quantize_v2"),
     outputs=_OUTPUTS,
     doc="Bytes of float32 values with a calibrated range or that of the batch.",
@@ -150,6 +152,7 @@ DEQUANTIZE = register(
     "out_type:dtype=float32",
     infer=_infer_dequantize,
     ref=_dequantize,
+    expand=dequantized_by_kernels,
     grad=untrainable("_contrib_dequantize"),
     doc="Float32 values of bytes with their range.",
 )

@@ -20,6 +20,7 @@ from ..nn.window_geometry import is_channel_last
 from ..registry import register
 from ..rules import Types, fill, merged
 from ..tensor.joining import concat_types
+from .lowered import joined_by_kernels, pooled_by_kernels
 from .ranges import (
     CALIBRATED,
     INT8,
@@ -114,6 +115,7 @@ register(
     POOLING_ATTRS,
     infer=_infer_pooling,
     ref=_pooling,
+    expand=pooled_by_kernels,
     grad=untrainable("_contrib_quantized_pooling"),
     outputs=_OUTPUTS,
     doc="Maximum or average of bytes over windows; the range is that of the data.",
@@ -162,6 +164,7 @@ register(
     "num_args:int[1,16384]! dim:int=1",
     infer=_infer_concat,
     ref=_concat,
+    expand=joined_by_kernels,
     grad=untrainable("_contrib_quantized_concat"),
     outputs=_OUTPUTS,
     doc="Concatenate bytes; the range covers those of all parts and 0.",

@@ -54,6 +54,12 @@ def scale_of(dtype: np.dtype, low: object, high: object) -> np.float32:
     return levels(dtype) / magnitude(low, high)
 
 
+def layer_scale(dtype: np.dtype, low: object, high: object) -> np.float32:
+    """Bytes per unit of this range in fused layers: 2**31 for a range of 0, as in MXNet 1.9.1."""
+    top = magnitude(low, high)
+    return levels(dtype) / top if top else np.float32(2**31)
+
+
 def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x`` rounded to the nearest integers, ties to even, and saturated to ``dtype``.
 
