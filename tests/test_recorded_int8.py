@@ -134,6 +134,16 @@ def test_a_layer_whose_range_is_zero():
     np.testing.assert_array_equal(*found)
 
 
+def test_parameters_without_a_type_in_the_file_are_float32():
+    """As MXNet infers them, also without shapes."""
+    graph = json.loads((FOLDER / "net_joined_signed-symbol.json").read_text())
+    for node in graph["nodes"]:
+        if node["op"] == "null":
+            node.pop("attrs", None)
+    types, results, states = sym.load_json(json.dumps(graph)).infer_type(data="float32")
+    assert {*types, *results, *states} == {np.float32}
+
+
 def changed(tmp_path: Path, name: str, change: Callable[[dict], object]) -> Path:
     """The graph of a case after ``change`` of its JSON."""
     graph = json.loads((FOLDER / f"{name}-symbol.json").read_text())

@@ -137,7 +137,10 @@ def _infer(
     bytes_at = {0, count - 1} if pattern.has_sum else {0}
     for i in sorted(bytes_at):
         require_bytes(f"{NAME}: {pattern.names[i]}", ins[i], BYTES)
-    plain = tuple(t.with_dtype(FLOAT32) if i in bytes_at else t for i, t in enumerate(ins[:count]))
+    plain = tuple(
+        t.with_dtype(FLOAT32) if i in bytes_at or t.dtype is None else t
+        for i, t in enumerate(ins[:count])
+    )
     made = (outs[0].with_dtype(FLOAT32),) if outs else (UNKNOWN,)
     found, (out,) = pattern.body.types(plain, made)
     new = (t.with_dtype(ins[i].dtype) if i in bytes_at else t for i, t in enumerate(found))
