@@ -804,9 +804,11 @@ class TestRefusals:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_library_has_parameters(self, capsys, tmp_path):
-        words = [f"{DIGITS}-symbol.json", "--shape", "data=N,1,28,28", "--library", str(tmp_path)]
-        code, said = self.said(capsys, *words)
-        assert code == 2 and "give --params" in said
+        alone = shutil.copy(f"{DIGITS}-symbol.json", tmp_path / "alone-symbol.json")
+        out = tmp_path / "library"
+        words = [alone, "--shape", "data=N,1,28,28", "--library", str(out)]
+        code, said = self.said(capsys, *map(str, words))
+        assert code == 2 and "give --params" in said and not out.exists()
 
     def test_any_batch_is_for_libraries(self, capsys):
         code, said = self.said(capsys, str(DIGITS), "--shape", "data=N,1,28,28")
