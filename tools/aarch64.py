@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [
-    *("tests/test_recorded.py", "tests/test_recorded_gradients.py"),
-    *("tests/test_compiled.py", "-k", "not target and not at_random"),
+    *("tests/record/test_recorded.py", "tests/record/test_recorded_gradients.py"),
+    *("tests/unit/test_compiled.py", "-k", "not target and not at_random"),
 ]
 PACKAGES = ("python3", "libstdc++6")
 WHEELS = ("numpy", "llvmlite", "pytest")

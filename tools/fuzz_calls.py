@@ -26,7 +26,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 import hybridjit  # noqa: E402
 from calls import PLAIN_NUMBERS, call_case, complaint, where  # noqa: E402

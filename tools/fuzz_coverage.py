@@ -14,7 +14,7 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 with atheris.instrument_imports(include=["hybridjit.formats", "hybridjit.ops.attrs", "json"]):
     from hybridjit.formats.mxnet import params, symbol_json

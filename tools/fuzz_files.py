@@ -25,7 +25,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from hostile import mutated, mutated_bytes, mutated_graph, mutated_letters, spans  # noqa: E402
 from reading import FORMATS, MEMORY, Bounds, Data, address_space  # noqa: E402

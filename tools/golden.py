@@ -8,7 +8,7 @@
 A case is a file below ``tests/golden``: a sentence, claims (`acts: kernel conv`, `must not: pass
 fuse`), a program of a few lines, and rulers (`---- plan`, `---- spec avx2`) before the outputs
 come. To add one, write it without the outputs and run this with ``--write``;
-``tests/golden_case.py`` describes the format. Exit code: 1 if a case differs or has a wrong claim,
+``golden_case.py`` describes the format. Exit code: 1 if a case differs or has a wrong claim,
 or a subject has no case.
 """
 
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 import golden_case  # noqa: E402
 from golden_case import Case, case_text, claims, outcome_of, read_case, wrong_claims  # noqa: E402

@@ -6,7 +6,7 @@
     python tools/interrupt.py --signals 1000               this number of signals at random times
     python tools/interrupt.py call --threads 2 --at 117    one place, with all that is said
 
-A case is a name in tests/interrupted_work.py; a place is a bytecode, or the first visit to a line.
+A case is a name in interrupted_work.py; a place is a bytecode, or the first visit to a line.
 Cases run in separate processes: one that hangs is ended and counts as a finding. Prints a line
 for every finding, and for every case how many places were tried. Exit code: 0 without findings,
 else 1.
@@ -29,7 +29,7 @@ import hybridjit
 from hybridjit._core.config import config
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from interrupted_process import Process  # noqa: E402
 from interrupted_work import CASES, Case  # noqa: E402

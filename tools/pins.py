@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from hybridjit._core.symbolic import Branch, Scope  # noqa: E402
 from hybridjit._core.types import TensorType, type_of  # noqa: E402

@@ -4,7 +4,7 @@
     python tools/prose.py src/hybridjit/passes    these files and folders; --show lists each place
 
 Counted are the word *what* (a clause that begins with it often replaces a noun) per 10,000 words,
-and banned phrases: ``docs/internals/glossary.md`` has plain terms. ``tests/test_prose.py`` lists
+and banned phrases: ``docs/internals/glossary.md`` has plain terms. ``test_prose.py`` lists
 the folders that are held to ``LIMIT`` and to no banned phrase.
 """
 

@@ -82,18 +82,24 @@ def names_files(arguments: Sequence[str]) -> bool:
     return any(not a.startswith("-") and Path(a.split("::")[0]).exists() for a in arguments)
 
 
+def file_of(name: str) -> str:
+    """Path of a test file, which is in one of the folders of ``tests``."""
+    (found,) = ROOT.glob(f"tests/*/test_{name}.py")
+    return str(found.relative_to(ROOT))
+
+
 def files_behind(arguments: Sequence[str]) -> list[str]:
     """Files of this CPU's tests that run behind the narrower rounds; none where some are chosen."""
     if names_files(arguments) or any(a in ("-k", "-m") for a in arguments):
         return []
-    return [f"tests/test_{name}.py" for name in BEHIND]
+    return [file_of(name) for name in BEHIND]
 
 
 def narrower_arguments(arguments: Sequence[str]) -> list[str]:
     """Arguments of pytest in a narrower round: its own files, unless the arguments name some."""
     if names_files(arguments):
         return list(arguments)
-    return [*(f"tests/test_{name}.py" for name in RUN_GENERATED_CODE), *arguments]
+    return [*map(file_of, RUN_GENERATED_CODE), *arguments]
 
 
 def run_narrower_rounds(arguments: Sequence[str]) -> int:
@@ -145,7 +151,7 @@ def show(process: subprocess.Popen[bytes], log: Path) -> int:
 
 def run_sample(arguments: Sequence[str]) -> int:
     chosen = names_files(arguments)
-    left_out = [] if chosen else [f"--ignore=tests/test_{name}.py" for name in SLOW]
+    left_out = [] if chosen else [f"--ignore={file_of(name)}" for name in SLOW]
     drawn = [] if chosen else [f"--sample={SAMPLE}"]
     command = [sys.executable, "-m", "pytest", *drawn, *left_out, *arguments]
     status = subprocess.run(command, cwd=ROOT).returncode

@@ -5,7 +5,7 @@
 
 Prints for each run the largest difference relative to the tolerance: 1e-5 of the loss, and 20 times
 the difference of MXNet with oneDNN from MXNet without it. Exit code: 1 if one is above 1 before the
-step from which the sign of a rounding decides (``KINKS`` in ``tests/test_digits_training.py``).
+step from which the sign of a rounding decides (``KINKS`` in ``test_digits_training.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from test_digits_training import KINKS, LOSSES, RUNS, losses, share_of_bound  # noqa: E402
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from hybridjit.runtime import executable  # noqa: E402
 from training_bits import NETS, Net, after_steps, at_offset, of_sample  # noqa: E402

@@ -618,7 +618,7 @@ def generate_all(
     ``is_large`` announces, before the first is made, that there will be many kernels.
     """
     with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             generate_codes,
         )
 
@@ -628,7 +628,7 @@ def generate_all(
 
 def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:
     """:func:`generate` for a plan with symbolic sizes: its templates."""
-    from .codegen.emit.generate import Templates  # noqa: PLC0415 (see tests/test_layers.py)
+    from .codegen.emit.generate import Templates  # noqa: PLC0415 (see test_layers.py)
 
     return Templates(plan, log, scope, options.winograd, THREADS.count)
 
@@ -645,10 +645,10 @@ class UpdateCode:
 def compile_update(rule: UpdateRule) -> UpdateCode:
     """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
     with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             load_kernel,
         )
-        from .codegen.updates import update_spec  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.updates import update_spec  # noqa: PLC0415 (see test_layers.py)
 
     code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
     release_code()
@@ -659,10 +659,10 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
     """A routine for eager operators, for arrays of any size: see ``codegen/routines``."""
     with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             load_kernel,
         )
-        from .codegen.routines import routine_spec  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.routines import routine_spec  # noqa: PLC0415 (see test_layers.py)
 
     found = Routine(*load_kernel(routine_spec(name, facts), new_log()))
     release_code()
@@ -672,13 +672,13 @@ def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
 def prepare() -> None:
     """Import the modules of the first compilation ahead of time."""
     with limits.loading_compiler():
-        from .codegen.emit import generate  # noqa: F401, PLC0415 (see tests/test_layers.py)
+        from .codegen.emit import generate  # noqa: F401, PLC0415 (see test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
     with limits.loading_compiler():
-        from .codegen.llvm.jit import (  # noqa: PLC0415 (see tests/test_layers.py)
+        from .codegen.llvm.jit import (  # noqa: PLC0415 (see test_layers.py)
             find_target as find,
         )
 

@@ -497,7 +497,7 @@ class FusedRNN(Initializer):
         )
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        from .rnn import FusedRNNCell  # noqa: PLC0415 (see tests/test_layers.py)
+        from .rnn import FusedRNNCell  # noqa: PLC0415 (see test_layers.py)
 
         options = {key: value for key, value in self._kwargs.items() if key != "init"}
         cell = FusedRNNCell(**options, prefix="")

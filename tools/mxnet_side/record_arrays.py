@@ -1,4 +1,4 @@
-"""Record MXNet's results of array code, for tests/test_ndarray.py.
+"""Record MXNet's results of array code, for tests/unit/test_ndarray.py.
 
     python tools/mxnet_side/record_arrays.py tests/fixtures/array_code.json
 

@@ -1,4 +1,4 @@
-"""Record MXNet's files and results for the networks of ``tests/gluon_nets.py``.
+"""Record MXNet's files and results for the networks of ``tests/support/gluon_nets.py``.
 
     python tools/mxnet_side/record_gluon.py      with MXNet 1.9.1 installed
 
@@ -20,7 +20,7 @@ import mxnet as mx
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "support"))
 
 import gluon_nets  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Record the losses and gradients that MXNet computes for the encoders of ``tests/nlp_nets.py``.
+"""Record the losses and gradients that MXNet computes for the encoders of ``nlp_nets.py``.
 
     python tools/mxnet_side/record_nlp.py      with MXNet 1.9.1 installed
 
@@ -15,7 +15,7 @@ import mxnet as mx
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "support"))
 
 import nlp_nets  # noqa: E402
 

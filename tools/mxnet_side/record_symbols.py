@@ -1,4 +1,4 @@
-"""Record MXNet's graphs of symbol expressions, for tests/test_symbol.py.
+"""Record MXNet's graphs of symbol expressions, for tests/unit/test_symbol.py.
 
     python tools/mxnet_side/record_symbols.py tests/fixtures/symbol_expressions.json
 

@@ -603,7 +603,7 @@ class HybridBlock(Block):
         MXNetError
             If a node's result in the file differs; it names the node.
         """
-        from ..onnx.export import write_graph  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..onnx.export import write_graph  # noqa: PLC0415 (see test_layers.py)
 
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]

@@ -224,7 +224,7 @@ class TrainStep:
         optimizer without a kernel, a global gradient norm) and for files that cannot be written;
         ValueError for another value of ``weights``.
         """
-        from ..library.files import export_training  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..library.files import export_training  # noqa: PLC0415 (see test_layers.py)
 
         if weights not in ("inside", "file"):
             raise ValueError(f"weights is 'inside' or 'file', got {weights!r}")

@@ -41,7 +41,7 @@ class Updates:
     def __init__(
         self, made: optimizer.Optimizer, store: KVStoreBase | None, on_store: bool
     ) -> None:
-        from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
+        from .. import optimizer  # noqa: PLC0415 (see test_layers.py)
 
         self.optimizer = made
         self.store: Any = store
@@ -135,14 +135,14 @@ def open_store(wanted: Store, devices: int) -> KVStoreBase | None:
 
     Raises MXNetError for a store that is not available, TypeError for other objects.
     """
-    from ..kvstore.kvstore import choose  # noqa: PLC0415 (see tests/test_layers.py)
+    from ..kvstore.kvstore import choose  # noqa: PLC0415 (see test_layers.py)
 
     return choose(wanted, devices)
 
 
 def updates_there(wanted: Store, store: KVStoreBase | None, largest: int) -> bool:
     """Whether a store updates parameters; ``largest`` is the largest number of elements."""
-    from ..kvstore.kvstore import updates_too  # noqa: PLC0415 (see tests/test_layers.py)
+    from ..kvstore.kvstore import updates_too  # noqa: PLC0415 (see test_layers.py)
 
     return store is not None and store.is_capable("optimizer") and updates_too(wanted, largest)
 
@@ -165,7 +165,7 @@ def make_optimizer(
     ``batch_size`` is that of one of ``workers`` processes that add up their gradients. ``wanted``
     is a name, or an optimizer, which does not change; a warning is logged if it does not divide.
     """
-    from .. import optimizer  # noqa: PLC0415 (see tests/test_layers.py)
+    from .. import optimizer  # noqa: PLC0415 (see test_layers.py)
 
     scale = 1.0 / (batch_size * workers)
     if isinstance(wanted, optimizer.Optimizer):

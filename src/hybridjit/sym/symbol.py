@@ -111,7 +111,7 @@ class Symbol(Outputs):
     @public
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """List of the outputs, computed from arrays by argument name."""
-        from ..executor import evaluate  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..executor import evaluate  # noqa: PLC0415 (see test_layers.py)
 
         return evaluate(self, ctx, kwargs)
 
@@ -130,7 +130,7 @@ class Symbol(Outputs):
         ``args_grad`` has arrays for gradients, ``grad_req`` how to store them: "write", "add" or
         "null", for all, as a list or by name.
         """
-        from ..executor import bind  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..executor import bind  # noqa: PLC0415 (see test_layers.py)
 
         return bind(self, ctx, args, aux_states, args_grad, grad_req)
 
@@ -154,7 +154,7 @@ class Symbol(Outputs):
         ``shared_`` arguments, which save memory in MXNet, have no effect. Raises MXNetError for an
         argument with a sparse storage type.
         """
-        from ..executor import simple_bind  # noqa: PLC0415 (see tests/test_layers.py)
+        from ..executor import simple_bind  # noqa: PLC0415 (see test_layers.py)
 
         return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 

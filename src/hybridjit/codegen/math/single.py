@@ -3,7 +3,7 @@
 ``VectorMath`` has the methods that an operator's ``scalar`` formula may call. Each works on f32
 scalars and vectors. Functions that take much of networks' time have a formula in f32; the others
 are computed in f64 (``double``) and rounded once. Error bounds are measured by
-``tests/test_vmath.py``.
+``tests/unit/test_vmath.py``.
 
 Polynomials are Taylor series or published fits, which comments name; range reductions are the usual
 ones (Cody and Waite 1980).

@@ -85,7 +85,7 @@ class _WikiText(Dataset):
         )
 
     def _numbers(self, text: str) -> np.ndarray:
-        from ....contrib.text import utils, vocab  # noqa: PLC0415 (see tests/test_layers.py)
+        from ....contrib.text import utils, vocab  # noqa: PLC0415 (see test_layers.py)
 
         self._counter = utils.count_tokens_from_str(text)
         if self._vocab is None:

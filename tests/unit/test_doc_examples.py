@@ -1,0 +1,103 @@
+"""Docstrings of the names that users call: their examples run, and they describe each argument."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from hybridjit import autograd, gluon, nd, sym
+from hybridjit.gluon import nn
+from hybridjit.ops import all_ops, manual
+from hybridjit.ops.manual import attribute_text, input_text
+from hybridjit.ops.namespace import SUBMODULES, input_slots
+
+ROOT = Path(__file__).parent.parent.parent
+GENERATED = re.compile(r"<!-- generated: api (\S+) ([^>]*) -->")
+# The names of the page of the API, by their module.
+API = [
+    (module, name)
+    for module, names in GENERATED.findall((ROOT / "docs/reference/api.md").read_text("utf-8"))
+    for name in names.split()
+]
+PUBLIC = tuple(f"_{room}_" for room in SUBMODULES)
+NAMES = {"mx": mx, "nd": nd, "np": np, "sym": sym, "nn": nn, "gluon": gluon, "autograd": autograd}
+
+
+def described(doc: str) -> set[str]:
+    """The names under "Parameters"."""
+    section = doc.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    heads = re.findall(r"^(\*{0,2}\w[\w, *]*?)(?: : .*)?$", section, re.M)
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+@pytest.mark.parametrize(("module", "name"), API, ids=lambda part: part)
+def test_docstring_describes_each_argument(module, name):
+    thing = getattr(import_module(module), name)
+    doc = inspect.getdoc(thing) or ""
+    same = re.search(r"parameters as in :class:`(\w+)`", doc)
+    if same:
+        thing = getattr(import_module(module), same[1])
+        doc = inspect.getdoc(thing) or ""
+    taken = {n for n in inspect.signature(thing).parameters if n not in ("self", "unknown")}
+    assert taken - described(doc) == set()
+    assert described(doc) - taken == set()
+
+
+@pytest.mark.parametrize(("module", "name"), API, ids=lambda part: part)
+def test_examples_of_a_docstring_run(module, name, tmp_path, monkeypatch):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    thing = getattr(import_module(module), name)
+    finder = doctest.DocTestFinder(recurse=inspect.isclass(thing))
+    tests = [test for test in finder.find(thing, name, globs=dict(NAMES)) if test.examples]
+    assert tests, "no example"
+    said: list[str] = []
+    for test in tests:
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    assert not said, "".join(said)
+
+
+# Operators
+
+OPERATORS = [op for op in all_ops() if not op.internal]
+
+
+def test_manual_describes_each_argument_of_each_operator():
+    missing = []
+    for op in OPERATORS:
+        if not op.name.startswith("_") or op.name.startswith(PUBLIC):
+            missing += [f"{op.name}.{a.name}" for a in op.attrs if not attribute_text(op, a)]
+            missing += [f"{op.name}.{i}" for i in input_slots(op) if not input_text(op, i)]
+    assert missing == []
+
+
+def test_manual_has_no_entry_that_nothing_uses():
+    names = {op.name for op in OPERATORS}
+    used = set(names)
+    for op in OPERATORS:
+        for name in (*(attr.name for attr in op.attrs), *input_slots(op)):
+            used |= {name, f"{op.name}.{name}"}
+    entries = {*manual.ATTRIBUTES, *manual.INPUTS, *manual.EXAMPLES} - {"*data"}
+    assert entries - used == set()
+    assert set(manual.EXAMPLES) <= names
+
+
+@pytest.mark.parametrize("name", manual.EXAMPLES)
+def test_example_of_an_operator_runs(name):
+    test = doctest.DocTestParser().get_doctest(manual.EXAMPLES[name], {"nd": nd}, name, None, 0)
+    said: list[str] = []
+    doctest.DocTestRunner().run(test, out=said.append)
+    assert test.examples and not said, "".join(said)
+
+
+def test_help_of_an_operator_has_arguments_errors_and_example():
+    doc = inspect.getdoc(nd.topk)
+    assert described(doc) == set(inspect.signature(nd.topk).parameters)
+    assert "MXNetError" in doc and ">>> nd.topk" in doc

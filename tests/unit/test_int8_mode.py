@@ -1,0 +1,247 @@
+"""``hybridize(precision="int8")``: calibration, tables, and the results of quantized networks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from compiling import AVAILABLE
+from hybridjit import autograd, gluon, nd
+from hybridjit._core.config import override
+from hybridjit.errors import ModelFormatError
+from hybridjit.gluon import calibration, nn
+
+
+def convolutional() -> nn.HybridSequential:
+    """A residual network with batch norm, two convolutions and a dense layer; seeded."""
+    mx.random.seed(3)
+    net = Residual(prefix="net_")
+    net.initialize(mx.init.Xavier())
+    with autograd.train_mode():
+        net(batch(16))
+    net.hybridize()
+    return net
+
+
+class Residual(gluon.HybridBlock):
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.first = nn.Conv2D(16, 3, padding=1, in_channels=3, prefix="first_")
+            self.norm = nn.BatchNorm(in_channels=16, prefix="norm_")
+            self.second = nn.Conv2D(16, 3, padding=1, in_channels=16, prefix="second_")
+            self.last = nn.Dense(10, in_units=16, prefix="last_")
+
+    def hybrid_forward(self, F, x):
+        y = F.relu(self.norm(self.first(x)))
+        y = F.relu(self.second(y) + y)
+        return self.last(F.Pooling(y, global_pool=True, pool_type="avg"))
+
+
+DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits"
+LAYERS = {"net_first_fwd", "net_second_fwd", "net_last_fwd"}
+
+
+def batch(count: int, seed: int = 0) -> mx.nd.NDArray:
+    values = np.random.default_rng(seed).standard_normal((count, 3, 12, 12))
+    return nd.array(values.astype(np.float32))
+
+
+def test_results_are_near_those_of_float32():
+    net, x = convolutional(), batch(8, 1)
+    wanted = net(x).asnumpy()
+    net.hybridize(precision="int8", calibration=[batch(32)])
+    found = net(x).asnumpy()
+    assert 0 < np.abs(found - wanted).max() < 0.05 * wanted.std()
+    assert net.verify(x).agrees
+
+
+def test_layers_multiply_bytes(capfd):
+    net, x = convolutional(), batch(2)
+    net.hybridize(precision="int8", calibration=x)
+    with override(dump=("fuse",)):
+        net(x)
+    dumped = capfd.readouterr().err
+    assert dumped.count("_integer_convolution(") == 2 and dumped.count("_integer_dense(") == 1
+    assert " Convolution(" not in dumped and " FullyConnected(" not in dumped
+
+
+def test_the_bits_are_those_of_any_target_batch_and_number_of_threads():
+    net, x = convolutional(), batch(5, 2)
+    table = calibration.calibrate(net, [batch(16)])
+    results = []
+    for target in AVAILABLE:
+        with override(target=target):
+            net.hybridize(precision="int8", calibration=table, dynamic=False)
+            whole = net(x).asnumpy()
+            results += [whole, np.concatenate([net(x[i : i + 1]).asnumpy() for i in range(5)])]
+    sums = {result[:, :].round(4).tobytes() for result in results}
+    assert len(sums) == 1
+
+
+def test_weights_that_change_take_effect():
+    net, x = convolutional(), batch(3)
+    net.hybridize(precision="int8", calibration=[x])
+    before = net(x).asnumpy()
+    net.last.weight.set_data(net.last.weight.data() * 2)
+    net.last.bias.set_data(net.last.bias.data() * 2)
+    np.testing.assert_allclose(net(x).asnumpy(), 2 * before, rtol=1e-5, atol=1e-6)
+
+
+def test_a_table_stands_for_batches(tmp_path):
+    net, x = convolutional(), batch(4)
+    net.hybridize(precision="int8", calibration=[x])
+    wanted = net(x).asnumpy()
+    table = calibration.calibrate(net, [x])
+    assert set(table) == LAYERS
+    calibration.write_ranges(tmp_path / "table.json", table)
+    for given in (table, tmp_path / "table.json", str(tmp_path / "table.json")):
+        net.hybridize(precision="int8", calibration=given)
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+
+
+def test_ranges_cover_all_batches():
+    net = convolutional()
+    small, large = batch(4), 3 * batch(4, 1)
+    table = calibration.calibrate(net, [small, large])
+    low, high = table["net_first_fwd"]
+    assert low == float(large.min().asscalar()) and high == float(large.max().asscalar())
+    assert table["net_second_fwd"][0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        lambda x: x,
+        lambda x: x.asnumpy(),
+        lambda x: [[x, nd.zeros((4,))]],
+        lambda x: gluon.data.DataLoader(gluon.data.ArrayDataset(x, nd.zeros((4,))), 2),
+        lambda x: mx.io.NDArrayIter(x, nd.zeros((4,)), 2),
+    ],
+)
+def test_any_source_of_batches_serves(batches):
+    net, x = convolutional(), batch(4)
+    wanted = calibration.calibrate(net, [x])
+    found = calibration.ranges_for(net, batches(x))
+    assert {n: np.allclose(found[n], wanted[n], rtol=1e-5) for n in wanted} == dict.fromkeys(
+        LAYERS, True
+    )
+
+
+def test_excluded_layers_stay_in_float32(capfd):
+    net, x = convolutional(), batch(2)
+    net.hybridize(precision="int8", calibration=x, exclude=["net_first_fwd"])
+    with override(dump=("fuse",)):
+        net(x)
+    dumped = capfd.readouterr().err
+    assert dumped.count("_integer_convolution(") == 1 and dumped.count(" Convolution(") == 1
+
+
+def test_sizes_may_vary():
+    net = convolutional()
+    net.hybridize(precision="int8", calibration=batch(8))
+    table = calibration.calibrate(net, [batch(8)])
+    for size in (9, 12, 17, 20):
+        x = nd.array(np.random.default_rng(size).standard_normal((2, 3, size, size)))
+        varying = net(x).asnumpy()
+        fixed = convolutional()
+        fixed.hybridize(precision="int8", calibration=table, dynamic=False)
+        np.testing.assert_array_equal(varying, fixed(x).asnumpy())
+
+
+def test_a_range_of_zero_is_a_range():
+    net, x = convolutional(), nd.zeros((2, 3, 12, 12))
+    wanted = net(x).asnumpy()
+    net.hybridize(precision="int8", calibration=x)
+    np.testing.assert_allclose(net(x).asnumpy(), wanted, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "given, error, says",
+    [
+        (None, mx.MXNetError, "needs calibration="),
+        ([], mx.MXNetError, "has no batch"),
+        ([nd.array(np.full((2, 3, 12, 12), np.nan))], mx.MXNetError, "not finite"),
+        ([nd.zeros((2, 5, 12, 12))], ValueError, "net_first"),
+        ({"net_first_fwd": (1.0, -1.0)}, ModelFormatError, "from 1.0 down to -1.0"),
+        ({"net_first_fwd": 3}, ModelFormatError, "not two numbers"),
+    ],
+)
+def test_a_bad_calibration_is_refused_and_the_network_stays(given, error, says):
+    net, x = convolutional(), batch(2)
+    wanted = net(x).asnumpy()
+    with pytest.raises(error, match=says):
+        net.hybridize(precision="int8", calibration=given)
+    np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda table: table.pop("net_last_fwd"), "no range for layer 'net_last_fwd'"),
+        (lambda table: table.update(other=(0.0, 1.0)), "'other', which is not a layer"),
+    ],
+)
+def test_a_table_of_another_network_is_refused(change, says):
+    net, x = convolutional(), batch(2)
+    table = calibration.calibrate(net, [x])
+    change(table)
+    net.hybridize(precision="int8", calibration=table)
+    with pytest.raises(mx.MXNetError, match=says):
+        net(x)
+
+
+def test_an_unknown_layer_to_exclude_is_refused():
+    net, x = convolutional(), batch(2)
+    net.hybridize(precision="int8", calibration=x, exclude=["net_frist_fwd"])
+    with pytest.raises(mx.MXNetError, match="net_first_fwd"):
+        net(x)
+
+
+@pytest.mark.parametrize("text", ['{"format": "other"}', "[]", "{", json.dumps({"ranges": {}})])
+def test_a_file_without_a_table_is_refused(tmp_path, text):
+    file = tmp_path / "table.json"
+    file.write_text(text)
+    with pytest.raises(ModelFormatError, match=r"table\.json"):
+        convolutional().hybridize(precision="int8", calibration=file)
+
+
+def test_a_quantized_network_is_not_trained():
+    net, x = convolutional(), batch(2)
+    net.hybridize(precision="int8", calibration=x)
+    with autograd.record(), pytest.raises(mx.MXNetError, match="is not trained"):
+        net(x)
+
+
+def test_calibration_needs_the_precision():
+    with pytest.raises(ValueError, match="precision"):
+        convolutional().hybridize(calibration=batch(2))
+
+
+def test_digits_are_labelled_as_in_float32():
+    """MXNet 1.9.1 in 8 bits labels 98.33 % of these pictures rightly, all as in float32."""
+    with np.load(DIGITS / "digits-test.npz") as file:
+        pictures, labels = file["images"], file["labels"]
+    enlarged = np.kron(pictures / np.float32(16), np.ones((1, 3, 3), np.float32))
+    x = nd.array(np.pad(enlarged, ((0, 0), (2, 2), (2, 2)))[:, None])
+    net = mx.load(str(DIGITS / "digits"))
+    wanted = net(x).asnumpy()
+    net.hybridize(precision="int8", calibration=x[:64])
+    found = net(x).asnumpy()
+    assert (found.argmax(1) == wanted.argmax(1)).mean() >= 0.995
+    assert (found.argmax(1) == labels).mean() >= 0.98
+    assert np.sqrt(np.mean((found - wanted) ** 2)) <= 0.015 * wanted.std()
+
+
+def test_export_writes_the_network_in_float32(tmp_path):
+    net, x = convolutional(), batch(2)
+    wanted = net(x).asnumpy()
+    net.hybridize(precision="int8", calibration=x)
+    net(x)
+    net.export(str(tmp_path / "net"))
+    again = mx.load(str(tmp_path / "net"))
+    np.testing.assert_allclose(again(x).asnumpy(), wanted, rtol=1e-5, atol=1e-6)

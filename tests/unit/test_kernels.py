@@ -1,0 +1,75 @@
+"""Every kind of kernel with its memory adjacent to inaccessible pages (``guarded.py``).
+
+A read or write one element outside ends the process, so it runs as a separate process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hybridjit.codegen.kinds import all_emitters
+from patience import PATIENCE
+
+PROGRAM = Path(__file__).parent.parent / "support" / "guarded.py"
+# Kinds whose vectors hold float64 where the data are that.
+IN_DOUBLE = (
+    *(
+        "attention",
+        "conv",
+        "dense",
+        "depthwise",
+        "matmul",
+        "pack",
+        "pool",
+        "lrn",
+        "norm",
+        "recurrent",
+    ),
+    *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
+    *("recurrent_back", "suppress", "detect", "order", "propose"),
+)
+IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
+
+
+@pytest.fixture(scope="module")
+def run_guarded(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the program; its compiled objects are shared by the runs of this file."""
+    folder = str(tmp_path_factory.mktemp("objects"))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(PROGRAM), *arguments]
+        environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": folder}
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=PATIENCE
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_nothing_outside_a_buffer_is_touched(place: str, run_guarded):
+    done = run_guarded(place)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, f"it ended at: {lines[-1:]}\n{done.stderr[-2000:]}"
+    ran = lines[-1].split()
+    assert [kind for kind in ran if ":" not in kind] == sorted(all_emitters())
+    assert {f"{kind}:float64" for kind in IN_DOUBLE} <= set(ran)
+    assert set(IN_BFLOAT16) <= {kind for kind, *_ in (n.partition(":bfloat16") for n in ran)}
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_nothing_outside_is_touched_where_calls_give_sizes_of_images(place: str, run_guarded):
+    done = run_guarded(place, "--open")
+    assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_one_element_too_far_ends_the_process(place: str, run_guarded):
+    assert run_guarded(place, "--too-far").returncode < 0

@@ -1,0 +1,34 @@
+"""The code of every page of docs/ runs: Python blocks and commands in order."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+
+import pytest
+
+from pages import ROOT, checkout, run
+
+__all__ = ["checkout"]  # a fixture
+
+PAGES = [
+    page
+    for page in (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md")
+    if re.search(r"^```(python|sh)$", page.read_text(encoding="utf-8"), re.M)
+]
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory):
+    """One cache of compiled objects for all pages: they run the same few networks."""
+    return tmp_path_factory.mktemp("objects")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_of_a_page_runs(page, checkout, objects):
+    if re.search(r"^cc ", page.read_text(encoding="utf-8"), re.M) and not shutil.which("cc"):
+        pytest.skip("the page compiles a C program, which needs a C compiler: none is installed")
+    words = (sys.executable, "-W", "error", str(ROOT / "tests" / "support" / "pages.py"), str(page))
+    done = run(*words, HYBRIDJIT_CACHE_DIR=str(objects))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -1,0 +1,249 @@
+"""``mx.contrib.quantization``: graphs, ranges and results are those of MXNet 1.9.1.
+
+``fixtures/quantization`` has a network and the graphs that MXNet made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybridjit import MXNetError, autograd, contrib, gluon, io, nd, sym
+from hybridjit.contrib import quantization
+from hybridjit.errors import ShapeError
+from hybridjit.gluon import nn
+from hybridjit.io.checkpoint import load_checkpoint
+from hybridjit.ops.gradient import NoGradientError
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "quantization"
+GRAPHS = json.loads((FOLDER / "graphs.json").read_text())
+STORED = dict(np.load(FOLDER / "io.npz"))
+DATA = STORED["data"]
+RANGES = ("min_calib_range", "max_calib_range")
+pytestmark = pytest.mark.filterwarnings("ignore:_sg_mkldnn_conv")
+
+
+def network() -> gluon.SymbolBlock:
+    prefix = str(FOLDER / "net")
+    return gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+
+
+def batches(size: int = 3) -> io.NDArrayIter:
+    return io.NDArrayIter(nd.array(DATA), batch_size=size)
+
+
+def made_by(arguments: dict) -> gluon.SymbolBlock:
+    data = None if arguments["calib_mode"] == "none" else batches()
+    shapes = [io.DataDesc("data", DATA.shape)]
+    return quantization.quantize_net_v2(network(), calib_data=data, data_shapes=shapes, **arguments)
+
+
+def graph_of(symbol: sym.Symbol) -> dict:
+    return json.loads(symbol.tojson())
+
+
+def without_versions(entries: list[list[int]]) -> list[list[int]]:
+    return [entry[:2] for entry in entries]
+
+
+def require_equal_graphs(found: dict, wanted: dict) -> None:
+    """Nodes, attributes, subgraphs and edges; ranges to 2e-6 of the larger end."""
+    assert [n["name"] for n in found["nodes"]] == [n["name"] for n in wanted["nodes"]]
+    for node, other in zip(found["nodes"], wanted["nodes"]):
+        ours, theirs = dict(node.get("attrs", {})), dict(other.get("attrs", {}))
+        ends = [[float(a.pop(key)) for key in RANGES if key in a] for a in (ours, theirs)]
+        np.testing.assert_allclose(*ends, rtol=0, atol=2e-6 * max(map(abs, ends[1]), default=0))
+        assert (node["op"], ours) == (other["op"], theirs)
+        assert node.get("subgraphs") == other.get("subgraphs")
+        assert without_versions(node["inputs"]) == without_versions(other["inputs"])
+    assert without_versions(found["heads"]) == without_versions(wanted["heads"])
+
+
+@pytest.mark.parametrize("name", [name for name in GRAPHS if name != "plain"])
+def test_graphs_and_results_are_mxnets(name, tmp_path):
+    block = made_by(GRAPHS[name]["arguments"])
+    for hybridize in (False, True):
+        block.hybridize(hybridize)
+        found = block(nd.array(DATA)).asnumpy()
+        most = 1e-5 * np.abs(STORED[name]).max()
+        np.testing.assert_allclose(found, STORED[name], rtol=0, atol=most)
+    block.export(str(tmp_path / "small"))
+    graph = json.loads((tmp_path / "small-symbol.json").read_text())
+    require_equal_graphs(graph, GRAPHS[name]["symbol"])
+    # The files are read again.
+    prefix = str(tmp_path / "small")
+    again = gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+    np.testing.assert_array_equal(again(nd.array(DATA)).asnumpy(), found)
+
+
+def test_ranges_of_the_data_are_exact():
+    """Six digits of the minimum and maximum, which no arithmetic changes."""
+    (node,) = [n for n in graph_of_naive()["nodes"] if n["name"] == "data_quantize"]
+    assert [node["attrs"][key] for key in RANGES] == [f"{DATA.min():f}", f"{DATA.max():f}"]
+
+
+def graph_of_naive() -> dict:
+    symbol, arguments, states = load_checkpoint(str(FOLDER / "net"), 0)
+    made, _, _ = quantization.quantize_model_mkldnn(
+        symbol, arguments, states, label_names=None, calib_data=batches(), calib_mode="naive",
+        quantized_dtype="auto", quantize_mode="full",
+    )  # fmt: skip
+    return graph_of(made)
+
+
+def test_a_symbol_gives_the_graph_of_its_block():
+    require_equal_graphs(graph_of_naive(), GRAPHS["naive"]["symbol"])
+
+
+def test_a_symbol_without_fusion():
+    symbol, arguments, states = load_checkpoint(str(FOLDER / "net"), 0)
+    made, parameters, _ = quantization.quantize_model(
+        symbol, arguments, states, label_names=None, calib_data=batches(),
+        **GRAPHS["plain"]["arguments"],
+    )  # fmt: skip
+    require_equal_graphs(graph_of(made), GRAPHS["plain"]["symbol"])
+    assert set(parameters) == set(made.list_arguments()) - {"data"}
+    assert parameters["net_conv0_weight_quantize"].dtype == np.int8
+
+
+def test_the_older_name_warns_and_is_tensor_wise():
+    with pytest.warns(UserWarning, match="please use quantize_net_v2"):
+        block = quantization.quantize_net(network(), calib_data=batches(), calib_mode="naive")
+    np.testing.assert_array_equal(
+        block(nd.array(DATA)).asnumpy(),
+        made_by(GRAPHS["naive"]["arguments"])(nd.array(DATA)).asnumpy(),
+    )
+
+
+def test_a_data_loader_with_labels():
+    """Labels, which the network does not take, are not passed to it."""
+    pairs = gluon.data.ArrayDataset(nd.array(DATA), nd.zeros(len(DATA)))
+    loader = gluon.data.DataLoader(pairs, batch_size=3)
+    block = quantization.quantize_net_v2(network(), calib_data=loader, calib_mode="naive")
+    found = block(nd.array(DATA)).asnumpy()
+    np.testing.assert_allclose(found, STORED["naive"], rtol=0, atol=1e-5 * np.abs(found).max())
+
+
+class Widest:
+    """A collector of a program: symmetric ranges."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.min_max_dict = names, {}
+
+    def collect(self, name: str, arr: nd.NDArray) -> None:
+        top = float(abs(arr).max().asscalar())
+        self.min_max_dict[name] = (-top, top)
+
+
+def test_a_collector_of_the_program():
+    collector = Widest([])
+    block = quantization.quantize_net_v2(
+        network(), calib_data=batches(6), calib_mode="customize", LayerOutputCollector=collector
+    )
+    assert collector.min_max_dict["data"][1] == np.float32(np.abs(DATA).max())
+    assert np.abs(block(nd.array(DATA)).asnumpy() - STORED["naive"]).max() < 1
+
+
+def test_a_graph_is_calibrated_by_monitoring_an_executor():
+    """quantize_graph, an executor with the collector as monitor, calib_graph."""
+    symbol, arguments, states = load_checkpoint(str(FOLDER / "net"), 0)
+    made, _, _, collector = quantization.quantize_graph(
+        symbol, arguments, states, calib_mode="naive", quantized_dtype="auto",
+        quantize_mode="smart",
+    )  # fmt: skip
+    bound = symbol.bind(None, {**arguments, "data": nd.array(DATA)}, aux_states=states)
+    bound.set_monitor_callback(collector.collect, monitor_all=True)
+    bound.forward(is_train=False)
+    ready, _, _ = quantization.calib_graph(made, arguments, states, collector, calib_mode="naive")
+    require_equal_graphs(graph_of(ready), GRAPHS["plain"]["symbol"])
+
+
+def small() -> nn.Dense:
+    net = nn.Dense(3)
+    net.initialize()
+    return net
+
+
+def test_logger_receives_progress(caplog):
+    with caplog.at_level(logging.INFO):
+        quantization.quantize_net_v2(
+            small(), calib_data=[nd.ones((2, 4))], calib_mode="naive", logger=logging.getLogger()
+        )
+    assert "using 2 examples" in caplog.text
+
+
+def test_the_package_has_both_names():
+    assert contrib.quant is contrib.quantization is quantization
+
+
+def test_training_is_refused():
+    block = quantization.quantize_net_v2(small(), calib_data=[nd.ones((2, 4))], calib_mode="naive")
+    x = nd.ones((2, 4))
+    x.attach_grad()
+    with pytest.raises(NoGradientError, match="train the float32 network"):
+        with autograd.record():
+            y = block(x)
+        y.backward()
+
+
+WRONG = {
+    "type": ({"quantized_dtype": "int4"}, ValueError, "unknown quantized_dtype int4"),
+    "mode": ({"quantize_mode": "half"}, ValueError, "unknown quantize_mode half"),
+    "granularity": ({"quantize_granularity": "row"}, ValueError, "quantize_granularity row"),
+    "calibration": ({"calib_mode": "guess"}, ValueError, "unknown calibration mode guess"),
+    "no data": ({"calib_data": None}, ValueError, "data_shapes required"),
+    "no batch": ({"calib_data": []}, ValueError, "has no batch"),
+    "not iterable": ({"calib_data": 3}, TypeError, "not a valid iterator"),
+    "nan": ({"calib_data": [nd.array([[1, float("nan"), 2, 3]])]}, MXNetError, "contains NaN"),
+    "shapes": (
+        {"calib_data": [nd.ones((2, 4)), nd.ones((2, 5))]},
+        ShapeError,
+        r"batch 1: data has shape \(2,5\), but calib_data announces \(2,4\)",
+    ),
+    "zeros": ({"calib_data": [nd.zeros((2, 4))]}, MXNetError, "range of data is 0.0 to 0.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_arguments_are_refused(what):
+    arguments, error, says = WRONG[what]
+    given = {"calib_data": [nd.ones((2, 4))], "calib_mode": "naive", **arguments}
+    with pytest.raises(error, match=says):
+        quantization.quantize_net_v2(small(), **given)
+
+
+@pytest.mark.parametrize(
+    "table, says",
+    [
+        ({"other": (-1, 1)}, "belongs to another network"),
+        ({"data": (-1, 1)}, "misses net_conv0_fwd_output"),
+        ({"data": (0, 0)}, "misses"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(table, says):
+    symbol, arguments, states = load_checkpoint(str(FOLDER / "net"), 0)
+    made, _, _, collector = quantization.quantize_graph(
+        symbol, arguments, states, calib_mode="naive"
+    )
+    collector.min_max_dict = table
+    with pytest.raises(MXNetError, match=says):
+        quantization.calib_graph(made, arguments, states, collector, calib_mode="naive")
+    with pytest.raises(MXNetError, match="has no hist_dict"):
+        quantization.calib_graph(made, arguments, states, collector, calib_mode="entropy")
+    with pytest.raises(ValueError, match="please set calibration mode"):
+        quantization.calib_graph(made, arguments, states, collector, calib_mode="none")
+
+
+def test_histograms_grow_with_larger_batches():
+    collector = quantization.collectors.LayerHistogramCollector(num_bins=101, include_layer=["x"])
+    for scale in (1, 3, 2):
+        values = nd.array(np.linspace(-scale, scale, 1000))
+        collector.collect("x", values)
+        collector.collect("y", values)
+    counts, edges, low, high, top = collector.hist_dict["x"]
+    assert counts.sum() == 3000 and len(edges) == len(counts) + 1 and len(counts) % 2
+    assert (low, high) == (-3, 3) and top >= 3 and list(collector.hist_dict) == ["x"]

@@ -1,0 +1,80 @@
+"""Routines: machine code that references call; the same bits as NumPy, and nothing outside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridjit as mx
+from guarded_routines import cases
+from hybridjit.codegen.kinds.record import ROUTINES
+from hybridjit.ops import native
+from hybridjit.ops.vision.interpolation import resample
+from patience import PATIENCE
+
+PROGRAM = Path(__file__).parent.parent / "support" / "guarded_routines.py"
+CASES = dict(cases())
+# Whose sums or functions are not NumPy's in the last bits; all others have its bits.
+ROUNDED = ("CTC", "sampler", "cells", "means", "moved", "spread", "trsm")
+
+
+@pytest.fixture
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routines run for arrays of any size."""
+    monkeypatch.setattr(native, "WORTH_NATIVE", 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_routine_gives_the_numbers_of_numpy(name: str, every_size: None):
+    with mx.override(eager="numpy"), np.errstate(all="ignore"):
+        expected = np.asarray(CASES[name]())
+    found = np.asarray(CASES[name]())
+    if name.split()[0] in ROUNDED:
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    else:
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
+@pytest.mark.parametrize("place", ["end", "start"])
+def test_a_routine_touches_nothing_outside_of_its_arrays(place: str):
+    done = run_guarded(place)
+    assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
+    assert done.stdout.splitlines()[-1].split() == sorted(ROUTINES)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
+def test_a_routine_that_reads_too_far_ends_the_guarded_process():
+    assert run_guarded("end", "--too-far").returncode < 0
+
+
+def run_guarded(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROGRAM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_the_switch_leaves_machine_code_out(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(native, "_providers", [lambda name, facts: asked.append(name)])
+    with mx.override(eager="numpy"):
+        resample(np.zeros((128, 128, 3), np.uint8), 64, 60, 1)
+    assert asked == []
+
+
+def test_a_picture_of_the_same_size_is_a_copy():
+    x = np.full((4, 5, 3), np.inf, np.float32)
+    y = resample(x, 4, 5, 2)
+    assert y is not x and not np.shares_memory(x, y) and np.array_equal(x, y)
+
+
+def test_a_resized_picture_is_the_same_eager_and_hybridized():
+    x = mx.nd.array(np.random.default_rng(1).integers(0, 256, (120, 160, 3)), dtype="uint8")
+    net = mx.gluon.data.vision.transforms.Resize((50, 70), interpolation=2)
+    eager = net(x).asnumpy()
+    net.hybridize()
+    assert np.array_equal(eager, net(x).asnumpy())
