@@ -21,7 +21,7 @@ from guarded import GuardedRun
 from hybridjit._core.types import UNKNOWN, TensorType, merge, product, type_of
 from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, apply, variable
-from hybridjit.nd.calls import checked_attrs
+from hybridjit.nd.calls import prepared
 from hybridjit.ops import OpDef, all_ops, run_ref
 from hybridjit.ops.attrs import Attr
 from hybridjit.passes.infer import infer_node_types
@@ -240,7 +240,7 @@ def _asks_for_shapes(error: Exception | None) -> bool:
 
 
 def _eager(case: Case) -> list[np.ndarray]:
-    attrs = checked_attrs(case.op, case.texts, case.arrays)
+    attrs = prepared(case.op, case.texts, case.arrays).attrs
     _, outs = case.op.infer(
         tuple(map(type_of, case.arrays)), (UNKNOWN,) * len(case.op.output_names(attrs)), **attrs
     )
