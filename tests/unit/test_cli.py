@@ -171,6 +171,8 @@ class TestDump:
         "views-again": "_reshape_to",
         "strides": "strides: no change",
         "lower-bfloat16": "lower-bfloat16: no change",
+        "quantize": "quantize: no change",
+        "lower-integers": "lower-integers: no change",
         "merge-dense": "merge-dense: no change",
         "hoist": "bind",
         "fuse": "epilogue relu",
