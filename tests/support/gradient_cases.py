@@ -222,6 +222,8 @@ OF_PASSES = _names(
     _rounded_to_bfloat16
     _sample_last
     _weight_from_bytes
+    _filter_scale
+    _filter_bytes
     """
 )
 

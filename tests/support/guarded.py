@@ -51,6 +51,7 @@ from neighbours import (
     layer,
     live,
     network,
+    of_bytes,
     of_stored,
     pool,
     recurrent,
@@ -197,6 +198,11 @@ def networks() -> Iterator[tuple[str, Network]]:
         lengths = inside(layer("L2Normalization", mode="channel"))
         yield f"lengths {size}", network(lengths, (2, size, 2, 3))
         yield f"strided {size}", strided(size)
+        yield f"bytes {size}", of_bytes(size, (2, 5, 6, 9), pad=(1, 1))
+        each = {"num_group": size, "pad": (1, 1)}
+        yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)
+        far = {"num_group": size, "stride": (2, 2), "pad": (2, 1)}
+        yield f"bytes strided {size}", of_bytes(size, (1, 7, 6, size), (5, 3), **far)
     for size in (3, 17):
         yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
         yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))

@@ -162,14 +162,18 @@ class Process:
             assert idle_share() < 0.5, "something spins"
 
     def _check_threads(self) -> None:
-        """Those of a compilation end with it; the pool's stay."""
+        """No more than before: those of a compilation end with it.
+
+        Threads and processes of earlier tests may end meanwhile.
+        """
         end = time.monotonic() + PATIENCE
-        while (there := tasks()) != self.threads or children() != self.children:
+        while (there := tasks()) > self.threads or children() - self.children:
             names = [thread.name for thread in threading.enumerate()]
             assert time.monotonic() < end, (
                 f"{there} threads, were {self.threads}: {names}; processes: {children()}"
             )
             time.sleep(0.005)
+        self.threads, self.children = there, self.children & children()
 
 
 def idle_share() -> float:

@@ -365,3 +365,20 @@ def of_stored(op: str, shape: Shape, weight: Shape, stored: str, **attrs: object
     arrays = {"x": random.normal(0, 1, shape), "w": random.normal(0, 0.1, inside_memory)}
     outputs = [call(op, x, w, kernel=weight[2:], no_bias=True, name="layer", **attrs)]
     return Network(outputs, {n: a.astype(FLOAT32) for n, a in arrays.items()}, [])
+
+
+def of_bytes(filters: int, shape: Shape, kernel: Shape = (3, 3), **attrs: object) -> Network:
+    """A convolution of bytes with channels last, quantized again."""
+    groups = attrs.get("num_group", 1)
+    assert isinstance(groups, int)
+    random = np.random.default_rng(filters + sum(shape))
+    weight = (filters, *kernel, shape[-1] // groups)
+    arrays = {
+        "x": random.integers(0, 256, shape).astype(np.uint8),
+        "w": random.integers(-127, 128, weight).astype(np.int8),
+    }
+    how = {"kernel": kernel, "num_filter": filters, "no_bias": True, "layout": "NHWC", **attrs}
+    sums = call("_integer_convolution", var("x"), var("w"), name="layer", **how)
+    scaled = call("_mul_scalar", call("Cast", sums, dtype="float32"), scalar=2.0**-10)
+    made = call("_to_bytes", scaled, scale=0.5, zero=100, dtype="uint8")
+    return Network([made], arrays, ["w"])

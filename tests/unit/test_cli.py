@@ -736,7 +736,9 @@ class TestProfile:
         shown = sum(float(row.split()[1]) for row in rows)
         assert together == pytest.approx(shown, abs=1e-3)
         assert excess == pytest.approx(100 * ((together + start) / whole - 1), abs=5)
-        events = json.loads(trace.read_text())["traceEvents"]
+        written = json.loads(trace.read_text())["traceEvents"]
+        assert {e["ph"] for e in written} == {"M", "X"}  # names of lanes, and spans
+        events = [e for e in written if "step" in e["args"]]
         assert [e["args"]["step"] for e in events] == list(range(7))
         assert all(e["ph"] == "X" and e["dur"] > 0 for e in events)
         assert sum(e["dur"] for e in events) == pytest.approx(1e3 * together, rel=0.05, abs=0.1)

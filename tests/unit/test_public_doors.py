@@ -194,7 +194,7 @@ DOORS: dict[str, Callable[[], object]] = {
     "set_num_threads": lambda: mx.set_num_threads(0),
     "print_summary": lambda: mx.viz.print_summary(FC, {"y": (1,)}),
     "profiler": lambda: mx.profiler.set_config(some=1),
-    "absent": lambda: mx.contrib.quantization,
+    "absent": lambda: mx.rtc,
 }  # fmt: skip
 
 

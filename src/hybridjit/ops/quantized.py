@@ -346,7 +346,6 @@ RANGED = register(
     infer=_ranged_types,
     ref=lambda data, **attrs: data.copy(),
     scalar=lambda b, x, **attrs: x,
-    grad=none_at_all,
     traits=_SAMPLES,
     doc="Values as they are, with the range that calibration found; quantization reads it.",
 )
@@ -367,7 +366,6 @@ FILTER_SCALE = register(
     internal=True,
     infer=forward(_filter_scale_type),
     ref=_filter_scale,
-    grad=none_at_all,
     doc="The scale of each filter's bytes: its largest magnitude / 127; 1 for a filter of zeros.",
 )
 
@@ -387,7 +385,6 @@ FILTER_BYTES = register(
     internal=True,
     infer=forward(_filter_bytes_type),
     ref=_filter_bytes,
-    grad=none_at_all,
     doc="int8 of float32 weights, with one scale for each filter.",
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..._core.types import FLOAT32
 from ...errors import AttributeValueError
 from ..attrs import AttrValue
+from ..record import Traits
 from ..registry import register
 from ..rules import Types, merged
 from .lowered import dequantized_by_kernels, quantized_by_kernels
@@ -126,6 +127,7 @@ QUANTIZE_V2 = register(
     infer=_infer_quantize_v2,
     ref=_quantize_v2,
     expand=quantized_by_kernels,
+    traits=Traits(parts_on_host=True),
     grad=untrainable("_contrib_quantize_v2"),
     outputs=_OUTPUTS,
     doc="Bytes of float32 values with a calibrated range or that of the batch.",

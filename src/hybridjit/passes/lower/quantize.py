@@ -28,6 +28,7 @@ from ...ops.quantized import (
 )
 from ...ops.tensor.primitives import RESHAPE_TO, SLICE, TRANSPOSE
 
+_LAYERS = (CONVOLUTION, FULLY_CONNECTED)
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, PAD_AXES)
 
 
@@ -41,12 +42,23 @@ def quantize(graph: Graph, fired: list[str] | None = None) -> Graph:
 @rule("ranged(x)  =>  from_bytes(to_bytes(x))", RANGED)
 def ranged(value: Value, match: Match) -> Replacement:
     data = value.inputs[0]
-    if data.type.dtype != FLOAT32:
+    if data.type.dtype != FLOAT32 or not _feeds_layer(match.old, match):
         return None
     g = building(value)
     scale, dtype = scale_of(value.attrs["low"], value.attrs["high"])
     stored = g.op(TO_BYTES, data, at="bytes", scale=scale, zero=0, dtype=dtype, multiply=False)
     return g.op(FROM_BYTES, stored, scale=scale, zero=0)
+
+
+def _feeds_layer(value: Value, match: Match) -> bool:
+    """Whether a layer with fixed weights reads the value, directly or through movements."""
+    for reader in match.graph.uses.get(value, ()):
+        if reader.op in _LAYERS:
+            if reader.inputs[0].value is value and match.is_fixed(reader.inputs[1]):
+                return True
+        elif reader.op in _MOVES and _feeds_layer(reader, match):
+            return True
+    return False
 
 
 def scale_of(low: float, high: float) -> tuple[float, object]:
@@ -56,9 +68,7 @@ def scale_of(low: float, high: float) -> tuple[float, object]:
     return (max(-low, high) / 127 or 1.0), INT8
 
 
-@rule(
-    "layer(bytes, w)  =>  layer(bytes, from_bytes(filter_bytes(w)))", CONVOLUTION, FULLY_CONNECTED
-)
+@rule("layer(bytes, w)  =>  layer(bytes, from_bytes(filter_bytes(w)))", *_LAYERS)
 def filters(value: Value, match: Match) -> Replacement:
     data, weight, *bias = value.inputs
     is_quantized = _before_moves(data).op is FROM_BYTES and match.is_fixed(match.old.inputs[1])

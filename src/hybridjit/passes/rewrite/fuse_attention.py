@@ -46,7 +46,7 @@ _TIMES, _OVER, _UNDER = (lookup(name) for name in ("_mul_scalar", "_div_scalar",
 
 def fuse_attention(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace attention by one operator, in the precision of its operands."""
-    if graph.purpose.precision != "float32":
+    if graph.purpose.precision == "bfloat16":
         return graph
     return rewrite(graph, (attention_in_one,), fired)
 
