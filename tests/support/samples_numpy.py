@@ -222,6 +222,7 @@ def shapes() -> None:
         destination=(0, 1))  # fmt: skip
     for axis in ((0,), (0, -1), ()):
         add("_npi_flip", (2, 3, 4), axis=axis)
+    bad("_npi_flip", (2, 3), error=AttributeValueError, says="an axis twice", axis=(1, -1))
     add("_np_roll", (2, 3), shift=(1,))
     add("_np_roll", (2, 3), shift=(0,))
     add("_np_roll", (2, 3), shift=(1, -2), axis=(0, 1))

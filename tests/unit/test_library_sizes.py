@@ -349,7 +349,7 @@ class TestSizes:
     @pytest.mark.parametrize("name, sizes", [("images", ["2,4,4", "1,32,24"]),
                                              ("sequences", ["1,1", "30,4"])])  # fmt: skip
     def test_kernels_stay_in_the_workspace(self, build, side, name, sizes):
-        program = Path(__file__).with_name("guarded_library.py")
+        program = Path(__file__).parent.parent / "support" / "guarded_library.py"
         words = [sys.executable, program, build(name).path, side, *sizes]
         assert ran(*words).split() == sizes
 

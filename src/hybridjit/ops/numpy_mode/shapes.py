@@ -260,6 +260,8 @@ reordering("_np_moveaxis", "source:shape! destination:shape!", moved, "Axes move
 def _flip_steps(ndim: int, axis: Shape | None) -> Shape:
     axis = tuple(range(ndim)) if axis is None else axis
     chosen = {normalized_axis(a, ndim) for a in axis}
+    if len(chosen) < len(axis):
+        raise AttributeValueError(f"attribute axis names an axis twice: {axis}")
     return tuple(-1 if i in chosen else 1 for i in range(ndim))
 
 
