@@ -179,28 +179,34 @@ class _Family:
 
 
 _families: dict[object, _Family] = {}
-_generation = _made = 0
+# For each signature the dictionary, of a remembered call, that has its code.
+_kept: list[dict[_Use, Run | None]] = []
 
 
+@holding(_LOCK)
 def forget() -> None:
-    """Release the code of all calls."""
-    global _generation, _made
+    """Release the code of all calls, which other modules may remember."""
     _families.clear()
-    _generation, _made = _generation + 1, 0
+    while _kept:
+        _kept.pop().clear()
 
 
 @holding(_LOCK)
 def _run_for(code: CallCode, use: _Use, types: list[TensorType]) -> Run | None:
-    """The code of a family for these types, counted among those that are kept."""
-    global _made
-    _made += 1
-    if _made > KEPT:
+    """The code of a family for these types, kept by the call until :func:`forget`."""
+    if len(_kept) >= KEPT:
         forget()
+    _kept.append(code.runs)
+    code.runs[use] = run = _family_of(code, use, types).run_for(types)
+    return run
+
+
+def _family_of(code: CallCode, use: _Use, types: list[TensorType]) -> _Family:
     ranks = tuple([(t.dtype, t.ndim) for t in types])
     family = _families.get(key := (use, repr(code.attrs), ranks, code.learned))  # -0.0 is not 0.0
     if family is None:
         family = _families[key] = _Family(code, use, len(types))
-    return family.run_for(types)
+    return family
 
 
 class _Use(NamedTuple):
@@ -221,15 +227,16 @@ class CallCode:
     """The code of one checked call of an operator: forward, and backward for wanted gradients.
 
     learned  shapes of the operands that are parameters of layers
+    runs     the code that was compiled; None where the references compute the call
     """
 
-    __slots__ = ("attrs", "learned", "_generation", "_runs")
+    __slots__ = ("attrs", "learned", "runs")
 
     def __init__(self, op: OpDef, attrs: Attrs, arrays: Arrays) -> None:
         self.attrs = attrs
         names = op.input_names(attrs)
         self.learned = tuple([a.shape for name, a in zip(names, arrays) if name in LEARNED])
-        self._generation, self._runs = -1, dict[_Use, Run | None]()
+        self.runs: dict[_Use, Run | None] = {}
 
     def forward(self, used: OpDef, arrays: Arrays) -> list[np.ndarray] | None:
         """Results of ``used``, the operator of the present mode; None where NumPy computes them.
@@ -260,13 +267,10 @@ class CallCode:
         return None if run is None else run(arrays, places)
 
     def _run(self, use: _Use, arrays: Arrays) -> Run | None:
-        if self._generation != _generation:
-            self._generation, self._runs = _generation, {}
         try:
-            return self._runs[use]
+            return self.runs[use]
         except KeyError:
-            found = self._runs[use] = _run_for(self, use, [type_of(a) for a in arrays])
-            return found
+            return _run_for(self, use, [type_of(a) for a in arrays])
 
 
 def _graph_of(attrs: Attrs, use: _Use, types: Types) -> Made:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -15,6 +17,7 @@ from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.ops import native
 from hybridjit.ops.registry import lookup
+from hybridjit.runtime.executable import EXECUTABLES
 from patience import PATIENCE
 
 Call = Callable[..., nd.NDArray]
@@ -143,6 +146,18 @@ def test_code_beyond_the_limit_is_released(forgetting: None, monkeypatch: pytest
         nd.softmax(draw(64, 300), axis=axis)
     assert len(eager._families) <= 3
     assert nd.softmax(draw(64, 300)).asnumpy().tobytes() == expected.tobytes()
+
+
+def test_released_code_is_freed(forgetting: None):
+    """Also where a remembered call ran it, which is not repeated."""
+    others = set(EXECUTABLES)
+    for rows in (64, 100, 333):
+        nd.softmax(draw(rows, 300))
+    made = [weakref.ref(each) for each in EXECUTABLES if each not in others]
+    assert len(made) == 3 and all(each() is not None for each in made)
+    eager.forget()
+    gc.collect()
+    assert [each() for each in made] == [None] * 3
 
 
 def test_operands_are_read_where_they_are_and_never_written(forgetting: None):
