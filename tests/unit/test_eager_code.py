@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import autograd, eager, nd
+from hybridjit import autograd, nd
 from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.errors import MXNetError, ShapeError
+from hybridjit.nd import eager_code
 from hybridjit.ops import native
 from hybridjit.ops.registry import lookup
 from hybridjit.runtime.executable import EXECUTABLES
@@ -93,9 +94,9 @@ def results(call: Call, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
 @pytest.fixture
 def forgetting() -> Iterator[None]:
     """No code is kept from earlier calls."""
-    eager.forget()
+    eager_code.forget()
     yield
-    eager.forget()
+    eager_code.forget()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -103,7 +104,7 @@ def test_results_and_gradients_are_numpys(name: str):
     with mx.override(eager="numpy"):
         expected = results(*CASES[name])
     count = mx.compile_stats()["eager"]
-    eager.forget()
+    eager_code.forget()
     found = results(*CASES[name])
     assert mx.compile_stats()["eager"] > count
     for mine, right in zip(found, expected, strict=True):
@@ -125,7 +126,7 @@ def test_bits_do_not_depend_on_the_order_of_calls(name: str, forgetting: None):
     if name == "lstm":
         sizes = [[(steps, 8, 32), *shapes[1:]] for steps in (30, 41, 17)]
     one_way = [results(call, each) for each in sizes]
-    eager.forget()
+    eager_code.forget()
     other_way = [results(call, each) for each in reversed(sizes)]
     for these, those in zip(one_way, reversed(other_way)):
         for mine, other in zip(these, those, strict=True):
@@ -140,11 +141,11 @@ def test_one_compilation_serves_the_sizes_that_vary(forgetting: None):
 
 
 def test_code_beyond_the_limit_is_released(forgetting: None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(eager, "KEPT", 3)
+    monkeypatch.setattr(eager_code, "KEPT", 3)
     expected = nd.softmax(draw(64, 300)).asnumpy()
     for axis in (0, 1, -1, -2):
         nd.softmax(draw(64, 300), axis=axis)
-    assert len(eager._families) <= 3
+    assert len(eager_code._families) <= 3
     assert nd.softmax(draw(64, 300)).asnumpy().tobytes() == expected.tobytes()
 
 
@@ -155,7 +156,7 @@ def test_released_code_is_freed(forgetting: None):
         nd.softmax(draw(rows, 300))
     made = [weakref.ref(each) for each in EXECUTABLES if each not in others]
     assert len(made) == 3 and all(each() is not None for each in made)
-    eager.forget()
+    eager_code.forget()
     gc.collect()
     assert [each() for each in made] == [None] * 3
 

@@ -54,7 +54,7 @@ LAYERS = [
     {"control", "options", "trained"},
     {"fused"},
     {"compiler"},
-    {"eager", "library"},
+    {"library"},
     {"nd", "sym"},  # siblings
     {"np"},
     {"autograd", "random", "io", "metric", "monitor", "operator", "profiler", "verification"},

@@ -31,9 +31,9 @@ from ..ops.record import OpDef
 from ..ops.rules import Types
 
 if TYPE_CHECKING:
-    from .. import eager
+    from . import eager_code
 else:
-    eager = Late("..eager", __package__)  # loaded by the first costly call
+    eager_code = Late(".eager_code", __package__)  # loaded by the first costly call
 
 _MAX_REMEMBERED = 8192
 _remembered: dict[tuple[object, ...], Prepared] = {}
@@ -47,14 +47,14 @@ class Prepared:
     def __init__(self, op: OpDef, attrs: Attrs, types: Types, outs: Types) -> None:
         self.attrs = attrs
         self.is_costly = native.is_costly(op, attrs, types, outs)
-        self._code: eager.CallCode | None = None
+        self._code: eager_code.CallCode | None = None
 
-    def code(self, op: OpDef, arrays: Sequence[np.ndarray]) -> eager.CallCode | None:
+    def code(self, op: OpDef, arrays: Sequence[np.ndarray]) -> eager_code.CallCode | None:
         """Compiled code of a costly call; None where NumPy computes it."""
         if config.eager == "numpy":
             return None
         if self._code is None:
-            self._code = eager.CallCode(op, self.attrs, arrays)
+            self._code = eager_code.CallCode(op, self.attrs, arrays)
         return self._code
 
 

@@ -33,8 +33,8 @@ from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for
 
 if TYPE_CHECKING:
-    from ..eager import CallCode
     from ..np import arrays as numpy_mode
+    from .eager_code import CallCode
 else:  # lazy: a higher layer that most programs do not use
     numpy_mode = Late("..np.arrays", __package__)
 

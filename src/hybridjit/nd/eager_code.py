@@ -17,24 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._core.async_safety import holding
-from ._core.config import config
-from ._core.fork_locks import Rank, held_at_fork
-from ._core.symbolic import Scope
-from ._core.types import TensorType, type_of
-from .compiler import compile_call, compile_call_templates
-from .errors import MXNetError
-from .ir.building import ValueBuilder
-from .ir.graph import Graph, Use, Value, make, uses_of, walk
-from .ir.mode import INFERENCE, Purpose
-from .ir.rewrite import uniquely_named
-from .ir.roles import LEARNED
-from .ops.attrs import Attrs
-from .ops.gradient import gradients
-from .ops.record import OpDef
-from .runtime.binding import PackedStore
-from .runtime.variant import BUGS, Signature, Variant, Variants, share_memory, warn_of_bug
-from .runtime.workspace import Turns
+from .._core.async_safety import holding
+from .._core.config import config
+from .._core.fork_locks import Rank, held_at_fork
+from .._core.symbolic import Scope
+from .._core.types import TensorType, type_of
+from ..compiler import compile_call, compile_call_templates
+from ..errors import MXNetError
+from ..ir.building import ValueBuilder
+from ..ir.graph import Graph, Use, Value, make, uses_of, walk
+from ..ir.mode import INFERENCE, Purpose
+from ..ir.rewrite import uniquely_named
+from ..ir.roles import LEARNED
+from ..ops.attrs import Attrs
+from ..ops.gradient import gradients
+from ..ops.record import OpDef
+from ..runtime.binding import PackedStore
+from ..runtime.variant import BUGS, Signature, Variant, Variants, share_memory, warn_of_bug
+from ..runtime.workspace import Turns
 
 # Signatures of a process that are kept; one more releases all of them.
 KEPT = 1024
@@ -111,7 +111,7 @@ class Run:
 
 
 class _CallVariant(Variant):
-    """Code for all sizes that satisfy the guards; all variants share scratch memory."""
+    """Code for all sizes that satisfy the guards; variants of all families share scratch memory."""
 
     def __init__(self, types: Types, scope: Scope, made: Made, name: str) -> None:
         templates = compile_call_templates(made.graph, scope, name)
@@ -125,7 +125,7 @@ _TURNS = Turns([])
 
 
 class _CallVariants(Variants[_CallVariant]):
-    """The variants of a family. Eager calls of many sizes are usual: there is no message."""
+    """The variants of a family, without the message about many: eager calls have many sizes."""
 
     most_unnoticed = sys.maxsize
 
@@ -210,11 +210,11 @@ def _family_of(code: CallCode, use: _Use, types: list[TensorType]) -> _Family:
 
 
 class _Use(NamedTuple):
-    """What is computed: the results of ``op``, or gradients if ``wanted`` is not None.
+    """The purpose of compiled code: results of ``op`` if ``wanted`` is None, else its gradients.
 
-    came    which output gradients are given
-    wanted  which operands need a gradient
-    switches  the values of the switches that change code
+    came      for each output, whether its gradient is given
+    wanted    for each operand, whether it needs a gradient
+    switches  values of the switches that change code
     """
 
     op: OpDef
