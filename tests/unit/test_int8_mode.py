@@ -132,6 +132,24 @@ def test_any_source_of_batches_serves(batches):
     )
 
 
+class Sum(gluon.HybridBlock):
+    """A dense layer on the sum of any number of arrays."""
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.layer = nn.Dense(2, in_units=3, prefix="layer_")
+
+    def hybrid_forward(self, F, *arrays):
+        return self.layer(F.add_n(*arrays))
+
+
+def test_all_arrays_of_a_batch_are_inputs_of_a_block_with_args():
+    net = Sum(prefix="sum_")
+    net.initialize()
+    table = calibration.calibrate(net, [[nd.ones((2, 3)), 2 * nd.ones((2, 3)), nd.ones((2, 3))]])
+    assert table == {"layer_fwd": (4.0, 4.0)}
+
+
 def test_excluded_layers_stay_in_float32(capfd):
     net, x = convolutional(), batch(2)
     net.hybridize(precision="int8", calibration=x, exclude=["net_first_fwd"])

@@ -31,7 +31,7 @@ class Note:
 
 
 class Made(NamedTuple):
-    """What was chosen for a step, and the notes of its choices with their keys."""
+    """The choice for a step, and the notes on which it depends with their keys."""
 
     notes: tuple[Note, ...]
     keys: tuple[Hashable, ...]
@@ -43,8 +43,8 @@ class Choices:
 
     memory  choices for other sizes with the same answers to the comparisons so far: if the bits
             must be the same, the kernel is too
-    steps   of each step, by its number, what was chosen in a branch whose guards hold here: it is
-            chosen again where the keys are equal
+    steps   by the number of a step, its choices in branches whose guards hold here; a choice serves
+            again where the keys are equal
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Choices:
         self._asked: dict[Hashable, str] = {}
 
     def of_step(self, number: int, choose: Callable[[], Found]) -> Found:
-        """What was chosen for a step at sizes that lead to the same bits, or ``choose()``."""
+        """The choice for a step at sizes that lead to the same bits, else ``choose()``."""
         for made in self.steps.get(number, ()):
             if made.keys == self._keys(made.notes):
                 self.notes += made.notes

@@ -135,9 +135,16 @@ def _inputs_of(batch: object, block: Network) -> list[NDArray]:
     if isinstance(batch, DataBatch):
         return list(batch.data or [])
     given = list(batch) if isinstance(batch, (list, tuple)) else [batch]
+    taken = given[: inputs_taken(block)]
+    return [x if isinstance(x, NDArray) else array(np.asarray(x)) for x in taken]
+
+
+def inputs_taken(block: Network) -> int | None:
+    """The number of arrays of a batch that are inputs of the block: the arguments without a
+    default, or all if each has one; None for a block with ``*args``, which takes any number.
+    """
     parameters = block._parameters_of_call().values()
-    needed = sum(default is Argument.empty for default in parameters) or len(parameters)
-    return [x if isinstance(x, NDArray) else array(np.asarray(x)) for x in given[:needed]]
+    return sum(default is Argument.empty for default in parameters) or len(parameters) or None
 
 
 # ---- tables

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from ..._core.frozen import replace
 from ..._core.target import QUADS
+from ...ir.graph import SampleRows
 from ...ir.plan import Step
 from ...ir.sized import is_symbolic
 from ...ops.quantized import INTEGER_DENSE, is_depthwise
-from ..call import Address, Call, Setting, broadcast_strides, build_program, views_of
+from ..call import Address, Call, Setting, build_program, views_of
 from ..packing import Packing, QuadPacking
-from ..spec import Ints
 from .byte_depthwise import ByteDepthwiseSpec, choose_byte_depthwise, emit_byte_depthwise
 from .conv.choose import calls_of, layer_of
 from .conv.direct import emit_conv
 from .conv.layer import Layer
 from .conv.spec import ConvSpec
+from .dense.choose import layer_of_rows
 from .record import register
 
 
@@ -32,7 +33,7 @@ def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     x = views_of(step, anchor.inputs[:1])[0]
     extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
     is_dense = anchor.op is INTEGER_DENSE
-    layer = _of_rows(step) if is_dense else layer_of(step)
+    layer = layer_of_rows(step, SampleRows(x.shape[0])) if is_dense else layer_of(step)
     batch = 1 if is_dense else x.shape[0]
     if _has_lines(layer):
         layer = _in_lines(layer)
@@ -67,32 +68,6 @@ def _in_lines(layer: Layer) -> Layer:
 def _packed_in_lines(packing: Packing) -> Packing:
     assert isinstance(packing, QuadPacking)
     return replace(packing, in_lines=True)
-
-
-def _of_rows(step: Step) -> Layer:
-    anchor, one = step.group.anchor, (1, 1, 1)
-    program, operands = build_program(step, anchored=True)
-    x = views_of(step, anchor.inputs[:1])[0]
-    line = (1, 1, x.shape[0])
-
-    def columns(strides: Ints) -> Ints:
-        return (0, 0, 0, *strides)
-
-    return Layer(
-        inp=line,
-        out=line,
-        kernel=one,
-        stride=one,
-        dilate=one,
-        pad=(0, 0, 0),
-        groups=1,
-        ic=x.shape[1],
-        oc=anchor.shape[1],
-        xs=columns(x.strides),
-        reads=tuple(columns(broadcast_strides(v, anchor.shape)) for v in views_of(step, operands)),
-        writes=tuple(columns(v.strides) for v in step.writes),
-        program=program,
-    )
 
 
 register(

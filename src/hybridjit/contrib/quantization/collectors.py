@@ -19,7 +19,32 @@ Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
 _LEVELS = 255
 
 
-class LayerOutputMinMaxCollector:
+class _Collector:
+    """The layers whose values are collected, and the logger."""
+
+    def __init__(self, include_layer: Collection[str], logger: Logger | None) -> None:
+        self.include_layer = include_layer
+        self.logger = logger
+
+    def collect(self, name: str, arr: NDArray) -> None:
+        """Add an array to the statistics of the layer, if the layer is included."""
+        if name not in self.include_layer:
+            return
+        values = arr.asnumpy()
+        low, high = values.min(), values.max()
+        self._add(name, values, low, high)
+        if self.logger:
+            self.logger.debug(
+                "Collecting layer %s, shape %s, min_range=%f, max_range=%f",
+                *(name, values.shape, low, high),
+            )
+
+    def _add(self, name: str, values: np.ndarray, low: float, high: float) -> None:
+        """To override: add values, the least and the greatest of which are ``low`` and ``high``."""
+        raise NotImplementedError
+
+
+class LayerOutputMinMaxCollector(_Collector):
     """Smallest and largest value of each layer, over all batches.
 
     Parameters
@@ -38,26 +63,16 @@ class LayerOutputMinMaxCollector:
         include_layer: Collection[str] = (),
         logger: Logger | None = None,
     ) -> None:
+        super().__init__(include_layer, logger)
         self.min_max_dict: dict[str, Range] = {}
         self.quantized_dtype = quantized_dtype
-        self.include_layer = include_layer
-        self.logger = logger
 
-    def collect(self, name: str, arr: NDArray) -> None:
-        """Add an array to the statistics of the layer, if the layer is included."""
-        if name not in self.include_layer:
-            return
-        values = arr.asnumpy()
-        low, high = values.min(), values.max()
-        if name in self.min_max_dict:
-            before = self.min_max_dict[name]
-            low, high = min(before[0], low), max(before[1], high)
-        self.min_max_dict[name] = (low, high)
-        if self.logger:
-            self.logger.debug("Collecting layer %s min_range=%f, max_range=%f", name, low, high)
+    def _add(self, name: str, values: np.ndarray, low: float, high: float) -> None:
+        least, most = self.min_max_dict.get(name, (low, high))
+        self.min_max_dict[name] = (min(least, low), max(most, high))
 
 
-class LayerHistogramCollector:
+class LayerHistogramCollector(_Collector):
     """Histogram of each layer over all batches, symmetric around 0.
 
     Parameters
@@ -76,19 +91,11 @@ class LayerHistogramCollector:
         include_layer: Collection[str] = (),
         logger: Logger | None = None,
     ) -> None:
+        super().__init__(include_layer, logger)
         self.hist_dict: dict[str, Histogram] = {}
         self.num_bins = num_bins
-        self.include_layer = include_layer
-        self.logger = logger
 
-    def collect(self, name: str, arr: NDArray) -> None:
-        """Add an array to the statistics of the layer, if the layer is included."""
-        if name not in self.include_layer:
-            return
-        values = arr.asnumpy()
-        if self.logger:
-            self.logger.debug("Collecting layer %s histogram of shape %s", name, values.shape)
-        low, high = values.min(), values.max()
+    def _add(self, name: str, values: np.ndarray, low: float, high: float) -> None:
         most = max(abs(low), abs(high))
         if name in self.hist_dict:
             self.hist_dict[name] = _combined(self.hist_dict[name], values, low, high, most)

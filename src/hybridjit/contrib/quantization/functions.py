@@ -15,11 +15,12 @@ from ..._core.frames import public
 from ...context import Context, cpu
 from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock
+from ...gluon.calibration import inputs_taken
 from ...io import DataDesc, DataIter
 from ...io.checkpoint import load_checkpoint
 from ...nd import NDArray
 from ...sym import Symbol
-from .calibration import Arrays, as_data_iter, collect_statistics
+from .calibration import Arrays, LoaderIter, as_data_iter, collect_statistics
 from .collectors import (
     LayerHistogramCollector,
     LayerOutputMinMaxCollector,
@@ -111,37 +112,25 @@ def quantize_model(
     MXNetError
         For calibration data with NaN, and ranges that are 0.
     """
-    float_symbol = _loaded(sym)
-    _require_lists(excluded_sym_names, excluded_op_names)
-    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
-    choice = Choice(
-        excluded_sym_names or (),
-        excluded_op_names or (),
-        frozenset(arg_params),
-        quantize_mode,
-        quantized_dtype,
-        quantize_granularity == "channel-wise",
-    )
-    made, layers = quantized(float_symbol.outputs, choice)
-    symbol, table = Symbol(made), dict[str, Range]()
-    if calib_mode not in (None, "none"):
-        if calib_mode == "customize":
-            raise ValueError(
-                "unknown calibration mode customize received, expected `none`, `naive`, or "
-                "`entropy`"
-            )
-        if not isinstance(calib_data, DataIter):
-            raise ValueError(
-                f"calib_data must be of DataIter type when calib_mode={calib_mode}, while received "
-                f"type {type(calib_data)}"
-            )
-        collector = _collector(calib_mode, quantized_dtype, layers, logger)
-        _collect(
-            float_symbol, (arg_params, aux_params), calib_data, data_names, layers, collector,
-            ctx, num_calib_examples, logger,
-        )  # fmt: skip
-        symbol, table = _calibrated(symbol, collector, calib_mode, quantized_dtype, logger)
-    return symbol, _quantized_parameters(symbol, arg_params, table), aux_params
+    if calib_mode == "customize":
+        raise ValueError("quantize_model has no calib_mode customize: call quantize_graph")
+    symbol = _loaded(sym)
+    made, parameters, _, collector = quantize_graph(
+        symbol, arg_params, aux_params, ctx, excluded_sym_names, excluded_op_names, calib_mode,
+        quantized_dtype, quantize_mode, quantize_granularity, None, logger,
+    )  # fmt: skip
+    if collector is None:
+        return made, parameters, aux_params
+    if not isinstance(calib_data, DataIter):
+        raise ValueError(
+            f"calib_data must be of DataIter type when calib_mode={calib_mode}, while received "
+            f"type {type(calib_data)}"
+        )
+    _collect(
+        symbol, (arg_params, aux_params), calib_data, data_names, _needed(made), collector, ctx,
+        num_calib_examples, logger,
+    )  # fmt: skip
+    return calib_graph(made, arg_params, aux_params, collector, calib_mode, quantized_dtype, logger)
 
 
 @public
@@ -243,13 +232,12 @@ quantize_mode, quantize_granularity, logger
         quantized_dtype,
         quantize_granularity == "channel-wise",
     )
-    made, layers = quantized(_loaded(sym).outputs, choice)
-    symbol = Symbol(made)
+    symbol = Symbol(quantized(_loaded(sym).outputs, choice))
     collector = LayerOutputCollector
     if calib_mode in (None, "none"):
         collector = None
     elif calib_mode != "customize":
-        collector = _collector(calib_mode, quantized_dtype, layers, logger)
+        collector = _collector(calib_mode, quantized_dtype, _needed(symbol), logger)
     elif collector is None:
         raise ValueError("calib_mode=customize needs a LayerOutputCollector")
     return symbol, _quantized_parameters(symbol, arg_params, {}), aux_params, collector
@@ -385,10 +373,12 @@ def quantize_net_v2(
     """
     _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
     data = None if calib_data is None else as_data_iter(calib_data)
-    shapes = list(data_shapes or (data.provide_data if data is not None else ()))
+    shapes = list(data_shapes or _taken(network, data))
     if not shapes:
         raise ValueError("data_shapes required")
-    names = _traced(network, shapes, ctx)
+    names = [desc[0] for desc in shapes]
+    network.hybridize()
+    network(*(nd.zeros(desc[1], ctx=ctx) for desc in shapes))
     symbol, arguments, states = _exported(network)
     excluded = list(exclude_layers or ())
     for part in exclude_layers_match or ():
@@ -404,9 +394,8 @@ def quantize_net_v2(
     if calib_mode not in (None, "none"):
         if data is None:
             raise ValueError(f"calib_data must be provided when calib_mode={calib_mode}")
-        layers = _needed(made)
         _collect(
-            float_symbol, (arguments, states), data, names, layers, collector, ctx,
+            float_symbol, (arguments, states), data, names, _needed(made), collector, ctx,
             num_calib_examples, logger,
         )  # fmt: skip
         made, parameters, states = calib_graph(
@@ -510,23 +499,14 @@ def _loaded(symbol: str | Symbol) -> Symbol:
 # Networks
 
 
-def _traced(network: HybridBlock, shapes: list[DataDesc], ctx: Context) -> list[str]:
-    """Run the network on zeros; returns the names of the arrays that it takes.
-
-    A data loader's last arrays may be labels, which the network does not take.
+def _taken(network: HybridBlock, data: DataIter | None) -> list[DataDesc]:
+    """The arrays of a batch that the network takes. The last ones of a data loader may be labels,
+    those of a data iterator are not.
     """
-    network.hybridize()
-    if isinstance(network, SymbolBlock):
-        del shapes[len(network.input_names) :]
-    while True:
-        try:
-            network(*(nd.zeros(desc[1], ctx=ctx) for desc in shapes))
-        except TypeError:
-            if len(shapes) == 1:
-                raise
-            del shapes[-1]
-        else:
-            return [desc[0] for desc in shapes]
+    if data is None:
+        return []
+    shapes = list(data.provide_data)
+    return shapes[: inputs_taken(network)] if isinstance(data, LoaderIter) else shapes
 
 
 def _exported(network: HybridBlock) -> tuple[Symbol, Arrays, Arrays]:
@@ -540,12 +520,9 @@ def _as_block(
     symbol: Symbol, names: Sequence[str], parameters: Arrays, states: Arrays, ctx: Context
 ) -> SymbolBlock:
     block = SymbolBlock(symbol, [sym.var(name) for name in names])
-    saved = {f"arg:{name}": x for name, x in parameters.items()}
-    saved |= {f"aux:{name}": x for name, x in states.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "quantized.params")
-        nd.save(path, saved)
-        block.collect_params().load(path, ctx=ctx, cast_dtype=True, dtype_source="saved")
+    block.collect_params().load_dict(
+        {**parameters, **states}, ctx, cast_dtype=True, dtype_source="saved"
+    )
     return block
 
 

@@ -2,14 +2,13 @@
 
 Input: a float32 graph, fused or not, and the choice of operators. Output: a graph in which each
 chosen operator has its form on bytes, ``_contrib_quantize_v2`` and ``_contrib_dequantize`` convert
-between bytes and float32, and ``_contrib_requantize`` converts int32 sums; and the names of the
-float32 values whose ranges calibration has to find. Names are MXNet's.
+between bytes and float32, and ``_contrib_requantize`` converts int32 sums. Names are MXNet's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..._core.frozen import dataclass
 from ...ir.node import Node, Output, apply, topological, variable
@@ -72,12 +71,9 @@ class Choice:
     by_channel: bool = False
 
 
-def quantized(outputs: Outputs, choice: Choice) -> tuple[Outputs, list[str]]:
-    """The quantized graph, and the names of float32 values to calibrate, in MXNet's order."""
-    chosen = _chosen(outputs, choice)
-    rewriter = _Rewriter(choice, chosen)
-    made = rewriter.run(outputs)
-    return made, list(_calibrated(made, rewriter.origin))
+def quantized(outputs: Outputs, choice: Choice) -> Outputs:
+    """The quantized graph."""
+    return _Rewriter(choice, _chosen(outputs, choice)).run(outputs)
 
 
 def _has_form(node: Node, choice: Choice) -> bool:
@@ -141,7 +137,6 @@ class _Rewriter:
     new          float32 outputs of nodes that are not quantized
     bytes_of     for a quantized node: its bytes, followed by the ends of their range
     conversions  for a float32 output: its bytes and the ends of their range
-    origin       for a node of the new graph the output of the old graph that it computes
     """
 
     def __init__(self, choice: Choice, chosen: Collection[Node]) -> None:
@@ -149,7 +144,6 @@ class _Rewriter:
         self.new: Replaced = {}
         self.bytes_of: dict[Node, Node] = {}
         self.conversions: dict[Output, list[Output]] = {}
-        self.origin: dict[Node, Output] = {}
 
     def run(self, outputs: Outputs) -> Outputs:
         """The quantized graph."""
@@ -161,7 +155,6 @@ class _Rewriter:
                     self._float_of(source)
                 made = copied(node, self.new)
                 keep(node, made, self.new)
-                self.origin.setdefault(made, Output(node))
         for output in outputs:
             self._float_of(output)
         return mapped(outputs, self.new)
@@ -190,7 +183,6 @@ class _Rewriter:
         if is_op(made, *REQUANTIZED):
             text = {"out_type": self.choice.dtype}
             made = created("_contrib_requantize", f"requantize_{node.name}", _three(made), text)
-        self.origin[made] = Output(node)
         return made
 
     def _bytes(self, source: Output) -> list[Output]:
@@ -236,14 +228,3 @@ def _suffix(source: Output) -> str:
     if source.node.op.name in _NAMES_OUTPUTS:
         return f"_{source.node.output_names[source.index]}"
     return f"_{source.index}"
-
-
-def _calibrated(outputs: Outputs, origin: Mapping[Node, Output]) -> Iterator[str]:
-    """Names of the float32 values whose ranges the graph needs."""
-    for node in topological(outputs):
-        if is_op(node, "_contrib_requantize", "_contrib_quantized_batch_norm"):
-            yield origin[node].name
-        elif is_op(node, "_contrib_quantize_v2"):
-            source = node.inputs[0]
-            known = origin.get(source.node)
-            yield source.name if known is None else Output(known.node, source.index).name

@@ -8,6 +8,8 @@ with one scale for each filter. The pass ``lower-integers`` makes products of by
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..._core.types import FLOAT32
 from ...ir.building import building
 from ...ir.graph import Graph, Use, Value
@@ -61,7 +63,7 @@ def _feeds_layer(value: Value, match: Match) -> bool:
     return False
 
 
-def scale_of(low: float, high: float) -> tuple[float, object]:
+def scale_of(low: float, high: float) -> tuple[float, np.dtype]:
     """The scale and the element type of bytes for a range; scale 1 for a range of zero."""
     if low >= 0:
         return (high / 255 or 1.0), UINT8

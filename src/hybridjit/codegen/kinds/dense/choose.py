@@ -272,9 +272,7 @@ def _pays(whole: Layer, layer: Layer, target: Target, setting: Setting) -> bool:
 
 
 def _choose_as_convolution(step: Step, setting: Setting, rows: SampleRows) -> tuple[Call, ...]:
-    """A dense layer as a 1x1 convolution: an image of one row for each sample, a column for each of
-    its rows of data.
-    """
+    """The calls of a dense layer that is computed as a convolution, see :func:`layer_of_rows`."""
     anchor = step.group.anchor
     _, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
@@ -285,15 +283,21 @@ def _choose_as_convolution(step: Step, setting: Setting, rows: SampleRows) -> tu
 
 
 def _as_convolution(step: Step, rows: SampleRows) -> Layer:
+    of_image = rows.count if rows.apart == 1 else 1
+    return layer_of_rows(step, rows, of_image if rows.count > 1 else 0)
+
+
+def layer_of_rows(step: Step, rows: SampleRows, of_image: int = 0) -> Layer:
+    """The 1x1 convolution that is a dense layer: an image for each sample, a column for each of its
+    rows of data. ``of_image`` is the number of rows from an image to the next one.
+    """
     anchor = step.group.anchor
     program, operands = build_program(step, anchored=True)
     x = views_of(step, anchor.inputs[:1])[0]
     one = (1, 1, 1)
 
     def columns(strides: Ints) -> Ints:
-        of_image = rows.count if rows.apart == 1 else 1
-        image = of_image * strides[0] if rows.count > 1 else 0
-        return (image, 0, 0, rows.apart * strides[0], strides[1])
+        return (of_image * strides[0], 0, 0, rows.apart * strides[0], strides[1])
 
     return Layer(
         inp=(1, 1, rows.count),
