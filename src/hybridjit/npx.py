@@ -12,12 +12,12 @@ from ._core.lazy import Late, arrived
 from .context import cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .nd.contrib import cond, foreach, while_loop
 from .nd.creation import waitall
-from .np.files import load, save
+from .np.files import load, save, savez
 from .np.front import EXTENSIONS, FRONT
 from .ops.namespace import attach
 from .ops.numpy_api.draws import Batches
 from .ops.numpy_api.functions import bound
-from .ops.numpy_api.later import LaterLayers
+from .ops.numpy_api.later import LaterBatches, LaterLayers
 from .random import seed as _seed
 from .util import (
     get_cuda_compute_capability,
@@ -44,6 +44,7 @@ __all__ = [
     "random",
     "reset_np",
     "save",
+    "savez",
     "seed",
     "set_np",
     "use_np",
@@ -74,6 +75,7 @@ random = ModuleType(f"{__name__}.random", "``npx.random``: more distributions.")
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):
     setattr(random, _name, getattr(_batches, _name))
+random.categorical = LaterBatches(FRONT).categorical  # type: ignore[attr-defined]
 random.seed = seed  # type: ignore[attr-defined]
 sys.modules[random.__name__] = random
 image = ModuleType(f"{__name__}.image", "``npx.image``: operators on images, and ``mx.image``.")

@@ -122,6 +122,20 @@ def assigning() -> None:
     add("_scatter_set_nd", (2, 3, 2), (2, 2), corners)
     bad("_scatter_set_nd", (2, 3), (2,), (2, 2), error=ShapeError, says="shape must be that of the",
         shape=(3, 2))  # fmt: skip
+    # of equal vectors the last value is written, and all get the gradient: no slope
+    repeated, apart = ints([1, 0, 1], [2, -3, 2]), ints([1, 0, 1], [2, -3, 1])
+    for name, vectors in (("_npx_index_add", repeated), ("_npx_index_update", apart)):
+        for ind, val in (
+            (vectors, ()),
+            (vectors, (3, 1)),
+            (corners, (1, 4)),
+            (ints(1, 0), (3, 4)),
+        ):
+            add(name, (2, 3, 4), ind, val)
+        add(name, (2, 3), ints(1).reshape(()), (3,))
+        add(name, WHOLE, corners, ints(3, -1))
+        bad(name, (2, 3), ints([0], [1], [0]), (1,), error=ShapeError, says="it must be (axes, N)")
+        bad(name, (2, 3), corners, (3,), error=ShapeError, says="cannot be broadcast to")
     add("_npi_share_memory", (2, 3), (2, 3))
 
 

@@ -60,11 +60,15 @@ def empty(
 ) -> NDArray:
     """Array of unspecified contents (zeros, so that runs are repeatable).
 
-    Sizes of 0 and the shape () are valid regardless of ``np_shape``.
+    Sizes of 0 and the shape () are valid regardless of ``np_shape``. Raises OverflowError for a
+    negative size.
     """
     if not is_dense(stype):
         return sparse_arrays().empty(stype, shape, ctx, dtype)
-    return _filled(_sizes(shape), 0, ctx, dtype)
+    sizes = _sizes(shape)
+    if any(size < 0 for size in sizes):
+        raise OverflowError(f"a shape cannot have negative sizes, got {sizes}")
+    return _filled(sizes, 0, ctx, dtype)
 
 
 @public

@@ -1,10 +1,15 @@
-"""``npx.save`` and ``npx.load``: arrays of NumPy mode in MXNet's binary files."""
+"""``npx.save``, ``npx.savez`` and ``npx.load``: arrays of NumPy mode in files."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from typing import Any
 
+import numpy as onp
+
 from .._core.shapes import is_np_array, is_np_shape
+from ..formats.atomic import write_atomically
 from ..nd import files
 from ..util import np_shape
 from .arrays import ndarray
@@ -32,6 +37,29 @@ def save(file: str, arr: Any) -> None:
         classic = arr.as_nd_ndarray()
     with np_shape(True if not is_np_shape() else None):
         files.save(file, classic)
+
+
+def savez(file: Any, *args: ndarray, **kwds: ndarray) -> None:
+    """Write arrays as NumPy's ``.npz``, in the form of MXNet 2.0; :func:`load` reads it.
+
+    Arrays without names are ``arr_0``, ``arr_1``, ... The name of the file is taken as it is.
+    Raises TypeError for other data, ValueError for a name that is given twice.
+    """
+    numbered = {f"arr_{i}": arg for i, arg in enumerate(args)}
+    if numbered.keys() & kwds.keys():
+        raise ValueError(f"{min(numbered.keys() & kwds.keys())} is given by position and by name")
+    arrays = {**numbered, **kwds}
+    if not all(isinstance(array, ndarray) for array in arrays.values()):
+        raise TypeError("only arrays of NumPy mode can be saved")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                onp.lib.format.write_array(member, array.asnumpy(), allow_pickle=False)
+    if hasattr(file, "write"):
+        file.write(content.getbuffer())
+    else:
+        write_atomically(file, [content.getbuffer()])
 
 
 def load(file: str) -> Any:

@@ -100,14 +100,14 @@ def meshgrid(*xi: ndarray, **kwargs: Any) -> list[ndarray]:
     return grids
 
 
-def shares_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
-    """Test whether two arrays share memory."""
-    return onp.shares_memory(a._data, b._data)
+def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Test whether two arrays, of this mode or of official NumPy, share memory."""
+    return onp.shares_memory(_plain(a), _plain(b))
 
 
-def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
-    """Test whether two arrays may share memory."""
-    return onp.may_share_memory(a._data, b._data)
+def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Test whether two arrays, of this mode or of official NumPy, may share memory."""
+    return onp.may_share_memory(_plain(a), _plain(b))
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:

@@ -2,12 +2,21 @@
 
 from typing import Any
 
+from .._core.lazy import Late
 from ..ops.numpy_api.draws import Draws
 from ..ops.numpy_api.functions import bound
 from ..ops.numpy_api.later import LaterDraws
 from .front import FRONT
 
-table: dict[str, Any] = {**bound(Draws(FRONT)), **bound(LaterDraws(FRONT))}
+_generator: Any = Late("..random", __package__)
+
+
+def seed(seed: int, ctx: Any = "all") -> None:
+    """Restart the generator. Raises ValueError unless ``seed`` is an integer."""
+    _generator.seed(seed, ctx)
+
+
+table: dict[str, Any] = {**bound(Draws(FRONT)), **bound(LaterDraws(FRONT)), "seed": seed}
 globals().update(table)
 __all__ = sorted(table)
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..ops.namespace import attach
 from ..ops.numpy_api.draws import Batches
 from ..ops.numpy_api.functions import bound
-from ..ops.numpy_api.later import LaterLayers
+from ..ops.numpy_api.later import LaterBatches, LaterLayers
 from .control import cond as cond
 from .control import foreach as foreach
 from .control import while_loop as while_loop
@@ -25,6 +25,7 @@ random = ModuleType(f"{__name__}.random", "``sym.npx.random``: more distribution
 _batches = Batches(FRONT)
 for _name in ("bernoulli", "normal_n", "uniform_n"):
     setattr(random, _name, getattr(_batches, _name))
+random.categorical = LaterBatches(FRONT).categorical  # type: ignore[attr-defined]
 image = ModuleType(f"{__name__}.image", "``sym.npx.image``: operators on images.")
 for _name in EXTENSIONS:
     if _name.startswith("_image_"):

@@ -201,6 +201,20 @@ def group_norm(
     attr: Mapping[str, str] | None = ...,
     name: str | None = ...,
 ) -> _Symbol: ...
+def index_add(
+    a: _Symbol | None = ...,
+    ind: _Symbol | None = ...,
+    val: _Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
+) -> _Symbol: ...
+def index_update(
+    a: _Symbol | None = ...,
+    ind: _Symbol | None = ...,
+    val: _Symbol | None = ...,
+    attr: Mapping[str, str] | None = ...,
+    name: str | None = ...,
+) -> _Symbol: ...
 def instance_norm(
     data: _Symbol | None = ...,
     gamma: _Symbol | None = ...,

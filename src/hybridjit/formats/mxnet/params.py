@@ -1,6 +1,7 @@
 """MXNet's binary array files: ``.params`` and other files of ``nd.save``.
 
-Input: a file of any MXNet version. Output: NumPy arrays, by name or in order. Sparse records become
+Input: a file of any MXNet version; 2.0 writes NumPy's, which ``npz.py`` reads. Output: NumPy
+arrays, by name or in order. Sparse records become
 dense unless the caller requests sparse ones, and bfloat16 becomes float32. The writer uses the
 current layout only. The file is untrusted: every count and size is checked against the remaining
 bytes before memory is allocated for it.
@@ -15,10 +16,11 @@ import io
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
+from ..._core.lazy import Late
 from ..._core.safe_open import open_file
 from ..._core.shapes import is_np_shape
 from ..._core.types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
@@ -26,6 +28,8 @@ from ...errors import DTypeError, ModelFormatError
 from ..atomic import Path, system_errors, write_atomically
 from ..stored import CSR, INDEX, ROW_SPARSE, Stored
 from .bulk import CAN_READ, WORTH_IT, Bulk
+
+npz: Any = Late(".npz", __package__)
 
 Arrays = dict[str, np.ndarray] | list[np.ndarray]
 AnyArray = np.ndarray | Stored
@@ -215,6 +219,9 @@ class _Reader:
 
 
 def _read_container(reader: _Reader) -> AnyArrays:
+    if not reader.is_pipe and _is_numpys(reader.file):
+        found: AnyArrays = npz.read(reader.file, reader.name)
+        return found
     magic, _, count = reader.unpack("<QQQ", "header")
     if magic != _MAGIC:
         reader.fail(f"magic number is {magic:#x}, not {_MAGIC:#x}", 0)
@@ -228,6 +235,13 @@ def _read_container(reader: _Reader) -> AnyArrays:
     names = _read_names(reader, count)
     reader.finish()
     return dict(zip(names, arrays)) if names else arrays
+
+
+def _is_numpys(file: BinaryIO) -> bool:
+    """Test whether a file begins as NumPy's archives and arrays. It is read from the start."""
+    start = file.read(6)
+    file.seek(0)
+    return start == b"\x93NUMPY" or start.startswith(b"PK\x03\x04")
 
 
 def _read_names(reader: _Reader, arrays: int) -> list[str]:

@@ -23,8 +23,13 @@ class Creation(Group):
         return self._filled("_npi_ones", shape, dtype, ctx)
 
     def empty(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
-        """Array of unspecified contents: zeros, so that runs are repeatable."""
+        """Array of unspecified contents: zeros, so that runs are repeatable.
+
+        Raises OverflowError for a negative size.
+        """
         refuse_order(order)
+        if any(size < 0 for size in sizes_of(shape)):
+            raise OverflowError(f"a shape cannot have negative sizes, got {shape}")
         return self._filled("_npi_zeros", shape, dtype, ctx)
 
     def _filled(self, op: str, shape: Any, dtype: Any, ctx: Any) -> Any:

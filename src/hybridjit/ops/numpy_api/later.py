@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .frontend import Group
+from .frontend import Group, dtype_name
 
 
 class LaterArrays(Group):
@@ -74,6 +74,18 @@ class LaterDraws(Group):
         if isinstance(x, int):
             x = self._op("_npi_arange", start=0.0, stop=float(x), step=1.0, dtype="int64")
         return self._op("_shuffle", x)
+
+
+class LaterBatches(Group):
+    """``mx.npx.random``: draws of 1.9.1 under the names of 2.0."""
+
+    def categorical(
+        self, data: Any, shape: Any = (), get_prob: bool = False, dtype: Any = "int32"
+    ) -> Any:
+        """Indices drawn with the probabilities along the last axis, and their logarithms."""
+        size = (shape,) if isinstance(shape, int) else tuple(shape or ())
+        kind = dtype_name(dtype)
+        return self._op("_sample_multinomial", data, shape=size, get_prob=get_prob, dtype=kind)
 
 
 class LaterLayers(Group):

@@ -1,6 +1,7 @@
-"""Assignment through masks, as operators that give the written array.
+"""Assignment through masks and index vectors, as operators that give the written array.
 
-In: an array, a mask, and the values for the places where it is true. Out: a copy with these values.
+In: an array, a mask or index vectors, and the values for these places. Out: a copy with these
+values, or with their sums.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import numpy as np
 
 from ..._core.types import Shape, TensorType, is_known_shape, shape_text
 from ...errors import DTypeError, ShapeError
-from ..algebra import zeros_like
+from ..algebra import add, as_shape, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
 from ..gradient import none_at_all
 from ..record import Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, merged
+from ..tensor.by_index import ADD_AT, SCATTER_SET_ND
 from ..tensor.primitives import reshape
 from .forms import BOOL
 from .pointwise import selected
@@ -154,4 +156,46 @@ register(
     ref=lambda a, b: np.asarray(np.shares_memory(a, b)),
     grad=none_at_all,
     doc="Whether two arrays have memory in common.",
+)
+
+
+def _at_vectors(g: Builder[X], a: X, ind: X, val: X) -> tuple[X, X]:
+    """Index vectors with two axes, and one part of the values for each vector."""
+    shape, given = g.type(a).dims, g.type(ind).dims
+    vectors = given if len(given) == 2 else (1, *(given or (1,)))
+    if len(vectors) != 2 or not 1 <= vectors[0] <= len(shape):
+        raise ShapeError(
+            f"ind has shape {shape_text(given)}, it must be (axes, N) with 1 <= axes <= "
+            f"{len(shape)}, (N,) or () for an array of shape {shape_text(shape)}"
+        )
+    wanted = (vectors[1], *shape[vectors[0] :])
+    wide = g.op(lookup("_npi_broadcast_to"), val, at="val_wide", shape=wanted)
+    return as_shape(g, ind, vectors), g.op(lookup("Cast"), wide, at="val", dtype=g.type(a).dtype)
+
+
+def _index_add(g: Builder[X], a: X, ind: X, val: X) -> X:
+    """index_add(a, ind, val)  =>  a + zeros with val added at ind"""
+    vectors, values = _at_vectors(g, a, ind, val)
+    return add(g, a, g.op(ADD_AT, values, vectors, at="added", shape=g.type(a).dims))
+
+
+def _index_update(g: Builder[X], a: X, ind: X, val: X) -> X:
+    """index_update(a, ind, val)  =>  a with val written at ind"""
+    vectors, values = _at_vectors(g, a, ind, val)
+    return g.op(SCATTER_SET_ND, a, values, vectors, shape=g.type(a).dims)
+
+
+register(
+    "_npx_index_add",
+    "a ind val",
+    expand=_index_add,
+    traits=Traits(stops=lambda attrs: (1,)),
+    doc="The array with values added at index vectors; those of equal vectors are summed.",
+)
+register(
+    "_npx_index_update",
+    "a ind val",
+    expand=_index_update,
+    traits=Traits(stops=lambda attrs: (1,)),
+    doc="The array with values written at index vectors; of equal vectors the last one wins.",
 )
