@@ -8,26 +8,28 @@ drawn by ``--seed``, and the files of SLOW do not. Test files among the argument
 
 With ``--all`` there is a round for each kind of CPU that this one can imitate. The round for this
 CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated code; test_vmath.py
-and test_generated_code.py see to the kinds by themselves. Test files among the arguments run in
-every round instead.
+and test_generated_code.py cover the kinds themselves. Test files among the arguments run in every
+round instead.
 
-The narrower rounds run one after the other while the round for this CPU runs beside them; where no
-test is chosen, they are followed by a part of this CPU's tests, so that two cores have as much to
-do. The output of the rest follows, so the last line is its summary. Exit code: that of the first
-round that fails, else 0.
+A round is split into parts, groups of files that a process of pytest runs. As many processes as
+there are cores, at most WORKERS, take one part after the other, the longest first. The output of a
+part is printed when it ends, and the last line is the summary of all. Exit code: that of the first
+part that fails, else 0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 from hybridjit.codegen.llvm.jit import find_target
 
@@ -42,25 +44,23 @@ RUN_GENERATED_CODE = (
     "promises",
     "examples",
 )
-# Tests after the narrower rounds: about as long as the rest is longer than these.
-BEHIND = (
-    "compile_pool",
-    "generated_code",
-    "kernels",
-    "listening",
-    "live_parameters",
-    "memory_of_training",
-    "onnx",
-    "pages",
-    "recorded_gradients",
-    "storm",
-    "toy_operators",
-    "training_bits",
-    "training_variants",
-    "verification",
-    "whole_files",
-    "winograd",
-)
+WORKERS = 4
+LONGEST = 45.0
+"""Seconds of a part; a longer file is a part by itself."""
+
+# Seconds of the files that take more than USUAL; they decide the parts and their order.
+USUAL = 2.0
+SECONDS: Mapping[str, float] = {
+    **dict.fromkeys(("compiled", "generated_code", "kernels", "library", "toy_operators"), 100.0),
+    **dict.fromkeys(("compile_pool", "library_training", "onnx_operators", "verification"), 60.0),
+    **dict.fromkeys(("hostile_data", "pages", "storm", "toy_kernel", "winograd"), 45.0),
+    **dict.fromkeys(("batch", "bfloat16_training", "interrupts", "listening", "serving"), 30.0),
+    **dict.fromkeys(("memory_of_training", "training_bits", "training_variants"), 30.0),
+    **dict.fromkeys(("docs", "examples", "onnx", "readme", "recorded", "variants"), 30.0),
+    **dict.fromkeys(("cli", "compat", "fuzz_graphs", "hostile_files", "library_sizes"), 20.0),
+    **dict.fromkeys(("digits_training", "recorded_gradients", "runtime", "whole_files"), 20.0),
+    **dict.fromkeys(("live_parameters", "objects", "promises", "registry", "vmath"), 15.0),
+}
 # A sample of the tests: cases of each function, and files that take longest for their number.
 SAMPLE = 4
 SLOW = (
@@ -70,7 +70,27 @@ SLOW = (
     *("training_bits", "training_variants", "variants", "verification", "whole_files", "winograd"),
 )
 NO_TESTS_CHOSEN = 5
-"""pytest's exit code; a narrower round may have none of the tests that the arguments choose."""
+"""pytest's exit code; a part may have none of the tests that the arguments choose."""
+
+
+class Part(NamedTuple):
+    """Files that a process of pytest runs, for this CPU (kind "") or for a narrower kind."""
+
+    kind: str
+    files: Sequence[str]
+    seconds: float
+
+    @property
+    def heading(self) -> str:
+        on = f"as on a CPU with {self.kind} and no more" if self.kind else "as on this CPU"
+        return f"==== {on}: {', '.join(Path(file).stem for file in self.files)}"
+
+
+class Ended(NamedTuple):
+    """The exit code of a part and pytest's counts: passed, failed, skipped ..."""
+
+    status: int
+    counts: Counter[str]
 
 
 def narrower_kinds() -> Sequence[str]:
@@ -79,106 +99,139 @@ def narrower_kinds() -> Sequence[str]:
     return KINDS[KINDS.index(here) + 1 :] if here in KINDS else ()
 
 
-def names_files(arguments: Sequence[str]) -> bool:
-    """Whether test files are among the arguments."""
-    return any(not a.startswith("-") and Path(a.split("::")[0]).exists() for a in arguments)
+def named_files(arguments: Sequence[str]) -> list[str]:
+    """Test files, folders and tests among the arguments."""
+    return [a for a in arguments if not a.startswith("-") and Path(a.split("::")[0]).exists()]
 
 
-def file_of(name: str) -> str:
-    """Path of a test file, which is in one of the folders of ``tests``."""
-    (found,) = ROOT.glob(f"tests/*/test_{name}.py")
-    return str(found.relative_to(ROOT))
+def name_of(file: str) -> str:
+    return Path(file).stem.removeprefix("test_")
 
 
-def files_behind(arguments: Sequence[str]) -> list[str]:
-    """Files of this CPU's tests that run behind the narrower rounds; none where some are chosen."""
-    if names_files(arguments) or any(a in ("-k", "-m") for a in arguments):
-        return []
-    return [file_of(name) for name in BEHIND]
+def all_files() -> list[str]:
+    """Paths of the test files, which are in the folders of ``tests``."""
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/*/test_*.py"))
 
 
-def narrower_arguments(arguments: Sequence[str]) -> list[str]:
-    """Arguments of pytest in a narrower round: its own files, unless the arguments name some."""
-    if names_files(arguments):
-        return list(arguments)
-    return [*map(file_of, RUN_GENERATED_CODE), *arguments]
+def parts_of(files: Sequence[str], kind: str = "", longest: float = LONGEST) -> list[Part]:
+    """The files in parts of at most ``longest`` seconds, if a file is not longer by itself."""
+    groups: list[tuple[float, list[str]]] = []
+    for file in sorted(files, key=seconds_of, reverse=True):
+        seconds = seconds_of(file)
+        at = next((i for i, (sum_, _) in enumerate(groups) if sum_ + seconds <= longest), None)
+        if at is None:
+            groups.append((seconds, [file]))
+        else:
+            groups[at] = groups[at][0] + seconds, [*groups[at][1], file]
+    return [Part(kind, sorted(names), seconds) for seconds, names in groups]
 
 
-def run_narrower_rounds(arguments: Sequence[str]) -> int:
-    for kind in narrower_kinds():
-        print(f"\n==== as on a CPU with {kind} and no more", flush=True)
-        environment = os.environ | {"HYBRIDJIT_TARGET": kind}
-        command = [sys.executable, "-m", "pytest", *narrower_arguments(arguments)]
-        status = subprocess.run(command, cwd=ROOT, env=environment).returncode
-        if status not in (0, NO_TESTS_CHOSEN):
-            return status
-    return run_behind(arguments)
+def seconds_of(file: str) -> float:
+    return SECONDS.get(name_of(file), USUAL)
 
 
-def run_behind(arguments: Sequence[str]) -> int:
-    files = files_behind(arguments)
-    if not files:
-        return 0
-    print("\n==== as on this CPU, a part", flush=True)
-    command = [sys.executable, "-m", "pytest", *files, *arguments]
-    return subprocess.run(command, cwd=ROOT).returncode
+def parts_of_all(arguments: Sequence[str]) -> list[Part]:
+    """The parts of every round."""
+    kinds = ("", *narrower_kinds())
+    chosen = named_files(arguments)
+    if chosen:
+        return [Part(kind, chosen, 0.0) for kind in kinds]
+    generated = [file for file in all_files() if name_of(file) in RUN_GENERATED_CODE]
+    return [part for kind in kinds for part in parts_of(generated if kind else all_files(), kind)]
+
+
+def parts_of_sample(arguments: Sequence[str]) -> list[Part]:
+    """The parts of a sample, or the files among the arguments."""
+    chosen = named_files(arguments)
+    if chosen:
+        return [Part("", chosen, 0.0)]
+    return parts_of([file for file in all_files() if name_of(file) not in SLOW])
+
+
+def run(parts: Sequence[Part], options: Sequence[str]) -> list[Ended]:
+    """Run the parts, as many at a time as there are workers; print each one's output as it ends."""
+    waiting = sorted(parts, key=lambda part: part.seconds)
+    running: list[tuple[Part, subprocess.Popen[bytes], Path]] = []
+    ended: list[Ended] = []
+    workers = min(WORKERS, len(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory() as folder, killed_at_exit(running):
+        while waiting or running:
+            while waiting and len(running) < workers:
+                log = Path(folder) / f"{len(waiting)}.log"
+                running.append((waiting[-1], start(waiting.pop(), options, log), log))
+            for part, process, log in list(running):
+                if process.poll() is not None:
+                    running.remove((part, process, log))
+                    ended.append(report(part, process.returncode, log))
+            time.sleep(0.05)
+    return ended
+
+
+def start(part: Part, options: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """The process of a part, which writes into ``log``."""
+    environment = os.environ | ({"HYBRIDJIT_TARGET": part.kind} if part.kind else {})
+    command = [sys.executable, "-m", "pytest", *part.files, *options]
+    with open(log, "wb") as out:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT
+        )
 
 
 @contextlib.contextmanager
-def round_for_this_cpu(
-    arguments: Sequence[str], log: IO[bytes]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The round, which runs and writes into ``log``; it is ended when the block is left."""
-    left_out = [f"--ignore={file}" for file in files_behind(arguments)]
-    command = [sys.executable, "-m", "pytest", *left_out, *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+def killed_at_exit(
+    running: Sequence[tuple[Part, subprocess.Popen[bytes], Path]],
+) -> Iterator[None]:
+    """End the processes that still run when the block is left."""
     try:
-        yield process
+        yield
     finally:
-        process.kill()
-        process.wait()
+        for _, process, _ in running:
+            process.kill()
+            process.wait()
 
 
-def show(process: subprocess.Popen[bytes], log: Path) -> int:
-    """Print the past and further output of the process, until it ends; its exit code."""
-    with open(log, "rb") as lines:
-        while True:
-            ended = process.poll() is not None
-            sys.stdout.buffer.write(lines.read())
-            sys.stdout.flush()
-            if ended:
-                return process.returncode
-            time.sleep(0.2)
+def report(part: Part, status: int, log: Path) -> Ended:
+    """Print the output of a part that has ended."""
+    text = log.read_text(errors="replace")
+    print(f"\n{part.heading}\n{text}", flush=True)
+    last = text.rstrip().rpartition("\n")[2]
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", last)}
+    return Ended(status, Counter(counts))
 
 
-def run_sample(arguments: Sequence[str]) -> int:
-    chosen = names_files(arguments)
-    left_out = [] if chosen else [f"--ignore={file_of(name)}" for name in SLOW]
-    drawn = [] if chosen else [f"--sample={SAMPLE}"]
-    command = [sys.executable, "-m", "pytest", *drawn, *left_out, *arguments]
-    status = subprocess.run(command, cwd=ROOT).returncode
-    if not chosen:
-        print(
-            f"a sample: without the files {', '.join(SLOW)}; `sh tools/test --all` runs all tests"
-        )
-    return status
+def summary(ended: Sequence[Ended], seconds: float) -> str:
+    """The counts of all parts in one line, the failures first."""
+    counts: Counter[str] = sum((part.counts for part in ended), Counter())
+    words = ("failed", "error", "errors", "passed", "skipped", "deselected", "xfailed", "warnings")
+    shown = [f"{counts[word]} {word}" for word in words if counts[word]]
+    return f"{', '.join(shown) or 'no tests ran'} in {seconds:.0f}s"
 
 
-def run_all(arguments: Sequence[str]) -> int:
-    with (
-        tempfile.NamedTemporaryFile(suffix=".log") as log,
-        round_for_this_cpu(arguments, log) as process,
-    ):
-        status = run_narrower_rounds(arguments)
-        if status == 0:
-            print("\n==== as on this CPU", flush=True)
-            status = show(process, Path(log.name))
-    return status
+def status_of(ended: Sequence[Ended]) -> int:
+    """The exit code of the first part that failed; that no test was chosen counts if all say so."""
+    statuses = [part.status for part in ended]
+    if all(status == NO_TESTS_CHOSEN for status in statuses):
+        return NO_TESTS_CHOSEN
+    return next((status for status in statuses if status not in (0, NO_TESTS_CHOSEN)), 0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    run = run_all if "--all" in arguments else run_sample
-    return run([argument for argument in arguments if argument != "--all"])
+    whole = "--all" in arguments
+    arguments = [argument for argument in arguments if argument != "--all"]
+    chosen = named_files(arguments)
+    options = [argument for argument in arguments if argument not in chosen]
+    began = time.monotonic()
+    if whole:
+        ended = run(parts_of_all(arguments), options)
+    else:
+        ended = run(
+            parts_of_sample(arguments), [*([] if chosen else [f"--sample={SAMPLE}"]), *options]
+        )
+    if not whole and not chosen:
+        left_out = ", ".join(SLOW)
+        print(f"a sample: without the files {left_out}; `sh tools/test --all` runs all tests")
+    print(summary(ended, time.monotonic() - began))
+    return status_of(ended)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The rounds in which the tests run: every one counts, and the last line is this CPU's."""
+"""The rounds in which the tests run: every one counts, and the last line has the sum of all."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from hybridjit.codegen.llvm.jit import find_target
 from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import rounds  # noqa: E402
+
 NARROWER = 'os.environ.get("HYBRIDJIT_TARGET", "")'
+HOLDS = {  # conditions, and the kinds for which they hold
+    f"not {NARROWER}": {""},
+    f"{NARROWER} != 'sse2'": {"", "avx512", "avx2"},
+    NARROWER: {"avx2", "sse2"},
+}
 
 
-def run_rounds(folder: Path, condition: str) -> subprocess.CompletedProcess[str]:
+def run_rounds(folder: Path, condition: str, *options: str) -> subprocess.CompletedProcess[str]:
     """The rounds over one test, which holds where the condition does."""
     file = folder / "test_condition.py"
     file.write_text(f"import os\n\n\ndef test_condition():\n    assert {condition}\n")
@@ -27,28 +36,43 @@ def run_rounds(folder: Path, condition: str) -> subprocess.CompletedProcess[str]
         "-p",
         "no:cacheprovider",
         str(file),
+        *options,
     ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
 
 
-def test_the_last_line_is_the_summary_of_this_cpu(tmp_path):
+def test_the_last_line_counts_the_tests_of_all_rounds(tmp_path):
     ran = run_rounds(tmp_path, "True")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    *_, heading, summary = (
-        line for line in ran.stdout.splitlines() if line.startswith(("==", "1"))
-    )
-    assert heading == "==== as on this CPU"
-    assert summary.startswith("1 passed")
+    headings = [line for line in ran.stdout.splitlines() if line.startswith("==== as on")]
+    assert "==== as on this CPU: test_condition" in headings
+    assert ran.stdout.splitlines()[-1].startswith(f"{len(headings)} passed in ")
+
+
+def test_a_run_without_chosen_tests_fails_as_pytest_does(tmp_path):
+    ran = run_rounds(tmp_path, "True", "-k", "absent")
+    assert ran.returncode == 5
+    assert "deselected" in ran.stdout.splitlines()[-1]
+
+
+def test_parts_have_each_file_once_and_the_longest_is_first():
+    files = rounds.all_files()
+    parts = rounds.parts_of(files)
+    assert sorted(file for part in parts for file in part.files) == files
+    assert all(p.seconds <= rounds.LONGEST or len(p.files) == 1 for p in parts)
+    assert {rounds.name_of(file) for file in files} >= {*rounds.SECONDS, *rounds.SLOW}
+    assert {rounds.name_of(file) for file in files} >= {*rounds.RUN_GENERATED_CODE}
 
 
 @pytest.mark.skipif(
     find_target().name not in ("avx512", "avx2"), reason="this CPU imitates no narrower kind"
 )
-@pytest.mark.parametrize("condition", [f"not {NARROWER}", f"{NARROWER} != 'sse2'", NARROWER])
+@pytest.mark.parametrize("condition", HOLDS)
 def test_a_failure_in_any_round_counts(tmp_path, condition):
+    failing = len({"", *rounds.narrower_kinds()} - HOLDS[condition])
     ran = run_rounds(tmp_path, condition)
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "1 failed" in ran.stdout.splitlines()[-1]
+    assert ran.stdout.splitlines()[-1].startswith(f"{failing} failed, ")
 
 
 def test_the_sample_has_some_cases_of_each_function_by_seed(tmp_path):
