@@ -114,7 +114,7 @@ def test_options_have_one_meaning_in_all_commands():
     for option in ("--epoch", "--params", "--input"):
         assert {n for n, p in parsers.items() if option in p._option_string_actions} == takes_model
     precise = {n for n, p in parsers.items() if "--precision" in p._option_string_actions}
-    assert precise == takes_model - {"inspect"}
+    assert precise == takes_model - {"inspect", "quantize"}
 
 
 # ---- completion

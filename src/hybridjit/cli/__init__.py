@@ -23,6 +23,7 @@ COMMANDS = {
     "dump": "print stages of a compilation",
     "run": "run a model on arrays from files",
     "verify": "compare a compiled model with NumPy, step by step, and find the faulty pass",
+    "quantize": "calibrate a model for 8 bits: write ranges, an ONNX file or MXNet's files",
     "compile": "fill the cache of compiled objects, or write a C library",
     "bench": "measure a model: compile time, first call, latency, memory",
     "profile": "time every step of a compiled model",

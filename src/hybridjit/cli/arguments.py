@@ -19,6 +19,7 @@ from .._core.types import DTYPE_NAMES
 from ..compiler import find_target
 from ..formats.model_files import ENDINGS, SYMBOL, TARS, ZIPS
 from ..formats.model_files import model_files as files_of_model
+from ..ir.mode import PRECISIONS
 
 Item = TypeVar("Item")
 _LONGEST_BOUND = 64  # characters
@@ -148,12 +149,30 @@ def print_json(document: object) -> None:
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
-    """Add ``--precision``, the multiplication type of contractions."""
+    """Add ``--precision``, the multiplication type of contractions, and the ranges of 8 bits."""
     parser.add_argument(
         "--precision",
-        choices=("float32", "bfloat16"),
+        choices=PRECISIONS,
         default="float32",
-        help="bfloat16: dense layers, convolutions and products multiply 16-bit values",
+        help="bfloat16: dense layers, convolutions and products multiply 16-bit values; int8: "
+        "dense layers and convolutions multiply bytes, in the ranges of --calibration",
+    )
+    parser.add_argument(
+        "--calibration",
+        metavar="TABLE",
+        help="ranges of the data of layers for --precision int8; hybridjit quantize writes them",
+    )
+    add_exclude(parser)
+
+
+def add_exclude(parser: argparse.ArgumentParser) -> None:
+    """Add ``--exclude``."""
+    parser.add_argument(
+        "--exclude",
+        metavar="LAYER",
+        action="append",
+        default=[],
+        help="convolution or dense layer that stays in float32; repeat for each",
     )
 
 

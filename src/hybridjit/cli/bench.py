@@ -34,7 +34,7 @@ from .arguments import (
     print_json,
 )
 from .inputs import completed, given_early, names_given
-from .model import Model, Types, example_inputs, parameters, read_model, variable_types
+from .model import Model, Types, example_inputs, parameters, read_model_of, variable_types
 
 _HEADING = (
     "batch", "threads", "compile ms", "first call ms", "median ms", "p10", "p90", "calls",
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     early = given_early(args)
-    model = read_model(args.symbol, args.params, names_given(args), early.shapes)
+    model = read_model_of(args, names_given(args), early.shapes)
     found = completed(early, model.inputs, args)
     shapes, dtypes, args.arrays = found.shapes, found.dtypes, found.arrays
     if args.batch and args.arrays:
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             given = shapes if batch is None else with_batch(shapes, batch)
             # Constants that depend on sizes only are computed there.
             if batch is not None and is_onnx(args.symbol):
-                model = read_model(args.symbol, args.params, given, given)
+                model = read_model_of(args, given, given)
             inputs, params = variable_types(model, given, dtypes)
             arrays = [*example_inputs(args, inputs).values()]
             how = (options, args.threads, args.seconds)

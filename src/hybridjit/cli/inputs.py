@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from ..onnx.load import get_model_metadata
 from .arguments import UsageError, input_file, is_onnx, once
 
 _PIPE_BYTES = 1 << 30
+Content = TypeVar("Content")
 
 
 class Given(NamedTuple):
@@ -123,19 +126,38 @@ def read_array(name: str, file: str) -> np.ndarray:
 
     Raises MXNetError for other files, and for arrays of objects.
     """
-    try:
-        with system_errors(file), open_file(file, _PIPE_BYTES) as source:
-            content = source if source.seekable() else io.BytesIO(source.read())
-            array = np.load(content, allow_pickle=False)
-    except MemoryError:
-        raise MXNetError(f"{file}: not enough memory for its array") from None
-    except (ValueError, EOFError) as error:
-        why = "" if "pickle" in str(error) else f": {error}"
-        raise MXNetError(f"{file}: not a .npy file of numbers{why}") from None
-    if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPE_NAMES:
-        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        known = ", ".join(DTYPE_NAMES)
-        raise MXNetError(f"{file}: contains {kind}; it must contain one array of {known}")
+    array = _loaded(file, ".npy", np.asarray)
+    _require_number(file, array)
     if array.dtype == np.float64:
         print(f"{file}: float64, cast to the type of '{name}' in the graph", file=sys.stderr)
     return array
+
+
+def read_archive(file: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name. Raises MXNetError as :func:`read_array`."""
+    found = _loaded(file, ".npz", dict)
+    for array in found.values():
+        _require_number(file, array)
+    return found
+
+
+def _loaded(file: str, kind: str, taken: Callable[[Any], Content]) -> Content:
+    """``taken`` of the content of a NumPy file; members of an archive are read by it."""
+    try:
+        with system_errors(file), open_file(file, _PIPE_BYTES) as source:
+            content = source if source.seekable() else io.BytesIO(source.read())
+            loaded = np.load(content, allow_pickle=False)
+            if isinstance(loaded, np.ndarray) != (kind == ".npy"):
+                raise ValueError(f"it contains {type(loaded).__name__}")
+            return taken(loaded)
+    except MemoryError:
+        raise MXNetError(f"{file}: not enough memory for its array") from None
+    except (ValueError, EOFError, BadZipFile, zlib.error, KeyError) as error:
+        why = "" if "pickle" in str(error) else f": {error}"
+        raise MXNetError(f"{file}: not a {kind} file of numbers{why}") from None
+
+
+def _require_number(file: str, array: np.ndarray) -> None:
+    if array.dtype.name not in DTYPE_NAMES:
+        known = ", ".join(DTYPE_NAMES)
+        raise MXNetError(f"{file}: contains {array.dtype}; it must contain arrays of {known}")

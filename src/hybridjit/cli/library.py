@@ -22,7 +22,7 @@ from ..library.grid import LARGEST_SIZE, Bound
 from ..library.interface import BATCH_NAME
 from ..library.targets import find_targets
 from .arguments import BoundText, UsageError, bound, folder, is_onnx, once
-from .model import model_of, parameters, read_model, variable_types
+from .model import model_of, parameters, read_model_of, variable_types
 from .training import add_training, training_of_files
 
 
@@ -100,7 +100,7 @@ def _network(args: argparse.Namespace) -> Network:
     def at(shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network of an ONNX file, whose graph depends on sizes."""
         known, dtypes = dict(shapes), once(args.dtype, "--dtype")
-        found = read_model(args.symbol, None, {}, known)
+        found = read_model_of(args, {}, known)
         inputs, types = variable_types(found, known, dtypes)
         arrays = parameters(found, types)
         return Network(found.outputs, found.output_names, inputs, types, arrays, {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ import numpy as np
 from .._core.types import FLOAT32, TensorType, merge, type_of
 from ..errors import MXNetError
 from ..formats.mxnet import symbol_json
+from ..formats.ranges import read_ranges
+from ..gluon.calibration import with_ranges
 from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
 from ..ir.signature import in_call_order
@@ -78,6 +80,41 @@ def read_model(
     return Model(name, outputs, tuple(o.name for o in outputs), roles, arrays)
 
 
+def read_model_of(
+    args: argparse.Namespace,
+    given: Collection[str],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Model:
+    """The model of parsed arguments, in their ``--precision``. Raises as :func:`read_model`."""
+    return _in_precision(read_model(args.symbol, args.params, given, shapes), args)
+
+
+def _in_precision(model: Model, args: argparse.Namespace) -> Model:
+    """The model; for int8 with the ranges of ``--calibration`` before its layers.
+
+    Raises UsageError for options that exclude each other, ModelFormatError for a file that is not a
+    table of ranges, MXNetError for a table of another network.
+    """
+    if args.precision != "int8":
+        if args.calibration is not None or args.exclude:
+            raise UsageError("--calibration and --exclude need --precision int8")
+        return model
+    if args.calibration is None:
+        raise UsageError(
+            "--precision int8 needs --calibration TABLE: `hybridjit quantize` writes one"
+        )
+    if getattr(args, "train", None):
+        raise UsageError("a network in 8 bits is not trained: omit --train, or --precision int8")
+    ranges = read_ranges(args.calibration)
+    outputs = with_ranges(model.outputs, fixed_variables(model), ranges, args.exclude)
+    return replace(model, outputs=outputs)
+
+
+def fixed_variables(model: Model) -> list[str]:
+    """The variables that are not inputs."""
+    return [name for name in variables(model.outputs) if name not in model.inputs]
+
+
 def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     """The model of an ONNX file."""
     imported = read_graph(path, shapes)
@@ -93,9 +130,7 @@ def model_of(args: argparse.Namespace, any_batch: bool = False) -> tuple[Model, 
     any_batch   whether symbolic sizes of an ONNX file stay symbolic in the graph
     """
     early = given_early(args)
-    model = read_model(
-        args.symbol, args.params, names_given(args), {} if any_batch else early.shapes
-    )
+    model = read_model_of(args, names_given(args), {} if any_batch else early.shapes)
     given = completed(early, model.inputs, args)
     args.arrays = given.arrays
     return (model, *variable_types(model, given.shapes, given.dtypes))

@@ -33,7 +33,7 @@ from .inputs import (
     shapes_of,
     typed,
 )
-from .model import Model, read_model, variable_types
+from .model import Model, read_model_of, variable_types
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.eager and args.precision != "float32":
         raise UsageError("--eager computes in float32 on NumPy: --precision needs a compiled graph")
     early = given_early(args)
-    model = read_model(args.symbol, args.params, names_given(args), early.shapes)
+    model = read_model_of(args, names_given(args), early.shapes)
     require_inputs(model.inputs, files_by_input(args, model.inputs))
     _require_files(model, args)
     arrays = completed(early, model.inputs, args).arrays
@@ -97,7 +97,8 @@ def outputs_of(
         raise MXNetError(f"the graph has parameters ({listed(model.roles.missing)}): give --params")
     types, _ = variable_types(model, shapes_of(arrays), typed(arrays))
     block = make_block(model.outputs, model.roles, model.params or {})
-    block.hybridize(active=not args.eager, precision=args.precision)
+    bits = "float32" if args.precision == "int8" else args.precision  # the graph has its ranges
+    block.hybridize(active=not args.eager, precision=bits)
     inputs = [nd.array(arrays[n], dtype=types[n].dtype) for n in model.inputs]
     if args.eager:
         found = block(*inputs)

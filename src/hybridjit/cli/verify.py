@@ -25,7 +25,7 @@ from .inputs import (
     shapes_of,
     typed,
 )
-from .model import learned, parameters, read_model, variable_types
+from .model import learned, parameters, read_model_of, variable_types
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     early = given_early(args)
-    model = read_model(args.symbol, args.params, names_given(args), early.shapes)
+    model = read_model_of(args, names_given(args), early.shapes)
     require_inputs(model.inputs, files_by_input(args, model.inputs))
     arrays: Arrays = completed(early, model.inputs, args).arrays
     types, param_types = variable_types(model, shapes_of(arrays), typed(arrays))

@@ -1,36 +1,37 @@
 """Calibration of a network for 8 bits: the range of the data of each layer.
 
-Input: a network and batches, or a table that an earlier calibration wrote. Output: the least and
-the greatest value of the data that each convolution and dense layer multiplies, by its name.
+Input: a network and batches, or a table that an earlier calibration wrote. Output: the range of the
+data that each convolution and dense layer multiplies, by its name.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Argument
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from .._core.safe_open import open_file
-from ..errors import ModelFormatError, MXNetError
-from ..formats.atomic import system_errors, write_atomically
-from ..formats.json_stream import parse
+from .._core.config import config
+from ..errors import MXNetError
+from ..formats.ranges import checked_ranges
+from ..formats.ranges import read_ranges as read_ranges
+from ..formats.ranges import write_ranges as write_ranges
 from ..io import DataBatch
+from ..ir import calibrated
 from ..ir.calibrated import Ranges as Ranges
-from ..ir.calibrated import layers_of
-from ..ir.calibrated import with_ranges as with_ranges
+from ..ir.calibrated import float_products, layers_of
 from ..ir.node import Output
 from ..nd import NDArray, array
 from .hybrid import CachedGraph
 from .parameter import Parameter
+from .statistics import STATISTICS, Ends
 from .trace import Trace
 
 # Batches of calibration, the path of a table, or a table.
 Calibration = Iterable[object] | str | os.PathLike[str] | Mapping[str, tuple[float, float]]
-_FORMAT = "hybridjit ranges"
 
 
 class Network(Protocol):
@@ -59,11 +60,13 @@ def ranges_for(block: Network, given: Calibration | None) -> Ranges:
     if isinstance(given, (str, os.PathLike)):
         return read_ranges(given)
     if isinstance(given, Mapping):
-        return _checked(given, "calibration")
+        return checked_ranges(given, "calibration")
     return calibrate(block, [given] if isinstance(given, (NDArray, np.ndarray)) else given)
 
 
-def calibrate(block: Network, batches: Iterable[object]) -> dict[str, tuple[float, float]]:
+def calibrate(
+    block: Network, batches: Iterable[object], mode: str = "naive"
+) -> dict[str, tuple[float, float]]:
     """The range of each layer's data over all batches, computed in float32.
 
     Parameters
@@ -73,14 +76,19 @@ def calibrate(block: Network, batches: Iterable[object]) -> dict[str, tuple[floa
     batches : iterable
         Typical inputs: an array, a ``DataBatch``, or a list that begins with the inputs of the
         network (others are labels) for each.
+    mode : str
+        ``naive``: the least and the greatest value; ``entropy``: the range whose 8-bit values
+        diverge least from the distribution of the data, so that rare large values saturate.
 
     Returns
     -------
     dict
-        The least and the greatest value by the name of a convolution or dense layer.
+        The ends of the range by the name of a convolution or dense layer.
 
     Raises
     ------
+    ValueError
+        For another mode.
     MXNetError
         If batches are empty, or the data of a layer are not finite. Other exceptions are those of
         a call.
@@ -94,40 +102,54 @@ def calibrate(block: Network, batches: Iterable[object]) -> dict[str, tuple[floa
     >>> calibration.calibrate(net, [nd.array([[1, -2, 0.5]])])
     {'fc_fwd': (-2.0, 1.0)}
     """
-    found: dict[str, tuple[float, float]] = {}
+    if mode not in STATISTICS:
+        raise ValueError(f"mode is one of {', '.join(map(repr, STATISTICS))}, got {mode!r}")
     graph: CachedGraph | None = None
     layers: dict[str, Output] = {}
-    watched: tuple[Output, ...] = ()
+    statistics: dict[Output, Ends] = {}
     for number, batch in enumerate(batches):
         arrays = _inputs_of(batch, block)
         if graph is None:
             traced, params = block._traced_with_values(arrays)
             layers = layers_of(traced.outputs, params)
-            watched = tuple(dict.fromkeys(layers.values()))
+            statistics = {data: STATISTICS[mode]() for data in layers.values()}
+            watched = tuple(statistics)
             graph = CachedGraph(watched, traced.input_names, params, {}, f"{block.name}_ranges")
-        ends = [_ends(x) for x in graph(arrays)]
-        known = dict(zip(watched, ends))
-        for name, data in layers.items():
-            low, high = known[data]
-            _require_finite(name, low, high, number)
-            least, most = found.get(name, (low, high))
-            found[name] = min(least, low), max(most, high)
+        found = {data: x.asnumpy() for data, x in zip(statistics, graph(arrays))}
+        _require_finite(found, layers, number)
+        for data, values in found.items():
+            statistics[data].add(values)
     if graph is None:
         raise MXNetError("calibration has no batch: give at least one")
-    return found
+    ranges = {data: each.range() for data, each in statistics.items()}
+    return {name: ranges[data] for name, data in layers.items()}
 
 
-def _ends(x: NDArray) -> tuple[float, float]:
-    data = x.asnumpy()
-    return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)
+def with_ranges(
+    outputs: tuple[Output, ...],
+    params: Collection[str],
+    ranges: Ranges,
+    exclude: Collection[str] = (),
+) -> tuple[Output, ...]:
+    """The graph in which the data of layers have their ranges, see :func:`.calibrated.with_ranges`.
+
+    HYBRIDJIT_EXPLAIN lists the products that stay in floating point.
+    """
+    if config.explain:
+        for line in float_products(outputs, params, exclude):
+            print(f"in floating point: {line}", file=sys.stderr)
+    return calibrated.with_ranges(outputs, params, ranges, exclude)
 
 
-def _require_finite(name: str, low: float, high: float, number: int) -> None:
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise MXNetError(
-            f"batch {number} of the calibration gives layer {name!r} data that are not finite: "
-            f"from {low} to {high}"
-        )
+def _require_finite(
+    found: Mapping[Output, np.ndarray], layers: Mapping[str, Output], number: int
+) -> None:
+    for name, data in layers.items():
+        if not np.isfinite(found[data]).all():
+            raise MXNetError(
+                f"batch {number} of the calibration gives layer {name!r} data that are not finite: "
+                "remove the samples with NaN or infinity"
+            )
 
 
 def _inputs_of(batch: object, block: Network) -> list[NDArray]:
@@ -145,42 +167,3 @@ def inputs_taken(block: Network) -> int | None:
     """
     parameters = block._parameters_of_call().values()
     return sum(default is Argument.empty for default in parameters) or len(parameters) or None
-
-
-# ---- tables
-
-
-def read_ranges(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
-    """The ranges in a file of :func:`write_ranges`.
-
-    Raises ModelFormatError for another content, MXNetError if the file cannot be read.
-    """
-    name = os.fspath(path)
-    with system_errors(name), open_file(name) as file:
-        data = file.read()
-    try:
-        content = parse(data)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{name}: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ModelFormatError(f"{name}: is not a table of ranges, which `format` would say")
-    return _checked(content.get("ranges"), name)
-
-
-def _checked(ranges: Any, where: str) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
-    for name, ends in ranges.items() if isinstance(ranges, Mapping) else [("ranges", ranges)]:
-        is_pair = isinstance(ends, (list, tuple)) and len(ends) == 2
-        if not is_pair or not all(isinstance(x, (int, float)) and np.isfinite(x) for x in ends):
-            raise ModelFormatError(f"{where}: the range of {name!r} is not two numbers: {ends!r}")
-        low, high = map(float, ends)
-        if low > high:
-            raise ModelFormatError(f"{where}: the range of {name!r} is from {low} down to {high}")
-        found[name] = low, high
-    return found
-
-
-def write_ranges(path: str | os.PathLike[str], ranges: Ranges) -> None:
-    """Write ranges as JSON. Raises MXNetError if the file cannot be written."""
-    content = {"format": _FORMAT, "ranges": {name: list(ends) for name, ends in ranges.items()}}
-    write_atomically(os.fspath(path), [(json.dumps(content, indent=1) + "\n").encode()])

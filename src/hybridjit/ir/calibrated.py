@@ -56,6 +56,23 @@ def with_ranges(
     return tuple(Output(made[use.node], use.index) for use in outputs)
 
 
+def float_products(
+    outputs: Iterable[Output], params: Collection[str], exclude: Collection[str]
+) -> list[str]:
+    """The nodes that multiply in floating point in a network of 8 bits, each with its reason."""
+    layers, found = layers_of(outputs, params), []
+    for node in topological(outputs):
+        if node.op is None or node.op.traits.multiply_adds is None:
+            continue
+        if node.name in exclude:
+            found.append(f"{node.describe()}: exclude names it")
+        elif node.op not in _LAYERS:
+            found.append(f"{node.describe()}: the operator has no form for 8 bits")
+        elif node.name not in layers:
+            found.append(f"{node.describe()}: its weight is not a parameter")
+    return found
+
+
 def _ranged(use: Output, ends: tuple[float, float]) -> Output:
     text = {"low": repr(ends[0]), "high": repr(ends[1])}
     return Output(apply(RANGED, f"{use.node.name}_ranged", [use], text, use.node.source))

@@ -21,6 +21,7 @@ from ..formats.onnx.tensors import CODES, make_tensor
 from ..ir.node import Node, Output, topological
 from ..ops.attrs import Attrs, AttrValue
 from ..ops.building import Made, parts_of
+from ..ops.quantized import WEIGHT_FROM_BYTES
 from ..ops.record import OpDef
 from ..ops.registry import lookup, run_ref
 from .importer import partial_types
@@ -223,9 +224,11 @@ class Exporter:
     # Traversal
 
     def write(self, use: Use, inputs: Sequence[Value]) -> Sequence[Value]:
-        """Results of a use. Raises MXNetError if it cannot be written."""
+        """Results of a use: computed if all operands are known, except dequantized weights, which
+        other programs multiply as bytes. Raises MXNetError if it cannot be written.
+        """
         arrays = [x.array for x in inputs if x.array is not None]
-        if len(arrays) == len(inputs) and not use.op.is_random:
+        if len(arrays) == len(inputs) and not use.op.is_random and use.op is not WEIGHT_FROM_BYTES:
             if not inputs and not all(t.is_known for t in use.types):
                 return [self._used(use, self._filled)]
             return [self.constant(a) for a in run_ref(use.op, arrays, use.attrs)]

@@ -10,13 +10,11 @@ from logging import Logger
 
 import numpy as np
 
-from ... import nd
 from ...errors import MXNetError
+from ...gluon.statistics import BINS, Histogram, extended, histogram_of, threshold
 from ...nd import NDArray
 
 Range = tuple[float, float]
-Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
-_LEVELS = 255
 
 
 class _Collector:
@@ -87,7 +85,7 @@ class LayerHistogramCollector(_Collector):
 
     def __init__(
         self,
-        num_bins: int = 8001,
+        num_bins: int = BINS,
         include_layer: Collection[str] = (),
         logger: Logger | None = None,
     ) -> None:
@@ -96,30 +94,10 @@ class LayerHistogramCollector(_Collector):
         self.num_bins = num_bins
 
     def _add(self, name: str, values: np.ndarray, low: float, high: float) -> None:
-        most = max(abs(low), abs(high))
-        if name in self.hist_dict:
-            self.hist_dict[name] = _combined(self.hist_dict[name], values, low, high, most)
-        else:
-            counts, edges = np.histogram(values, bins=self.num_bins, range=(-most, most))
-            self.hist_dict[name] = (counts, edges, low, high, most)
-
-
-def _combined(
-    before: Histogram, values: np.ndarray, low: float, high: float, most: float
-) -> Histogram:
-    """A histogram with further values; bins of the former width are added if they are needed."""
-    counts, edges, old_low, old_high, old_most = before
-    low, high = min(old_low, low), max(old_high, high)
-    if most <= old_most:
-        more, _ = np.histogram(values, bins=len(counts), range=(-old_most, old_most))
-        return counts + more, edges, low, high, old_most
-    width = 2 * old_most / len(counts)
-    added = int((most - old_most) // width + 1)
-    reach = added * width + old_most
-    bins = len(counts) + 2 * added
-    total, new_edges = np.histogram(values, bins=bins, range=(-reach, reach))
-    total[added : bins - added] += counts
-    return total, new_edges, low, high, reach
+        before = self.hist_dict.get(name)
+        self.hist_dict[name] = (
+            extended(Histogram(*before), values) if before else histogram_of(values, self.num_bins)
+        )
 
 
 def thresholds(
@@ -130,17 +108,15 @@ def thresholds(
     Values that are never negative have 511 levels from 0, unless the type is int8.
     """
     found: dict[str, Range] = {}
-    for name, (counts, edges, low, high, _) in histograms.items():
-        is_positive = low >= 0 and quantized_dtype in ("auto", "uint8")
-        levels = 2 * _LEVELS + 1 if is_positive else _LEVELS
-        hist, bounds = nd.array(counts), nd.array(edges)
-        made = nd.contrib.calibrate_entropy(hist, bounds, num_quantized_bins=levels)
-        threshold, divergence = (float(x.asscalar()) for x in made)
-        found[name] = (0.0 if is_positive else -threshold, threshold)
+    for name, given in histograms.items():
+        histogram = Histogram(*given)
+        is_positive = histogram.low >= 0 and quantized_dtype in ("auto", "uint8")
+        end, divergence = threshold(histogram, is_positive)
+        found[name] = (0.0 if is_positive else -end, end)
         if logger:
             logger.debug(
                 "layer=%s, min_val=%f, max_val=%f, th=%f, divergence=%f",
-                *(name, low, high, threshold, divergence),
+                *(name, histogram.low, histogram.high, end, divergence),
             )
     return found
 
