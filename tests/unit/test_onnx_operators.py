@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from test_onnx import info, model_of, node, numbers
+from test_onnx import computed, info, model_of, node, numbers
 
 from hostile import mutated, mutated_bytes
 from hybridjit import nd
@@ -829,3 +829,58 @@ def test_zeros_as_bytes_have_the_scale_1():
         node("DynamicQuantizeLinear", "x", "y scale zero"), np.zeros((2, 3), "f4")
     )
     assert scale == 1 and zero == 0 and not y.any()
+
+
+class TestWindows:
+    x = numbers(2, 8, 3)
+
+    def window(self, nodes: list[Node], start: np.ndarray, **constants: np.ndarray) -> np.ndarray:
+        """Rows of ``x`` by a Slice whose bounds the nodes compute."""
+        model = model_of(nodes, {"x": self.x.shape, "s": start.shape}, constants)
+        assert model.graph is not None
+        model.graph.input[1] = info("s", start.shape, CODES["int64"])
+        (y,) = computed(model, self.x, start)
+        return y
+
+    @pytest.mark.parametrize("start", [0, 2, 5])
+    @pytest.mark.parametrize("sides", ["s k", "k s"])
+    def test_an_end_at_a_fixed_distance_from_the_start(self, start, sides):
+        nodes = [node("Add", sides, "e"), node("Slice", "x s e a")]
+        y = self.window(nodes, np.array([start]), k=np.array([3]), a=np.array([1]))
+        np.testing.assert_array_equal(y, self.x[:, start : start + 3])
+
+    def test_a_start_at_a_fixed_distance_from_the_end_with_a_step(self):
+        nodes = [node("Sub", "s k", "b"), node("Slice", "x b s a t")]
+        steps = {"k": np.array([5]), "a": np.array([-2]), "t": np.array([2])}
+        np.testing.assert_array_equal(self.window(nodes, np.array([7]), **steps), self.x[:, 2:7:2])
+
+    def test_a_number_that_gets_its_axis_after_the_sum(self):
+        nodes = [
+            node("Add", "s k", "e"),
+            node("Unsqueeze", "s a0", "s1"),
+            node("Unsqueeze", "e a0", "e1"),
+            node("Slice", "x s1 e1 a"),
+        ]
+        model = model_of(
+            nodes,
+            {"x": self.x.shape, "s": ()},
+            {"k": np.array(1), "a0": np.array([0]), "a": np.array([1])},
+        )
+        assert model.graph is not None
+        model.graph.input[1] = info("s", (), CODES["int64"])
+        (y,) = computed(model, self.x, np.array(4))
+        np.testing.assert_array_equal(y, self.x[:, 4:5])
+
+    def test_windows_of_two_axes(self):
+        nodes = [node("Add", "s k", "e"), node("Slice", "x s e a")]
+        y = self.window(nodes, np.array([1, 3]), k=np.array([2, 4]), a=np.array([2, 1]))
+        np.testing.assert_array_equal(y, self.x[:, 3:7, 1:3])
+
+    def test_a_window_that_leaves_the_operand_is_refused(self):
+        nodes = [node("Add", "s k", "e"), node("Slice", "x s e a")]
+        with pytest.raises(MXNetError, match="index 8 is not in the range 0 to 7"):
+            self.window(nodes, np.array([6]), k=np.array([3]), a=np.array([1]))
+
+    def test_a_size_that_values_determine_is_refused(self):
+        with pytest.raises(MXNetError, match="the result must have one size"):
+            self.window([node("Slice", "x s e a")], np.array([6]), e=np.array([8]), a=np.array([1]))

@@ -21,6 +21,7 @@ from . import (
     samples,
     shapes,
     signal,
+    slices,
     states,
     windows,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "samples",
     "shapes",
     "signal",
+    "slices",
     "states",
     "windows",
 ]

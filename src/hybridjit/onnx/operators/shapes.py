@@ -8,7 +8,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..._core.symbolic import count_of, indices
 from ...errors import MXNetError
 from ...formats.onnx.tensors import dtype_of
 from ...ir.sized import is_symbolic
@@ -146,42 +145,6 @@ def _part(g: Importer, x: Value, axis: int, begin: int, end: int) -> Value:
         return g.op("slice_axis", x, axis=axis, begin=begin, end=end)
     shape = g.shape(x)
     return g.filled((*shape[:axis], 0, *shape[axis + 1 :]), np.zeros(1, g.dtype(x)))
-
-
-@translates("Slice")
-def slice_(
-    g: Importer,
-    use: Use,
-    x: Value,
-    starts: Value | None = None,
-    ends: Value | None = None,
-    axes: Value | None = None,
-    steps: Value | None = None,
-) -> Value:
-    """Slices of some axes with steps."""
-    if use.opset < 10:
-        first, last, chosen = use.ints("starts"), use.ints("ends"), use.ints("axes")
-        step: Sequence[int] = (1,) * len(first)
-    else:
-        first, last = g.ints(starts, "starts"), g.ints(ends, "ends")
-        chosen = () if axes is None else g.ints(axes, "axes")
-        step = (1,) * len(first) if steps is None else g.ints(steps, "steps")
-    rank = g.rank(x)
-    parts = {(a % rank): (b, e, s) for a, b, e, s in zip(chosen or range(rank), first, last, step)}
-    return _sliced(g, x, parts)
-
-
-def _sliced(g: Importer, x: Value, parts: dict[int, tuple[int, int, int]]) -> Value:
-    """Slices of some axes; a negative step goes from a later start to an earlier end."""
-    shape = g.shape(x)
-    bounds = [
-        indices(slice(*parts[i]), n) if i in parts else (0, n, 1) for i, n in enumerate(shape)
-    ]
-    if any(count_of(*b) == 0 for b in bounds):
-        sizes = tuple(count_of(*b) for b in bounds)
-        return g.filled(sizes, np.zeros(1, g.dtype(x)))
-    begin, end, step = zip(*((b, None if e < 0 else e, s) for b, e, s in bounds))
-    return g.op("slice", x, begin=begin, end=end, step=step)
 
 
 @translates("Pad")
