@@ -617,13 +617,19 @@ def generate_all(
 
     ``is_large`` announces, before the first is made, that there will be many kernels.
     """
+    codes = _generator()(plans, options.winograd, THREADS.count, decide, is_large)
+    return [Executable(plan, code) for plan, code in codes]
+
+
+@uncollected
+def _generator() -> Callable[..., Any]:
+    """``generate_codes`` of the code generator: without collections its import takes 60 % of the
+    time."""
     with limits.loading_compiler():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             generate_codes,
         )
-
-    codes = generate_codes(plans, options.winograd, THREADS.count, decide, is_large)
-    return [Executable(plan, code) for plan, code in codes]
+    return generate_codes
 
 
 def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:

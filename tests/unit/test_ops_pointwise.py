@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from hybridjit import gluon, nd
 from hybridjit.errors import AttributeValueError, DTypeError
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.random import draws
@@ -306,3 +309,25 @@ def test_multinomial_follows_the_odds_and_gives_their_logarithm():
     assert drawn.shape == (2, 4000) and drawn.dtype == np.int32
     assert abs(drawn[0].mean() - 0.75) < 0.04 and not drawn[1].any()
     np.testing.assert_allclose(log, np.log(np.where(drawn == 1, 0.75, [[0.25], [1]])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 100])
+def test_multinomial_places_are_where_sums_of_integers_pass_the_level(size):
+    rows = np.random.default_rng(size).integers(0, 3, (5, size)).astype(np.float32)
+    rows[0] = 0
+    parts = np.array([[0.0, 0.25, 0.5, 0.999]] * 5)
+    places = draws._drawn_places(rows, parts)
+    for row, part, found in zip(rows.astype(np.float64), parts, places):
+        ends = np.cumsum(row)
+        wanted = np.searchsorted(ends, part * ends[-1], side="right")
+        np.testing.assert_array_equal(found, np.minimum(wanted, size - 1))
+
+
+def test_compiled_densities_of_large_counts_are_accurate():
+    counts = np.arange(400, 600, dtype=np.float32)[None]
+    lam = np.array([500.0], np.float32)
+    net = gluon.nn.HybridLambda("random_pdf_poisson")
+    net.hybridize()
+    found = net(nd.array(counts), nd.array(lam)).asnumpy()[0]
+    wanted = [math.exp(x * math.log(500) - 500 - math.lgamma(x + 1)) for x in counts[0].tolist()]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

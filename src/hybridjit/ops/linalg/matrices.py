@@ -108,8 +108,7 @@ def _scaled_product(
 ) -> np.ndarray:
     a, b = np.moveaxis(A, axis, -2), np.moveaxis(B, axis, -2)
     y = multiply(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
-    if alpha != 1:
-        y *= y.dtype.type(alpha)
+    y = _scaled(y, alpha)
     return np.ascontiguousarray(np.moveaxis(y, -2, axis))
 
 
@@ -201,7 +200,7 @@ def _infer_khatri_rao(*operands: TensorType, num_args: int) -> TensorType:
 
 def _khatri_rao(first: np.ndarray, *rest: np.ndarray, num_args: int) -> np.ndarray:
     """Kronecker products of matching columns."""
-    y = first.copy()
+    y = first if rest else first.copy()
     for matrix in rest:
         y = (y[:, None, :] * matrix[None, :, :]).reshape(len(y) * len(matrix), y.shape[1])
     return y
@@ -318,7 +317,14 @@ def _trmm(
 ) -> np.ndarray:
     """alpha op(A) B or alpha B op(A), A triangular."""
     t = _operand(A, lower, transpose)
-    return (B @ t if rightside else t @ B) * B.dtype.type(alpha)
+    return _scaled(B @ t if rightside else t @ B, alpha)
+
+
+def _scaled(fresh: np.ndarray, alpha: float) -> np.ndarray:
+    """``fresh``, an array of the caller, times ``alpha``."""
+    if alpha != 1:
+        fresh *= fresh.dtype.type(alpha)
+    return fresh
 
 
 def _trsm(
@@ -367,7 +373,7 @@ def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: AttrValue) -> Tensor
 def _syrk(A: np.ndarray, *, transpose: bool, alpha: float) -> np.ndarray:
     """alpha A A^T, or alpha A^T A."""
     t = A.swapaxes(-1, -2)
-    return (t @ A if transpose else A @ t) * A.dtype.type(alpha)
+    return _scaled(t @ A if transpose else A @ t, alpha)
 
 
 _TRIANGULAR = "transpose:bool=False rightside:bool=False lower:bool=True alpha:double=1"

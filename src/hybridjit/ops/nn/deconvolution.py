@@ -23,7 +23,6 @@ from .convolution import (
     bias_of,
     check_groups,
     check_weight,
-    columns,
     weight_and_bias,
 )
 from .window_geometry import (
@@ -222,11 +221,13 @@ def _infer_im2col(data: TensorType, **attrs: Declared) -> TensorType:
 def _im2col(data: np.ndarray, **attrs: Declared) -> np.ndarray:
     window = window_of(**attrs)
     x = padded(data, window.pad, window.pad, 0)
-    count = product(window.out_sizes(data.shape[2:]))  # type: ignore[arg-type]
-    out = np.empty((x.shape[0], x.shape[1] * product(window.kernel), count), x.dtype)
-    for unfolded, target in zip(columns(x, window, 1), out):
-        target[...] = unfolded[0]
-    return out
+    sizes: Shape = window.out_sizes(data.shape[2:])  # type: ignore[assignment]
+    out = np.empty((*x.shape[:2], *window.kernel, *sizes), x.dtype)
+    for tap in np.ndindex(*window.kernel):  # tap by tap: a window is shorter than a line of them
+        starts = tuple(t * d for t, d in zip(tap, window.dilate))
+        of_tap = (slice(None), slice(None), *tap)
+        out[of_tap] = x[tap_cells(starts, window.stride, sizes)]
+    return out.reshape(x.shape[0], x.shape[1] * product(window.kernel), product(sizes))
 
 
 @forward

@@ -1,19 +1,35 @@
-"""Gradients of the densities of :mod:`.density`, from their logarithms, on any builder.
+"""Gradients and expansions of the densities of :mod:`.density`, from their logarithms, on any
+builder.
 
-A formula omits terms that depend on neither samples nor parameters. Samples that are counts have no
-gradient, as in MXNet.
+A formula omits terms without a gradient: constants, and functions of counts alone, which have none
+in MXNet. ``_REST`` has these terms for the expansions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..algebra import add, as_shape, div, fitted, mul, negated, scaled, shifted, sub, total
+from ..._core.types import FLOAT64, Shape
+from ..algebra import (
+    add,
+    as_shape,
+    div,
+    fitted,
+    in_dtype,
+    mul,
+    negated,
+    scaled,
+    shifted,
+    sub,
+    total,
+    zeros_like,
+)
 from ..building import Builder, Many, X
 from ..gradient import Traced, Tracer, backpropagate
 from ..registry import lookup
-from ..signatures import Gradient
+from ..signatures import Expansion, Gradient
 
 Formula = Callable[..., Any]
 
@@ -94,14 +110,68 @@ def _lined_up(g: Builder[X], param: X, ndim: int, own_axes: int) -> X:
     return as_shape(g, param, (*dims[:batch], *(1,) * (ndim - len(dims)), *dims[batch:]))
 
 
+def _ways_of_count(g: Builder[X], x: X) -> X:
+    """-log(x!)"""
+    return negated(g, _gammaln(g, shifted(g, x, 1.0)))
+
+
+_HALF_LOG_OF_TURN = 0.5 * math.log(2 * math.pi)
+# The terms of a logarithm that its formula omits.
+_REST: dict[Formula, Formula] = {
+    _normal: lambda g, x: shifted(g, zeros_like(g, x), -_HALF_LOG_OF_TURN),
+    _poisson: _ways_of_count,
+    _negative_binomial: _ways_of_count,
+    _mean_negative_binomial: _ways_of_count,
+}
+
+
+def _expansion(formula: Formula, own_axes: int) -> Expansion:
+    """The density in double precision, from its logarithm.
+
+    Its terms cancel: in single precision a density of counts around 100 is wrong by 5e-5.
+    """
+
+    def expand(g: Builder[X], *operands: X, is_log: bool) -> X:
+        """density  =>  exp of its logarithm, in double precision"""
+        own = g.type(operands[0])
+        sample, *params = (in_dtype(g, x, own.with_dtype(FLOAT64)) for x in operands)
+        log = formula(g, sample, *[_lined_up(g, p, own.ndim, own_axes) for p in params])
+        if formula in _REST:
+            log = add(g, log, _REST[formula](g, sample))
+        number = log if is_log else g.op(lookup("exp"), log, at="exp")
+        shape = own.dims[: own.ndim - own_axes]
+        full = as_shape(g, number, shape) if own_axes else _over(g, number, shape)
+        return in_dtype(g, full, own)
+
+    return expand
+
+
+def _over(g: Builder[X], number: X, shape: Shape) -> X:
+    """``number`` broadcast to a shape."""
+    if g.type(number).dims == shape:
+        return number
+    return g.op(lookup("broadcast_to"), number, at="over", shape=shape)
+
+
+class Rules(NamedTuple):
+    """The gradient rule of a density, and its expansion."""
+
+    grad: Gradient
+    expand: Expansion
+
+
+def _rules(formula: Formula, own_axes: int = 0, is_counted: bool = False) -> Rules:
+    return Rules(_rule(formula, own_axes, is_counted), _expansion(formula, own_axes))
+
+
 # By the operator's name without _random_pdf_
-RULES: dict[str, Gradient] = {
-    "uniform": _rule(_uniform),
-    "normal": _rule(_normal),
-    "gamma": _rule(_gamma),
-    "exponential": _rule(_exponential),
-    "poisson": _rule(_poisson, is_counted=True),
-    "negative_binomial": _rule(_negative_binomial, is_counted=True),
-    "generalized_negative_binomial": _rule(_mean_negative_binomial, is_counted=True),
-    "dirichlet": _rule(_dirichlet, own_axes=1),
+RULES: dict[str, Rules] = {
+    "uniform": _rules(_uniform),
+    "normal": _rules(_normal),
+    "gamma": _rules(_gamma),
+    "exponential": _rules(_exponential),
+    "poisson": _rules(_poisson, is_counted=True),
+    "negative_binomial": _rules(_negative_binomial, is_counted=True),
+    "generalized_negative_binomial": _rules(_mean_negative_binomial, is_counted=True),
+    "dirichlet": _rules(_dirichlet, own_axes=1),
 }

@@ -337,19 +337,47 @@ def _multinomial_types(
 
 def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Arrays:
     """Indices drawn by the probabilities along the last axis, and their log probabilities."""
-    rows = data.reshape(-1, data.shape[-1]).astype(np.float64)
-    total = np.cumsum(rows, axis=1)
-    count = int(np.prod(shape))
-    level = generator().random((len(rows), count)) * total[:, -1:]
-    found = [np.searchsorted(t, u, side="right") for t, u in zip(total, level)]
-    chosen = np.array(found, np.int64)
-    places = np.minimum(chosen.reshape(len(rows), count), data.shape[-1] - 1)
+    rows = data.reshape(-1, data.shape[-1])
+    places = _drawn_places(rows, generator().random((len(rows), int(np.prod(shape)))))
     size = data.shape[:-1] + shape or (1,)
     drawn = convert(places.reshape(size), dtype)
     if not get_prob:
         return drawn
-    odds = np.log(np.take_along_axis(rows, places, axis=1))
+    odds = np.log(np.take_along_axis(rows, places, axis=1).astype(np.float64))
     return drawn, convert(odds.reshape(size), data.dtype)
+
+
+# Elements whose sum is one step of the first search.
+_STEP = 16
+
+
+def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """For each part of 1, in a row of ``parts``, the index in the same row of ``rows`` up to which
+    the elements have this part of their sum.
+
+    The index is searched among sums of ``_STEP`` elements, then among these elements: most elements
+    are added once, in vectors.
+    """
+    count, size = rows.shape
+    steps = -(-size // _STEP)
+    padded = np.zeros((count, steps * _STEP))
+    padded[:, :size] = rows
+    blocks = padded.reshape(count, steps, _STEP)
+    ends = np.cumsum(np.einsum("rsk->rs", blocks), axis=1)
+    level = parts * ends[:, -1:]
+    step = _first_above(ends[:, None, :], level)
+    which = np.arange(count)[:, None]
+    start = np.where(step, ends[which, step - 1], 0.0)
+    inner = np.cumsum(blocks[which, step], axis=2) + start[..., None]
+    return np.minimum(step * _STEP + _first_above(inner, level), size - 1)
+
+
+def _first_above(ends: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Index of the first of the ascending ``ends`` (last axis) above the level; the last one if
+    there is none."""
+    is_above = ends > level[..., None]
+    is_above[..., -1] = True
+    return is_above.argmax(axis=-1)
 
 
 def _grad_multinomial(

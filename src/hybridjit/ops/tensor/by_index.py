@@ -429,11 +429,14 @@ def ravel_multi_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
 
 def unravel_index(data: np.ndarray, *, shape: Shape | None) -> np.ndarray:
     """Coordinates of flat indices, last axis fastest; the first coordinate is not bounded."""
-    rest, places = whole(data), []
-    for size in reversed((shape or ())[1:]):
-        places.append(np.mod(rest, size))
-        rest = np.floor_divide(rest, size)
-    return convert(np.stack([rest, *reversed(places)]), data.dtype)
+    rest, sizes = whole(data), shape or ()
+    out = np.empty((len(sizes), *data.shape), data.dtype)
+    for axis in range(len(sizes) - 1, 0, -1):
+        above = rest // sizes[axis]  # vectorised by NumPy, unlike the remainder
+        out[axis] = rest - above * sizes[axis]
+        rest = above
+    out[0] = rest
+    return out
 
 
 def _unravel_type(data: TensorType, *, shape: Shape | None) -> TensorType:
