@@ -349,15 +349,40 @@ class ElementaryMath(Trigonometry):
         Winitzki's closed form (2008, relative error 2e-3), then three of Halley's steps.
         """
         one, size = self.const(1.0), self.abs(x)
+        y = self._near_erfinv(x)
+        for _ in range(3):
+            step = self.neg(self._erfinv_step(size, y))
+            y = self.sub(y, self.div(step, self.add(one, self.mul(y, step))))
+        return self._at_ends_of_erf(x, y)
+
+    def short_erfinv(self, x: Value) -> Value:
+        """As :meth:`erfinv`, within 3e-10 of the result: four terms of Taylor's series at the
+        closed form, with one error function instead of three."""
+        near = self._near_erfinv(x)
+        step = self._erfinv_step(self.abs(x), near)
+        square = self.mul(near, near)
+        third = self.lb.fma(square, self.const(4 / 3), self.const(1 / 3))
+        fourth = self.mul(near, self.lb.fma(square, self.const(2.0), self.const(7 / 6)))
+        series = self.lb.fma(step, self.lb.fma(step, fourth, third), near)
+        y = self.add(near, self.mul(step, self.lb.fma(step, series, self.const(1.0))))
+        return self._at_ends_of_erf(x, y)
+
+    def _near_erfinv(self, x: Value) -> Value:
+        """Winitzki's closed form of erfinv(|x|)."""
         log_term = self.log1p(self.neg(self.mul(x, x)))
         half = self.add(self.const(2.0 / (math.pi * 0.147)), self.mul(log_term, self.const(0.5)))
         inner = self.sub(self.mul(half, half), self.mul(log_term, self.const(1 / 0.147)))
-        y = self.sqrt(self.sub(self.sqrt(inner), half))
-        for _ in range(3):
-            gap = self.mul(self.sub(self.erf(y), size), self.const(math.sqrt(math.pi) / 2))
-            step = self.mul(gap, self.exp(self.mul(y, y)))
-            y = self.sub(y, self.div(step, self.add(one, self.mul(y, step))))
-        y = self.select(self.eq(size, one), self.const(math.inf), y)
+        return self.sqrt(self.sub(self.sqrt(inner), half))
+
+    def _erfinv_step(self, size: Value, y: Value) -> Value:
+        """Newton's step from y to erfinv(size)."""
+        gap = self.mul(self.sub(size, self.erf(y)), self.const(math.sqrt(math.pi) / 2))
+        return self.mul(gap, self.exp(self.mul(y, y)))
+
+    def _at_ends_of_erf(self, x: Value, y: Value) -> Value:
+        """erfinv(x) from that of |x|."""
+        size = self.abs(x)
+        y = self.select(self.eq(size, self.const(1.0)), self.const(math.inf), y)
         y = self.select(self.lt(size, self.const(1e-150)), self.mul(
             size, self.const(math.sqrt(math.pi) / 2)), y)  # fmt: skip
         return self._nan_or(x, self._with_sign(y, x))

@@ -310,7 +310,7 @@ class VectorMath(ShortTrigonometry):
 
     def erfinv(self, x: Value) -> Value:
         """The y with erf(y) = x, within 1 ulp; infinite at -1 and 1, NaN outside."""
-        return self._doubled(DoubleMath.erfinv, x)
+        return self._doubled(DoubleMath.short_erfinv, x)
 
     def gamma(self, x: Value) -> Value:
         """The gamma function, within 1 ulp; NaN at negative poles."""
