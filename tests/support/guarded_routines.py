@@ -50,6 +50,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from samples(rng)
     yield from bins(rng)
     yield from moved(rng)
+    yield from inverses(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
             for align in (True, False):
@@ -67,6 +68,22 @@ def cases() -> Iterator[tuple[str, Case]]:
                 attrs = {"lower": lower, "transpose": transpose, "rightside": right, "alpha": 2.0}
                 trsm = lookup("_linalg_trsm").ref
                 yield f"trsm {dtype} {n} {m} {lower}", lambda o=(a, x), k=attrs, f=trsm: f(*o, **k)
+
+
+def inverses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Inverses and determinants: rows that are exchanged, and singular matrices."""
+    inverse, det, slogdet, or_zeros = (
+        lookup(name).ref
+        for name in ("_linalg_inverse", "_linalg_det", "_linalg_slogdet", "_inverse_or_zeros")
+    )
+    for dtype in ("float32", "float64"):
+        for n in (1, 2, 5, 17, 33):
+            a = rng.standard_normal((3, n, n)).astype(dtype)
+            yield f"inverse {dtype} {n}", lambda a=a: inverse(a)
+            a = np.concatenate([a, np.zeros((1, n, n), dtype)])
+            yield f"determinant {dtype} {n}", lambda a=a: det(a)
+            yield f"logarithm {dtype} {n}", lambda a=a: joined(slogdet(a))
+            yield f"regular {dtype} {n}", lambda a=a: or_zeros(a)
 
 
 def bins(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

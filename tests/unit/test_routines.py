@@ -19,7 +19,10 @@ from patience import PATIENCE
 PROGRAM = Path(__file__).parent.parent / "support" / "guarded_routines.py"
 CASES = dict(cases())
 # Whose sums or functions are not NumPy's in the last bits; all others have its bits.
-ROUNDED = ("CTC", "sampler", "cells", "means", "moved", "spread", "trsm")
+ROUNDED = (
+    *("CTC", "sampler", "cells", "means", "moved", "spread", "trsm"),
+    *("inverse", "determinant", "logarithm", "regular"),
+)
 
 
 @pytest.fixture
@@ -55,6 +58,13 @@ def test_a_routine_that_reads_too_far_ends_the_guarded_process():
 def run_guarded(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROGRAM), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_singular_matrix_has_no_inverse_at_any_size(n: int):
+    singular = np.ones((2, n, n), np.float32)
+    with pytest.raises(mx.MXNetError, match="Singular matrix"):
+        mx.nd.linalg.inverse(mx.nd.array(singular)).wait_to_read()
 
 
 def test_the_switch_leaves_machine_code_out(monkeypatch: pytest.MonkeyPatch):

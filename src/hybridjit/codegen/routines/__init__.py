@@ -12,6 +12,7 @@ from ..spec import KernelSpec
 from .bilinear_back import BilinearBackSpec, emit_bilinear_back
 from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
+from .eliminate import EliminateSpec, emit_eliminate
 from .moved_bins import MovedBinsSpec, emit_moved_bins
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .resize_back import ResizeBackSpec, emit_resize_back
@@ -22,6 +23,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "bilinear_back": (BilinearBackSpec, emit_bilinear_back),
     "bins": (BinsSpec, emit_bins),
     "ctc": (CtcSpec, emit_ctc),
+    "eliminate": (EliminateSpec, emit_eliminate),
     "moved_bins": (MovedBinsSpec, emit_moved_bins),
     "nearest": (NearestSpec, emit_nearest),
     "resample": (ResampleSpec, emit_resample),

@@ -392,8 +392,51 @@ _per_matrix(
 )
 
 
+def _eliminated(how: str, A: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Inverses (for ``how`` "pivots" anything) and signed pivots by machine code; None where LAPACK
+    computes them.
+
+    Both compute in double precision. LAPACK takes 0.2 ms for an inverse of 64 x 64.
+    """
+    n = A.shape[-1]
+    run = native.routine("eliminate", how, size=n**3) if A.size else None
+    if run is None:
+        return None
+    inverses, places = np.array(A, np.float64, order="C"), np.empty(A.shape[:-1], np.int64)
+    pivots, factors = np.empty((2, *A.shape[:-1]))
+    run([inverses, pivots, factors, places], [A.size // n**2, n])
+    return inverses, pivots
+
+
+def _sign_and_log(pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sign and logarithm of the products of pivots."""
+    with np.errstate(divide="ignore"):
+        log = np.log(np.abs(pivots)).sum(axis=-1)
+    return np.sign(pivots).prod(axis=-1), log
+
+
+def _product_of(pivots: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    sign, log = _sign_and_log(pivots)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(sign * np.exp(log)).astype(dtype)
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """Inverse matrices. Raises LinAlgError for a singular one."""
+    made = _eliminated("inverse", A)
+    if made is None:
+        return np.linalg.inv(A)
+    if not made[1].all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return made[0].astype(A.dtype, copy=False)
+
+
 def _inverse_or_zeros(A: np.ndarray) -> np.ndarray:
     """Inverse matrices; zeros for singular ones."""
+    made = _eliminated("inverse", A)
+    if made is not None:
+        is_regular = _product_of(made[1], A.dtype) != 0
+        return np.where(is_regular[..., None, None], made[0], 0).astype(A.dtype, copy=False)
     is_regular = (np.linalg.det(A) != 0)[..., None, None]
     regular = np.where(is_regular, A, np.eye(A.shape[-1], dtype=A.dtype))
     return np.where(is_regular, np.linalg.inv(regular), A.dtype.type(0))
@@ -408,7 +451,7 @@ register(
     grad=RULES["inverse"],
     doc="Inverse matrices, zeros for singular ones.",
 )
-_per_matrix("inverse", "A", "", _infer_square, np.linalg.inv, "Inverse matrices.")
+_per_matrix("inverse", "A", "", _infer_square, _inverse, "Inverse matrices.")
 
 
 def _infer_gelqf(A: TensorType) -> tuple[TensorType, TensorType]:
@@ -453,13 +496,17 @@ def _infer_two_numbers(A: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _det(A: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.det(A)).reshape(_lead(A.shape))
+    made = _eliminated("pivots", A)
+    number = np.linalg.det(A) if made is None else _product_of(made[1], A.dtype)
+    return np.asarray(number).reshape(_lead(A.shape))
 
 
 def _slogdet(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shape = _lead(A.shape)
-    sign, log = np.linalg.slogdet(A)
-    return np.asarray(sign).reshape(shape), np.asarray(log).reshape(shape)
+    made = _eliminated("pivots", A)
+    sign, log = np.linalg.slogdet(A) if made is None else _sign_and_log(made[1])
+    log = np.asarray(log).astype(A.dtype, copy=False)
+    return np.asarray(sign).astype(A.dtype).reshape(shape), log.reshape(shape)
 
 
 def _sumlogdiag(A: np.ndarray) -> np.ndarray:
