@@ -450,3 +450,11 @@ def test_calls_of_one_layer_move_its_statistics_in_mxnets_order(joined, last, is
         loss = joined(*(layer(nd.full((2, 2), i)) for i in (1, 2, 3)))
     loss.backward()
     assert layer.running_mean.data().asnumpy().tolist() == [last, last]
+
+
+def test_the_gradient_of_exp_has_the_bits_of_exp():
+    x = nd.array(np.linspace(-3, 3, 500))
+    x.attach_grad()
+    y = recorded(nd.exp, x)
+    y.backward()
+    assert (x.grad.asnumpy() == y.asnumpy()).all()
