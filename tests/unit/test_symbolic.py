@@ -15,9 +15,11 @@ from hybridjit._core.symbolic import (
     Size,
     are_same,
     count_of,
+    exact_quotient,
     guard_function,
     hint_of,
     indices,
+    is_one,
     is_surely_equal,
     is_surely_less,
     largest,
@@ -247,3 +249,20 @@ def test_symbols_of_an_expression_are_found_within_quotients():
     scope = Scope()
     h, w, c = (scope.symbol(name, 9) for name in "hwc")
     assert symbols_of((h * 2 + 1) // 4 * w) == {"h", "w"} and symbols_of(c + 1) == {"c"}
+
+
+def test_only_a_symbol_alone_is_compared_with_one():
+    scope = Scope()
+    n = scope.symbol("n", 7)
+    assert not is_one((n - 1) // 8 + 1) and not scope.guards
+    assert not is_one(n) and [str(guard) for guard in scope.guards.values()] == ["n != 1"]
+    assert is_one(1) and not is_one(2)
+
+
+def test_quotients_are_exact_for_all_sizes_or_absent():
+    scope = Scope()
+    n, m = scope.symbol("n", 6), scope.symbol("m", 2)
+    assert str(exact_quotient(4 * n * m, 2 * m)) == "2*n" and str(exact_quotient(4 * n, 2)) == "2*n"
+    assert exact_quotient(n, m) is None and exact_quotient(n, 3) is None
+    assert exact_quotient(12, 4) == 3 and exact_quotient(12, 5) is None
+    assert exact_quotient(12, n) is None and not scope.guards

@@ -199,6 +199,16 @@ def test_many_sizes_need_few_compilations(name, most):
     assert compiled_of(net) <= most
 
 
+def test_attention_of_fewer_rows_than_its_kernel_takes_shares_the_variant_of_short_keys():
+    make, shape = NETS["attention"]
+    net = make()
+    net.initialize()
+    net.hybridize(dynamic=True)
+    for t in (40, 7, 90, 15, 16):
+        net(arrays(shape(2, t), 0))
+    assert compiled_of(net) == 1
+
+
 def test_the_first_signature_is_compiled_for_itself():
     net = mlp()
     net.initialize()

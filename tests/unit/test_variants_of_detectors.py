@@ -164,3 +164,40 @@ def test_few_compilations_serve_all_sizes_with_the_bits_of_each(kind):
 def results(net, x):
     found = net(x)
     return [y.asnumpy() for y in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+class Pyramid(gluon.HybridBlock):
+    """Maps that are enlarged, cut to the finer map and added; one is resized to another."""
+
+    def __init__(self):
+        super().__init__()
+        self.stages = sequence(*(unit(WIDTH, 3, 2) for _ in range(3)))
+
+    def hybrid_forward(self, F, x):
+        fine = self.stages[0](x)
+        middle = self.stages[1](fine)
+        coarse = F.UpSampling(self.stages[2](middle), scale=2, sample_type="nearest")
+        middle = middle + F.slice_like(coarse, middle, axes=(2, 3))
+        large = F.contrib.BilinearResize2D(middle, fine, mode="like")
+        gates = F.sigmoid(F.contrib.AdaptiveAvgPooling2D(large, output_size=1))
+        return F.broadcast_mul(large, gates) + fine
+
+
+def compilations_over(net, sizes) -> int:
+    """Compilations over image sizes; results have the bits of a compilation for each alone."""
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [nd.random.normal(shape=(1, 3, *size)) for size in sizes]
+    net.hybridize(dynamic=False)
+    expected = [net(x).asnumpy() for x in inputs]
+    net.hybridize()
+    for x, wanted in zip(inputs, expected):
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
+    return net._cached.graph.cache.compiled
+
+
+def test_deep_maps_of_one_row_or_column_share_a_variant_with_larger_ones():
+    assert compilations_over(SSD(), [(97, 120), (40, 33), (32, 70), (90, 20), (30, 30)]) == 2
+
+
+def test_enlarged_maps_that_are_cut_or_not_share_a_variant():
+    assert compilations_over(Pyramid(), [(96, 128), (92, 75), (117, 77), (40, 82), (64, 64)]) == 2

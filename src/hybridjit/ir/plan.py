@@ -11,6 +11,7 @@ from dataclasses import field
 import numpy as np
 
 from .._core.frozen import dataclass
+from .._core.symbolic import is_one, is_surely_equal
 from .._core.types import Shape
 from .graph import Graph, Group
 
@@ -50,8 +51,9 @@ class View:
 
     @property
     def is_contiguous(self) -> bool:
-        return contiguous_strides(self.shape) == self.strides or all(
-            stride == full or size == 1
+        """Whether strides are those of a contiguous array: for all values of symbolic sizes."""
+        return all(
+            is_surely_equal(stride, full) or is_one(size)
             for stride, full, size in zip(self.strides, contiguous_strides(self.shape), self.shape)
         )
 

@@ -12,6 +12,7 @@ from functools import wraps
 
 import numpy as np
 
+from .._core.symbolic import are_same
 from .._core.types import (
     UNKNOWN,
     PartialShape,
@@ -98,7 +99,7 @@ def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
     b_full = (1,) * (rank - len(b)) + tuple(b)
     out: list[int | None] = []
     for x, y in zip(a_full, b_full):
-        if x == 1 or x == y:
+        if are_same(x, y) or x == 1 or x == y:  # the first adds no guard
             out.append(y)
         elif y == 1:
             out.append(x)

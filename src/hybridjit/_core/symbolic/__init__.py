@@ -11,7 +11,15 @@ guards, the result for these sizes alone: the same kernels, in the same order, w
 the expressions as numbers. PyTorch calls this backed symbolic shapes with guards.
 """
 
-from .bounds import are_same, is_surely_equal, is_surely_less, largest, range_of
+from .bounds import (
+    are_same,
+    exact_quotient,
+    is_one,
+    is_surely_equal,
+    is_surely_less,
+    largest,
+    range_of,
+)
 from .evaluation import value_of, values_function
 from .expressions import INFINITE, Atom, Size
 from .records import count_of, decided, hint_of, indices, rebuilder, sizes_in, symbols_of
@@ -28,9 +36,11 @@ __all__ = [
     "are_same",
     "count_of",
     "decided",
+    "exact_quotient",
     "guard_function",
     "hint_of",
     "indices",
+    "is_one",
     "is_surely_equal",
     "is_surely_less",
     "largest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .expressions import Monomial, Number, Size, bounds_of, sized, value_at_hints
+from .expressions import Monomial, Number, Size, bounds_of, exact, sized, value_at_hints
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -69,7 +69,36 @@ def range_of(value: Any) -> tuple[Number, Number]:
 
 def is_surely_equal(one: Any, other: Any) -> bool:
     """Whether ``one == other`` for all sizes; no guard is recorded."""
+    if not isinstance(one, Size) and not isinstance(other, Size):
+        return bool(one == other)
     return range_of(one - other) == (0, 0)
+
+
+def is_one(size: Any) -> bool:
+    """Whether a size is 1; a guard is recorded for a symbol alone.
+
+    A product, quotient or sum of sizes counts as larger, unless it is 1 for all sizes: code that
+    asks must be right for any length. Maps of one column, deep in a network of images, then need no
+    separate compilation.
+    """
+    if not isinstance(size, Size) or size.is_symbol:
+        return bool(size == 1)
+    return range_of(size) == (1, 1)
+
+
+def exact_quotient(dividend: Any, divisor: Any) -> Any:
+    """The quotient if a positive ``divisor`` divides for all sizes, else None; no guard."""
+    dividend, divisor = _settled(dividend), _settled(divisor)
+    if isinstance(divisor, Size):
+        return exact(dividend, divisor)
+    terms = dividend.terms.values() if isinstance(dividend, Size) else [dividend]
+    return None if any(factor % divisor for factor in terms) else dividend // divisor
+
+
+def _settled(value: Any) -> Any:
+    """The number that guards restrict a size to; otherwise the value itself."""
+    low, high = range_of(value)
+    return low if isinstance(value, Size) and low == high else value
 
 
 def is_surely_less(one: Any, other: Any) -> bool:

@@ -95,6 +95,14 @@ class Size:
             self._key = tuple(sorted(self.terms.items()))
         return self._key
 
+    @property
+    def is_symbol(self) -> bool:
+        """Whether the expression is a symbol and nothing else."""
+        if len(self.terms) != 1:
+            return False
+        ((monomial, factor),) = self.terms.items()
+        return factor == 1 and len(monomial) == 1 and bool(self.scope.atoms[monomial[0]].name)
+
     def bounds(self) -> tuple[Number, Number]:
         """A lower and an upper bound of the value."""
         low: Number = 0
@@ -366,9 +374,9 @@ def _quotient(a: Any, b: Any) -> Any:
     divisor = _divisor(a, b)
     if not isinstance(divisor, Size):
         return NotImplemented if divisor is None else _divided_by_number(a, divisor)
-    exact = _exact(a, divisor)
-    if exact is not None:
-        return exact
+    found = exact(a, divisor)
+    if found is not None:
+        return found
     if a >= 0 and a < divisor:
         return 0
     low, high = bounds_of(a)
@@ -465,7 +473,7 @@ def _remainder(a: Any, b: Any) -> Any:
     divisor = _divisor(a, b)
     if not isinstance(divisor, Size):
         return NotImplemented if divisor is None else _remainder_by_number(a, divisor)
-    if _exact(a, divisor) is not None:
+    if exact(a, divisor) is not None:
         return 0
     if a >= 0 and a < divisor:
         return a
@@ -493,7 +501,7 @@ def _remainder_by(a: Size, divisor: int) -> Any:
     return a.scope.operation("%", (left, divisor), left.hint % divisor, 0, divisor - 1)
 
 
-def _exact(a: Any, b: Any) -> Any:
+def exact(a: Any, b: Any) -> Any:
     """The quotient of a division by a positive polynomial without a remainder; None for others."""
     if not isinstance(b, Size) or not isinstance(a, Size):
         return None

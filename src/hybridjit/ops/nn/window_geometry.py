@@ -85,11 +85,11 @@ def window_of(kernel: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Window
         ("dilate", window.dilate, 1),
         ("pad", window.pad, 0),
     ):
-        if min(values) < least:
+        if any(value < least for value in values):
             raise AttributeValueError(
                 f"{what} {shape_text(values)} must be at least {least} on every axis"
             )
-        if max(values) > _LARGEST:
+        if any(value > _LARGEST for value in values):
             raise AttributeValueError(f"{what} {shape_text(values)} is above {_LARGEST}")
     return window
 

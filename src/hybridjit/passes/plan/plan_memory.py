@@ -16,7 +16,7 @@ from math import inf
 
 from ..._core.config import config
 from ..._core.frozen import replace
-from ..._core.symbolic import indices
+from ..._core.symbolic import exact_quotient, indices, is_one, is_surely_equal
 from ..._core.types import Shape, TensorType, product
 from ...ir.graph import Graph, Group, Use, Value
 from ...ir.kinds import CONCAT, COPY, KIND_NAMED, POINTWISE, VIEW, KernelKind, Reads
@@ -287,10 +287,11 @@ class _Planner:
         readers = Counter(view.buffer for view in reads)
         for source, view in zip(group.inputs, reads):
             buffer = self.buffers[view.buffer]
-            if source in taken or buffer.kind != "arena" or view.shape != use.type.shape:
+            if source in taken or buffer.kind != "arena" or not _are_equal(view, use):
                 continue
-            is_whole = product(view.shape) * view.dtype.itemsize == buffer.nbytes
-            whole = view.is_contiguous and is_whole and buffer.nbytes == use.type.nbytes
+            nbytes = product(view.shape) * view.dtype.itemsize
+            is_whole = is_surely_equal(nbytes, buffer.nbytes)
+            whole = view.is_contiguous and is_whole and is_surely_equal(nbytes, use.type.nbytes)
             dies = readers[view.buffer] == 1 and self.busy.get(view.buffer, -1) <= position
             if whole and dies:
                 assert use.type.dtype is not None
@@ -386,6 +387,8 @@ def view_of(value: Value, source: View) -> View | None:
         return replace(source, shape=shape, strides=strides)
     if value.op is SLICE:
         return _sliced(value, source)
+    if source.is_contiguous:
+        return replace(source, shape=shape, strides=contiguous_strides(shape))
     strides_ = reshaped_strides(source.shape, source.strides, shape)
     return None if strides_ is None else replace(source, shape=shape, strides=strides_)
 
@@ -401,6 +404,12 @@ def _sliced(value: Value, source: View) -> View:
     return replace(source, offset=offset, shape=value.shape, strides=tuple(strides))
 
 
+def _are_equal(view: View, use: Use) -> bool:
+    """Whether a view has the shape of a value for all sizes; no guard is recorded."""
+    shape = use.type.dims
+    return len(view.shape) == len(shape) and all(map(is_surely_equal, view.shape, shape))
+
+
 def _slice(view: View, axis: int, start: int, shape: Shape) -> View:
     return replace(view, offset=view.offset + start * view.strides[axis], shape=shape)
 
@@ -408,25 +417,32 @@ def _slice(view: View, axis: int, start: int, shape: Shape) -> View:
 def reshaped_strides(
     shape: Shape, strides: tuple[int, ...], target: Shape
 ) -> tuple[int, ...] | None:
-    """Strides that give a strided array another shape without copying; None if impossible."""
-    runs = [(d, s) for d, s in zip(shape, strides) if d != 1]
+    """Strides that give a strided array another shape without copying; None if impossible.
+
+    None as well if it is possible for some values of symbolic sizes only: no guard is recorded.
+    """
+    runs = [(d, s) for d, s in zip(shape, strides) if not is_one(d)]
     result: list[int] = []
     position = len(runs) - 1
     left, stride = runs[position] if runs else (1, 1)
     for size in reversed(target):
-        if size == 1:
+        if is_one(size):
             result.append(stride)
             continue
-        while left == 1 and position > 0:
+        while is_one(left) and position > 0:
             position -= 1
             left, stride = runs[position]
-        while left % size and position > 0 and runs[position - 1][1] == stride * left:
+        rest = exact_quotient(left, size)
+        while (
+            rest is None and position > 0 and is_surely_equal(runs[position - 1][1], stride * left)
+        ):
             position -= 1
             left *= runs[position][0]
-        if left % size:
+            rest = exact_quotient(left, size)
+        if rest is None:
             return None
         result.append(stride)
-        left //= size
+        left = rest
         stride *= size
     return tuple(reversed(result))
 

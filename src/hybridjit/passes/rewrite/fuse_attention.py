@@ -235,7 +235,7 @@ def _is_worth_it(value: Value, scores: _Scores) -> bool:
         return False
     if any(isinstance(width, Size) for width in (types[0].dims[2], types[2].dims[2])):
         return False  # widths of heads are constants of the kernel
-    return bool(types[0].dims[1] >= _ROWS and types[1].dims[2] >= _KEYS)
+    return bool(types[1].dims[2] >= _KEYS and types[0].dims[1] >= _ROWS)
 
 
 def _lead(shape: Shape, operands: Sequence[Use]) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._core.symbolic import is_one
 from ..._core.types import Shape
 from ...ir.building import building
 from ...ir.graph import Graph, Value
@@ -33,7 +34,7 @@ def merge_transposes(value: Value, match: Match) -> Replacement:
 @rule("transpose(x) that keeps the order of all sizes but 1  =>  _reshape_to(x)", TRANSPOSE)
 def transpose_of_ones(value: Value, match: Match) -> Replacement:
     sizes = value.inputs[0].type.dims
-    moved = [a for a in _order(value) if sizes[a] != 1]
+    moved = [a for a in _order(value) if not is_one(sizes[a])]
     if moved != sorted(moved):
         return None
     return reshape(building(value), value.inputs[0], value.shape)
