@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from hybridjit.codegen.families import FAMILIES, GENERIC, family_of
 from hybridjit.codegen.kinds import choose
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
 from hybridjit.codegen.llvm.jit import portable_target
-from neighbours import dense, network
+from neighbours import Layer, conv, dense, inside, network
 
 
 def rows_together(cpu: str) -> int:
@@ -45,3 +46,31 @@ def test_every_cpu_is_of_one_family():
 def test_prices_decide_which_rows_stay_together():
     """256 KB hold 42 such rows: where the third level is slow, no more are done at once."""
     assert rows_together("haswell") <= 42 < rows_together("x86-64-v3")
+
+
+def convolution_on(cpu: str, layer: Layer, shape: tuple[int, ...]) -> Any:
+    """The spec of the only convolution of a network, on 32 registers of 64 bytes."""
+    target = replace(portable_target("avx512"), cpu=cpu, l2_bytes=1 << 20)
+    net = network(inside(layer), shape)
+    plan = plan_of(net.outputs, net.arrays, net.params)
+    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, False)
+    specs = (call.spec for step in plan.steps for call in choose(step, setting))
+    (spec,) = (spec for spec in specs if spec.kind in ("conv", "depthwise"))
+    return spec
+
+
+@pytest.mark.parametrize(("cpu", "size", "in_strips"), [
+    ("znver4", 112, True), ("cascadelake", 112, False), ("cascadelake", 28, True),
+])  # fmt: skip
+def test_depthwise_layers_beyond_a_slow_third_level_go_along_rows(cpu, size, in_strips):
+    """32 channels of 112x112 are 1.6 MB of data and as many of results; of 28x28 0.1 MB."""
+    layer = conv(32, pad=(1, 1), num_group=32)
+    assert bool(convolution_on(cpu, layer, (1, 32, size, size)).lines) == in_strips
+
+
+@pytest.mark.parametrize(("cpu", "size", "vectors"), [
+    ("znver4", 112, 1), ("znver5", 112, 2), ("cascadelake", 112, 4), ("cascadelake", 28, 2),
+])  # fmt: skip
+def test_results_beyond_a_slow_third_level_are_written_at_once(cpu, size, vectors):
+    """64 filters are four vectors; their results at 112x112 are 3.2 MB, at 28x28 0.2 MB."""
+    assert convolution_on(cpu, conv(64, (1, 1)), (1, 32, size, size)).nv == vectors

@@ -50,6 +50,15 @@ class Family:
         """Operations in the time of loading a byte from the second-level cache."""
         return self.operations / self.second_level
 
+    @property
+    def is_slow_beyond_second(self) -> bool:
+        """Whether the third-level cache has at most a quarter of the second level's rate.
+
+        Then kernels that read and write in the order of memory, which the hardware prefetches,
+        are faster on operands that exceed the second-level cache.
+        """
+        return 4 * self.third_level <= self.second_level
+
     def instructions(self, target: Target) -> float:
         """Vectors added, multiplied or loaded per cycle."""
         return min(self.units, self.operations / (2 * target.lanes))
