@@ -48,14 +48,17 @@ def test_prices_decide_which_rows_stay_together():
     assert rows_together("haswell") <= 42 < rows_together("x86-64-v3")
 
 
-def convolution_on(cpu: str, layer: Layer, shape: tuple[int, ...]) -> Any:
+CONVOLUTIONS = ("conv", "depthwise", "winograd")
+
+
+def convolution_on(cpu: str, layer: Layer, shape: tuple[int, ...], winograd: bool = False) -> Any:
     """The spec of the only convolution of a network, on 32 registers of 64 bytes."""
     target = replace(portable_target("avx512"), cpu=cpu, l2_bytes=1 << 20)
     net = network(inside(layer), shape)
     plan = plan_of(net.outputs, net.arrays, net.params)
-    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, False)
+    setting = Setting({v: i for i, v in enumerate(plan.graph.params)}, target, winograd)
     specs = (call.spec for step in plan.steps for call in choose(step, setting))
-    (spec,) = (spec for spec in specs if spec.kind in ("conv", "depthwise"))
+    (spec,) = (spec for spec in specs if spec.kind in CONVOLUTIONS)
     return spec
 
 
@@ -74,3 +77,12 @@ def test_depthwise_layers_beyond_a_slow_third_level_go_along_rows(cpu, size, in_
 def test_results_beyond_a_slow_third_level_are_written_at_once(cpu, size, vectors):
     """64 filters are four vectors; their results at 112x112 are 3.2 MB, at 28x28 0.2 MB."""
     assert convolution_on(cpu, conv(64, (1, 1)), (1, 32, size, size)).nv == vectors
+
+
+@pytest.mark.parametrize(("cpu", "stride", "kind"), [
+    ("znver5", 2, "winograd"), ("cascadelake", 2, "conv"), ("cascadelake", 1, "winograd"),
+])  # fmt: skip
+def test_filters_evicted_between_blocks_have_a_price_in_strided_layers(cpu, stride, kind):
+    """32 to 96 channels from 56x56: the filters of F(4x4) with stride 2 are 1 MB."""
+    layer = conv(96, pad=(1, 1), stride=(stride, stride))
+    assert convolution_on(cpu, layer, (1, 32, 56, 56), winograd=True).kind == kind

@@ -60,6 +60,7 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     weights = _price(layer, layer.groups * nbytes, target)
     if layer.images and not spec.live:
         weights = layer.groups * _blocks_of_image(spec) * _again(nbytes, target)
+    products += _evicted(spec, nbytes, target) * layer.groups
     return max(products, weights) + transforms + _packing(layer, spec, target)
 
 
@@ -116,6 +117,22 @@ def _blocks_of_tiles(layer: Layer, spec: WinogradSpec) -> int:
 def _blocks_of_image(spec: WinogradSpec) -> int:
     """Number of times that an image's blocks of tiles read the filters."""
     return -(-spec.tiles_of_image // spec.tiles)
+
+
+def _evicted(spec: WinogradSpec, nbytes: int, target: Target) -> float:
+    """The price of a strided layer's filters that every block of tiles loads from a slow
+    third-level cache.
+
+    That is where a block's transforms, products and filters exceed half of the second level.
+    Cascade Lake, stride 2: 32 to 32 channels to 56x56 by F(4x4) 0.63 ms, directly 0.57; 32 to 96 to
+    28x28 0.53 and 0.37; 64 to 128 to 14x14 by F(2x2) 0.27, directly 0.24.
+    """
+    family = family_of(target)
+    block = 4 * spec.points * spec.tiles * (spec.channels + spec.oc)
+    fits = nbytes + block <= target.l2_bytes // 2
+    if fits or max(spec.stride) == 1 or not family.is_slow_beyond_second:
+        return 0
+    return _blocks_of_image(spec) * nbytes * family.third_level_price
 
 
 def _again(nbytes: int, target: Target) -> float:
