@@ -143,6 +143,27 @@ class Sum(gluon.HybridBlock):
         return self.layer(F.add_n(*arrays))
 
 
+class Joined(gluon.HybridBlock):
+    """An input beside the result of two dense layers."""
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.first = nn.Dense(4, in_units=3, prefix="first_")
+        self.second = nn.Dense(4, in_units=4, prefix="second_")
+
+    def hybrid_forward(self, F, x, y):
+        return F.concat(x, self.second(self.first(y)), dim=1)
+
+
+def test_an_input_is_joined_with_quantized_values():
+    net = Joined(prefix="joined_")
+    net.initialize()
+    x, y = nd.random.normal(shape=(2, 2)), nd.random.normal(shape=(2, 3))
+    wanted = net(x, y).asnumpy()
+    net.hybridize(precision="int8", calibration=[[x, y]])
+    np.testing.assert_allclose(net(x, y).asnumpy(), wanted, atol=0.05 * np.abs(wanted).max())
+
+
 def test_all_arrays_of_a_batch_are_inputs_of_a_block_with_args():
     net = Sum(prefix="sum_")
     net.initialize()

@@ -93,12 +93,9 @@ def padded_bytes(value: Value, match: Match) -> Replacement:
 def joined_bytes(value: Value, match: Match) -> Replacement:
     sources = [use.value for use in value.inputs]
     first = sources[0]
-    kinds = {(s.op, tuple(sorted(s.attrs.items())), s.inputs[0].type.dtype) for s in sources[:1]}
-    for source in sources:
-        if source.op is not FROM_BYTES:
-            return None
-        kinds.add((source.op, tuple(sorted(source.attrs.items())), source.inputs[0].type.dtype))
-    if len(kinds) > 1:
+    if any(source.op is not FROM_BYTES for source in sources):
+        return None
+    if len({(*sorted(s.attrs.items()), s.inputs[0].type.dtype) for s in sources}) > 1:
         return None
     g = building(value)
     joined = g.op(CONCAT, *(s.inputs[0] for s in sources), at="bytes", **value.attrs)
