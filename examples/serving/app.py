@@ -28,9 +28,7 @@ from typing import Annotated, Any
 import numpy as np
 from batching import Batcher, Overloaded
 from fastapi import Body, FastAPI, HTTPException, Request, Response
-from model import Model
-
-import hybridjit
+from model import Model, Refused, memory_stats
 
 DIGITS = Path(__file__).resolve().parent.parent / "digits" / "digits"
 MAX_BATCH = int(os.environ.get("MAX_BATCH", "32"))
@@ -55,7 +53,7 @@ def ready_model() -> Model:
     model = Model(os.environ.get("MODEL", str(DIGITS)), shapes_of(SHAPE), MAX_BATCH)
     try:
         model.warm_up()
-    except hybridjit.MXNetError as error:
+    except Refused as error:
         raise SystemExit(f"the network does not take samples of SHAPE={SHAPE}: {error}") from None
     return model
 
@@ -179,7 +177,7 @@ async def metrics(request: Request) -> Response:
         "request_seconds_total": state.seconds,
         "reloads_total": state.reloads,
         "failed_reloads_total": state.failed_reloads,
-        **{f"memory_{name}": value for name, value in hybridjit.memory_stats().items()},
+        **{f"memory_{name}": value for name, value in memory_stats().items()},
     }
     lines = [f"hybridjit_{name}{{{worker}}} {value}" for name, value in values.items()]
     lines += [

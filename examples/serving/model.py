@@ -1,4 +1,4 @@
-"""A network for a web service: few batch sizes, compiled in advance; parameters reload."""
+"""A network for a web service: compiled in advance, its parameters reload."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 
 import hybridjit
 
+Refused = hybridjit.MXNetError  # raised for shapes and files that the network does not take
+memory_stats = hybridjit.memory_stats
+
 
 class Model:
     """A network with one input from any path that ``hybridjit.load`` takes.
 
-    ``shapes`` are those of samples. A batch is filled up to the next power of two, so that a shape
-    has at most log2(``max_batch``) + 1 batch sizes. The filling changes no bit of a result.
+    ``shapes`` are those of samples. Batches of other sizes than those of ``warm_up`` run compiled
+    code of these: a network of independent samples is a loop around the code of one.
     """
 
     def __init__(self, path: str, shapes: Sequence[tuple[int, ...]], max_batch: int) -> None:
@@ -25,9 +28,9 @@ class Model:
         self._net = hybridjit.load(path)
 
     def warm_up(self) -> None:
-        """Compile every shape and batch size, or load them from the cache of objects.
+        """Compile, or load from the cache of objects: each shape, batches of powers of two.
 
-        Raises MXNetError for a shape that the network does not take.
+        Raises Refused for a shape that the network does not take.
         """
         for shape in self.shapes:
             size = 1
@@ -37,17 +40,14 @@ class Model:
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Results of 1 to ``max_batch`` samples of one shape. Safe to call from several threads."""
-        size = min(1 << (len(rows) - 1).bit_length(), self.max_batch)
-        batch = np.zeros((size, *rows.shape[1:]), np.float32)
-        batch[: len(rows)] = rows
-        results: np.ndarray = self._net.predict(batch)
-        return results[: len(rows)]
+        results: np.ndarray = self._net.predict(rows)
+        return results
 
     def reload_if_changed(self) -> bool:
         """Read the parameters again if their file, or the archive, was replaced.
 
         A concurrent call uses all of the old or all of the new parameters, and nothing is compiled.
-        Raises MXNetError or AssertionError for a file that does not fit; the old parameters stay.
+        Raises Refused or AssertionError for a file that does not fit; the old parameters stay.
         """
         stamp = self._file_stamp()
         if stamp is None or stamp == self._stamp:

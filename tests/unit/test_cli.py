@@ -945,6 +945,25 @@ class TestTools:
         with pytest.raises(AssertionError, match="mxnet"):
             varying.require_equal("lstm", calls)
 
+    def test_the_comparison_under_load_records_the_engines_that_start(
+        self, tmp_path, capsys, monkeypatch
+    ):
+        for module in ("fastapi", "uvicorn_worker", "gunicorn"):
+            pytest.importorskip(module)
+        compare = tool("peers/serving/compare")
+        monkeypatch.setattr(compare, "require_equal", lambda load, services: None)
+        words = ["--loads", "digits", "--clients", "2", "--seconds", "0.2", "--rounds", "1"]
+        compare.main([*words, "--workers", "1", "--json", str(tmp_path / "record.json")])
+        said = capsys.readouterr()
+        assert "left out: mxnet: no interpreter" in said.err
+        record = json.loads((tmp_path / "record.json").read_text())
+        assert [row[0].partition(": ")[2] for row in record["rows"]] == [
+            "requests/s",
+            "p99, ms",
+            "CPU ms a request",
+        ]
+        assert all(float(row[1]) > 0 and row[2:] == ["-", "-", "-"] for row in record["rows"])
+
     def test_sizes_counts_lines_and_branches(self, capsys, tmp_path):
         (tmp_path / "one.py").write_text(
             "class A:\n    def f(self):\n        if 1:\n            for i in 2:\n"

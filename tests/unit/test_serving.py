@@ -18,8 +18,10 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -32,6 +34,8 @@ ROOT = Path(__file__).parent.parent.parent
 SERVING = ROOT / "examples" / "serving"
 DIGITS = ROOT / "examples" / "digits"
 SERVER = ("fastapi", "uvicorn", "uvicorn_worker", "gunicorn")
+RELOADS = int(os.environ.get("SERVING_RELOADS", "24"))  # of the test of reloading under load
+MOST_GROWTH = 16 << 20  # bytes of a worker in the second half of these
 MISSING = [name for name in SERVER if importlib.util.find_spec(name) is None]
 needs_server = pytest.mark.skipif(
     bool(MISSING),
@@ -190,6 +194,37 @@ class TestService:
         for each in found:
             assert each.result().shape == (1, 10)
 
+    def test_results_during_reloading_are_of_one_set_of_parameters(self, tmp_path):
+        """Bit for bit, for clients that never pause; the worker's memory is bounded."""
+        service, data = Service(tmp_path, WORKERS="1"), images(3)
+        path, wanted, sizes, ended = service.folder / "digits-0000.params", [], [], Event()
+        files = [written(service.folder / name, factor) for name, factor in (("a", 1), ("b", 2))]
+        for file in files:
+            shutil.copy(file, path)
+            wanted.append(hybridjit.load(str(service.folder / "digits")).predict(data).tobytes())
+
+        def ask() -> Counter[bytes]:
+            answers: Counter[bytes] = Counter()
+            while not ended.is_set():
+                answers[service.predict(data).tobytes()] += 1
+            return answers
+
+        with ThreadPoolExecutor(4) as clients:
+            asked = [clients.submit(ask) for _ in range(4)]
+            try:
+                for number in range(RELOADS):
+                    before = service.metric("reloads_total")
+                    shutil.copy(files[number % 2], service.folder / "new")
+                    os.replace(service.folder / "new", path)
+                    service.wait_until(lambda: service.metric("reloads_total") > before)  # noqa: B023
+                    sizes.append(service.metric("memory_resident_bytes"))
+            finally:
+                ended.set()
+        found = sum((each.result() for each in asked), Counter())
+        assert wanted[0] != wanted[1] and set(found) == set(wanted)
+        assert sizes[-1] - sizes[RELOADS // 2] <= MOST_GROWTH, sizes
+        assert service.metric("failed_reloads_total") == 0 and service.end() == 0
+
     def test_a_second_start_compiles_nothing(self, tmp_path):
         """The cache that an image is built with holds all objects."""
         objects = tmp_path / "objects"
@@ -207,6 +242,13 @@ class TestService:
         kernels = re.findall(r"^ +[\d.]+ ms  (\w+) .* mr=", done.stderr, re.M)
         assert kernels and set(kernels) == {"cached"}
         assert sorted(path.name for path in objects.rglob("*") if path.is_file()) == before
+
+
+def written(path: Path, factor: float) -> Path:
+    """A file with the digits network's parameters, multiplied."""
+    arrays = nd.load(str(DIGITS / "digits-0000.params"))
+    nd.save(str(path), {name: array * factor for name, array in arrays.items()})
+    return path
 
 
 def free_port() -> int:
@@ -273,6 +315,22 @@ def batching(monkeypatch):
 
 class TestModel:
     SHAPES = ((1, 28, 28),)
+
+    def test_a_batch_is_computed_as_it_is(self, monkeypatch):
+        """Not filled up with samples whose results nobody reads."""
+        model = module_of_the_example("model", monkeypatch).Model(
+            str(DIGITS / "digits"), self.SHAPES, 8
+        )
+        sizes, data = [], images(5)
+        predict = model._net.predict
+        monkeypatch.setattr(
+            model._net, "predict", lambda rows: sizes.append(len(rows)) or predict(rows)
+        )
+        model.warm_up()
+        whole = model.predict(data)
+        for row, result in zip(data, whole, strict=True):
+            np.testing.assert_array_equal(model.predict(row[None])[0], result)
+        assert sizes == [1, 2, 4, 8, 5, 1, 1, 1, 1, 1]
 
     def archive(self, path: Path, factor: float) -> None:
         """The digits network with multiplied parameters, as one file that appears at once."""
