@@ -317,7 +317,7 @@ class TestModel:
     SHAPES = ((1, 28, 28),)
 
     def test_a_batch_is_computed_as_it_is(self, monkeypatch):
-        """Not filled up with samples whose results nobody reads."""
+        """Not filled up to a power of two."""
         model = module_of_the_example("model", monkeypatch).Model(
             str(DIGITS / "digits"), self.SHAPES, 8
         )
