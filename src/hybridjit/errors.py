@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from ._core.lazy import Late
+from ._core.other_names import way
 
 if TYPE_CHECKING:
     import difflib
@@ -120,9 +122,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
-def missing_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The exception for a name that a module does not have, with the nearest that it has."""
-    hint = "" if name.startswith("_") else did_you_mean(name, known)
+def missing_attribute(
+    module: str, name: str, known: Iterable[str], others: Mapping[str, str] | None = None
+) -> AttributeError:
+    """The exception for a name that a module does not have, with the nearest that it has.
+
+    others  names of another library, each with the way here
+    """
+    hint = "" if name.startswith("_") else way(name, others or {}) or did_you_mean(name, known)
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
@@ -130,6 +137,32 @@ def require_no_more(made: object, unknown: Mapping[str, object]) -> None:
     """Raise TypeError for an argument that no constructor among the classes of ``made`` accepts."""
     for name in unknown:
         _refuse(type(made), name)
+
+
+def require_arguments(kind: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
+    """Raise TypeError for an unknown argument of a constructor, or a missing one.
+
+    Python's own message names the base class that has the constructor, and a misspelt argument only
+    as the one that is missing. A call without arguments may be that of ``copy`` or ``pickle``.
+    """
+    for name in named:
+        if name not in _arguments(kind):
+            _refuse(kind, name)
+    needed = _needed(kind)[len(given) :] if given or named else ()
+    for name in needed:
+        if name not in named:
+            raise TypeError(
+                f"{kind.__name__}.__init__() missing 1 required positional argument: {name!r}"
+            )
+
+
+@lru_cache(1024)
+def _needed(kind: type) -> tuple[str, ...]:
+    """The names of the leading arguments of a constructor that have no default."""
+    made = inspect.signature(kind.__init__)  # type: ignore[misc]
+    empty, positional = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = list(made.parameters.values())[1:]
+    return tuple(p.name for p in found if p.default is empty and p.kind is positional)
 
 
 def refuse_synonyms(kind: type, given: Iterable[str], synonyms: Mapping[str, str]) -> None:
@@ -143,15 +176,17 @@ def refuse_synonyms(kind: type, given: Iterable[str], synonyms: Mapping[str, str
             _refuse(kind, name, f"; did you mean {synonyms[name]!r}?")
 
 
-def _arguments(kind: type) -> set[str]:
+@lru_cache(1024)
+def _arguments(kind: type) -> frozenset[str]:
     """The names of the arguments of all constructors of a class and its bases."""
     known: set[str] = set()
     for one in kind.__mro__:
         if "__init__" in vars(one) and one is not object:
             known.update(inspect.signature(vars(one)["__init__"]).parameters)
-    return known - {"self", "args", "kwargs", "unknown"}
+    return frozenset(known - {"self", "args", "kwargs", "unknown"})
 
 
 def _refuse(kind: type, name: str, hint: str = "") -> NoReturn:
-    hint = hint or did_you_mean(name, _arguments(kind))
+    known = _arguments(kind)
+    hint = hint or did_you_mean(name, known) or f"; it takes {', '.join(sorted(known))}"
     raise TypeError(f"{kind.__name__}.__init__() got an unexpected keyword argument '{name}'{hint}")

@@ -7,6 +7,7 @@ and hybridized.
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,10 +97,42 @@ def stepped(h):
     step(np.ones((2, 3)), np.ones((2, 4)))
 
 
+def recorded(function):
+    with autograd.record():
+        y = function()
+    y.backward()
+
+
+def frozen(hybridized):
+    net = made(hybridized)
+    net.collect_params().setattr("grad_req", "null")
+    recorded(lambda: net(X))
+
+
+def doubled_in_place():
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    y = x * 2
+    y[:] = 3
+    return y
+
+
+def of_another(hybridized, *layers):
+    """The parameters of a network with these layers, read by another."""
+    made(hybridized, *layers).save_parameters("other.params")
+    made(hybridized).load_parameters("other.params")
+
+
+def of_bytes(hybridized, content):
+    Path("some.params").write_bytes(content)
+    made(hybridized).load_parameters("some.params")
+
+
 X = nd.ones((2, 3))
 CONV = {"channels": 4, "kernel_size": 3, "in_channels": 3}
 FC = sym.FullyConnected(sym.var("x"), num_hidden=3)
 CELOSS = gluon.loss.SoftmaxCELoss()
+CELOSS_CLASS = gluon.loss.SoftmaxCELoss
 # fmt: off
 MISTAKES = [
     ("width", mx.MXNetError, "weight has 3 inputs, data has 5", lambda h: made(h)(nd.ones((2, 5)))),
@@ -165,6 +198,62 @@ MISTAKES = [
     ("infer_shape", mx.MXNetError, r"Candidates: \['x'", lambda h: FC.infer_shape(y=(2, 3))),
     ("keyword", TypeError, "the inputs are 'x'", lambda h: gluon.SymbolBlock(sym.tanh(sym.var("x")), sym.var("x"))(data=X)),  # noqa: E501
     ("set_data", AssertionError, r"shape \(2, 2\) is incompatible", lambda h: made(h)[0].weight.set_data(nd.ones((2, 2)))),  # noqa: E501
+    ("misspelt needed argument", TypeError, r"Conv2D.* 'kernel_sise'; .* 'kernel_size'", lambda h: nn.Conv2D(8, kernel_sise=3)),  # noqa: E501
+    ("needed argument", TypeError, r"Conv2D.__init__\(\) missing .* 'kernel_size'", lambda h: nn.Conv2D(8)),  # noqa: E501
+    ("layers as arguments", AttributeError, r"net.add\(", lambda h: nn.Sequential(nn.Dense(3))),
+    ("p of Dropout", TypeError, "'p'; it takes axes, params, prefix, rate", lambda h: nn.Dropout(p=0.5)),  # noqa: E501
+    ("batch_first", TypeError, "'batch_first'; it takes .*layout", lambda h: rnn.LSTM(4, batch_first=True)),  # noqa: E501
+    ("reduction", TypeError, "'reduction'; it takes .*weight", lambda h: CELOSS_CLASS(reduction="mean")),  # noqa: E501
+    ("class of a layer", TypeError, "a name such as 'relu'", lambda h: nn.Dense(3, activation=nn.ELU)),  # noqa: E501
+    ("units as text", TypeError, "must consist of integers", lambda h: made(h, nn.Dense("4"))(X)),
+    ("Linear", AttributeError, r"write Dense\(units\)", lambda h: nn.Linear(3, 4)),
+    ("ReLU", AttributeError, "Activation", lambda h: nn.ReLU()),
+    ("BatchNorm2d", AttributeError, "did you mean 'BatchNorm'", lambda h: nn.BatchNorm2d(3)),
+    ("optim", AttributeError, r"gluon.Trainer\(", lambda h: mx.optim.Adam([])),
+    ("nn of the package", AttributeError, "gluon.nn", lambda h: mx.nn.Dense(3)),
+    ("eval", AttributeError, r"autograd.record\(\)", lambda h: made(h).eval()),
+    ("parameters", AttributeError, r"collect_params\(\)", lambda h: made(h).parameters()),
+    ("state_dict", AttributeError, r"save_parameters\(path\)", lambda h: made(h).state_dict()),
+    ("cuda", AttributeError, "on the CPU", lambda h: made(h).cuda()),
+    ("view", AttributeError, "x.reshape", lambda h: X.view(-1)),
+    ("view of a symbol", AttributeError, "x.reshape", lambda h: traced(lambda F, x: x.view(-1))),
+    ("numpy", AttributeError, r"x.asnumpy\(\)", lambda h: X.numpy()),
+    ("item", AttributeError, r"x.asscalar\(\)", lambda h: X.item()),
+    ("permute", AttributeError, "x.transpose", lambda h: X.permute(1, 0)),
+    ("float of a symbol", TypeError, "has not computed values", lambda h: traced(lambda F, x: float(x.sum()))),  # noqa: E501
+    ("network for a trainer", ValueError, r"pass net.collect_params\(\)", lambda h: gluon.Trainer(made(h), "sgd")),  # noqa: E501
+    ("rate for a trainer", TypeError, r"\{'learning_rate': 0.1\}, got 0.5", lambda h: gluon.Trainer(made(h).collect_params(), "sgd", 0.5)),  # noqa: E501
+    ("no gradient requested", mx.MXNetError, r"x.attach_grad\(\)", lambda h: recorded(lambda: X * 2)),  # noqa: E501
+    ("frozen network", mx.MXNetError, "grad_req other than 'null'", lambda h: frozen(h)),
+    ("assigned while recording", mx.MXNetError, "record section", lambda h: recorded(doubled_in_place)),  # noqa: E501
+    ("names for numbers", TypeError, "could not convert string", lambda h: nd.array(["a", "b"])),
+    ("ragged rows", TypeError, "inhomogeneous", lambda h: nd.array([[1, 2], [3]])),
+    ("complex numbers", TypeError, "real numbers, got complex128", lambda h: nd.array([1j])),
+    ("operand of NumPy", AssertionError, r"NumPy array of shape \(3, 2\): pass nd.array", lambda h: nd.dot(X, np.ones((3, 2)))),  # noqa: E501
+    ("list for concat", AssertionError, r"as f\(\*arrays\)", lambda h: nd.concat([X, X], dim=1)),
+    ("sizes one by one", mx.MXNetError, r"nd.zeros\(\(2, 3\)\)", lambda h: nd.zeros(2, 3)),
+    ("axis for dim", mx.MXNetError, "known attributes: dim", lambda h: nd.concat(X, X, axis=1)),
+    ("size for shape", mx.MXNetError, "known attributes: .*shape", lambda h: nd.random.normal(size=(2, 3))),  # noqa: E501
+    ("axis out of range", mx.MXNetError, "axis 5 is out of range for 2", lambda h: X.sum(axis=5)),
+    ("uneven split", mx.MXNetError, "3 is not divisible into 2", lambda h: nd.split(X, 2)),
+    ("mixed dtypes", mx.MXNetError, "expected float32, got float64", lambda h: X + X.astype("float64")),  # noqa: E501
+    ("channels last", mx.MXNetError, "needs 3 input channels, but data has 8", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 8, 8, 3)))),  # noqa: E501
+    ("labels of another batch", mx.MXNetError, r"index \(5\) must be \(4\)", lambda h: CELOSS(nd.ones((4, 3)), nd.ones(5))),  # noqa: E501
+    ("no label", TypeError, "missing 1 required .* 'label'", lambda h: gluon.loss.L2Loss()(X)),
+    ("lengths of labels", ValueError, "labels 4 .* predictions 3", lambda h: metric.Accuracy().update(nd.ones(4), nd.ones((3, 2)))),  # noqa: E501
+    ("one state of two", Exception, "state_cell", lambda h: made(h, rnn.LSTM(4, input_size=3))[0](nd.ones((5, 2, 3)), nd.ones((1, 2, 4)))),  # noqa: E501
+    ("parameters of a wider network", AssertionError, r"expected \(4, 3\) vs saved \(5, 3\)", lambda h: of_another(h, nn.Dense(5, in_units=3))),  # noqa: E501
+    ("parameters of a deeper network", ValueError, "Set ignore_extra=True", lambda h: of_another(h, nn.Dense(4, in_units=3), nn.Dense(2, in_units=4))),  # noqa: E501
+    ("file of PyTorch", mx.MXNetError, "PyTorch .* save its arrays", lambda h: of_bytes(h, b"PK\3\4" + bytes(99))),  # noqa: E501
+    ("pickle", mx.MXNetError, "it is a pickle", lambda h: of_bytes(h, b"\x80\4" + bytes(99))),
+    ("graph for parameters", mx.MXNetError, "it is JSON", lambda h: of_bytes(h, b'{"nodes": [' + bytes(99))),  # noqa: E501
+    ("name of a parameter", KeyError, "did you mean 'own_weight'", lambda h: nn.Dense(3, prefix="own_").collect_params()["own_weigt"]),  # noqa: E501
+    ("no shape", ValueError, "invalid shape: None", lambda h: gluon.Parameter("w").initialize()),
+    ("no batch size", ValueError, "batch_size must be specified", lambda h: gluon.data.DataLoader([1])),  # noqa: E501
+    ("no ONNX file", mx.MXNetError, "none.onnx: No such file", lambda h: mx.load("none.onnx")),
+    ("no pretrained file", mx.MXNetError, "pretrained=False", lambda h: gluon.model_zoo.vision.alexnet(pretrained=True, root=".")),  # noqa: E501
+    ("Block in HybridSequential", ValueError, "try HybridSequential", lambda h: made(h, gluon.nn.Sequential())),  # noqa: E501
+    ("data before a call", gluon.parameter.DeferredInitializationError, "first forward pass", lambda h: made(h, nn.Dense(3))[0].weight.data()),  # noqa: E501
 ]
 # fmt: on
 

@@ -14,19 +14,24 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from .other_names import way
+
 _parts: dict[str, None] = {}  # loaded parts, in order
 _completions: list[Callable[[str], None]] = []
 
 
-def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def names_of(
+    package: str, places: Mapping[str, str], others: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """A ``__getattr__`` for ``package``; ``places`` maps each name to a relative module path.
 
     The name stands for that module, or for the object behind a colon: ``".trainer:Trainer"``.
+    ``others`` maps names of another library to the way here.
     """
 
     def __getattr__(name: str) -> Any:
         if name not in places:
-            usual = f"module {package!r} has no attribute {name!r}"
+            usual = f"module {package!r} has no attribute {name!r}{way(name, others or {})}"
             raise AttributeError(usual, name=name, obj=sys.modules[package])
         path, _, inside = places[name].partition(":")
         module = import_module(path, package)

@@ -16,10 +16,11 @@ from .. import initializer
 from .._core.frames import public, shortened, warn
 from .._core.keywords import by_position, of_function
 from .._core.lazy import Late
+from .._core.other_names import BLOCKS, way
 from .._core.recording import recording_as
 from .._core.types import DType
 from ..context import Context
-from ..errors import require_no_more
+from ..errors import require_arguments, require_no_more
 from . import model_file, saving
 from .hooks import HookHandle
 from .naming import BlockScope, name_block
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from .._core import html_text
 else:
     html_text = Late(".._core.html_text", __package__)  # in notebooks
+
+
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class Block:
@@ -65,6 +69,11 @@ class Block:
     # Containers have no row in summary(): their rows are those of their children.
     is_container = False
 
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
+        if cls.__module__.startswith(_PACKAGE):
+            require_arguments(cls, args, kwargs)
+        return super().__new__(cls)
+
     def __init__(
         self,
         prefix: str | None = None,
@@ -72,6 +81,10 @@ class Block:
         **unknown: NoReturn,
     ) -> None:
         require_no_more(self, unknown)
+        if isinstance(prefix, Block):
+            raise AttributeError(
+                "prefix is a Block, expected a string: add layers with net.add(...)"
+            )
         self._prefix, self._params = name_block(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
         self._scope = BlockScope(self, is_transparent=prefix == "")
@@ -83,6 +96,7 @@ class Block:
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         usual = f"{kind!r} object has no attribute {name!r}"
+        usual += way(name, BLOCKS)
         if "_children" not in vars(self):
             usual += f": call super().__init__() at the beginning of {kind}.__init__"
         raise AttributeError(usual, name=name, obj=self)

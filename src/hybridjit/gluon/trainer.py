@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
+from types import NoneType
 from typing import Any, NamedTuple
 
 from .. import optimizer as opt
@@ -158,6 +159,11 @@ class Trainer:
             param._set_trainer(self)
         self._compression_params = compression_params
         self._contexts = self._check_contexts()
+        if not isinstance(optimizer_params, (Mapping, NoneType)):
+            raise TypeError(
+                "optimizer_params must be a mapping such as {'learning_rate': 0.1}, "
+                f"got {optimizer_params!r}"
+            )
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = self._optimizer.rescale_grad
         self._wanted = _Wanted(kvstore, update_on_kvstore)
@@ -533,7 +539,8 @@ def _listed(params: object) -> list[Parameter]:
         params = [params[name] for name in sorted(params.keys())]
     if not isinstance(params, (list, tuple)):
         raise ValueError(
-            f"First argument must be a list or dict of Parameters, got {type(params)}."
+            f"First argument must be a list or dict of Parameters, got {type(params)}"
+            f"{': pass net.collect_params()' if hasattr(params, 'collect_params') else ''}."
         )
     for param in params:
         if not isinstance(param, Parameter):

@@ -328,10 +328,12 @@ def _numbers(values: ArrayLike, wanted: np.dtype) -> np.ndarray:
         found = np.asarray(values)
         if found.dtype.kind in "OSU":
             found = found.astype(wanted)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError("source_array must be array like object") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"source_array must be array like object: {error}") from None
     if found.dtype.kind not in "iufb":
-        raise TypeError("source_array must be array like object")
+        raise TypeError(
+            f"source_array must be array like object of real numbers, got {found.dtype}"
+        )
     return found
 
 

@@ -475,12 +475,21 @@ class _Builder:
 ON_NDARRAYS = _Builder()
 
 
+def _no_array(found: object) -> str:
+    """What an operand that is no NDArray is, and the way out."""
+    if isinstance(found, np.ndarray):
+        return f"a NumPy array of shape {found.shape}: pass nd.array(x)"
+    if isinstance(found, (list, tuple)) and any(isinstance(one, NDArray) for one in found):
+        return f"a {type(found).__name__} of arrays: pass them one by one, as f(*arrays)"
+    return str(found)
+
+
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
     """Call a function of the ``nd`` namespace with its arguments."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, NDArray):
             who = "Positional arguments" if is_variadic(op) else f"Argument {name}"
-            raise AssertionError(f"{who} must have NDArray type, but got {tensor}")
+            raise AssertionError(f"{who} must have NDArray type, but got {_no_array(tensor)}")
     for name, value in given.items():
         if isinstance(value, NDArray) and name != "out":
             raise TypeError(f"{called}() takes a value for '{name}', got an NDArray")

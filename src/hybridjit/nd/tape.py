@@ -174,7 +174,7 @@ _NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set "
     "is_recording to true or use autograd.record() to save computational graphs for backward. If "
     "you want to differentiate the same graph twice, you need to pass retain_graph=True to "
-    "backward."
+    "backward. Arrays need x.attach_grad(), parameters a grad_req other than 'null'."
 )
 
 

@@ -316,6 +316,12 @@ class Symbol(Outputs):
     def __bool__(self) -> NoReturn:
         raise NotImplementedForSymbol("__bool__", "bool")
 
+    def __float__(self) -> NoReturn:
+        raise TypeError(
+            "float() takes numbers, got a Symbol: a traced block has not computed values; "
+            "use operators of F, or call the block without hybridize()"
+        )
+
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedForSymbol("__array__")
 

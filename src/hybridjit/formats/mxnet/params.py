@@ -218,13 +218,24 @@ class _Reader:
         return data
 
 
+_CONVERT = "; save its arrays with nd.save(path, {name: nd.array(values)})"
+_OTHERS = {  # the first bytes of files that are taken for files of parameters
+    b"PK": f"it is a zip file, as PyTorch (.pth) and NumPy (.npz) write{_CONVERT}",
+    b"\x80": f"it is a pickle{_CONVERT}",
+    b"\x89HDF": f"it is an HDF5 file{_CONVERT}",
+    b"{": "it is JSON: graphs are read by gluon.SymbolBlock.imports",
+}
+
+
 def _read_container(reader: _Reader) -> AnyArrays:
     if not reader.is_pipe and _is_numpys(reader.file):
         found: AnyArrays = npz.read(reader.file, reader.name)
         return found
     magic, _, count = reader.unpack("<QQQ", "header")
     if magic != _MAGIC:
-        reader.fail(f"magic number is {magic:#x}, not {_MAGIC:#x}", 0)
+        start = magic.to_bytes(8, "little")
+        kind = next((f": {text}" for key, text in _OTHERS.items() if start.startswith(key)), "")
+        reader.fail(f"magic number is {magic:#x}, not {_MAGIC:#x}{kind}", 0)
     if count > min(_MAX_ARRAYS, reader.left // 4):
         reader.fail(f"{count} arrays cannot be in {reader.left} bytes", 16)
     arrays = []

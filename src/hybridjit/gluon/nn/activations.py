@@ -32,6 +32,11 @@ class Activation(HybridBlock):
     """
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockArgs]) -> None:
+        if not isinstance(activation, str):
+            raise TypeError(
+                f"activation must be a name such as 'relu', got {activation!r}: "
+                "add other layers to the network after this one"
+            )
         self._act_type = activation
         super().__init__(**kwargs)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ... import initializer
 from ..._core.frames import public
 from ...context import Context
-from ...errors import ModelFormatError
+from ...errors import ModelFormatError, did_you_mean
 from ...formats.mxnet import params as params_file
 from ...nd import NDArray
 from ...nd.storage import together_written
@@ -72,6 +72,8 @@ class ParameterDict:
         return f"{head}(\n{rows}\n)"
 
     def __getitem__(self, name: str) -> Parameter:
+        if name not in self._params:
+            raise KeyError(f"{name!r}{did_you_mean(name, self._params)}")
         return self._params[name]
 
     def __iter__(self) -> Iterator[str]:
