@@ -28,7 +28,6 @@ from ._core.config import override
 from ._core.lazy import modules as _modules
 from ._core.lazy import names_of as _names_of
 from ._core.lazy import same_module as _same_module
-from ._core.other_names import PACKAGE as _PYTORCH
 from .attribute import AttrScope
 from .cached_op import CachedOp
 from .compat import install_as_mxnet
@@ -95,7 +94,7 @@ _FUNCTIONS = {
     "view": ".viewing:view",  # imports the compiler
 }
 
-__getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, _PYTORCH)
+__getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, "PACKAGE")
 
 ndarray = nd
 symbol = sym

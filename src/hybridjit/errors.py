@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
-from ._core.lazy import Late
-from ._core.other_names import way
+from ._core.lazy import Late, other_names
 
 if TYPE_CHECKING:
     import difflib
@@ -123,13 +122,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def missing_attribute(
-    module: str, name: str, known: Iterable[str], others: Mapping[str, str] | None = None
+    module: str, name: str, known: Iterable[str], others: str = ""
 ) -> AttributeError:
     """The exception for a name that a module does not have, with the nearest that it has.
 
-    others  names of another library, each with the way here
+    others  the table of ``other_names`` with names of another library
     """
-    hint = "" if name.startswith("_") else way(name, others or {}) or did_you_mean(name, known)
+    hint = (
+        "" if name.startswith("_") else other_names.way(name, others) or did_you_mean(name, known)
+    )
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 

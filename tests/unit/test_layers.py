@@ -18,7 +18,7 @@ PACKAGE = Path(hybridjit.__file__).parent
 
 # A part may import only from rows above its own, and from itself. Modules of `_core` are parts.
 LAYERS = [
-    {"keywords", "lazy", "errstate", "frozen", "background", "async_safety"},
+    {"keywords", "lazy", "errstate", "frozen", "background", "async_safety", "other_names"},
     {"errors"},
     {
         "config",

@@ -244,7 +244,6 @@ MISTAKES = [
     ("one state of two", Exception, "state_cell", lambda h: made(h, rnn.LSTM(4, input_size=3))[0](nd.ones((5, 2, 3)), nd.ones((1, 2, 4)))),  # noqa: E501
     ("parameters of a wider network", AssertionError, r"expected \(4, 3\) vs saved \(5, 3\)", lambda h: of_another(h, nn.Dense(5, in_units=3))),  # noqa: E501
     ("parameters of a deeper network", ValueError, "Set ignore_extra=True", lambda h: of_another(h, nn.Dense(4, in_units=3), nn.Dense(2, in_units=4))),  # noqa: E501
-    ("file of PyTorch", mx.MXNetError, "PyTorch .* save its arrays", lambda h: of_bytes(h, b"PK\3\4" + bytes(99))),  # noqa: E501
     ("pickle", mx.MXNetError, "it is a pickle", lambda h: of_bytes(h, b"\x80\4" + bytes(99))),
     ("graph for parameters", mx.MXNetError, "it is JSON", lambda h: of_bytes(h, b'{"nodes": [' + bytes(99))),  # noqa: E501
     ("name of a parameter", KeyError, "did you mean 'own_weight'", lambda h: nn.Dense(3, prefix="own_").collect_params()["own_weigt"]),  # noqa: E501

@@ -200,7 +200,8 @@ class TestService:
         path, wanted, sizes, ended = service.folder / "digits-0000.params", [], [], Event()
         files = [written(service.folder / name, factor) for name, factor in (("a", 1), ("b", 2))]
         for file in files:
-            shutil.copy(file, path)
+            shutil.copy(file, service.folder / "new")
+            os.replace(service.folder / "new", path)
             wanted.append(hybridjit.load(str(service.folder / "digits")).predict(data).tobytes())
 
         def ask() -> Counter[bytes]:

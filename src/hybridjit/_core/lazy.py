@@ -14,24 +14,20 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from .other_names import way
-
 _parts: dict[str, None] = {}  # loaded parts, in order
 _completions: list[Callable[[str], None]] = []
 
 
-def names_of(
-    package: str, places: Mapping[str, str], others: Mapping[str, str] | None = None
-) -> Callable[[str], Any]:
+def names_of(package: str, places: Mapping[str, str], others: str = "") -> Callable[[str], Any]:
     """A ``__getattr__`` for ``package``; ``places`` maps each name to a relative module path.
 
     The name stands for that module, or for the object behind a colon: ``".trainer:Trainer"``.
-    ``others`` maps names of another library to the way here.
+    ``others`` is the table of ``other_names`` with names of another library.
     """
 
     def __getattr__(name: str) -> Any:
         if name not in places:
-            usual = f"module {package!r} has no attribute {name!r}{way(name, others or {})}"
+            usual = f"module {package!r} has no attribute {name!r}{other_names.way(name, others)}"
             raise AttributeError(usual, name=name, obj=sys.modules[package])
         path, _, inside = places[name].partition(":")
         module = import_module(path, package)
@@ -52,6 +48,9 @@ class Late:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(*self._where), name)
+
+
+other_names = Late(".other_names", __package__)  # needed only for errors
 
 
 def modules(names: str) -> dict[str, str]:

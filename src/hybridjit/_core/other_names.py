@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 _MODE = "there is no mode to set: calls within autograd.record() train, others predict"
 _CPU = "arrays are on the CPU"
 BLOCKS = {
@@ -55,6 +53,10 @@ LAYERS = {
 }
 
 
-def way(name: str, names: Mapping[str, str]) -> str:
+_TABLES = {"BLOCKS": BLOCKS, "ARRAYS": ARRAYS, "PACKAGE": PACKAGE, "LAYERS": LAYERS}
+
+
+def way(name: str, table: str) -> str:
     """``": write x.asnumpy()"`` for a name of the table, otherwise ""."""
+    names = _TABLES.get(table, {})
     return f": {names[name]}" if name in names else ""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import initializer
 from .._core.frames import public, shortened, warn
 from .._core.keywords import by_position, of_function
-from .._core.lazy import Late
-from .._core.other_names import BLOCKS, way
+from .._core.lazy import Late, other_names
 from .._core.recording import recording_as
 from .._core.types import DType
 from ..context import Context
@@ -96,7 +95,7 @@ class Block:
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         usual = f"{kind!r} object has no attribute {name!r}"
-        usual += way(name, BLOCKS)
+        usual += other_names.way(name, "BLOCKS")
         if "_children" not in vars(self):
             usual += f": call super().__init__() at the beginning of {kind}.__init__"
         raise AttributeError(usual, name=name, obj=self)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._core.errstate import quiet
-from .._core.lazy import Late
-from .._core.other_names import ARRAYS, way
+from .._core.lazy import Late, other_names
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_shape
 from .._core.types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
@@ -89,7 +88,8 @@ class DenseArray:
         """Restore the memory of an evicted array when ``_data`` is read."""
         if name == "_data" and self._evicted is not None:
             return restore_memory(self)
-        usual = f"{type(self).__name__!r} object has no attribute {name!r}{way(name, ARRAYS)}"
+        usual = f"{type(self).__name__!r} object has no attribute {name!r}"
+        usual += other_names.way(name, "ARRAYS")
         raise AttributeError(usual, name=name, obj=self)
 
     # Programs call this before they write to a slice, to learn whether it is a view.

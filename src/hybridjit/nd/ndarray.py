@@ -476,7 +476,7 @@ ON_NDARRAYS = _Builder()
 
 
 def _no_array(found: object) -> str:
-    """What an operand that is no NDArray is, and the way out."""
+    """The text for an operand of another class, with the way out."""
     if isinstance(found, np.ndarray):
         return f"a NumPy array of shape {found.shape}: pass nd.array(x)"
     if isinstance(found, (list, tuple)) and any(isinstance(one, NDArray) for one in found):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
-from .._core.other_names import ARRAYS, way
+from .._core.lazy import other_names
 from ..errors import MXNetError
 from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
 
@@ -78,7 +78,8 @@ class Outputs:
         return type(self)(found)
 
     def __getattr__(self, name: str) -> NoReturn:
-        message = f"'Symbol' object has no attribute '{name}'{way(name, ARRAYS)}"
+        message = f"'Symbol' object has no attribute '{name}'"
+        message += other_names.way(name, "ARRAYS")
         if name in _VALUES_ONLY:
             message += (
                 ": a traced block has not computed values; operators can use them "

@@ -220,7 +220,6 @@ class _Reader:
 
 _CONVERT = "; save its arrays with nd.save(path, {name: nd.array(values)})"
 _OTHERS = {  # the first bytes of files that are taken for files of parameters
-    b"PK": f"it is a zip file, as PyTorch (.pth) and NumPy (.npz) write{_CONVERT}",
     b"\x80": f"it is a pickle{_CONVERT}",
     b"\x89HDF": f"it is an HDF5 file{_CONVERT}",
     b"{": "it is JSON: graphs are read by gluon.SymbolBlock.imports",

@@ -2,7 +2,6 @@
 
 from typing import NoReturn
 
-from ..._core.other_names import LAYERS
 from ...errors import missing_attribute
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -82,4 +81,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise missing_attribute(__name__, name, __all__, LAYERS)
+    raise missing_attribute(__name__, name, __all__, "LAYERS")
