@@ -170,6 +170,8 @@ def run(parts: Sequence[Part], options: Sequence[str]) -> list[Ended]:
 def start(part: Part, options: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """The process of a part, which writes into ``log``."""
     environment = os.environ | ({"HYBRIDJIT_TARGET": part.kind} if part.kind else {})
+    # Hundreds of tests start Python; without compiled modules each takes 0.75 s longer.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "pytest", *part.files, *options]
     with open(log, "wb") as out:
         return subprocess.Popen(

@@ -49,6 +49,12 @@ def test_the_last_line_counts_the_tests_of_all_rounds(tmp_path):
     assert ran.stdout.splitlines()[-1].startswith(f"{len(headings)} passed in ")
 
 
+def test_processes_of_tests_keep_compiled_modules(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    ran = run_rounds(tmp_path, '"PYTHONDONTWRITEBYTECODE" not in os.environ')
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 def test_a_run_without_chosen_tests_fails_as_pytest_does(tmp_path):
     ran = run_rounds(tmp_path, "True", "-k", "absent")
     assert ran.returncode == 5
