@@ -12,8 +12,6 @@ from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from .. import nd, sym
 from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
@@ -23,11 +21,11 @@ from .._core.lazy import Late, Replaceable
 from .._core.options import Flag, Options
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_array
-from .._core.types import DType, TensorType, type_of
+from .._core.types import DType, TensorType
 from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
-from ..errors import DeferredInitializationError, DTypeError, MXNetError, ShapeError
+from ..errors import DeferredInitializationError, MXNetError
 from ..ir.node import Output, precision_of
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -35,13 +33,24 @@ from ..nd.interpreter import Monitor
 from ..nd.memory import DENSE_KINDS
 from ..sym import Symbol
 from .block import Block
+from .call_checks import (
+    check_outputs,
+    check_structure,
+    conversion_advice,
+    data_of,
+    input_types,
+    on_one_context,
+    params_in,
+    require_one_context,
+    warn_unused,
+)
 from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
 from .naming import OPEN
 from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
-from .structure import Format, Nested, flatten, regroup, same_arguments, tensors_in
+from .structure import Nested, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
@@ -244,7 +253,7 @@ class HybridBlock(Block):
         if cached is not None and cached.is_plain and not args and type(x) in DENSE_KINDS:
             return cached.graph.call_one(x)
         arrays = (x, *args)
-        if cached is not None and len(arrays) == cached.arity and _on_one_context(arrays):
+        if cached is not None and len(arrays) == cached.arity and on_one_context(arrays):
             results = cached.graph(arrays)
             out_format = cached.trace.out_format
             return results[0] if out_format == 0 else regroup(results, out_format)
@@ -281,7 +290,7 @@ class HybridBlock(Block):
             raise ValueError("bind() needs arrays as arguments, not nested lists or None")
         wanted = [results] if isinstance(results, NDArray) else list(results)
         given = wanted if out is None else [out] if isinstance(out, NDArray) else list(out)
-        _check_outputs(wanted, given)
+        check_outputs(wanted, given)
         return bound.BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
     def for_arrays(self, *args: Nested) -> HybridBlock:
@@ -320,7 +329,7 @@ class HybridBlock(Block):
         args = self._arguments(args, named)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
-        _require_one_context(arrays)
+        require_one_context(arrays)
         traced, params = self._traced_with_values(args)
         outputs = self._ranged(traced.outputs, params)
         ctx = arrays[0].context
@@ -333,8 +342,8 @@ class HybridBlock(Block):
         if train:
             named = {**given, **fixed}
             wanted = training.leading_variables(named) or training.floating(given)
-            return verification.verify_training(outputs, _data_of(named), wanted, *how)
-        return verification.verify_graph(outputs, _data_of(given), _data_of(fixed), *how)
+            return verification.verify_training(outputs, data_of(named), wanted, *how)
+        return verification.verify_graph(outputs, data_of(given), data_of(fixed), *how)
 
     @Replaceable
     def inputs(self) -> list[DataDesc]:
@@ -366,7 +375,7 @@ class HybridBlock(Block):
                 "hybridize(), then the block"
             )
         called = {} if self._cached is None else self._cached.called
-        params = _params_in(traced, self.collect_params())
+        params = params_in(traced, self.collect_params())
         return interface.described(traced, params, self._declared, called)
 
     def _by_position(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> list[Nested]:
@@ -391,7 +400,7 @@ class HybridBlock(Block):
         if not tensors:
             raise ValueError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input. "
-                f"Please check the type of the args.{_way_of(args)}"
+                f"Please check the type of the args.{conversion_advice(args)}"
             )
         if not symbols:
             if self._active:
@@ -407,8 +416,8 @@ class HybridBlock(Block):
     def _call_graph(self, tensors: list[NDArray], args: tuple[object, ...]) -> Nested:
         flat, form = flatten(args, "input")
         cached = self._cached or self._build(args)
-        _check_arguments(cached.trace, form)
-        _require_one_context(tensors)
+        check_structure(cached.trace, form)
+        require_one_context(tensors)
         arrays = [array for array in flat if array is not None]
         return regroup(cached.graph(arrays), cached.trace.out_format)
 
@@ -448,9 +457,9 @@ class HybridBlock(Block):
             if same_arguments(found.in_format, form):
                 return found
             if self._cached is not None:
-                _check_arguments(found, form)
+                check_structure(found, form)
         found = trace(self, args)
-        _params_in(
+        params_in(
             found, self.collect_params()
         )  # raises for unknown variables, before the graph is stored
         self._trace = found
@@ -462,7 +471,7 @@ class HybridBlock(Block):
         if self._cached is None:
             traced = self._traced(args)
             params = self.collect_params()
-            used = _params_in(traced, params)
+            used = params_in(traced, params)
             if self._infers_itself():
                 self._finish_as_it_says(args, used)
             outputs = self._ranged(traced.outputs, used)
@@ -470,11 +479,11 @@ class HybridBlock(Block):
             graph.monitor = self._monitor
             graph.kind = _kind_of(traced.mode)
             graph.compiled &= self._is_compiled
-            _warn_unused(traced, params)
+            warn_unused(traced, params)
             arity = len(traced.inputs)
             is_flat = traced.in_format == [0] * arity
             is_plain = is_flat and arity == 1 and traced.out_format == 0
-            called = _input_types(traced, args)
+            called = input_types(traced, args)
             self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain, called)
         return self._cached
 
@@ -487,8 +496,8 @@ class HybridBlock(Block):
     def _traced_with_values(self, args: Sequence[object]) -> tuple[Trace, dict[str, Parameter]]:
         """The graph for these arguments, and its parameters, all of which have values."""
         traced = self._traced(args)
-        params = _params_in(traced, self.collect_params())
-        finish_deferred(traced.outputs, _input_types(traced, args), params)
+        params = params_in(traced, self.collect_params())
+        finish_deferred(traced.outputs, input_types(traced, args), params)
         return traced, params
 
     def _finish_own_params(self, args: tuple[object, ...]) -> None:
@@ -525,15 +534,15 @@ class HybridBlock(Block):
 
     def _infer_shapes(self, args: Sequence[object], needed: Iterable[Parameter] = ()) -> None:
         traced = self._traced(args)
-        params = _params_in(traced, self.collect_params())
-        set_shapes(traced.outputs, _input_types(traced, args), params, needed)
+        params = params_in(traced, self.collect_params())
+        set_shapes(traced.outputs, input_types(traced, args), params, needed)
 
     @public
     def infer_type(self, *args: Nested) -> None:
         """Set the dtype of every parameter in the graph from the arguments' dtypes."""
         traced = self._traced(args)
-        params = _params_in(traced, self.collect_params())
-        types = variable_types(traced.outputs, _input_types(traced, args), params)
+        params = params_in(traced, self.collect_params())
+        types = variable_types(traced.outputs, input_types(traced, args), params)
         for name, param in params.items():
             found = types[name].dtype
             if found is not None and found != param.array_dtype:
@@ -608,8 +617,8 @@ class HybridBlock(Block):
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         traced, params = self._traced_with_values(args)
-        given = _data_of(dict(zip(traced.input_names, arrays)))
-        fixed = _data_of({name: param.data() for name, param in params.items()})
+        given = data_of(dict(zip(traced.input_names, arrays)))
+        fixed = data_of({name: param.data() for name, param in params.items()})
         wanted = dynamic_input_shapes and dict(zip(given, dynamic_input_shapes))
         write_graph(path, traced.outputs, fixed, given, dynamic, wanted or None)
         return path
@@ -647,93 +656,6 @@ class HybridBlock(Block):
 def _kind_of(mode: str) -> type[NDArray] | None:
     """The class of the results of a block that was traced with symbols of this kind."""
     return None if not mode else NDArray if mode == "nd" else numpy_mode.ndarray
-
-
-def _params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
-    """The parameters that the graph reads. Raises AssertionError for an unknown variable."""
-    inputs = set(traced.input_names)
-    found = {}
-    for name in traced.symbol.list_inputs():
-        if name not in inputs:
-            assert name in params, (
-                f"Unknown input to HybridBlock: {name}: a parameter that does not belong to the "
-                "block or its children; blocks in a list, tuple or dict are not children: register "
-                "them with register_child, or use HybridSequential"
-            )
-            found[name] = params[name]
-    return found
-
-
-def _check_outputs(wanted: list[NDArray], given: list[NDArray]) -> None:
-    if len(wanted) != len(given):
-        raise ValueError(f"the block has {len(wanted)} outputs, out has {len(given)}")
-    for right, array in zip(wanted, given):
-        if right.shape != array.shape:
-            raise ShapeError(f"out has shape {array.shape}, the output has {right.shape}")
-        if right.dtype != array.dtype:
-            names = (np.dtype(array.dtype).name, np.dtype(right.dtype).name)
-            raise DTypeError(f"out has dtype {names[0]}, the output has {names[1]}")
-
-
-def _check_arguments(traced: Trace, form: Format) -> None:
-    if not same_arguments(traced.in_format, form):
-        raise ValueError(
-            "The argument structure of HybridBlock does not match the cached version. "
-            f"Stored format = {traced.in_format}, input format = {form}"
-        )
-
-
-def _data_of(named: Mapping[str, NDArray]) -> dict[str, np.ndarray]:
-    return {name: array._data for name, array in named.items()}
-
-
-def _way_of(args: tuple[object, ...]) -> str:
-    """Advice on converting arguments to tensors, for a message; "" for other arguments."""
-    if not any(isinstance(arg, np.ndarray) for arg in args):
-        return ""
-    return " For a NumPy array x pass nd.array(x)."
-
-
-def _on_one_context(arrays: tuple[object, ...]) -> bool:
-    """True when all are NDArrays on the context of the first."""
-    ctx = None
-    for array in arrays:
-        if type(array) not in DENSE_KINDS:
-            return False
-        assert isinstance(array, NDArray)
-        if ctx is None:
-            ctx = array._ctx
-        elif array._ctx is not ctx and array._ctx != ctx:
-            return False
-    return True
-
-
-def _require_one_context(tensors: list[NDArray]) -> None:
-    first = tensors[0].context
-    if any(tensor.context != first for tensor in tensors):
-        found = sorted({str(tensor.context) for tensor in tensors})
-        raise ValueError(
-            "Find multiple contexts in the input, After hybridized, the HybridBlock only supports "
-            f"one input context. Find all contexts = {found}"
-        )
-
-
-def _input_types(traced: Trace, args: Sequence[object]) -> Mapping[str, TensorType]:
-    flat, _ = flatten(args, "input")
-    return dict(zip(traced.input_names, (type_of(a._data) for a in flat if a is not None)))
-
-
-def _warn_unused(traced: Trace, params: ParameterDict) -> None:
-    used = set(traced.symbol.list_inputs())
-    inputs = [str(i) for i, name in enumerate(traced.input_names) if name not in used]
-    if inputs:
-        warn(
-            f"The {','.join(inputs)}-th input to HybridBlock is not used by any computation. "
-            "Is this intended?"
-        )
-    unused = [name for name in params if name not in used]
-    if unused:
-        warn(f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?")
 
 
 def options_of(block: HybridBlock) -> Options:
