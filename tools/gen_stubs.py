@@ -67,6 +67,7 @@ def stubs() -> dict[Path, str]:
                 *_header(f"Functions of the ``{namespace}`` namespace.", tensor, None),
                 *_import_lines(own),
                 "",
+                *_shared(tensor),
                 *_aliases(folder / "__init__.py"),
                 *_definitions("", free, tensor, {}),
                 "",
@@ -85,10 +86,10 @@ def stubs() -> dict[Path, str]:
                 at = next(i for i, line in enumerate(lines) if line.startswith("from ."))
                 lines[at : at + 1] = sorted([*own, lines[at]])  # as ruff has them
             if any(" = _whole." in line for line in names):
-                at = lines.index("from typing import Any") + 2 if defined else 2
+                at = lines.index("from typing_extensions import Unpack") + 2 if defined else 2
                 lines[at:at] = [f"import hybridjit.{namespace} as _whole", ""]
             if defined:
-                lines += ["", "_Sizes = int | Sequence[Any]", ""]
+                lines += ["", *_shared(tensor)]
                 defined += [""] if names else []
             texts[folder / f"{room}.pyi"] = "\n".join([*lines, *defined, *names, ""])
     return texts | numpy_stubs()
@@ -171,7 +172,7 @@ def _extension(module: ModuleType, tensor: str, kind: str) -> list[str]:
     plain = ModuleType("own")
     vars(plain).update({n: f for n, f in own.items() if n not in _IMPORTED})
     lines = _header(f"Functions of ``{module.__name__[10:]}``.", tensor, f"np.{kind}")
-    lines += ["", "_Sizes = int | Sequence[Any]", "", "image: Any", "random: Any", ""]
+    lines += ["", *_shared(tensor), "image: Any", "random: Any", ""]
     lines += _signatures(plain, "Any")
     for name in sorted(of_operators - {"reshape"}):
         op = lookup(f"_npx_{name}")
@@ -206,7 +207,9 @@ def _header(heading: str, tensor: str, module: str | None) -> list[str]:
         _TITLE.format(heading),
         "",
         f"from collections.abc import {'' if tensor in _ARRAYS else 'Mapping, '}Sequence",
-        "from typing import Any",
+        "from typing import Any, TypedDict",
+        "",
+        "from typing_extensions import Unpack",
         "",
     ]
     if module is not None:
@@ -229,7 +232,14 @@ def _own_imports(path: Path) -> list[tuple[str, str]]:
 def _import_lines(imports: list[tuple[str, str]]) -> list[str]:
     hidden = {name for _, name in imports if name.startswith("_") or name == "FUNCTIONS"}
     lines = [f"from {m} import {n} as {n}" for m, n in imports if n not in hidden]
-    return [*lines, "", "_Sizes = int | Sequence[Any]"]
+    return lines
+
+
+def _shared(tensor: str) -> list[str]:
+    """Types that the definitions share: sizes, and arguments that each operator accepts."""
+    accepted = ["ctx: Any", "out: Any"] if tensor in _ARRAYS else ["attr: Mapping[str, str] | None"]
+    fields = (f"    {field}" for field in (*accepted, "name: str | None"))
+    return ["_Sizes = int | Sequence[Any]", "", "class _Call(TypedDict, total=False):", *fields, ""]
 
 
 def _aliases(path: Path) -> Iterator[str]:
@@ -280,11 +290,7 @@ def _parameters(op: OpDef, tensor: str) -> Iterator[str]:
         yield f"{attr.name}: {kind}{_optional(attr)} = {_default(attr)}"
     if op.name in _TUNED_ON_GPUS:
         yield from (f"{name}: Any = ..." for name in ("workspace", "cudnn_tune", "cudnn_off"))
-    if tensor in _ARRAYS:
-        yield from ("ctx: Any = ...", "out: Any = ...")
-    else:
-        yield "attr: Mapping[str, str] | None = ..."
-    yield "name: str | None = ..."
+    yield "**call: Unpack[_Call]"
 
 
 def _optional(attr: Attr) -> str:

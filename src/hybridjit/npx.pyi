@@ -1,11 +1,18 @@
 """Functions of ``npx``. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 from .np.arrays import ndarray
 
 _Sizes = int | Sequence[Any]
+
+class _Call(TypedDict, total=False):
+    ctx: Any
+    out: Any
+    name: str | None
 
 image: Any
 random: Any
@@ -31,11 +38,7 @@ def use_np(func: Any) -> Any: ...
 def waitall() -> Any: ...
 def while_loop(cond: Any, func: Any, loop_vars: Any, max_iterations: int | None = None) -> Any: ...
 def activation(
-    data: ndarray | None = ...,
-    act_type: str = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: ndarray | None = ..., act_type: str = ..., **call: Unpack[_Call]
 ) -> ndarray: ...
 def arange_like(
     data: ndarray | None = ...,
@@ -43,9 +46,7 @@ def arange_like(
     step: float = 1.0,
     repeat: int = 1,
     axis: int | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def batch_dot(
     lhs: ndarray | None = ...,
@@ -53,13 +54,9 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def batch_flatten(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def batch_flatten(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def batch_norm(
     data: ndarray | None = ...,
     gamma: ndarray | None = ...,
@@ -77,9 +74,7 @@ def batch_norm(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def box_nms(
     data: ndarray | None = ...,
@@ -93,32 +88,18 @@ def box_nms(
     force_suppress: bool = False,
     in_format: str = "corner",
     out_format: str = "corner",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def broadcast_like(
     lhs: ndarray | None = ...,
     rhs: ndarray | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def cast(
-    data: ndarray | None = ...,
-    dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> ndarray: ...
+def cast(data: ndarray | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> ndarray: ...
 def constraint_check(
-    input: ndarray | None = ...,
-    msg: str = "",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    input: ndarray | None = ..., msg: str = "", **call: Unpack[_Call]
 ) -> ndarray: ...
 def convolution(
     data: ndarray | None = ...,
@@ -135,9 +116,7 @@ def convolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def deconvolution(
     data: ndarray | None = ...,
@@ -156,9 +135,7 @@ def deconvolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def dropout(
     data: ndarray | None = ...,
@@ -168,9 +145,7 @@ def dropout(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def embedding(
     data: ndarray | None = ...,
@@ -179,16 +154,10 @@ def embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def erf(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
-def erfinv(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def erf(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
+def erfinv(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def fully_connected(
     data: ndarray | None = ...,
     weight: ndarray | None = ...,
@@ -196,22 +165,12 @@ def fully_connected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def gamma(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
-def gammaln(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def gamma(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
+def gammaln(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def gather_nd(
-    data: ndarray | None = ...,
-    indices: ndarray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: ndarray | None = ..., indices: ndarray | None = ..., **call: Unpack[_Call]
 ) -> ndarray: ...
 def group_norm(
     data: ndarray | None = ...,
@@ -220,9 +179,7 @@ def group_norm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def index_add(
     a: ndarray | None = ...,
@@ -245,40 +202,28 @@ def instance_norm(
     gamma: ndarray | None = ...,
     beta: ndarray | None = ...,
     eps: float = 0.001,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def interleaved_matmul_encdec_qk(
     queries: ndarray | None = ...,
     keys_values: ndarray | None = ...,
     heads: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def interleaved_matmul_encdec_valatt(
     keys_values: ndarray | None = ...,
     attention: ndarray | None = ...,
     heads: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def interleaved_matmul_selfatt_qk(
-    queries_keys_values: ndarray | None = ...,
-    heads: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    queries_keys_values: ndarray | None = ..., heads: int = ..., **call: Unpack[_Call]
 ) -> ndarray: ...
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: ndarray | None = ...,
     attention: ndarray | None = ...,
     heads: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def layer_norm(
     data: ndarray | None = ...,
@@ -287,9 +232,7 @@ def layer_norm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def leaky_relu(
     data: ndarray | None = ...,
@@ -298,9 +241,7 @@ def leaky_relu(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def log_softmax(
     data: ndarray | None = ...,
@@ -308,9 +249,7 @@ def log_softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def multibox_detection(
     cls_prob: ndarray | None = ...,
@@ -323,9 +262,7 @@ def multibox_detection(
     force_suppress: bool = False,
     variances: _Sizes = ...,
     nms_topk: int = -1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def multibox_prior(
     data: ndarray | None = ...,
@@ -334,9 +271,7 @@ def multibox_prior(
     clip: bool = False,
     steps: _Sizes = ...,
     offsets: _Sizes = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def multibox_target(
     anchor: ndarray | None = ...,
@@ -348,22 +283,16 @@ def multibox_target(
     negative_mining_thresh: float = 0.5,
     minimum_negative_samples: int = 0,
     variances: _Sizes = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
-def nonzero(
-    x: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def nonzero(x: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def norm(
     data: ndarray | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def one_hot(
     indices: ndarray | None = ...,
@@ -371,9 +300,7 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def pick(
     data: ndarray | None = ...,
@@ -381,9 +308,7 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def pooling(
     data: ndarray | None = ...,
@@ -399,13 +324,9 @@ def pooling(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def relu(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def relu(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def reshape_like(
     lhs: ndarray | None = ...,
     rhs: ndarray | None = ...,
@@ -413,9 +334,7 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def rnn(
     data: ndarray | None = ...,
@@ -434,18 +353,14 @@ def rnn(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def roi_pooling(
     data: ndarray | None = ...,
     rois: ndarray | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def sequence_mask(
     data: ndarray | None = ...,
@@ -453,31 +368,19 @@ def sequence_mask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def shape_array(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
-def sigmoid(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def shape_array(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
+def sigmoid(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def slice(
     data: ndarray | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def smooth_l1(
-    data: ndarray | None = ...,
-    scalar: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: ndarray | None = ..., scalar: float = 1.0, **call: Unpack[_Call]
 ) -> ndarray: ...
 def softmax(
     data: ndarray | None = ...,
@@ -486,13 +389,9 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
-def stop_gradient(
-    data: ndarray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> ndarray: ...
+def stop_gradient(data: ndarray | None = ..., **call: Unpack[_Call]) -> ndarray: ...
 def topk(
     data: ndarray | None = ...,
     axis: int | None = -1,
@@ -500,7 +399,5 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...

@@ -1,7 +1,9 @@
 """Functions of the ``nd`` namespace. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 from . import contrib as contrib
 from . import image as image
@@ -55,12 +57,13 @@ from .ndarray import true_divide as true_divide
 
 _Sizes = int | Sequence[Any]
 
+class _Call(TypedDict, total=False):
+    ctx: Any
+    out: Any
+    name: str | None
+
 def Activation(
-    data: NDArray | None = ...,
-    act_type: str = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., act_type: str = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def BatchNorm(
     data: NDArray | None = ...,
@@ -79,9 +82,7 @@ def BatchNorm(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def BatchNorm_v1(
     data: NDArray | None = ...,
@@ -97,9 +98,7 @@ def BatchNorm_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def BilinearSampler(
     data: NDArray | None = ...,
@@ -107,13 +106,9 @@ def BilinearSampler(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def BlockGrad(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def BlockGrad(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def CTCLoss(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
@@ -122,25 +117,10 @@ def CTCLoss(
     use_data_lengths: bool = False,
     use_label_lengths: bool = False,
     blank_label: str = "first",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
-def Cast(
-    data: NDArray | None = ...,
-    dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def Concat(
-    *data: NDArray,
-    num_args: int = ...,
-    dim: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
+def Cast(data: NDArray | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> NDArray: ...
+def Concat(*data: NDArray, num_args: int = ..., dim: int = 1, **call: Unpack[_Call]) -> NDArray: ...
 def Convolution(
     data: NDArray | None = ...,
     weight: NDArray | None = ...,
@@ -156,9 +136,7 @@ def Convolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Convolution_v1(
     data: NDArray | None = ...,
@@ -175,9 +153,7 @@ def Convolution_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Correlation(
     data1: NDArray | None = ...,
@@ -188,9 +164,7 @@ def Correlation(
     stride2: int = 1,
     pad_size: int = 0,
     is_multiply: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Crop(
     *data: NDArray,
@@ -198,9 +172,7 @@ def Crop(
     offset: _Sizes = ...,
     h_w: _Sizes = ...,
     center_crop: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Deconvolution(
     data: NDArray | None = ...,
@@ -219,9 +191,7 @@ def Deconvolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Dropout(
     data: NDArray | None = ...,
@@ -231,9 +201,7 @@ def Dropout(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Embedding(
     data: NDArray | None = ...,
@@ -242,13 +210,9 @@ def Embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def Flatten(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def Flatten(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def FullyConnected(
     data: NDArray | None = ...,
     weight: NDArray | None = ...,
@@ -256,9 +220,7 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def GridGenerator(
     data: NDArray | None = ...,
@@ -267,9 +229,7 @@ def GridGenerator(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def GroupNorm(
     data: NDArray | None = ...,
@@ -278,9 +238,7 @@ def GroupNorm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def IdentityAttachKLSparseReg(
     data: NDArray | None = ...,
@@ -288,26 +246,17 @@ def IdentityAttachKLSparseReg(
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def InstanceNorm(
     data: NDArray | None = ...,
     gamma: NDArray | None = ...,
     beta: NDArray | None = ...,
     eps: float = 0.001,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def L2Normalization(
-    data: NDArray | None = ...,
-    eps: float = 1e-10,
-    mode: str = "instance",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., eps: float = 1e-10, mode: str = "instance", **call: Unpack[_Call]
 ) -> NDArray: ...
 def LRN(
     data: NDArray | None = ...,
@@ -315,9 +264,7 @@ def LRN(
     beta: float = 0.75,
     knorm: float = 2.0,
     nsize: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def LayerNorm(
     data: NDArray | None = ...,
@@ -326,9 +273,7 @@ def LayerNorm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def LeakyReLU(
     data: NDArray | None = ...,
@@ -337,51 +282,39 @@ def LeakyReLU(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def LinearRegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def LogisticRegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def MAERegressionOutput(
     data: NDArray | None = ...,
     label: NDArray | None = ...,
     grad_scale: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def MakeLoss(
     data: NDArray | None = ...,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
     normalization: str = "null",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Pad(
     data: NDArray | None = ...,
     mode: str = ...,
     pad_width: _Sizes = ...,
     constant_value: float = 0.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Pooling(
     data: NDArray | None = ...,
@@ -397,9 +330,7 @@ def Pooling(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Pooling_v1(
     data: NDArray | None = ...,
@@ -412,9 +343,7 @@ def Pooling_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def RNN(
     data: NDArray | None = ...,
@@ -433,18 +362,14 @@ def RNN(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def ROIPooling(
     data: NDArray | None = ...,
     rois: NDArray | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def Reshape(
     data: NDArray | None = ...,
@@ -452,9 +377,7 @@ def Reshape(
     reverse: bool = False,
     target_shape: _Sizes = (),
     keep_highest: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SVMOutput(
     data: NDArray | None = ...,
@@ -462,18 +385,14 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SequenceLast(
     data: NDArray | None = ...,
     sequence_length: NDArray | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SequenceMask(
     data: NDArray | None = ...,
@@ -481,34 +400,24 @@ def SequenceMask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SequenceReverse(
     data: NDArray | None = ...,
     sequence_length: NDArray | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SliceChannel(
     data: NDArray | None = ...,
     num_outputs: int = ...,
     axis: int = 1,
     squeeze_axis: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def SoftmaxActivation(
-    data: NDArray | None = ...,
-    mode: str = "instance",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., mode: str = "instance", **call: Unpack[_Call]
 ) -> NDArray: ...
 def SoftmaxOutput(
     data: NDArray | None = ...,
@@ -521,9 +430,7 @@ def SoftmaxOutput(
     normalization: str = "null",
     out_grad: bool = False,
     smooth_alpha: float = 0.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SpatialTransformer(
     data: NDArray | None = ...,
@@ -534,17 +441,10 @@ def SpatialTransformer(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def SwapAxis(
-    data: NDArray | None = ...,
-    dim1: int = 0,
-    dim2: int = 0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., dim1: int = 0, dim2: int = 0, **call: Unpack[_Call]
 ) -> NDArray: ...
 def UpSampling(
     *data: NDArray,
@@ -553,13 +453,9 @@ def UpSampling(
     sample_type: str = ...,
     multi_input_mode: str = "concat",
     num_args: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def abs(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def abs(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def adam_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -573,80 +469,41 @@ def adam_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def add_n(
-    *data: NDArray, num_args: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def add_n(*data: NDArray, num_args: int = ..., **call: Unpack[_Call]) -> NDArray: ...
 def all_finite(
-    data: NDArray | None = ...,
-    init_output: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., init_output: bool = True, **call: Unpack[_Call]
 ) -> NDArray: ...
-def amp_cast(
-    data: NDArray | None = ...,
-    dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
+def amp_cast(data: NDArray | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> NDArray: ...
 def amp_multicast(
-    *data: NDArray,
-    num_outputs: int = ...,
-    cast_narrow: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    *data: NDArray, num_outputs: int = ..., cast_narrow: bool = False, **call: Unpack[_Call]
 ) -> Any: ...
-def arccos(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def arccosh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def arcsin(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def arcsinh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def arctan(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def arctanh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def arccos(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def arccosh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def arcsin(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def arcsinh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def arctan(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def arctanh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def argmax(
     data: NDArray | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def argmax_channel(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def argmax_channel(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def argmin(
     data: NDArray | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def argsort(
     data: NDArray | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def batch_dot(
     lhs: NDArray | None = ...,
@@ -654,187 +511,85 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def batch_take(
-    a: NDArray | None = ...,
-    indices: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    a: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_add(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_axis(
-    data: NDArray | None = ...,
-    axis: _Sizes = (),
-    size: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., axis: _Sizes = (), size: _Sizes = (), **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_div(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_equal(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_greater(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_greater_equal(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_hypot(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_lesser(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_lesser_equal(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_like(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def broadcast_logical_and(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_logical_or(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_logical_xor(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_maximum(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_minimum(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_mod(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_mul(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_not_equal(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_power(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_sub(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def broadcast_to(
-    data: NDArray | None = ...,
-    shape: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., shape: _Sizes = (), **call: Unpack[_Call]
 ) -> NDArray: ...
 def cast_storage(
-    data: NDArray | None = ...,
-    stype: str = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., stype: str = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
-def cbrt(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def ceil(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def cbrt(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def ceil(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def clip(
-    data: NDArray | None = ...,
-    a_min: float = ...,
-    a_max: float = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., a_min: float = ..., a_max: float = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def col2im(
     data: NDArray | None = ...,
@@ -843,42 +598,19 @@ def col2im(
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def cos(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def cosh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def cos(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def cosh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def cumsum(
-    a: NDArray | None = ...,
-    axis: int | None = None,
-    dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    a: NDArray | None = ..., axis: int | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> NDArray: ...
-def degrees(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def degrees(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def depth_to_space(
-    data: NDArray | None = ...,
-    block_size: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., block_size: int = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def diag(
-    data: NDArray | None = ...,
-    k: int = 0,
-    axis1: int = 0,
-    axis2: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., k: int = 0, axis1: int = 0, axis2: int = 1, **call: Unpack[_Call]
 ) -> NDArray: ...
 def dot(
     lhs: NDArray | None = ...,
@@ -886,71 +618,33 @@ def dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def elemwise_add(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def elemwise_div(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def elemwise_mul(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def elemwise_sub(
-    lhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lhs: NDArray | None = ..., rhs: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
-def erf(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def erfinv(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def exp(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def expand_dims(
-    data: NDArray | None = ...,
-    axis: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def expm1(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def erf(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def erfinv(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def exp(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def expand_dims(data: NDArray | None = ..., axis: int = ..., **call: Unpack[_Call]) -> NDArray: ...
+def expm1(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def fill_element_0index(
     lhs: NDArray | None = ...,
     mhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def fix(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def floor(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def fix(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def floor(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def ftml_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -965,9 +659,7 @@ def ftml_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_grad: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def ftrl_update(
     weight: NDArray | None = ...,
@@ -980,47 +672,26 @@ def ftrl_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def gamma(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def gammaln(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def gamma(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def gammaln(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def gather_nd(
-    data: NDArray | None = ...,
-    indices: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def hard_sigmoid(
-    data: NDArray | None = ...,
-    alpha: float = 0.2,
-    beta: float = 0.5,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., alpha: float = 0.2, beta: float = 0.5, **call: Unpack[_Call]
 ) -> NDArray: ...
-def identity(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def identity(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def im2col(
     data: NDArray | None = ...,
     kernel: _Sizes = ...,
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def khatri_rao(
-    *data: NDArray, num_args: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def khatri_rao(*data: NDArray, num_args: int = ..., **call: Unpack[_Call]) -> NDArray: ...
 def lamb_update_phase1(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -1034,9 +705,7 @@ def lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def lamb_update_phase2(
     weight: NDArray | None = ...,
@@ -1046,27 +715,16 @@ def lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def linalg_det(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
+def linalg_det(A: NDArray | None = ..., **call: Unpack[_Call]) -> Any: ...
 def linalg_extractdiag(
-    A: NDArray | None = ..., offset: int = 0, ctx: Any = ..., out: Any = ..., name: str | None = ...
+    A: NDArray | None = ..., offset: int = 0, **call: Unpack[_Call]
 ) -> NDArray: ...
 def linalg_extracttrian(
-    A: NDArray | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    A: NDArray | None = ..., offset: int = 0, lower: bool = True, **call: Unpack[_Call]
 ) -> NDArray: ...
-def linalg_gelqf(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
+def linalg_gelqf(A: NDArray | None = ..., **call: Unpack[_Call]) -> Any: ...
 def linalg_gemm(
     A: NDArray | None = ...,
     B: NDArray | None = ...,
@@ -1076,9 +734,7 @@ def linalg_gemm(
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def linalg_gemm2(
     A: NDArray | None = ...,
@@ -1087,54 +743,20 @@ def linalg_gemm2(
     transpose_b: bool = False,
     alpha: float = 1.0,
     axis: int = -2,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def linalg_inverse(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def linalg_makediag(
-    A: NDArray | None = ..., offset: int = 0, ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def linalg_inverse(A: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def linalg_makediag(A: NDArray | None = ..., offset: int = 0, **call: Unpack[_Call]) -> NDArray: ...
 def linalg_maketrian(
-    A: NDArray | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    A: NDArray | None = ..., offset: int = 0, lower: bool = True, **call: Unpack[_Call]
 ) -> NDArray: ...
-def linalg_potrf(
-    A: NDArray | None = ...,
-    lower: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def linalg_potri(
-    A: NDArray | None = ...,
-    lower: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def linalg_slogdet(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
-def linalg_sumlogdiag(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def linalg_syevd(
-    A: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
+def linalg_potrf(A: NDArray | None = ..., lower: bool = True, **call: Unpack[_Call]) -> NDArray: ...
+def linalg_potri(A: NDArray | None = ..., lower: bool = True, **call: Unpack[_Call]) -> NDArray: ...
+def linalg_slogdet(A: NDArray | None = ..., **call: Unpack[_Call]) -> Any: ...
+def linalg_sumlogdiag(A: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def linalg_syevd(A: NDArray | None = ..., **call: Unpack[_Call]) -> Any: ...
 def linalg_syrk(
-    A: NDArray | None = ...,
-    transpose: bool = False,
-    alpha: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    A: NDArray | None = ..., transpose: bool = False, alpha: float = 1.0, **call: Unpack[_Call]
 ) -> NDArray: ...
 def linalg_trmm(
     A: NDArray | None = ...,
@@ -1143,9 +765,7 @@ def linalg_trmm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def linalg_trsm(
     A: NDArray | None = ...,
@@ -1154,72 +774,48 @@ def linalg_trsm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def log(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def log10(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def log1p(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def log2(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def log(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def log10(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def log1p(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def log2(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def log_softmax(
     data: NDArray | None = ...,
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def logical_not(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def make_loss(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
+def logical_not(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def make_loss(data: NDArray | None = ..., **call: Unpack[_Call]) -> Any: ...
 def max(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def mean(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def min(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def moments(
     data: NDArray | None = ...,
     axes: _Sizes | None = None,
     keepdims: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def mp_lamb_update_phase1(
     weight: NDArray | None = ...,
@@ -1235,9 +831,7 @@ def mp_lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def mp_lamb_update_phase2(
     weight: NDArray | None = ...,
@@ -1248,9 +842,7 @@ def mp_lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def mp_nag_mom_update(
     weight: NDArray | None = ...,
@@ -1262,9 +854,7 @@ def mp_nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def mp_sgd_mom_update(
     weight: NDArray | None = ...,
@@ -1277,9 +867,7 @@ def mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def mp_sgd_update(
     weight: NDArray | None = ...,
@@ -1290,17 +878,10 @@ def mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def multi_all_finite(
-    *data: NDArray,
-    num_arrays: int = 1,
-    init_output: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    *data: NDArray, num_arrays: int = 1, init_output: bool = True, **call: Unpack[_Call]
 ) -> NDArray: ...
 def multi_lars(
     lrs: NDArray | None = ...,
@@ -1310,9 +891,7 @@ def multi_lars(
     eta: float = ...,
     eps: float = ...,
     rescale_grad: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def multi_mp_sgd_mom_update(
     *data: NDArray,
@@ -1322,9 +901,7 @@ def multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def multi_mp_sgd_update(
     *data: NDArray,
@@ -1333,9 +910,7 @@ def multi_mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def multi_sgd_mom_update(
     *data: NDArray,
@@ -1345,9 +920,7 @@ def multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def multi_sgd_update(
     *data: NDArray,
@@ -1356,13 +929,9 @@ def multi_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
-def multi_sum_sq(
-    *data: NDArray, num_arrays: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def multi_sum_sq(*data: NDArray, num_arrays: int = ..., **call: Unpack[_Call]) -> NDArray: ...
 def nag_mom_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -1372,49 +941,37 @@ def nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def nanprod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def nansum(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def negative(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def negative(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def norm(
     data: NDArray | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def normal(
     loc: float = 0.0,
     scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def one_hot(
     indices: NDArray | None = ...,
@@ -1422,22 +979,16 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def ones_like(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def ones_like(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def pick(
     data: NDArray | None = ...,
     index: NDArray | None = ...,
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def preloaded_multi_mp_sgd_mom_update(
     *data: NDArray,
@@ -1445,18 +996,14 @@ def preloaded_multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def preloaded_multi_mp_sgd_update(
     *data: NDArray,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def preloaded_multi_sgd_mom_update(
     *data: NDArray,
@@ -1464,188 +1011,127 @@ def preloaded_multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def preloaded_multi_sgd_update(
     *data: NDArray,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def prod(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def radians(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def radians(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def random_exponential(
-    lam: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lam: float = 1.0, shape: _Sizes | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> NDArray: ...
 def random_gamma(
     alpha: float = 1.0,
     beta: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_generalized_negative_binomial(
     mu: float = 1.0,
     alpha: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_dirichlet(
     sample: NDArray | None = ...,
     alpha: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_exponential(
     sample: NDArray | None = ...,
     lam: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_gamma(
     sample: NDArray | None = ...,
     alpha: NDArray | None = ...,
     beta: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_generalized_negative_binomial(
     sample: NDArray | None = ...,
     mu: NDArray | None = ...,
     alpha: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_negative_binomial(
     sample: NDArray | None = ...,
     k: NDArray | None = ...,
     p: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_normal(
     sample: NDArray | None = ...,
     mu: NDArray | None = ...,
     sigma: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_poisson(
     sample: NDArray | None = ...,
     lam: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_pdf_uniform(
     sample: NDArray | None = ...,
     low: NDArray | None = ...,
     high: NDArray | None = ...,
     is_log: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_poisson(
-    lam: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lam: float = 1.0, shape: _Sizes | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> NDArray: ...
 def random_randint(
     low: int = ...,
     high: int = ...,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def random_uniform(
     low: float = 0.0,
     high: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def ravel_multi_index(
-    data: NDArray | None = ...,
-    shape: _Sizes | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., shape: _Sizes | None = None, **call: Unpack[_Call]
 ) -> NDArray: ...
-def rcbrt(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def reciprocal(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def relu(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def rcbrt(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def reciprocal(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def relu(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def repeat(
-    data: NDArray | None = ...,
-    repeats: int = ...,
-    axis: int | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., repeats: int = ..., axis: int | None = None, **call: Unpack[_Call]
 ) -> NDArray: ...
-def reset_arrays(
-    *data: NDArray, num_arrays: int = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> Any: ...
+def reset_arrays(*data: NDArray, num_arrays: int = ..., **call: Unpack[_Call]) -> Any: ...
 def reshape_like(
     lhs: NDArray | None = ...,
     rhs: NDArray | None = ...,
@@ -1653,20 +1139,10 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def reverse(
-    data: NDArray | None = ...,
-    axis: _Sizes = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def rint(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def reverse(data: NDArray | None = ..., axis: _Sizes = ..., **call: Unpack[_Call]) -> NDArray: ...
+def rint(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def rmsprop_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -1678,9 +1154,7 @@ def rmsprop_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def rmspropalex_update(
     weight: NDArray | None = ...,
@@ -1696,93 +1170,63 @@ def rmspropalex_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def round(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def rsqrt(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def round(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def rsqrt(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def sample_exponential(
-    lam: NDArray | None = ...,
-    shape: _Sizes = (),
-    dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lam: NDArray | None = ..., shape: _Sizes = (), dtype: Any = None, **call: Unpack[_Call]
 ) -> NDArray: ...
 def sample_gamma(
     alpha: NDArray | None = ...,
     beta: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sample_generalized_negative_binomial(
     mu: NDArray | None = ...,
     alpha: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sample_multinomial(
     data: NDArray | None = ...,
     shape: _Sizes = (),
     get_prob: bool = False,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
 def sample_negative_binomial(
     k: NDArray | None = ...,
     p: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sample_normal(
     mu: NDArray | None = ...,
     sigma: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sample_poisson(
-    lam: NDArray | None = ...,
-    shape: _Sizes = (),
-    dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    lam: NDArray | None = ..., shape: _Sizes = (), dtype: Any = None, **call: Unpack[_Call]
 ) -> NDArray: ...
 def sample_uniform(
     low: NDArray | None = ...,
     high: NDArray | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def scatter_nd(
     data: NDArray | None = ...,
     indices: NDArray | None = ...,
     shape: _Sizes = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sgd_mom_update(
     weight: NDArray | None = ...,
@@ -1794,9 +1238,7 @@ def sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def sgd_update(
     weight: NDArray | None = ...,
@@ -1806,22 +1248,12 @@ def sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def shape_array(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def shuffle(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def sigmoid(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def sign(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def shape_array(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def shuffle(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def sigmoid(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def sign(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def signsgd_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -1829,9 +1261,7 @@ def signsgd_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def signum_update(
     weight: NDArray | None = ...,
@@ -1843,51 +1273,33 @@ def signum_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     wd_lh: float = 0.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def sin(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def sinh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def size_array(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def sin(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def sinh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def size_array(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def slice(
     data: NDArray | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def slice_axis(
     data: NDArray | None = ...,
     axis: int = ...,
     begin: int = ...,
     end: int | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def slice_like(
     data: NDArray | None = ...,
     shape_like: NDArray | None = ...,
     axes: _Sizes | None = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def smooth_l1(
-    data: NDArray | None = ...,
-    scalar: float = 1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., scalar: float = 1.0, **call: Unpack[_Call]
 ) -> NDArray: ...
 def softmax(
     data: NDArray | None = ...,
@@ -1896,16 +1308,10 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def softmax_cross_entropy(
-    data: NDArray | None = ...,
-    label: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., label: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 def softmin(
     data: NDArray | None = ...,
@@ -1913,80 +1319,38 @@ def softmin(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def softsign(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def softsign(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def sort(
-    data: NDArray | None = ...,
-    axis: int | None = -1,
-    is_ascend: bool = True,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., axis: int | None = -1, is_ascend: bool = True, **call: Unpack[_Call]
 ) -> Any: ...
 def space_to_depth(
-    data: NDArray | None = ...,
-    block_size: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., block_size: int = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
-def sqrt(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def square(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def sqrt(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def square(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def squeeze(
-    data: NDArray | None = ...,
-    axis: _Sizes | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., axis: _Sizes | None = None, **call: Unpack[_Call]
 ) -> NDArray: ...
-def stack(
-    *data: NDArray,
-    axis: int = 0,
-    num_args: int = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
+def stack(*data: NDArray, axis: int = 0, num_args: int = ..., **call: Unpack[_Call]) -> NDArray: ...
 def sum(
     data: NDArray | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def take(
     a: NDArray | None = ...,
     indices: NDArray | None = ...,
     axis: int = 0,
     mode: str = "clip",
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def tan(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def tanh(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def tile(
-    data: NDArray | None = ...,
-    reps: _Sizes = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
+def tan(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def tanh(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def tile(data: NDArray | None = ..., reps: _Sizes = ..., **call: Unpack[_Call]) -> NDArray: ...
 def topk(
     data: NDArray | None = ...,
     axis: int | None = -1,
@@ -1994,38 +1358,20 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Any: ...
-def transpose(
-    data: NDArray | None = ...,
-    axes: _Sizes = (),
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
-) -> NDArray: ...
-def trunc(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def transpose(data: NDArray | None = ..., axes: _Sizes = (), **call: Unpack[_Call]) -> NDArray: ...
+def trunc(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def unravel_index(
-    data: NDArray | None = ...,
-    shape: _Sizes | None = None,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., shape: _Sizes | None = None, **call: Unpack[_Call]
 ) -> NDArray: ...
 def where(
     condition: NDArray | None = ...,
     x: NDArray | None = ...,
     y: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
-def zeros_like(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+def zeros_like(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 
 ElementWiseSum = add_n
 Softmax = SoftmaxOutput

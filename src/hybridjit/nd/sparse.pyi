@@ -1,7 +1,9 @@
 """Functions of ``nd.sparse``. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 import hybridjit.nd as _whole
 
@@ -21,12 +23,13 @@ from .sparse_arrays import zeros as zeros
 
 _Sizes = int | Sequence[Any]
 
-def _contrib_round_ste(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
-def _contrib_sign_ste(
-    data: NDArray | None = ..., ctx: Any = ..., out: Any = ..., name: str | None = ...
-) -> NDArray: ...
+class _Call(TypedDict, total=False):
+    ctx: Any
+    out: Any
+    name: str | None
+
+def _contrib_round_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
+def _contrib_sign_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def adagrad_update(
     weight: NDArray | None = ...,
     grad: NDArray | None = ...,
@@ -36,16 +39,10 @@ def adagrad_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> NDArray: ...
 def retain(
-    data: NDArray | None = ...,
-    indices: NDArray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    data: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call]
 ) -> NDArray: ...
 
 ElementWiseSum = _whole.add_n

@@ -1,7 +1,9 @@
 """Functions of the ``sym`` namespace. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 from . import contrib as contrib
 from . import image as image
@@ -31,14 +33,13 @@ from .symbol import split_v2 as split_v2
 
 _Sizes = int | Sequence[Any]
 
+class _Call(TypedDict, total=False):
+    attr: Mapping[str, str] | None
+    name: str | None
+
 pow = power
 
-def Activation(
-    data: Symbol | None = ...,
-    act_type: str = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def Activation(data: Symbol | None = ..., act_type: str = ..., **call: Unpack[_Call]) -> Symbol: ...
 def BatchNorm(
     data: Symbol | None = ...,
     gamma: Symbol | None = ...,
@@ -56,8 +57,7 @@ def BatchNorm(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def BatchNorm_v1(
     data: Symbol | None = ...,
@@ -73,8 +73,7 @@ def BatchNorm_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def BilinearSampler(
     data: Symbol | None = ...,
@@ -82,12 +81,9 @@ def BilinearSampler(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def BlockGrad(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def BlockGrad(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def CTCLoss(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
@@ -96,22 +92,10 @@ def CTCLoss(
     use_data_lengths: bool = False,
     use_label_lengths: bool = False,
     blank_label: str = "first",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def Cast(
-    data: Symbol | None = ...,
-    dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def Concat(
-    *data: Symbol,
-    num_args: int = ...,
-    dim: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def Cast(data: Symbol | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> Symbol: ...
+def Concat(*data: Symbol, num_args: int = ..., dim: int = 1, **call: Unpack[_Call]) -> Symbol: ...
 def Convolution(
     data: Symbol | None = ...,
     weight: Symbol | None = ...,
@@ -127,8 +111,7 @@ def Convolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Convolution_v1(
     data: Symbol | None = ...,
@@ -145,8 +128,7 @@ def Convolution_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Correlation(
     data1: Symbol | None = ...,
@@ -157,8 +139,7 @@ def Correlation(
     stride2: int = 1,
     pad_size: int = 0,
     is_multiply: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Crop(
     *data: Symbol,
@@ -166,8 +147,7 @@ def Crop(
     offset: _Sizes = ...,
     h_w: _Sizes = ...,
     center_crop: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Deconvolution(
     data: Symbol | None = ...,
@@ -186,8 +166,7 @@ def Deconvolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Dropout(
     data: Symbol | None = ...,
@@ -197,8 +176,7 @@ def Dropout(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Embedding(
     data: Symbol | None = ...,
@@ -207,12 +185,9 @@ def Embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def Flatten(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def Flatten(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def FullyConnected(
     data: Symbol | None = ...,
     weight: Symbol | None = ...,
@@ -220,8 +195,7 @@ def FullyConnected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def GridGenerator(
     data: Symbol | None = ...,
@@ -230,8 +204,7 @@ def GridGenerator(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def GroupNorm(
     data: Symbol | None = ...,
@@ -240,8 +213,7 @@ def GroupNorm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def IdentityAttachKLSparseReg(
     data: Symbol | None = ...,
@@ -249,23 +221,17 @@ def IdentityAttachKLSparseReg(
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def InstanceNorm(
     data: Symbol | None = ...,
     gamma: Symbol | None = ...,
     beta: Symbol | None = ...,
     eps: float = 0.001,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def L2Normalization(
-    data: Symbol | None = ...,
-    eps: float = 1e-10,
-    mode: str = "instance",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., eps: float = 1e-10, mode: str = "instance", **call: Unpack[_Call]
 ) -> Symbol: ...
 def LRN(
     data: Symbol | None = ...,
@@ -273,8 +239,7 @@ def LRN(
     beta: float = 0.75,
     knorm: float = 2.0,
     nsize: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def LayerNorm(
     data: Symbol | None = ...,
@@ -283,8 +248,7 @@ def LayerNorm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def LeakyReLU(
     data: Symbol | None = ...,
@@ -293,45 +257,39 @@ def LeakyReLU(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def LinearRegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def LogisticRegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def MAERegressionOutput(
     data: Symbol | None = ...,
     label: Symbol | None = ...,
     grad_scale: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def MakeLoss(
     data: Symbol | None = ...,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
     normalization: str = "null",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Pad(
     data: Symbol | None = ...,
     mode: str = ...,
     pad_width: _Sizes = ...,
     constant_value: float = 0.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Pooling(
     data: Symbol | None = ...,
@@ -347,8 +305,7 @@ def Pooling(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Pooling_v1(
     data: Symbol | None = ...,
@@ -361,8 +318,7 @@ def Pooling_v1(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def RNN(
     data: Symbol | None = ...,
@@ -381,16 +337,14 @@ def RNN(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def ROIPooling(
     data: Symbol | None = ...,
     rois: Symbol | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def Reshape(
     data: Symbol | None = ...,
@@ -398,8 +352,7 @@ def Reshape(
     reverse: bool = False,
     target_shape: _Sizes = (),
     keep_highest: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SVMOutput(
     data: Symbol | None = ...,
@@ -407,16 +360,14 @@ def SVMOutput(
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
     use_linear: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SequenceLast(
     data: Symbol | None = ...,
     sequence_length: Symbol | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SequenceMask(
     data: Symbol | None = ...,
@@ -424,30 +375,24 @@ def SequenceMask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SequenceReverse(
     data: Symbol | None = ...,
     sequence_length: Symbol | None = ...,
     use_sequence_length: bool = False,
     axis: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SliceChannel(
     data: Symbol | None = ...,
     num_outputs: int = ...,
     axis: int = 1,
     squeeze_axis: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SoftmaxActivation(
-    data: Symbol | None = ...,
-    mode: str = "instance",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., mode: str = "instance", **call: Unpack[_Call]
 ) -> Symbol: ...
 def SoftmaxOutput(
     data: Symbol | None = ...,
@@ -460,8 +405,7 @@ def SoftmaxOutput(
     normalization: str = "null",
     out_grad: bool = False,
     smooth_alpha: float = 0.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SpatialTransformer(
     data: Symbol | None = ...,
@@ -472,15 +416,10 @@ def SpatialTransformer(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def SwapAxis(
-    data: Symbol | None = ...,
-    dim1: int = 0,
-    dim2: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., dim1: int = 0, dim2: int = 0, **call: Unpack[_Call]
 ) -> Symbol: ...
 def UpSampling(
     *data: Symbol,
@@ -489,12 +428,9 @@ def UpSampling(
     sample_type: str = ...,
     multi_input_mode: str = "concat",
     num_args: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def abs(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def abs(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def adam_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -508,73 +444,41 @@ def adam_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def add_n(
-    *data: Symbol, num_args: int = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def add_n(*data: Symbol, num_args: int = ..., **call: Unpack[_Call]) -> Symbol: ...
 def all_finite(
-    data: Symbol | None = ...,
-    init_output: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., init_output: bool = True, **call: Unpack[_Call]
 ) -> Symbol: ...
-def amp_cast(
-    data: Symbol | None = ...,
-    dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def amp_cast(data: Symbol | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> Symbol: ...
 def amp_multicast(
-    *data: Symbol,
-    num_outputs: int = ...,
-    cast_narrow: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    *data: Symbol, num_outputs: int = ..., cast_narrow: bool = False, **call: Unpack[_Call]
 ) -> Symbol: ...
-def arccos(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def arccosh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def arcsin(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def arcsinh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def arctan(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def arctanh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def arccos(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def arccosh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def arcsin(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def arcsinh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def arctan(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def arctanh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def argmax(
     data: Symbol | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def argmax_channel(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def argmax_channel(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def argmin(
     data: Symbol | None = ...,
     axis: int | None = None,
     keepdims: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def argsort(
     data: Symbol | None = ...,
     axis: int | None = -1,
     is_ascend: bool = True,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def batch_dot(
     lhs: Symbol | None = ...,
@@ -582,162 +486,83 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def batch_take(
-    a: Symbol | None = ...,
-    indices: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    a: Symbol | None = ..., indices: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_add(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_axis(
-    data: Symbol | None = ...,
-    axis: _Sizes = (),
-    size: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., axis: _Sizes = (), size: _Sizes = (), **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_div(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_equal(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_greater(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_greater_equal(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_hypot(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_lesser(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_lesser_equal(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_like(
     lhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def broadcast_logical_and(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_logical_or(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_logical_xor(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_maximum(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_minimum(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_mod(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_mul(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_not_equal(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_power(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_sub(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def broadcast_to(
-    data: Symbol | None = ...,
-    shape: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., shape: _Sizes = (), **call: Unpack[_Call]
 ) -> Symbol: ...
-def cast_storage(
-    data: Symbol | None = ...,
-    stype: str = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def cbrt(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def ceil(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def cast_storage(data: Symbol | None = ..., stype: str = ..., **call: Unpack[_Call]) -> Symbol: ...
+def cbrt(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def ceil(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def clip(
-    data: Symbol | None = ...,
-    a_min: float = ...,
-    a_max: float = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., a_min: float = ..., a_max: float = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def col2im(
     data: Symbol | None = ...,
@@ -746,38 +571,19 @@ def col2im(
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def cos(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def cosh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def cos(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def cosh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def cumsum(
-    a: Symbol | None = ...,
-    axis: int | None = None,
-    dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    a: Symbol | None = ..., axis: int | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> Symbol: ...
-def degrees(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def degrees(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def depth_to_space(
-    data: Symbol | None = ...,
-    block_size: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., block_size: int = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def diag(
-    data: Symbol | None = ...,
-    k: int = 0,
-    axis1: int = 0,
-    axis2: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., k: int = 0, axis1: int = 0, axis2: int = 1, **call: Unpack[_Call]
 ) -> Symbol: ...
 def dot(
     lhs: Symbol | None = ...,
@@ -785,64 +591,33 @@ def dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def elemwise_add(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def elemwise_div(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def elemwise_mul(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def elemwise_sub(
-    lhs: Symbol | None = ...,
-    rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lhs: Symbol | None = ..., rhs: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
-def erf(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def erfinv(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def exp(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def expand_dims(
-    data: Symbol | None = ...,
-    axis: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def expm1(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def erf(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def erfinv(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def exp(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def expand_dims(data: Symbol | None = ..., axis: int = ..., **call: Unpack[_Call]) -> Symbol: ...
+def expm1(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def fill_element_0index(
     lhs: Symbol | None = ...,
     mhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def fix(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def floor(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def fix(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def floor(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def ftml_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -857,8 +632,7 @@ def ftml_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_grad: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def ftrl_update(
     weight: Symbol | None = ...,
@@ -871,43 +645,26 @@ def ftrl_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def gamma(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def gammaln(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def gamma(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def gammaln(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def gather_nd(
-    data: Symbol | None = ...,
-    indices: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., indices: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def hard_sigmoid(
-    data: Symbol | None = ...,
-    alpha: float = 0.2,
-    beta: float = 0.5,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., alpha: float = 0.2, beta: float = 0.5, **call: Unpack[_Call]
 ) -> Symbol: ...
-def identity(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def identity(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def im2col(
     data: Symbol | None = ...,
     kernel: _Sizes = ...,
     stride: _Sizes = (),
     dilate: _Sizes = (),
     pad: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def khatri_rao(
-    *data: Symbol, num_args: int = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def khatri_rao(*data: Symbol, num_args: int = ..., **call: Unpack[_Call]) -> Symbol: ...
 def lamb_update_phase1(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -921,8 +678,7 @@ def lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def lamb_update_phase2(
     weight: Symbol | None = ...,
@@ -932,28 +688,16 @@ def lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def linalg_det(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def linalg_det(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def linalg_extractdiag(
-    A: Symbol | None = ...,
-    offset: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    A: Symbol | None = ..., offset: int = 0, **call: Unpack[_Call]
 ) -> Symbol: ...
 def linalg_extracttrian(
-    A: Symbol | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    A: Symbol | None = ..., offset: int = 0, lower: bool = True, **call: Unpack[_Call]
 ) -> Symbol: ...
-def linalg_gelqf(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def linalg_gelqf(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def linalg_gemm(
     A: Symbol | None = ...,
     B: Symbol | None = ...,
@@ -963,8 +707,7 @@ def linalg_gemm(
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def linalg_gemm2(
     A: Symbol | None = ...,
@@ -973,52 +716,20 @@ def linalg_gemm2(
     transpose_b: bool = False,
     alpha: float = 1.0,
     axis: int = -2,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def linalg_inverse(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def linalg_makediag(
-    A: Symbol | None = ...,
-    offset: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def linalg_inverse(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def linalg_makediag(A: Symbol | None = ..., offset: int = 0, **call: Unpack[_Call]) -> Symbol: ...
 def linalg_maketrian(
-    A: Symbol | None = ...,
-    offset: int = 0,
-    lower: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    A: Symbol | None = ..., offset: int = 0, lower: bool = True, **call: Unpack[_Call]
 ) -> Symbol: ...
-def linalg_potrf(
-    A: Symbol | None = ...,
-    lower: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def linalg_potri(
-    A: Symbol | None = ...,
-    lower: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def linalg_slogdet(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def linalg_sumlogdiag(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def linalg_syevd(
-    A: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def linalg_potrf(A: Symbol | None = ..., lower: bool = True, **call: Unpack[_Call]) -> Symbol: ...
+def linalg_potri(A: Symbol | None = ..., lower: bool = True, **call: Unpack[_Call]) -> Symbol: ...
+def linalg_slogdet(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def linalg_sumlogdiag(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def linalg_syevd(A: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def linalg_syrk(
-    A: Symbol | None = ...,
-    transpose: bool = False,
-    alpha: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    A: Symbol | None = ..., transpose: bool = False, alpha: float = 1.0, **call: Unpack[_Call]
 ) -> Symbol: ...
 def linalg_trmm(
     A: Symbol | None = ...,
@@ -1027,8 +738,7 @@ def linalg_trmm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def linalg_trsm(
     A: Symbol | None = ...,
@@ -1037,66 +747,48 @@ def linalg_trsm(
     rightside: bool = False,
     lower: bool = True,
     alpha: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def log(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def log10(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def log1p(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def log2(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def log(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def log10(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def log1p(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def log2(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def log_softmax(
     data: Symbol | None = ...,
     axis: int = -1,
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def logical_not(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def make_loss(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def logical_not(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def make_loss(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def max(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mean(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def min(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def moments(
     data: Symbol | None = ...,
     axes: _Sizes | None = None,
     keepdims: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mp_lamb_update_phase1(
     weight: Symbol | None = ...,
@@ -1112,8 +804,7 @@ def mp_lamb_update_phase1(
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mp_lamb_update_phase2(
     weight: Symbol | None = ...,
@@ -1124,8 +815,7 @@ def mp_lamb_update_phase2(
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mp_nag_mom_update(
     weight: Symbol | None = ...,
@@ -1137,8 +827,7 @@ def mp_nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mp_sgd_mom_update(
     weight: Symbol | None = ...,
@@ -1151,8 +840,7 @@ def mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def mp_sgd_update(
     weight: Symbol | None = ...,
@@ -1163,15 +851,10 @@ def mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def multi_all_finite(
-    *data: Symbol,
-    num_arrays: int = 1,
-    init_output: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    *data: Symbol, num_arrays: int = 1, init_output: bool = True, **call: Unpack[_Call]
 ) -> Symbol: ...
 def multi_lars(
     lrs: Symbol | None = ...,
@@ -1181,8 +864,7 @@ def multi_lars(
     eta: float = ...,
     eps: float = ...,
     rescale_grad: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def multi_mp_sgd_mom_update(
     *data: Symbol,
@@ -1192,8 +874,7 @@ def multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def multi_mp_sgd_update(
     *data: Symbol,
@@ -1202,8 +883,7 @@ def multi_mp_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def multi_sgd_mom_update(
     *data: Symbol,
@@ -1213,8 +893,7 @@ def multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def multi_sgd_update(
     *data: Symbol,
@@ -1223,15 +902,9 @@ def multi_sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def multi_sum_sq(
-    *data: Symbol,
-    num_arrays: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def multi_sum_sq(*data: Symbol, num_arrays: int = ..., **call: Unpack[_Call]) -> Symbol: ...
 def nag_mom_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -1241,44 +914,37 @@ def nag_mom_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def nanprod(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def nansum(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def negative(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def negative(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def norm(
     data: Symbol | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def normal(
     loc: float = 0.0,
     scale: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def one_hot(
     indices: Symbol | None = ...,
@@ -1286,20 +952,16 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def ones_like(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def ones_like(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def pick(
     data: Symbol | None = ...,
     index: Symbol | None = ...,
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def preloaded_multi_mp_sgd_mom_update(
     *data: Symbol,
@@ -1307,16 +969,14 @@ def preloaded_multi_mp_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def preloaded_multi_mp_sgd_update(
     *data: Symbol,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def preloaded_multi_sgd_mom_update(
     *data: Symbol,
@@ -1324,171 +984,127 @@ def preloaded_multi_sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def preloaded_multi_sgd_update(
     *data: Symbol,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def prod(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def radians(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def radians(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def random_exponential(
-    lam: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lam: float = 1.0, shape: _Sizes | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> Symbol: ...
 def random_gamma(
     alpha: float = 1.0,
     beta: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_generalized_negative_binomial(
     mu: float = 1.0,
     alpha: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_negative_binomial(
     k: int = 1,
     p: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_dirichlet(
     sample: Symbol | None = ...,
     alpha: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_exponential(
     sample: Symbol | None = ...,
     lam: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_gamma(
     sample: Symbol | None = ...,
     alpha: Symbol | None = ...,
     beta: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_generalized_negative_binomial(
     sample: Symbol | None = ...,
     mu: Symbol | None = ...,
     alpha: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_negative_binomial(
     sample: Symbol | None = ...,
     k: Symbol | None = ...,
     p: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_normal(
     sample: Symbol | None = ...,
     mu: Symbol | None = ...,
     sigma: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_poisson(
     sample: Symbol | None = ...,
     lam: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_pdf_uniform(
     sample: Symbol | None = ...,
     low: Symbol | None = ...,
     high: Symbol | None = ...,
     is_log: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_poisson(
-    lam: float = 1.0,
-    shape: _Sizes | None = None,
-    dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lam: float = 1.0, shape: _Sizes | None = None, dtype: Any = None, **call: Unpack[_Call]
 ) -> Symbol: ...
 def random_randint(
     low: int = ...,
     high: int = ...,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_uniform(
     low: float = 0.0,
     high: float = 1.0,
     shape: _Sizes | None = None,
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def ravel_multi_index(
-    data: Symbol | None = ...,
-    shape: _Sizes | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., shape: _Sizes | None = None, **call: Unpack[_Call]
 ) -> Symbol: ...
-def rcbrt(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def reciprocal(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def relu(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def rcbrt(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def reciprocal(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def relu(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def repeat(
-    data: Symbol | None = ...,
-    repeats: int = ...,
-    axis: int | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., repeats: int = ..., axis: int | None = None, **call: Unpack[_Call]
 ) -> Symbol: ...
-def reset_arrays(
-    *data: Symbol,
-    num_arrays: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def reset_arrays(*data: Symbol, num_arrays: int = ..., **call: Unpack[_Call]) -> Symbol: ...
 def reshape_like(
     lhs: Symbol | None = ...,
     rhs: Symbol | None = ...,
@@ -1496,18 +1112,10 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def reverse(
-    data: Symbol | None = ...,
-    axis: _Sizes = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def rint(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def reverse(data: Symbol | None = ..., axis: _Sizes = ..., **call: Unpack[_Call]) -> Symbol: ...
+def rint(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def rmsprop_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -1519,8 +1127,7 @@ def rmsprop_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def rmspropalex_update(
     weight: Symbol | None = ...,
@@ -1536,83 +1143,63 @@ def rmspropalex_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def round(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def rsqrt(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def round(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def rsqrt(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def sample_exponential(
-    lam: Symbol | None = ...,
-    shape: _Sizes = (),
-    dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lam: Symbol | None = ..., shape: _Sizes = (), dtype: Any = None, **call: Unpack[_Call]
 ) -> Symbol: ...
 def sample_gamma(
     alpha: Symbol | None = ...,
     beta: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sample_generalized_negative_binomial(
     mu: Symbol | None = ...,
     alpha: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sample_multinomial(
     data: Symbol | None = ...,
     shape: _Sizes = (),
     get_prob: bool = False,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sample_negative_binomial(
     k: Symbol | None = ...,
     p: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sample_normal(
     mu: Symbol | None = ...,
     sigma: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sample_poisson(
-    lam: Symbol | None = ...,
-    shape: _Sizes = (),
-    dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    lam: Symbol | None = ..., shape: _Sizes = (), dtype: Any = None, **call: Unpack[_Call]
 ) -> Symbol: ...
 def sample_uniform(
     low: Symbol | None = ...,
     high: Symbol | None = ...,
     shape: _Sizes = (),
     dtype: Any = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def scatter_nd(
     data: Symbol | None = ...,
     indices: Symbol | None = ...,
     shape: _Sizes = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sgd_mom_update(
     weight: Symbol | None = ...,
@@ -1624,8 +1211,7 @@ def sgd_mom_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def sgd_update(
     weight: Symbol | None = ...,
@@ -1635,21 +1221,12 @@ def sgd_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     lazy_update: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def shape_array(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def shuffle(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def sigmoid(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def sign(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def shape_array(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def shuffle(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def sigmoid(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def sign(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def signsgd_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -1657,8 +1234,7 @@ def signsgd_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def signum_update(
     weight: Symbol | None = ...,
@@ -1670,47 +1246,32 @@ def signum_update(
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     wd_lh: float = 0.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def sin(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def sinh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def size_array(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def sin(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def sinh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def size_array(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def slice(
     data: Symbol | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def slice_axis(
     data: Symbol | None = ...,
     axis: int = ...,
     begin: int = ...,
     end: int | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def slice_like(
     data: Symbol | None = ...,
     shape_like: Symbol | None = ...,
     axes: _Sizes | None = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def smooth_l1(
-    data: Symbol | None = ...,
-    scalar: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def smooth_l1(data: Symbol | None = ..., scalar: float = 1.0, **call: Unpack[_Call]) -> Symbol: ...
 def softmax(
     data: Symbol | None = ...,
     length: Symbol | None = ...,
@@ -1718,14 +1279,10 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def softmax_cross_entropy(
-    data: Symbol | None = ...,
-    label: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., label: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 def softmin(
     data: Symbol | None = ...,
@@ -1733,72 +1290,38 @@ def softmin(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def softsign(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def softsign(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def sort(
-    data: Symbol | None = ...,
-    axis: int | None = -1,
-    is_ascend: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., axis: int | None = -1, is_ascend: bool = True, **call: Unpack[_Call]
 ) -> Symbol: ...
 def space_to_depth(
-    data: Symbol | None = ...,
-    block_size: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., block_size: int = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
-def sqrt(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def square(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def sqrt(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def square(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def squeeze(
-    data: Symbol | None = ...,
-    axis: _Sizes | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., axis: _Sizes | None = None, **call: Unpack[_Call]
 ) -> Symbol: ...
-def stack(
-    *data: Symbol,
-    axis: int = 0,
-    num_args: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def stack(*data: Symbol, axis: int = 0, num_args: int = ..., **call: Unpack[_Call]) -> Symbol: ...
 def sum(
     data: Symbol | None = ...,
     axis: _Sizes | None = None,
     keepdims: bool = False,
     exclude: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def take(
     a: Symbol | None = ...,
     indices: Symbol | None = ...,
     axis: int = 0,
     mode: str = "clip",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def tan(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def tanh(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def tile(
-    data: Symbol | None = ...,
-    reps: _Sizes = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
+def tan(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def tanh(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def tile(data: Symbol | None = ..., reps: _Sizes = ..., **call: Unpack[_Call]) -> Symbol: ...
 def topk(
     data: Symbol | None = ...,
     axis: int | None = -1,
@@ -1806,34 +1329,20 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def transpose(
-    data: Symbol | None = ...,
-    axes: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> Symbol: ...
-def trunc(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def transpose(data: Symbol | None = ..., axes: _Sizes = (), **call: Unpack[_Call]) -> Symbol: ...
+def trunc(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def unravel_index(
-    data: Symbol | None = ...,
-    shape: _Sizes | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., shape: _Sizes | None = None, **call: Unpack[_Call]
 ) -> Symbol: ...
 def where(
     condition: Symbol | None = ...,
     x: Symbol | None = ...,
     y: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
-def zeros_like(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+def zeros_like(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 
 ElementWiseSum = add_n
 Softmax = SoftmaxOutput

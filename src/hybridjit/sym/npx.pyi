@@ -1,11 +1,17 @@
 """Functions of ``sym.npx``. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 from .np.symbols import _Symbol
 
 _Sizes = int | Sequence[Any]
+
+class _Call(TypedDict, total=False):
+    attr: Mapping[str, str] | None
+    name: str | None
 
 image: Any
 random: Any
@@ -23,10 +29,7 @@ def while_loop(
     name: str = "while_loop",
 ) -> Any: ...
 def activation(
-    data: _Symbol | None = ...,
-    act_type: str = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: _Symbol | None = ..., act_type: str = ..., **call: Unpack[_Call]
 ) -> _Symbol: ...
 def arange_like(
     data: _Symbol | None = ...,
@@ -34,8 +37,7 @@ def arange_like(
     step: float = 1.0,
     repeat: int = 1,
     axis: int | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def batch_dot(
     lhs: _Symbol | None = ...,
@@ -43,12 +45,9 @@ def batch_dot(
     transpose_a: bool = False,
     transpose_b: bool = False,
     forward_stype: str = "None",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def batch_flatten(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def batch_flatten(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def batch_norm(
     data: _Symbol | None = ...,
     gamma: _Symbol | None = ...,
@@ -66,8 +65,7 @@ def batch_norm(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def box_nms(
     data: _Symbol | None = ...,
@@ -81,28 +79,18 @@ def box_nms(
     force_suppress: bool = False,
     in_format: str = "corner",
     out_format: str = "corner",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def broadcast_like(
     lhs: _Symbol | None = ...,
     rhs: _Symbol | None = ...,
     lhs_axes: _Sizes | None = None,
     rhs_axes: _Sizes | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def cast(
-    data: _Symbol | None = ...,
-    dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
-) -> _Symbol: ...
+def cast(data: _Symbol | None = ..., dtype: Any = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def constraint_check(
-    input: _Symbol | None = ...,
-    msg: str = "",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    input: _Symbol | None = ..., msg: str = "", **call: Unpack[_Call]
 ) -> _Symbol: ...
 def convolution(
     data: _Symbol | None = ...,
@@ -119,8 +107,7 @@ def convolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def deconvolution(
     data: _Symbol | None = ...,
@@ -139,8 +126,7 @@ def deconvolution(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def dropout(
     data: _Symbol | None = ...,
@@ -150,8 +136,7 @@ def dropout(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def embedding(
     data: _Symbol | None = ...,
@@ -160,15 +145,10 @@ def embedding(
     output_dim: int = ...,
     dtype: Any = ...,
     sparse_grad: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def erf(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
-def erfinv(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def erf(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
+def erfinv(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def fully_connected(
     data: _Symbol | None = ...,
     weight: _Symbol | None = ...,
@@ -176,20 +156,12 @@ def fully_connected(
     num_hidden: int = ...,
     no_bias: bool = False,
     flatten: bool = True,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def gamma(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
-def gammaln(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def gamma(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
+def gammaln(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def gather_nd(
-    data: _Symbol | None = ...,
-    indices: _Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: _Symbol | None = ..., indices: _Symbol | None = ..., **call: Unpack[_Call]
 ) -> _Symbol: ...
 def group_norm(
     data: _Symbol | None = ...,
@@ -198,8 +170,7 @@ def group_norm(
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def index_add(
     a: _Symbol | None = ...,
@@ -220,35 +191,28 @@ def instance_norm(
     gamma: _Symbol | None = ...,
     beta: _Symbol | None = ...,
     eps: float = 0.001,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def interleaved_matmul_encdec_qk(
     queries: _Symbol | None = ...,
     keys_values: _Symbol | None = ...,
     heads: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def interleaved_matmul_encdec_valatt(
     keys_values: _Symbol | None = ...,
     attention: _Symbol | None = ...,
     heads: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def interleaved_matmul_selfatt_qk(
-    queries_keys_values: _Symbol | None = ...,
-    heads: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    queries_keys_values: _Symbol | None = ..., heads: int = ..., **call: Unpack[_Call]
 ) -> _Symbol: ...
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: _Symbol | None = ...,
     attention: _Symbol | None = ...,
     heads: int = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def layer_norm(
     data: _Symbol | None = ...,
@@ -257,8 +221,7 @@ def layer_norm(
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def leaky_relu(
     data: _Symbol | None = ...,
@@ -267,8 +230,7 @@ def leaky_relu(
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def log_softmax(
     data: _Symbol | None = ...,
@@ -276,8 +238,7 @@ def log_softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def multibox_detection(
     cls_prob: _Symbol | None = ...,
@@ -290,8 +251,7 @@ def multibox_detection(
     force_suppress: bool = False,
     variances: _Sizes = ...,
     nms_topk: int = -1,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def multibox_prior(
     data: _Symbol | None = ...,
@@ -300,8 +260,7 @@ def multibox_prior(
     clip: bool = False,
     steps: _Sizes = ...,
     offsets: _Sizes = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def multibox_target(
     anchor: _Symbol | None = ...,
@@ -313,20 +272,16 @@ def multibox_target(
     negative_mining_thresh: float = 0.5,
     minimum_negative_samples: int = 0,
     variances: _Sizes = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def nonzero(
-    x: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def nonzero(x: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def norm(
     data: _Symbol | None = ...,
     ord: int = 2,
     axis: _Sizes | None = None,
     out_dtype: Any = None,
     keepdims: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def one_hot(
     indices: _Symbol | None = ...,
@@ -334,8 +289,7 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def pick(
     data: _Symbol | None = ...,
@@ -343,8 +297,7 @@ def pick(
     axis: int | None = -1,
     keepdims: bool = False,
     mode: str = "clip",
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def pooling(
     data: _Symbol | None = ...,
@@ -360,12 +313,9 @@ def pooling(
     workspace: Any = ...,
     cudnn_tune: Any = ...,
     cudnn_off: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def relu(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def relu(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def reshape_like(
     lhs: _Symbol | None = ...,
     rhs: _Symbol | None = ...,
@@ -373,8 +323,7 @@ def reshape_like(
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def rnn(
     data: _Symbol | None = ...,
@@ -393,16 +342,14 @@ def rnn(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False,
     use_sequence_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def roi_pooling(
     data: _Symbol | None = ...,
     rois: _Symbol | None = ...,
     pooled_size: _Sizes = ...,
     spatial_scale: float = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def sequence_mask(
     data: _Symbol | None = ...,
@@ -410,28 +357,19 @@ def sequence_mask(
     use_sequence_length: bool = False,
     value: float = 0.0,
     axis: int = 0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def shape_array(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
-def sigmoid(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def shape_array(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
+def sigmoid(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def slice(
     data: _Symbol | None = ...,
     begin: _Sizes = ...,
     end: _Sizes = ...,
     step: _Sizes = (),
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def smooth_l1(
-    data: _Symbol | None = ...,
-    scalar: float = 1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: _Symbol | None = ..., scalar: float = 1.0, **call: Unpack[_Call]
 ) -> _Symbol: ...
 def softmax(
     data: _Symbol | None = ...,
@@ -440,12 +378,9 @@ def softmax(
     temperature: float | None = None,
     dtype: Any = None,
     use_length: bool = False,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
-def stop_gradient(
-    data: _Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> _Symbol: ...
+def stop_gradient(data: _Symbol | None = ..., **call: Unpack[_Call]) -> _Symbol: ...
 def topk(
     data: _Symbol | None = ...,
     axis: int | None = -1,
@@ -453,6 +388,5 @@ def topk(
     ret_typ: str = "indices",
     is_ascend: bool = False,
     dtype: Any = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...

@@ -1,7 +1,9 @@
 """Functions of ``sym.sparse``. Made from the registry by tools/gen_stubs.py."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 import hybridjit.sym as _whole
 
@@ -9,12 +11,12 @@ from .symbol import Symbol
 
 _Sizes = int | Sequence[Any]
 
-def _contrib_round_ste(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
-def _contrib_sign_ste(
-    data: Symbol | None = ..., attr: Mapping[str, str] | None = ..., name: str | None = ...
-) -> Symbol: ...
+class _Call(TypedDict, total=False):
+    attr: Mapping[str, str] | None
+    name: str | None
+
+def _contrib_round_ste(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
+def _contrib_sign_ste(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def adagrad_update(
     weight: Symbol | None = ...,
     grad: Symbol | None = ...,
@@ -24,14 +26,10 @@ def adagrad_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> Symbol: ...
 def retain(
-    data: Symbol | None = ...,
-    indices: Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    data: Symbol | None = ..., indices: Symbol | None = ..., **call: Unpack[_Call]
 ) -> Symbol: ...
 
 ElementWiseSum = _whole.add_n
