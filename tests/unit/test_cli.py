@@ -937,6 +937,21 @@ class TestTools:
         assert [row[0].split(", ")[1] for row in record["rows"]] == ["first pass", "second pass"]
         assert all(float(row[1]) > 0 and row[-1] == "-" for row in record["rows"])
 
+    def test_networks_in_8_bits_have_a_ratio_for_each_way_to_quantize(self, monkeypatch):
+        monkeypatch.syspath_prepend(ROOT / "tools" / "peers")
+        int8 = tool("peers/int8")
+        times = {"hybridjit": 3, "hybridjit-calibrated": 2, "onnxruntime": 8, "openvino": 4}
+        said = {name: {"ms": ms, "error": 0.01, "version": "1"} for name, ms in times.items()}
+        medians = {name: [ms, ms] for name, ms in times.items()}
+        monkeypatch.setattr(int8, "take_turns", lambda *arguments: (medians, said))
+        options = int8.read_options(["--nets", "resnet18_v1", "--note", "quiet"])
+        made = int8.compared(options, Path("models"), 1)
+        assert made["rows"] == [
+            ["resnet18_v1, static", "3.00 (0.01)", "0.75", "2.00 (0.01)", "0.50",
+             "8.00 (0.01)", "4.00 (0.01)", "-"]
+        ]  # fmt: skip
+        assert made["geometric_mean"] == {"quantized file": 0.75, 'precision="int8"': 0.5}
+
     def test_outputs_of_engines_that_differ_are_found(self):
         varying = tool("peers/varying/compare")
         calls = {"hybridjit": [[1, 1, 2.0]], "mxnet": [[1, 1, 2.0001]]}

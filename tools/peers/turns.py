@@ -24,18 +24,18 @@ def bound_threads(threads):
         os.environ[variable] = str(threads)
 
 
-def serve(run, **found):
+def serve(run, clock=time.perf_counter, **found):
     """Report the first result and its memory; then run as often as requested."""
     found["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found), flush=True)
     for line in sys.stdin:
-        print(json.dumps([timed(run) for _ in range(int(line))]), flush=True)
+        print(json.dumps([timed(run, clock) for _ in range(int(line))]), flush=True)
 
 
-def timed(run):
-    start = time.perf_counter()
+def timed(run, clock):
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 # The side of a comparison

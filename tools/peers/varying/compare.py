@@ -111,10 +111,26 @@ def cpu_name():
     return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
 
 
-def record(rows, versions, threads, options):
-    """A record as ``docs/performance`` has them."""
+def cpu_and_commit(note):
+    """The fields of a record that say where and when it was measured."""
     commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE,
                             capture_output=True, text=True, check=False).stdout.strip()  # fmt: skip
+    return {
+        "cpu": cpu_name() + (f", {note}" if note else ""),
+        "date": datetime.date.today().isoformat(),
+        "commit": commit,
+    }
+
+
+def write_record(path, threads, made):
+    """Write a record, if a path was given."""
+    if path:
+        text = json.dumps(made, indent=1) + "\n"
+        Path(path.format(threads)).write_text(text, encoding="utf-8")
+
+
+def record(rows, versions, threads, options):
+    """A record as ``docs/performance`` has them."""
     engines = ["hybridjit", *(f"{TITLES[e]} {versions[e]}" for e in TITLES if e in versions)]
     columns = ["hybridjit", *(TITLES[e] for e in TITLES)]
     title = f"Sizes that vary from call to call, {threads} thread{'s' * (threads > 1)}"
@@ -122,9 +138,7 @@ def record(rows, versions, threads, options):
     return {
         "title": title,
         "unit": f"ms of CPU time a call; {', '.join(engines[1:])}",
-        "cpu": cpu_name() + (f", {options.note}" if options.note else ""),
-        "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        **cpu_and_commit(options.note),
         "commands": [f"{command} --threads {threads} --every {options.every}"],
         "columns": ["Network", *columns, "ratio to the fastest other"],
         "rows": rows,
@@ -170,9 +184,7 @@ def main(arguments=None):
                 versions.update(known)
             made = record(rows, versions, threads, options)
             print(text_of(made), flush=True)
-            if options.json:
-                path = Path(options.json.format(threads))
-                path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+            write_record(options.json, threads, made)
 
 
 if __name__ == "__main__":
