@@ -162,6 +162,33 @@ def test_bytes_are_those_of_a_division(target, zero, dtype):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("zero, dtype", [(0, "uint8"), (201, "uint8"), (-17, "int8")])
+@pytest.mark.parametrize("groups", [1, 64])
+def test_bytes_of_sums_that_are_packed_are_those_of_the_reference(target, zero, dtype, groups):
+    """Filters with scales and biases that are NaN, infinite, huge and tiny; full vectors of them,
+    in rows that end in one, two and three vectors of the tile.
+    """
+    special = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0, 1e-30, 0.25, -0.5])
+    arrays = {
+        "x": some_bytes(2, 64, 5, 7, dtype="uint8"),
+        "w": some_bytes(64, 64 // groups, 3, 3),
+        "s": RANDOM.uniform(0.001, 0.01, (1, 64, 1, 1)).astype(np.float32),
+        "b": RANDOM.normal(size=(1, 64, 1, 1)).astype(np.float32),
+    }
+    arrays["s"][0, 30 : 30 + special.size, 0, 0] = special
+    arrays["b"][0, 3 : 3 + special.size, 0, 0] = special
+    y = call("_integer_convolution", var("x"), var("w"), num_filter=64, num_group=groups,
+             no_bias=True, name="sums", **FILTERS)  # fmt: skip
+    y = call("Cast", y, dtype_="float32", name="float")
+    y = call("broadcast_mul", y, var("s"), name="scaled")
+    y = call("relu", call("broadcast_add", y, var("b"), name="moved"), name="relu")
+    outputs = [call("_to_bytes", y, scale=1.0, zero=zero, dtype_=dtype, name="bytes")]
+    with override(target=target), np.errstate(all="ignore"):
+        (found,), (wanted,) = run_compiled(outputs, arrays, ["w"]), run_reference(outputs, arrays)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def quantized(x, scale: float, name: str, zero: int = 0, dtype: str = "uint8"):
     made = call("_to_bytes", x, scale=scale, zero=zero, dtype_=dtype, name=f"{name}_q")
     return call("_from_bytes", made, scale=scale, zero=zero, name=f"{name}_d")

@@ -26,7 +26,15 @@ from ..packing import ChannelPacking
 from ..spec import Ints, KernelSpec, Program
 from .conv.choose import layer_of
 from .parts.arguments import Arguments
-from .parts.program import at_column, operand_addresses, store_epilogue
+from .parts.partial import read_vector
+from .parts.program import (
+    Operand,
+    Part,
+    at_column,
+    operand_addresses,
+    packed_values,
+    store_parts,
+)
 from .parts.window import whole_windows
 from .weights.choose import pack_weights
 
@@ -193,6 +201,7 @@ class _Rows:
         self.writes = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
         base = b.at(x, b.add(b.mul(image, spec.xs[0]), channel))
         self.lines = [self._line(base, number) for number in range(reach)]
+        self.channel = self._of_channels()
 
     def _line(self, base: Value, number: int) -> tuple[Value, Value | None]:
         """The address of a row of data, and the mask that clears it outside of the data."""
@@ -323,20 +332,50 @@ class _Rows:
             reads = self._in_row(self.reads, spec.reads, row, column)
             writes = self._in_row(self.writes, spec.writes, row, column)
             for m in range(width):
-                for j, value in enumerate(self._usual_order(sums[m, row])):
-                    lanes = min(b.lanes, self.count - j * b.lanes)
-                    if lanes <= 0:
-                        break
-                    total = b.b.add(value, b.load(self.bias, j * b.lanes))
-                    sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
-                    targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-                    store_epilogue(b, spec.program, total, sources, targets, lanes)
+                self._store_pixel(m, sums[m, row], reads, writes)
 
         if row == 0 or spec.out[1] % spec.rows_out == 0:
             write()
             return
         with b.when(b.less(b.add(self.first, row), spec.out[1])):
             write()
+
+    def _store_pixel(
+        self, m: int, sums: list[Value], reads: list[Value], writes: list[Value]
+    ) -> None:
+        """The program and the stores of a block's channels of one pixel.
+
+        Where only bytes are stored and each operand has one value for a channel, sums and operands
+        keep the order of unpacked words, which packing undoes.
+        """
+        b, spec = self.b, self.spec
+        keeps = self.channel is not None
+        biases = [b.load(self.bias, j * b.lanes) for j in range(_WORD)]
+        if self.channel is not None:
+            biases = self._unpacked_order(biases)
+        else:
+            sums = self._usual_order(sums)
+        parts = []
+        for j in range(-(-self.count // b.lanes)):
+            operands: Sequence[Operand] = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
+            if self.channel is not None:
+                operands = [vectors[j] for vectors in self.channel]
+            targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
+            lanes = min(b.lanes, self.count - j * b.lanes)
+            parts.append(Part(b.b.add(sums[j], biases[j]), operands, targets, lanes))
+        store_parts(b, spec.program, parts, in_order=not keeps)
+
+    def _of_channels(self) -> list[list[Value]] | None:
+        """Operands in the order of unpacked words; None where the usual order is needed."""
+        b, spec = self.b, self.spec
+        is_full = self.count == _WORD * b.lanes and packed_values(b, spec.program)
+        are_adjacent = all(s[-1] == 1 for s in spec.writes)
+        are_given = all(s[:-1] == s[-2:-1] * 4 == (0,) * 4 and s[-1] == 1 for s in spec.reads)
+        if not (is_full and are_adjacent and are_given):
+            return None
+        lanes = range(0, _WORD * b.lanes, b.lanes)
+        found = [[read_vector(b, p, first, 1, b.lanes) for first in lanes] for p in self.reads]
+        return [self._unpacked_order(vectors) for vectors in found]
 
     def _in_row(
         self, pointers: list[Value], strides: Sequence[Ints], row: int, column: Index
@@ -346,17 +385,26 @@ class _Rows:
         return at_column(b, rows, strides, column)
 
     def _usual_order(self, sums: list[Value]) -> list[Value]:
-        """Sums in the order of channels: parts of 128 bits are transposed."""
-        b = self.b
-        places = order(b.lanes)
+        """Sums in the order of channels."""
+        places = order(self.b.lanes)
         where = {int(c): (k, i) for k, row in enumerate(places) for i, c in enumerate(row)}
-        result = []
-        for j in range(_WORD):
-            parts = [where[j * b.lanes + i] for i in range(0, b.lanes, _WORD)]
+        every = [where[channel] for channel in range(places.size)]
+        return self._with_parts(sums, every)
+
+    def _unpacked_order(self, vectors: list[Value]) -> list[Value]:
+        """Vectors in the order of channels in that of :func:`order`."""
+        every = [divmod(int(c), self.b.lanes) for c in order(self.b.lanes).reshape(-1)]
+        return self._with_parts(vectors, every)
+
+    def _with_parts(self, vectors: list[Value], places: list[tuple[int, int]]) -> list[Value]:
+        """Four vectors of parts of 128 bits: the places of all lanes, vector and lane."""
+        b, result = self.b, []
+        for first in range(0, len(places), b.lanes):
+            parts = places[first : first + b.lanes : _WORD]
             if len(parts) == 1:
-                result.append(sums[parts[0][0]])
+                result.append(vectors[parts[0][0]])
                 continue
-            pieces = [b.shuffle(sums[k], range(i, i + _WORD)) for k, i in parts]
+            pieces = [b.shuffle(vectors[k], range(i, i + _WORD)) for k, i in parts]
             while len(pieces) > 1:
                 pieces = [_joined(b, *pair) for pair in zip(pieces[::2], pieces[1::2])]
             result.append(pieces[0])

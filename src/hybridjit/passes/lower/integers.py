@@ -48,6 +48,7 @@ from ...ops.tensor.primitives import (
     reshape,
 )
 from ..rewrite.cse import share_equal
+from .levels import implied_limits, unit_levels
 
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 _PLUS_SCALAR, _MUL_SCALAR = lookup("_plus_scalar"), lookup("_mul_scalar")
@@ -61,7 +62,9 @@ def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
     after = rewrite(graph, _RULES, fired)
     if after is not graph:  # several products may move the same bytes
         after = uniquely_named(share_equal(after))
-    return _one_reader_each(after)
+    after = rewrite(_one_reader_each(after), (implied_limits,), fired)
+    levels = rewrite(after, (unit_levels,), fired)
+    return after if levels is after else uniquely_named(levels)
 
 
 @rule("move((x - z) s)  =>  (move(x) - z) s", *_MOVES)

@@ -29,7 +29,7 @@ from ..parts.gemm import (
     rank_one,
     steps_of_sum,
 )
-from ..parts.program import at_column, operand_addresses, store_epilogue
+from ..parts.program import Part, at_column, operand_addresses, store_parts
 from ..parts.window import (
     Tile,
     first_input,
@@ -564,10 +564,11 @@ def _emit_store(
 ) -> None:
     reads = at_column(b, place.reads, spec.reads, column)
     writes = at_column(b, place.writes, spec.writes, column)
+    parts = []
     for m in range(tile.width):
         for j in range(block.nv):
             count = block.last if j == block.nv - 1 else b.lanes
             sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
             targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-            value = b.widened(accs[m * block.nv + j])
-            store_epilogue(b, spec.program, value, sources, targets, count)
+            parts.append(Part(b.widened(accs[m * block.nv + j]), sources, targets, count))
+    store_parts(b, spec.program, parts)

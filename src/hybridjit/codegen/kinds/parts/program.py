@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.frozen import dataclass
 from ....ops.casting import is_in_floating
 from ....ops.quantized import TO_BYTES
 from ....ops.record import OpDef
@@ -18,23 +19,31 @@ from ...llvm.types import Value
 from ...math.double import DoubleMath
 from ...math.integer import IntegerMath
 from ...math.single import VectorMath
-from ...spec import Instr, Program
+from ...spec import Instr, Ints, Program
 from .partial import read_vector, write_vector
-from .quantize import to_bytes
+from .quantize import TOGETHER, has_packing, packed, to_bytes, to_levels
 
 # A tensor's address, the index of an element, and the stride of channels.
 Address = tuple[Value, Index, Index]
+# An operand in memory or in a register.
+Operand = Address | Value
 
 
-def evaluate(b: LoopBuilder, program: Program, inputs: Sequence[Value]) -> list[Value]:
-    """The values that the program stores, given its inputs as vectors."""
+def evaluate(
+    b: LoopBuilder, program: Program, inputs: Sequence[Value], wide: Sequence[int] = ()
+) -> list[Value]:
+    """The values that the program stores, given its inputs as vectors.
+
+    The values ``wide``, which are bytes, remain int32 and are not limited below.
+    """
     values, types = list(inputs), program.value_types
     for instr in program.instrs:
         if instr.op == TO_BYTES.name:
             (number,) = instr.args
             value = converted(b, values[number], types[number], "float32")
             attrs: dict[str, Any] = TO_BYTES.with_defaults(dict(instr.attrs))
-            values.append(to_bytes(b, value, **attrs))
+            make = to_levels if len(values) in wide else to_bytes
+            values.append(make(b, value, **attrs))
             continue
         args = [converted(b, values[i], types[i], instr.dtype) for i in instr.args]
         values.append(_computed(b, instr, args))
@@ -74,14 +83,102 @@ def store_epilogue(
     b: LoopBuilder,
     program: Program,
     value: Value,
-    reads: Sequence[Address],
+    reads: Sequence[Operand],
     writes: Sequence[Address],
     lanes: Index,
 ) -> None:
     """Apply the program to the anchor's ``value`` and its operands, and store, ``lanes`` wide."""
-    operands = [read_vector(b, *place, lanes) for place in reads]
+    operands = _operands(b, reads, lanes)
     for result, place in zip(evaluate(b, program, [value, *operands]), writes):
         write_vector(b, result, *place, lanes)
+
+
+def _operands(b: LoopBuilder, reads: Sequence[Operand], lanes: Index) -> list[Value]:
+    return [read_vector(b, *x, lanes) if isinstance(x, tuple) else x for x in reads]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A vector of an anchor's results, its operands, and the addresses of its stores."""
+
+    value: Value
+    reads: Sequence[Operand]
+    writes: Sequence[Address]
+    lanes: int
+
+
+def store_parts(
+    b: LoopBuilder, program: Program, parts: Sequence[Part], in_order: bool = True
+) -> None:
+    """As :func:`store_epilogue` for each of the parts; bytes of four of them in one vector.
+
+    Four vectors of bytes of a part each take eight instructions and four stores, together four and
+    one. Without ``in_order`` words of four adjacent parts are in the order of ``packed``.
+    """
+    are_full = all(part.lanes == b.lanes for part in parts)
+    are_adjacent = all(place[2] == 1 for part in parts for place in part.writes)
+    wide = packed_values(b, program) if are_full and are_adjacent else ()
+    if not wide:
+        for part in parts:
+            store_epilogue(b, program, part.value, part.reads, part.writes, part.lanes)
+        return
+    for first in range(0, len(parts), TOGETHER):
+        _store_together(b, program, parts[first : first + TOGETHER], wide, in_order)
+
+
+def packed_values(b: LoopBuilder, program: Program) -> tuple[int, ...]:
+    """The stored values that are bytes of floats which no instruction reads; () if others are
+    stored.
+    """
+    read = {arg for instr in program.instrs for arg in instr.args}
+    made = {
+        program.inputs + at
+        for at, instr in enumerate(program.instrs)
+        if instr.op == TO_BYTES.name and program.inputs + at not in read
+    }
+    is_packed = has_packing(b) and made.issuperset(program.outputs)
+    return program.outputs if is_packed else ()
+
+
+def _store_together(
+    b: LoopBuilder, program: Program, parts: Sequence[Part], wide: Ints, in_order: bool
+) -> None:
+    found = []
+    for part in parts:
+        operands = _operands(b, part.reads, b.lanes)
+        found.append(evaluate(b, program, [part.value, *operands], wide))
+    for at, number in enumerate(wide):
+        attrs = dict(program.instrs[number - program.inputs].attrs)
+        words = [values[at] for values in found]
+        words += words[-1:] * (TOGETHER - len(words))
+        made = packed(b, words, np.dtype(attrs["dtype"]), in_order)  # type: ignore[call-overload]
+        _store_runs(b, made, [part.writes[at] for part in parts])
+
+
+def _store_runs(b: LoopBuilder, made: Value, places: Sequence[Address]) -> None:
+    """Store the quarters of a vector, halves and wholes at once where they are adjacent."""
+    first = 0
+    while first < len(places):
+        count = TOGETHER // 2 if first % TOGETHER else TOGETHER
+        while first + count > len(places) or not _is_run(b, places[first : first + count]):
+            count //= 2
+        pointer, index, _ = places[first]
+        span = range(first * b.lanes, (first + count) * b.lanes)
+        piece = made if count == TOGETHER else b.shuffle(made, span)
+        b.store(piece, pointer, index)
+        first += count
+
+
+def _is_run(b: LoopBuilder, places: Sequence[Address]) -> bool:
+    """Whether vectors are adjacent: constant indices of one tensor."""
+    pointer, start, _ = places[0]
+    return len(places) == 1 or all(
+        place[0] is pointer
+        and isinstance(place[1], int)
+        and isinstance(start, int)
+        and place[1] == start + n * b.lanes
+        for n, place in enumerate(places)
+    )
 
 
 def at_column(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ....ops.quantized import limits
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import with_element
-from ...llvm.types import I8, I32, Value, constant_of, intrinsic_suffix
+from ...llvm.types import I8, I16, I32, Type, Value, constant_of, intrinsic_suffix, vector_of
 
 # Scales for which no bound, reciprocal or correction is infinite or denormal.
 _LEAST, _MOST = 2.0**-90, 2.0**90
@@ -25,18 +26,38 @@ def to_bytes(
     Values are limited before they are divided: the nearest float to k * scale divided by the scale
     is within half an integer of k, for |k| <= 255.
     """
+    whole = to_levels(b, x, scale, zero, dtype, multiply, _within)
+    return b.b.trunc(whole, with_element(whole.type, I8))
+
+
+# Limits a vector to an interval.
+Limit = Callable[[LoopBuilder, Value, float, float], Value]
+
+
+def to_levels(
+    b: LoopBuilder,
+    x: Value,
+    scale: float,
+    zero: int,
+    dtype: np.dtype,
+    multiply: bool,
+    limit: Limit | None = None,
+) -> Value:
+    """The int32 of :func:`to_bytes`. By default those below the smallest byte may stay as they are,
+    infinity and NaN as the smallest integer, from which no zero point is subtracted.
+    """
+    limit = limit or (_within if zero < 0 else _at_most)
     single = float(np.float32(scale))
     low, high = (bound - zero for bound in limits(dtype))
     if multiply or not _LEAST < single < _MOST:
         factor = b.constant(single, like=x)
-        levels = b.b.fmul(x, factor) if multiply else b.b.fdiv(x, factor)
-        whole = _rounded(b, _within(b, levels, low, high))
+        if single != 1.0:
+            x = b.b.fmul(x, factor) if multiply else b.b.fdiv(x, factor)
+        whole = _rounded(b, limit(b, x, low, high))
     else:
-        limited = _within(b, x, low * single, high * single)
-        whole = _rounded(b, _quotient(b, limited, single))
-    if zero:
-        whole = b.b.add(whole, constant_of(whole.type, zero))
-    return b.b.trunc(whole, with_element(whole.type, I8))
+        limited = limit(b, x, low * single, high * single)
+        whole = _rounded(b, limited if single == 1.0 else _quotient(b, limited, single))
+    return b.b.add(whole, constant_of(whole.type, zero)) if zero else whole
 
 
 def _within(b: LoopBuilder, x: Value, low: float, high: float) -> Value:
@@ -44,6 +65,52 @@ def _within(b: LoopBuilder, x: Value, low: float, high: float) -> Value:
     least, most = b.constant(low, like=x), b.constant(high, like=x)
     above = b.b.select(b.b.fcmp_ordered(">", x, least), x, least)
     return b.b.select(b.b.fcmp_ordered("<", above, most), above, most)
+
+
+def _at_most(b: LoopBuilder, x: Value, low: float, high: float) -> Value:
+    """x, or ``high`` where it is greater; NaN stays."""
+    most = b.constant(high, like=x)
+    return b.b.select(b.b.fcmp_ordered("<", most, x), most, x)
+
+
+# Instructions that narrow with saturation, by the number of bytes of a vector: from 32 to 16 bits,
+# and from 16 to 8, to int8 or uint8.
+_PACKS = {
+    16: ("sse2.packssdw.128", "sse2.packsswb.128", "sse2.packuswb.128"),
+    32: ("avx2.packssdw", "avx2.packsswb", "avx2.packuswb"),
+    64: ("avx512.packssdw.512", "avx512.packsswb.512", "avx512.packuswb.512"),
+}
+# Vectors of int32 whose bytes fill a vector.
+TOGETHER = 4
+
+
+def has_packing(b: LoopBuilder) -> bool:
+    """Whether instructions pack vectors of int32 to bytes."""
+    return b.target.triple.startswith("x86_64") and 4 * b.lanes in _PACKS
+
+
+def packed(b: LoopBuilder, words: Sequence[Value], dtype: np.dtype, in_order: bool) -> Value:
+    """The saturated bytes of four vectors of int32 in one vector.
+
+    They are in the order of the words with ``in_order``; otherwise 128-bit lane i has the four
+    words of lane i of each vector.
+    """
+    names, lanes = _PACKS[4 * b.lanes], b.lanes
+    narrow = names[1] if dtype == np.int8 else names[2]
+    shorts = vector_of(I16, 2 * lanes)
+    low, high = (_pack(b, names[0], shorts, *words[i : i + 2]) for i in (0, 2))
+    made = _pack(b, narrow, vector_of(I8, 4 * lanes), low, high)
+    if not in_order or lanes == TOGETHER:
+        return made
+    parts = lanes // TOGETHER
+    order = [TOGETHER * part + k for k in range(TOGETHER) for part in range(parts)]
+    whole = b.shuffle(b.b.bitcast(made, vector_of(I32, lanes)), order)
+    return b.b.bitcast(whole, made.type)
+
+
+def _pack(b: LoopBuilder, name: str, kind: Type, low: Value, high: Value) -> Value:
+    function = b.declare(f"llvm.x86.{name}", kind, [low.type, high.type])
+    return b.b.call(function, [low, high])
 
 
 def _rounded(b: LoopBuilder, x: Value) -> Value:
