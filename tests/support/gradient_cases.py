@@ -112,6 +112,7 @@ NOTHING_TO_COMPARE = _names(
     _integer_convolution
     _integer_dense
     _to_bytes
+    _nibble_dense
     _zero_bias
     _channel_numbers
     _contrib_index_array

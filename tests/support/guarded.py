@@ -52,6 +52,7 @@ from neighbours import (
     live,
     network,
     of_bytes,
+    of_nibbles,
     of_stored,
     pool,
     recurrent,
@@ -199,6 +200,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"lengths {size}", network(lengths, (2, size, 2, 3))
         yield f"strided {size}", strided(size)
         yield f"bytes {size}", of_bytes(size, (2, 5, 6, 9), pad=(1, 1))
+        yield f"nibbles {size}", of_nibbles(size % 7 + 1, 48, size, 16)
         each = {"num_group": size, "pad": (1, 1)}
         yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)
         far = {"num_group": size, "stride": (2, 2), "pad": (2, 1)}

@@ -382,3 +382,15 @@ def of_bytes(filters: int, shape: Shape, kernel: Shape = (3, 3), **attrs: object
     scaled = call("_mul_scalar", call("Cast", sums, dtype="float32"), scalar=2.0**-10)
     made = call("_to_bytes", scaled, scale=0.5, zero=100, dtype="uint8")
     return Network([made], arrays, ["w"])
+
+
+def of_nibbles(rows: int, size: int, filters: int, block: int) -> Network:
+    """A dense layer with weights of 4 bits and its relu."""
+    random = np.random.default_rng(rows + size + filters)
+    arrays = {
+        "x": random.normal(0, 1, (rows, size)).astype(FLOAT32),
+        "w": random.integers(0, 256, (filters, size // 2)).astype(np.uint8),
+        "s": random.normal(0, 0.1, (filters, size // block)).astype(FLOAT32),
+    }
+    dense = call("_nibble_dense", *map(var, "xws"), block=block, name="layer")
+    return Network([call("relu", dense)], arrays, ["w", "s"])

@@ -32,6 +32,7 @@ def declare() -> None:
     _conversions()
     _convolutions()
     _dense_layers()
+    _nibbles()
     _poolings()
 
 
@@ -87,6 +88,22 @@ def _poolings() -> None:
     add("_byte_pooling", _bytes(2, 3, 4, 4), global_pool=True, pool_type="max")
     x = TensorType((1, 3, 5, 5), _S8)
     bad("_byte_pooling", x, error=DTypeError, says="maximum", kernel=(2, 2), pool_type="avg")
+
+
+def _nibbles() -> None:
+    """Rows that fill tiles and others, filters that fill vectors and others, blocks of words."""
+    for rows, size, filters, block in ((1, 64, 70, 32), (5, 48, 19, 16), (6, 8, 3, 8)):
+        weight = _bytes(filters, size // 2, dtype=_U8)
+        data = np.linspace(-1, 1, rows * size, dtype=np.float32).reshape(rows, size)
+        scale = np.linspace(0.01, 0.1, filters * size // block, dtype=np.float32)
+        scale = scale.reshape(filters, -1)
+        add("_nibble_dense", data, weight, scale, block=block)
+        add("_nibble_dense", data[:, None], weight, scale, 100 * scale, block=block, has_zeros=True)
+    x, w, s = TensorType((2, 32), _F32), TensorType((4, 16), _U8), TensorType((4, 2), _F32)
+    bad("_nibble_dense", x, TensorType((4, 16), _S8), s, error=DTypeError, says="uint8", block=16)
+    bad("_nibble_dense", x, w, s, error=AttributeValueError, says="multiple of 8", block=12)
+    bad("_nibble_dense", x, w, s, error=ShapeError, says="scales", block=32)
+    bad("_nibble_dense", x, TensorType((4, 8), _U8), s, error=ShapeError, says="weight", block=16)
 
 
 def _dense_layers() -> None:

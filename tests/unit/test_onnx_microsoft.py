@@ -9,6 +9,7 @@ import pytest
 from test_onnx import model_of, node, numbers
 
 from hybridjit import nd
+from hybridjit._core.config import override
 from hybridjit.errors import MXNetError, UnknownOpError
 from hybridjit.formats.onnx.messages import read_model
 from hybridjit.onnx.blocks import make_block
@@ -40,6 +41,34 @@ def test_operators_give_onnx_runtimes_numbers(name):
             np.testing.assert_allclose(found.astype(float), right.astype(float), atol=near)
             if right.dtype.kind in "iu":  # halves are rounded to either side
                 assert (found != right).mean() <= 0.05
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_weights_of_4_bits_stay_packed(zeros, capfd):
+    """A projection for each token: 20 filters of 64 weights, two to a byte."""
+    random = np.random.default_rng(4)
+    constants = {
+        "w": random.integers(0, 256, (20, 2, 16)).astype(np.uint8),
+        "s": random.uniform(0.1, 0.2, 40).astype(np.float32),
+    }
+    if zeros:
+        constants["z"] = random.integers(0, 256, 20).astype(np.uint8)
+    use = node("MatMulNBits", " ".join(["x", *constants]), N=20, K=64, bits=4, block_size=32)
+    use.domain = "com.microsoft"
+    block = make_block(make_graph(model_of([use], {"x": (2, 3, 64)}, constants), KNOWN, None, {}))
+    x = nd.array(random.normal(size=(2, 3, 64)))
+    block.hybridize()
+    with override(dump=("fuse",)):
+        found = block(x).asnumpy()
+    assert " nibble_dense " in capfd.readouterr().err
+    low_first = (
+        np.stack([constants["w"] & 15, constants["w"] >> 4], -1).reshape(20, 2, 32).astype(float)
+    )
+    middle = np.full((20, 2), 8.0)
+    if zeros:
+        middle = np.stack([constants["z"] & 15, constants["z"] >> 4], -1)
+    weight = (low_first - middle[..., None]) * constants["s"].reshape(20, 2, 1)
+    np.testing.assert_allclose(found, x.asnumpy() @ weight.reshape(20, 64).T, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

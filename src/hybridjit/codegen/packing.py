@@ -95,6 +95,25 @@ def _transpose_into(rows: np.ndarray, block: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
+class NibblePacking:
+    """Weights [F, C / 2] of two nibbles a byte to words of eight: [vector][C / 8][lanes]."""
+
+    lanes: int
+    rows = 0
+    unpacking = None
+
+    @property
+    def _inner(self) -> ConvPacking:
+        return ConvPacking(1, self.lanes, 1, False)
+
+    def size(self, weight: np.ndarray) -> int:
+        return self._inner.size(weight[:, ::4])
+
+    def pack(self, weight: np.ndarray, out: np.ndarray) -> None:
+        self._inner.pack(np.ascontiguousarray(weight).view(np.uint32), out)
+
+
+@dataclass(frozen=True)
 class ChannelPacking:
     """A vector of one element per channel, per group padded with zeros to full vectors."""
 

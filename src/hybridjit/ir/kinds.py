@@ -158,6 +158,13 @@ def _multiplies_bytes(value: Value, graph: Graph) -> bool:
     return _is_channels_last(value, graph) and has_kernel(value.attrs, weight)
 
 
+def _multiplies_nibbles(value: Value, graph: Graph) -> bool:
+    """Whether data are rows of constant length, and all else parameters."""
+    data, *others = value.inputs
+    is_known = data.type.ndim == 2 and not isinstance(data.type.dims[1], Size)
+    return is_known and all(use.value in graph.params for use in others)
+
+
 def _pools_unsigned(value: Value, graph: Graph) -> bool:
     return value.type.dtype == UINT8 and _is_channels_last(value, graph)
 
@@ -188,6 +195,13 @@ KINDS = (
         reads=Reads.CHANNELS,
         has_epilogue=True,
         is_in_place=True,
+    ),
+    KernelKind(
+        "nibble_dense",
+        _multiplies_nibbles,
+        in_floats=False,
+        reads=Reads.CHANNELS,
+        has_epilogue=True,
     ),
     KernelKind("deconv", _has_few_phases, reads_narrow=True, has_epilogue=True, is_in_place=True),
     KernelKind(

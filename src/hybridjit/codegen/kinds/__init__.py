@@ -32,6 +32,7 @@ PLACES = {
     "gather": "gather.kind",
     "gemm": "dense.kind",
     "lrn": "lrn",
+    "nibble_dense": "nibble_dense",
     "norm": "norm",
     "one_hot": "gather.kind",
     "order": "order",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...errors import MXNetError
+from ...ops.nibbles import WORD
 from ..importer import Importer, Value
 from ..use import Use
 from .matrix import matmul
@@ -14,7 +15,8 @@ from .quantized import code_of, numbers, quantize_all, quantized, single
 from .recurrent_steps import run_steps
 from .table import KNOWN, MICROSOFT, translates
 
-_BYTE = 8
+_BYTE, _NIBBLE = 8, 4
+_SINGLE = np.dtype("float32")
 
 
 def _requantized(
@@ -251,22 +253,48 @@ def matmul_bits(
 ) -> Value:
     """Product with weights of a few bits, which have a scale for each block of a row.
 
-    The weights are dequantized when the model is read, to the dtype of the first operand.
+    Weights of 4 bits stay packed, if blocks fill the rows. Others are dequantized when the model is
+    read, to the dtype of the first operand.
     """
     rows, columns, block = use.number("N"), use.number("K"), use.number("block_size")
     bits = use.number("bits", 4)
     if bits not in (2, 4, 8) or block < 1:
         raise MXNetError(f"{bits} bits in blocks of {block} are not supported; 2, 4 and 8 bits are")
     count = -(-columns // block)
-    g.require_small(4 * rows * count * block)
-    whole = _unpacked(g.known(b, "B").reshape(rows, count, -1), bits, block)
     if order is not None and order.array is not None:
         raise MXNetError("permuted groups (g_idx) are not supported")
+    if bits == _NIBBLE and columns % block == 0 and block % WORD == 0:
+        made = _product_of_nibbles(g, a, b, scales, zeros, (rows, columns, block))
+        return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
+    g.require_small(4 * rows * count * block)
+    whole = _unpacked(g.known(b, "B").reshape(rows, count, -1), bits, block)
     scale = g.known(scales, "scales").reshape(rows, count, 1)
     weights = (whole - _zero_points(g, zeros, rows, count, bits)) * scale
     flat = weights.reshape(rows, count * block)[:, :columns].astype(g.dtype(a))
     made = matmul(g, use, a, g.constant(np.ascontiguousarray(flat.T)))
     return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
+
+
+def _product_of_nibbles(
+    g: Importer,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zeros: Value | None,
+    sizes: tuple[int, int, int],
+) -> Value:
+    """The product in float32, with packed weights."""
+    rows, columns, block = sizes
+    count, dtype = columns // block, g.dtype(a)
+    weight = np.ascontiguousarray(g.known(b, "B").reshape(rows, columns // 2))
+    scale = g.known(scales, "scales").reshape(rows, count).astype(_SINGLE)
+    others = [g.constant(weight), g.constant(scale)]
+    if zeros is not None:
+        found = np.asarray(_zero_points(g, zeros, rows, count, _NIBBLE), _SINGLE)
+        others.append(g.constant(found.reshape(rows, count)))
+    has_zeros = zeros is not None
+    made = g.op("_nibble_dense", single(g, a), *others, block=block, has_zeros=has_zeros)
+    return made if dtype == _SINGLE else g.op("Cast", made, dtype=dtype, at="as_data")
 
 
 def _zero_points(
