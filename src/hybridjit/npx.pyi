@@ -185,17 +185,13 @@ def index_add(
     a: ndarray | None = ...,
     ind: ndarray | None = ...,
     val: ndarray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def index_update(
     a: ndarray | None = ...,
     ind: ndarray | None = ...,
     val: ndarray | None = ...,
-    ctx: Any = ...,
-    out: Any = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> ndarray: ...
 def instance_norm(
     data: ndarray | None = ...,

@@ -176,15 +176,13 @@ def index_add(
     a: _Symbol | None = ...,
     ind: _Symbol | None = ...,
     val: _Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def index_update(
     a: _Symbol | None = ...,
     ind: _Symbol | None = ...,
     val: _Symbol | None = ...,
-    attr: Mapping[str, str] | None = ...,
-    name: str | None = ...,
+    **call: Unpack[_Call],
 ) -> _Symbol: ...
 def instance_norm(
     data: _Symbol | None = ...,
