@@ -28,6 +28,7 @@ from hybridjit._core.symbolic import (
     value_of,
     values_function,
 )
+from hybridjit.ops.rules import broadcast_shapes
 
 OPERATIONS = [
     operator.add,
@@ -266,3 +267,11 @@ def test_quotients_are_exact_for_all_sizes_or_absent():
     assert exact_quotient(n, m) is None and exact_quotient(n, 3) is None
     assert exact_quotient(12, 4) == 3 and exact_quotient(12, 5) is None
     assert exact_quotient(12, n) is None and not scope.guards
+
+
+def test_broadcasting_over_an_axis_of_one_element_adds_no_guard():
+    scope = Scope()
+    n = scope.symbol("n", 7)
+    for pair in [((1, 3, n), (1, 3, 1)), ((1, 3, 1), (1, 3, n)), ((n,), (n,))]:
+        assert broadcast_shapes(*pair)[-1] is not None
+    assert not scope.guards

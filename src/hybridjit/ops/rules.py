@@ -99,7 +99,11 @@ def broadcast_shapes(a: PartialShape, b: PartialShape) -> PartialShape:
     b_full = (1,) * (rank - len(b)) + tuple(b)
     out: list[int | None] = []
     for x, y in zip(a_full, b_full):
-        if are_same(x, y) or x == 1 or x == y:  # the first adds no guard
+        if are_same(x, 1) or are_same(x, y):  # these and the next add no guard
+            out.append(y)
+        elif are_same(y, 1):
+            out.append(x)
+        elif x == 1 or x == y:
             out.append(y)
         elif y == 1:
             out.append(x)

@@ -8,6 +8,7 @@ pattern.
 
 from __future__ import annotations
 
+from ..._core.symbolic import are_same
 from ..._core.types import Shape
 from ...ir.building import building
 from ...ir.graph import Graph, Use, Value
@@ -62,7 +63,7 @@ class _Strides:
             if not is_data or not _is_one_place(reader):
                 return every
             return tuple(a * b for a, b in zip(own, _strides_of(reader)))
-        if reader.op.is_pointwise and value.shape == reader.shape:
+        if reader.op.is_pointwise and _are_same_shape(value, reader):
             return own
         return every
 
@@ -132,3 +133,8 @@ def _strides_of(layer: Value) -> Shape:
     axes = _spatial_axes(layer)
     given = dict(zip(axes, layer.attrs["stride"] or (1,) * len(axes)))
     return tuple(given.get(axis, 1) for axis in range(len(layer.shape)))
+
+
+def _are_same_shape(one: Value, other: Value) -> bool:
+    """Whether two values have one shape for all sizes; no guard is recorded."""
+    return len(one.shape) == len(other.shape) and all(map(are_same, one.shape, other.shape))
