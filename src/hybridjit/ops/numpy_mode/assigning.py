@@ -196,6 +196,6 @@ register(
     "_npx_index_update",
     "a ind val",
     expand=_index_update,
-    traits=Traits(stops=lambda attrs: (1,)),
+    traits=Traits(stops=lambda attrs: (1,), parts_on_host=True),
     doc="The array with values written at index vectors; of equal vectors the last one wins.",
 )
