@@ -366,6 +366,13 @@ IMAGES = {
 SIZES = [(24, 31), (16, 16), (17, 40), (33, 12), (48, 25), (10, 64)]
 
 
+def test_a_scale_is_rounded_to_single_precision_at_every_size():
+    net = applied(lambda F, x: F.contrib.BilinearResize2D(x, scale_height=0.7, scale_width=0.7))()
+    net.hybridize()
+    found = [net(arrays((1, 1, size, size), 0)).shape[2:] for size in (10, 20, 30)]
+    assert found == [(7, 7), (14, 14), (21, 21)]  # in double precision 6, 13, 20
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_one_compilation_serves_images_of_all_sizes_with_the_bits_of_each(name):
     net = IMAGES[name]()

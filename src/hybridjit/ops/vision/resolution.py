@@ -202,11 +202,13 @@ def _scaled(size: int, scale: float, odd: bool) -> int:
         if size * times < _EXACT:
             rest = size % 2 if odd else 0
             return (size - rest) * times // parts + rest
-    if not 0 <= size * by < 2.0**31:
+    cells = int(size)  # the product is rounded to single precision: a constant
+    if not 0 <= np.float32(cells) * by < 2.0**31:
         raise ShapeError(
-            f"a side of {size} cells times {scale:g} is not in the range 0 to 2^31 - 1"
+            f"a side of {cells} cells times {scale:g} is not in the range 0 to 2^31 - 1"
         )
-    return int((size - 1) * by) + 1 if odd and size % 2 else int(size * by)
+    rest = cells % 2 if odd else 0
+    return int(np.float32(cells - rest) * by) + rest
 
 
 def _resized(
