@@ -98,8 +98,9 @@ def test_chosen_where_it_is_cheaper():
     shapes = [((512, 14, 14), 512, True), ((64, 56, 56), 256, False), ((1024, 7, 7), 1024, False)]
     for shape, filters, is_chosen in shapes:
         net = layer_of((1, *shape), filters)
-        assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen, shape
-        never = compiled(net.outputs, net.arrays, net.params, options=Options(winograd=False))
+        with override(target="avx2"):  # the choice depends on the CPU's caches
+            assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen, shape
+            never = compiled(net.outputs, net.arrays, net.params, options=Options(winograd=False))
         assert not specs(never)
 
 
@@ -125,7 +126,8 @@ def test_not_for_other_layers():
 def test_samples_of_few_rows_share_their_weights(rows, is_chosen):
     """28 samples of 7 rows are 196 rows where they are multiplied directly."""
     net = network(dense_across(1536), (28, rows, 384))
-    assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
+    with override(target="avx2"):
+        assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
 
 
 @pytest.mark.parametrize("filters", [17, 20, 25, 33, 40, 50])
