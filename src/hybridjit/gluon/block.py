@@ -6,6 +6,7 @@ Input: children and parameters as attributes, then arrays to ``block(...)``. Out
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections import OrderedDict
@@ -37,6 +38,16 @@ else:
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
+class _Signature:
+    """The parameters of a class's ``__init__``, which ``__new__`` would hide from ``help``."""
+
+    def __get__(self, block: Block | None, kind: type[Block]) -> inspect.Signature | None:
+        if block is not None:
+            return None
+        own = inspect.signature(kind.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
 class Block:
     """Base of all layers and networks. A subclass overrides ``forward``.
 
@@ -64,6 +75,8 @@ class Block:
     >>> net(nd.ones((1, 3))).shape
     (1, 3)
     """
+
+    __signature__ = _Signature()
 
     # Containers have no row in summary(): their rows are those of their children.
     is_container = False
