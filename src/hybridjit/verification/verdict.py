@@ -45,7 +45,11 @@ def gap_between(found: np.ndarray, right: np.ndarray) -> Gap:
     relative = difference(found, right)
     if relative == 0.0:
         return Gap(0.0, 0.0, 0.0)
-    gaps = np.abs(found.astype(np.float64) - right.astype(np.float64)).reshape(-1)
+    wide, expected = found.astype(np.float64), right.astype(np.float64)
+    # Equal elements have no gap: the difference of two equal infinities is NaN, with a warning.
+    gaps = np.zeros(right.size)
+    np.subtract(wide.reshape(-1), expected.reshape(-1), out=gaps, where=(wide != expected).ravel())
+    gaps = np.abs(gaps)
     at = int(np.argmax(np.where(np.isnan(gaps), np.inf, gaps)))
     absolute = float(gaps[at]) if np.isfinite(gaps[at]) else float("inf")
     unit = 1.0
