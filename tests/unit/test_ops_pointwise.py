@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -321,6 +322,30 @@ def test_multinomial_places_are_where_sums_of_integers_pass_the_level(size):
         ends = np.cumsum(row)
         wanted = np.searchsorted(ends, part * ends[-1], side="right")
         np.testing.assert_array_equal(found, np.minimum(wanted, size - 1))
+
+
+def test_many_draws_from_many_classes_take_the_memory_of_the_draws():
+    rows = np.random.default_rng(0).random((2, 20_000)).astype(np.float32)
+    parts = np.random.default_rng(1).random((2, 50_000))
+    tracemalloc.start()
+    places = draws._drawn_places(rows, parts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert places.shape == parts.shape
+    assert peak < 6 * (rows.size + parts.size) * 8
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 100, 3000])
+def test_draws_row_by_row_have_the_places_of_draws_at_once(monkeypatch, size):
+    rows = np.random.default_rng(size).random((4, size)).astype(np.float32)
+    rows[0], rows[1, : size // 2], rows[2, -1] = 0, 0, np.nan
+    parts = np.random.default_rng(1).random((4, 5000))
+    parts[:, :3] = 0, 1 - 2**-53, 0.5
+    monkeypatch.setattr(draws, "_MOST_COMPARED", 1 << 60)
+    wanted = draws._drawn_places(rows, parts)
+    monkeypatch.setattr(draws, "_MOST_COMPARED", 0)
+    monkeypatch.setattr(draws, "_places_at_once", None)
+    np.testing.assert_array_equal(draws._drawn_places(rows, parts), wanted)
 
 
 def test_compiled_densities_of_large_counts_are_accurate():

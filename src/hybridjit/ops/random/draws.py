@@ -349,6 +349,8 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
 
 # Elements whose sum is one step of the first search.
 _STEP = 16
+# Numbers that draws may compare at once.
+_MOST_COMPARED = 1 << 22
 
 
 def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
@@ -356,7 +358,8 @@ def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
     the elements have this part of their sum.
 
     The index is searched among sums of ``_STEP`` elements, then among these elements: most elements
-    are added once, in vectors.
+    are added once, in vectors. Many draws from many elements search row by row instead, for the
+    same indices.
     """
     count, size = rows.shape
     steps = -(-size // _STEP)
@@ -365,11 +368,30 @@ def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
     blocks = padded.reshape(count, steps, _STEP)
     ends = np.cumsum(np.einsum("rsk->rs", blocks), axis=1)
     level = parts * ends[:, -1:]
+    is_large = parts.size * max(steps, _STEP) > max(_MOST_COMPARED, padded.size)
+    places = (_places_by_row if is_large else _places_at_once)(blocks, ends, level)
+    return np.minimum(places, size - 1)
+
+
+def _places_at_once(blocks: np.ndarray, ends: np.ndarray, level: np.ndarray) -> np.ndarray:
     step = _first_above(ends[:, None, :], level)
-    which = np.arange(count)[:, None]
+    which = np.arange(len(blocks))[:, None]
     start = np.where(step, ends[which, step - 1], 0.0)
     inner = np.cumsum(blocks[which, step], axis=2) + start[..., None]
-    return np.minimum(step * _STEP + _first_above(inner, level), size - 1)
+    return step * _STEP + _first_above(inner, level)
+
+
+def _places_by_row(blocks: np.ndarray, ends: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """The same places, in memory for the elements and for one number of each draw.
+
+    Sums are kept between the ends of their steps, so one search in a row finds step and element.
+    """
+    sums = np.cumsum(blocks, axis=2)
+    sums[:, 1:] += ends[:, :-1, None]
+    np.minimum(sums[:, :-1], ends[:, :-1, None], out=sums[:, :-1])
+    sums[:, :-1, -1] = ends[:, :-1]
+    flat = sums.reshape(len(blocks), -1)
+    return np.stack([row.searchsorted(at, "right") for row, at in zip(flat, level)])
 
 
 def _first_above(ends: np.ndarray, level: np.ndarray) -> np.ndarray:
