@@ -113,7 +113,7 @@ def shaken_values(
         if array.dtype.kind != "f" or (array == np.rint(array)).all():
             return array
         signs = np.resize([1, -1, 0], array.size).reshape(array.shape)
-        return array * (1 + epsilon * signs)
+        return np.asarray(array * (1 + epsilon * signs))
 
     given = {(value, 0): off(arrays[value.name]) for value in graph.inputs}
     return run_in_order(

@@ -291,6 +291,16 @@ def test_the_last_batch_is_padded_discarded_or_rolled_over():
     assert rows(io.NDArrayIter(data, batch_size=9)) == [[0, 1, 2, 3, 4, 5, 6, 0, 1]]
 
 
+@pytest.mark.parametrize("handle", ["pad", "roll_over"])
+def test_csr_arrays_are_refused_where_a_batch_joins_both_ends(handle):
+    rows = mx.nd.array(np.eye(7)).tostype("csr")
+    with pytest.raises(NotImplementedError, match="last_batch_handle='discard'"):
+        io.NDArrayIter({"words": rows}, batch_size=3, last_batch_handle=handle)
+    with pytest.raises(NotImplementedError, match="csr arrays .softmax_label."):
+        io.NDArrayIter(np.zeros((7, 1)), rows, batch_size=3, last_batch_handle=handle)
+    assert len([*io.NDArrayIter(rows, batch_size=3, last_batch_handle="discard")]) == 2
+
+
 def test_shuffling_keeps_labels_with_their_data():
     np.random.seed(1)
     shuffled = io.NDArrayIter({"b": X, "a": X * 2}, Y, 10, shuffle=True)

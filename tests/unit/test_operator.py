@@ -489,3 +489,20 @@ def test_a_written_weight_is_packed_again(is_hybrid):
 class CountingRowsProp(CountingProp):
     def infer_shape(self, in_shape):
         return [in_shape[0], [1, 2]], [in_shape[0]], [[1]]
+
+
+# ---- descriptions of operators
+
+
+def test_arguments_of_operators_are_described_in_the_words_of_the_original():
+    found = mx.operator.get_operator_arguments("Activation")
+    choices = "{'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}"
+    assert found == (2, ["data", "act_type"], ["NDArray-or-Symbol", f"{choices}, required"])
+    assert isinstance(found, mx.operator.OperatorArguments)
+    named = dict(zip(*mx.operator.get_operator_arguments("topk")[1:]))
+    assert named["axis"] == "int or None, optional, default='-1'"
+    assert named["is_ascend"] == "boolean, optional, default=0"
+    assert mx.operator.get_operator_arguments("Concat").types[0] == "NDArray-or-Symbol[]"
+    assert dict(zip(*mx.operator.get_operator_arguments("clip")[1:]))["a_min"] == "float, required"
+    with pytest.raises(UnknownOpError, match="Activatoin"):
+        mx.operator.get_operator_arguments("Activatoin")

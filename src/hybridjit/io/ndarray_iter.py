@@ -51,6 +51,7 @@ class NDArrayIter(DataIter):
         self.data = _named(data, data_name)
         assert self.data, "data does not contain arrays"
         self.label = [] if label is None else _named(label, label_name)
+        self._require_whole_batches(last_batch_handle)
         self.layout = layout
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
@@ -60,6 +61,16 @@ class NDArrayIter(DataIter):
         self.cursor = -batch_size
         self._rest: tuple[list[NDArray], list[NDArray]] | None = None
         self.reset()
+
+    def _require_whole_batches(self, last_batch_handle: str) -> None:
+        """Raise NotImplementedError for csr arrays unless incomplete batches are dropped."""
+        rows = [name for name, values in self.data + self.label if values.stype == "csr"]
+        if rows and last_batch_handle != "discard":
+            raise NotImplementedError(
+                f"NDArrayIter cuts whole batches from csr arrays ({', '.join(rows)}), and "
+                f"last_batch_handle={last_batch_handle!r} joins rows of both ends: pass "
+                "last_batch_handle='discard'"
+            )
 
     @property
     def data_list(self) -> list[NDArray]:

@@ -27,10 +27,9 @@ from ..ops.building import Builder, Many, X
 from ..ops.custom import NAME, provide
 from ..ops.gradient import given as given_or_zeros
 from ..ops.record import OpDef, Traits
-from ..ops.registry import all_names
 from ..ops.rules import Types, merged
 
-__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+__all__ = ["CustomOp", "CustomOpProp", "register"]
 
 _Class = TypeVar("_Class", bound=type)
 T = TypeVar("T")
@@ -129,11 +128,6 @@ def register(reg_name: str) -> Callable[[_Class], _Class]:
         return prop_class
 
     return registered
-
-
-def get_all_registered_operators() -> list[str]:
-    """Names of all operators that are not written in Python."""
-    return sorted(all_names())
 
 
 def _record(op_type: str, prop_class: type, text: Mapping[str, str]) -> OpDef:

@@ -214,11 +214,14 @@ def run_step(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarr
 
 @quiet(all="ignore")  # inf and nan are valid values
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
-    """Results of the operator's reference on these arrays, always as a list."""
+    """Results of the operator's reference on these arrays, as a list of arrays.
+
+    NumPy returns scalars, which are immutable, where a result has no axes.
+    """
     try:
         result = op.ref(*arrays, **attrs)
     except (ValueError, OverflowError) as error:
         if not op.is_random or isinstance(error, MXNetError):
             raise  # invalid values, such as a negative scale
         raise MXNetError(f"Operator {op.name}: {error}") from None
-    return list(building.as_results(result))
+    return [np.asarray(found) for found in building.as_results(result)]
