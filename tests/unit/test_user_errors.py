@@ -114,6 +114,28 @@ def test_frames_of_the_program_inside_a_call_stay():
         assert "HYBRIDJIT_TRACEBACK=full" in caught.value.__notes__[0]
 
 
+def test_a_cause_is_printed_where_it_has_a_line_of_the_program():
+    """The other causes are in the exception's own text."""
+
+    class Deferred(Block):
+        def __init__(self, work) -> None:
+            super().__init__(work)
+            self.weight = self.params.get("weight", shape=(0,), allow_deferred_init=True)
+
+        def hybrid_forward(self, F, x, weight):
+            return self.work(F, x * weight)
+
+    def failing(F, x):
+        raise KeyError("the program's own")
+
+    causes = []
+    for net in (Deferred(failing), nn.Dense(3, activation="rel")):
+        with pytest.raises(ValueError, match="Deferred initialization failed") as caught:
+            made(net, False)(nd.ones((2, 3)))
+        causes.append(caught.value.__cause__)
+    assert isinstance(causes[0], KeyError) and causes[1] is None
+
+
 def test_a_script_prints_few_lines():
     program = """if True:
         from hybridjit import nd

@@ -95,13 +95,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     def items(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             yield from function(*args, **kwargs)  # type: ignore[misc]
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     made = items if function.__code__.co_flags & CO_GENERATOR else call
     made.__code__ = made.__code__.replace(co_name=function.__name__)
@@ -136,6 +136,9 @@ def _shorten_causes(error: BaseException) -> None:
         seen.add(id(before))
         before.__traceback__, _ = _shortened(before.__traceback__, True)
         before = before.__cause__ or before.__context__
+    cause = error.__cause__
+    if cause is not None and cause.__traceback__ is None and str(cause) in str(error):
+        error.__cause__ = None  # its text would be printed twice, without a line of the program
 
 
 def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackType | None, bool]:

@@ -125,6 +125,7 @@ class Block:
         """The block for notebooks: a line per layer with its parameters; containers fold."""
         return html_of(self, "", is_open=True)
 
+    @public
     def __setattr__(self, name: str, value: object) -> None:
         """Register a Block as a child, a Parameter as a parameter, under the attribute's name.
 
@@ -372,7 +373,7 @@ class Block:
                     hook(self, args, output)
             return output
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - re-raised
+            raise shortened(error)
 
     @public
     def predict(self, *args: Nested, **named: Nested) -> Nested:

@@ -133,6 +133,7 @@ class HybridBlock(Block):
         self._cached: _Cached | None = None
         self._monitor: Monitor | None = None
 
+    @public
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
         if isinstance(value, (HybridBlock, Parameter)):

@@ -180,7 +180,7 @@ class TrainStep:
             kind = args[0]._plain
             return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same one
+            raise shortened(error)
 
     def _update(self, ready: _Ready, size: float) -> None:
         """Write the new states of layers, and update the parameters.

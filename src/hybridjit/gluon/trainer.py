@@ -346,7 +346,7 @@ class Trainer:
             self._allreduce_grads()
             self._update(ignore_stale_grad)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - re-raised
+            raise shortened(error)
 
     @public
     def allreduce_grads(self) -> None:
@@ -369,7 +369,7 @@ class Trainer:
             self._check_and_rescale_grad(self._scale / batch_size)
             self._update(ignore_stale_grad)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - re-raised
+            raise shortened(error)
 
     def _require_own_updates(self, method: str) -> None:
         is_ours = self._kvstore is None or not self._update_on_kvstore

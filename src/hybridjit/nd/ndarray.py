@@ -299,7 +299,7 @@ def invoke(
     try:
         call = prepared(op, texts, arrays)
     except MXNetError as error:
-        raise shortened(error)  # noqa: B904 - the same exception
+        raise shortened(error)
     code = call.code(op, arrays) if call.is_costly else None
     results = apply(op, inputs, arrays, call.attrs, ctx, code)
     if out is not None:
@@ -539,7 +539,7 @@ def _binary(
                 try:
                     return invoke(lookup(array_op), (lhs, rhs), {}, out)
                 except Exception as error:
-                    raise shortened(error)  # noqa: B904 - the same exception
+                    raise shortened(error)
             if isinstance(rhs, _NUMBERS):
                 return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
             raise TypeError(f"type {type(rhs)} not supported")

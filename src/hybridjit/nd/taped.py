@@ -90,7 +90,7 @@ class TapedArray(DenseArray):
         try:
             run_backward([self], [out_grad], retain_graph, train_mode)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     # Recorded views and copies
 
@@ -105,7 +105,7 @@ class TapedArray(DenseArray):
                 _record_part(self, self._key(key), result)
             return result
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     def copy(self: Self) -> Self:
         """Copy of the array."""
@@ -138,7 +138,7 @@ class TapedArray(DenseArray):
         try:
             super().__setitem__(key, value)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
         if is_taped:
             record_same(value, self)
 

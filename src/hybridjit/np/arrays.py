@@ -345,7 +345,7 @@ def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
         if isinstance(rhs, _NUMBERS):
             return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
     except Exception as error:
-        raise shortened(error)  # noqa: B904 - the same exception
+        raise shortened(error)
     raise TypeError(f"type {type(rhs)} not supported")
 
 

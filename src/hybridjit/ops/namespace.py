@@ -253,7 +253,7 @@ def _fixed_function(op: OpDef, called: str, invoke: Invoke, options: tuple[str, 
         try:
             return invoke(op, called, tensors, given)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     return function
 
@@ -272,7 +272,7 @@ def _variadic_function(
         try:
             return invoke(op, called, tensors, given)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     return function
 

@@ -273,7 +273,7 @@ class Parameter:
         try:
             return self._check_and_get(self._data, ctx)
         except Exception as error:
-            raise shortened(error)  # noqa: B904 - the same exception
+            raise shortened(error)
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
         """The array among ``arrays`` that is on ``ctx``; for subclasses."""
