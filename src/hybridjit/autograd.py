@@ -7,10 +7,11 @@ variables made by ``attach_grad``. ``Function`` is a computation with a user-def
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._core.async_safety import restoring
 from ._core.frames import public
+from ._core.lazy import Late
 from ._core.recording import (
     FLAGS,
     is_recording,
@@ -25,13 +26,29 @@ from ._core.recording import (
 from ._core.types import DType
 from .context import Context
 from .errors import MXNetError
-from .ir.node import Node, Output, variable
+from .ir.node import Node, Output, apply, topological, variable
 from .nd import NDArray, zeros
-from .nd.tape import REQUESTS, Entry, Leaf, Some, Step, behind, place_of, variable_number
+from .nd.tape import (
+    REQUESTS,
+    Entry,
+    Leaf,
+    Network,
+    Some,
+    Step,
+    behind,
+    place_of,
+    variable_number,
+)
 from .nd.tape import record as put_on_tape
 from .nd.taped import run_backward, run_gradients
 from .ops.attrs import attr_text
 from .sym import Symbol
+from .sym.outputs import substituted
+
+if TYPE_CHECKING:
+    from .control import network
+else:  # imported with the first symbol of a hybridized network
+    network = Late(".control.network", __package__)
 
 __all__ = [
     "Function",
@@ -196,28 +213,48 @@ def get_symbol(x: NDArray) -> Symbol:
     """The recorded history of an array as a Symbol.
 
     Variables are named ``var<n>``; operators are ``node_<n>`` with the attributes that differ from
-    their defaults; each use of a constant is a separate ``null<n>``. Raises MXNetError for an array
-    that was not recorded, and if a step does not consist of operators: a Function, a hybridized
-    network, or an index given by arrays.
+    their defaults; each use of a constant is a separate ``null<n>``. A call of a hybridized network
+    is one operator ``_CachedOp``, or its operators where they are at most ``inline_limit`` (an
+    option of ``hybridize``, 2 by default). Raises MXNetError for an array that was not recorded,
+    and if a step does not consist of operators: a Function, or an index given by arrays.
     """
     head = place_of(x)
     if head is None:
         raise MXNetError(
             "NDArray is not part of a computation graph. Did you forget to turn on recording?"
         )
-    nodes: dict[Step | Leaf, Node] = {}
+    found: dict[Step | Leaf, Sequence[Output]] = {}
     steps, leaves = behind([head])
     for leaf in leaves:
-        nodes[leaf] = variable(f"var{leaf.number}")
+        found[leaf] = [Output(variable(f"var{leaf.number}"))]
     for step, _ in steps:
-        nodes[step] = _as_node(step, [_as_input(entry, nodes) for entry in step.inputs])
-    return Symbol((Output(nodes[head.owner], head.index),))
+        inputs = [_as_input(entry, found) for entry in step.inputs]
+        if step.network is None:
+            found[step] = _outputs_of(_as_node(step, inputs))
+        else:
+            found[step] = _as_network(step.number, step.network, inputs)
+    return Symbol((found[head.owner][head.index],))
 
 
-def _as_input(entry: Entry | None, nodes: Mapping[Step | Leaf, Node]) -> Output:
+def _as_input(entry: Entry | None, found: Mapping[Step | Leaf, Sequence[Output]]) -> Output:
     if entry is None:
-        return Output(variable(f"null{variable_number()}"), 0)
-    return Output(nodes[entry.owner], entry.index)
+        return Output(variable(f"null{variable_number()}"))
+    return found[entry.owner][entry.index]
+
+
+def _outputs_of(node: Node) -> list[Output]:
+    return [Output(node, index) for index in range(len(node.output_names))]
+
+
+def _as_network(number: int, graph: Network, inputs: Sequence[Output]) -> list[Output]:
+    """Results of a hybridized network: of its operators, or of one that stands for all."""
+    given = dict(zip(graph.variables, inputs))
+    count = sum(node.op is not None for node in topological(graph.outputs))
+    if count <= graph.inline_limit:
+        return substituted(graph.outputs, given)
+    body = network.Body(graph.outputs)
+    operands = [given[node.name] for node in body.variables]
+    return _outputs_of(apply(network.network(body), f"node_{number}", operands, {}))
 
 
 def _as_node(step: Step, inputs: Sequence[Output]) -> Node:

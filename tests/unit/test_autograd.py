@@ -374,6 +374,11 @@ def test_the_older_names():
     assert older.set_is_training(True) is False and older.set_is_training(False) is True
 
 
+def arrays_of(net):
+    """The arrays of a network's parameters."""
+    return [param.data() for param in net.collect_params().values()]
+
+
 class TestSymbols:
     def nodes(self, x):
         graph = json.loads(autograd.get_symbol(x).tojson())
@@ -418,6 +423,32 @@ class TestSymbols:
             symbol = autograd.get_symbol(y)
             (found,) = symbol.bind(args={symbol.list_arguments()[0]: x}, ctx=mx.cpu()).forward()
             np.testing.assert_array_equal(found.asnumpy(), y.asnumpy())
+
+    @pytest.mark.parametrize(
+        "limit, operators",
+        [(None, ["_CachedOp"]), (1, ["_CachedOp"]), (4, ["FullyConnected", "sin"])],
+    )
+    def test_a_hybridized_network_is_one_operator_or_its_few_ones(self, limit, operators):
+        net = mx.gluon.nn.HybridSequential()
+        net.add(mx.gluon.nn.Dense(2), mx.gluon.nn.HybridLambda("sin"), mx.gluon.nn.Dense(3))
+        net.initialize(mx.init.Normal(1))
+        net.hybridize(**({} if limit is None else {"inline_limit": limit}))
+        x = variable([1.0, 2.0], [0.5, -1.0])
+        y = recorded(lambda: net(x) * 2)
+        symbol = mx.sym.load_json(autograd.get_symbol(y).tojson())
+        made = [op for op, _, _ in self.nodes(y) if op != "null"]
+        ending = operators if len(operators) == 1 else [*operators, "FullyConnected"]
+        assert made == [*ending, "_mul_scalar"]
+        leaves = {f"var{array._leaf.number}": array for array in [x, *arrays_of(net)]}
+        grads = {name: nd.zeros(array.shape) for name, array in leaves.items()}
+        executor = symbol.bind(mx.cpu(), leaves, grads)
+        (found,) = executor.forward(is_train=True)
+        np.testing.assert_allclose(found.asnumpy(), y.asnumpy(), rtol=1e-6)
+        executor.backward(nd.ones(y.shape))
+        y.backward()
+        for name, array in leaves.items():
+            expected = array.grad.asnumpy()
+            np.testing.assert_allclose(grads[name].asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
     def test_get_symbol_raises_for_arrays_without_a_history(self):
         x = variable(1.0, 2.0)

@@ -24,12 +24,15 @@ class Options:
                recomputes only cheap values
     dynamic    the sizes of inputs for which one compilation serves all values: None those that
                vary from call to call, True all, False none, or axes by the name of an input
+    inline_limit  the number of operators up to which the symbol of a recorded call contains them
+               instead of one operator for the network
     """
 
     winograd: bool | str = True
     precision: str = "float32"
     memory: str = "default"
     dynamic: bool | Mapping[str, Sequence[int]] | None = None
+    inline_limit: int = 2
 
     @staticmethod
     def of(flags: Mapping[str, Flag]) -> Options:

@@ -30,7 +30,7 @@ _MOST_DIGITS = 9
 _MOST_OPERANDS = 1 << 14  # as for any operator
 
 
-class _Operator:
+class Operator:
     """Common parts of the three operators. Subclasses define types, forward and backward.
 
     operands    number of operands
@@ -117,7 +117,7 @@ def _output_names(count: int) -> tuple[str, ...]:
     return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
 
 
-class _Each(_Operator):
+class _Each(Operator):
     """A graph run for each row: its results become rows, its states pass from step to step.
 
     Operands are data, states, and values that every step reads; ``places`` are the indices of the
@@ -219,7 +219,7 @@ class _Each(_Operator):
         return found
 
 
-class _Repeat(_Operator):
+class _Repeat(Operator):
     """A loop while a condition graph is true: outputs become rows, variables keep their last
     values.
 
@@ -320,7 +320,7 @@ class _Repeat(_Operator):
         return found
 
 
-class _Branch(_Operator):
+class _Branch(Operator):
     """One of two graphs, selected by a third. ``reads``: the operands of each graph's variables."""
 
     name = "_cond"

@@ -191,6 +191,8 @@ class HybridBlock(Block):
             - ``winograd``: False computes convolutions by the definition's sums; "always" uses
               Winograd's and Strassen's algorithms wherever possible; by default where they are
               faster.
+            - ``inline_limit``: the number of operators up to which ``autograd.get_symbol`` shows
+              them instead of one for the network; 2 by default.
             - ``static_alloc``, ``static_shape`` and other names are accepted without effect.
 
         Raises

@@ -28,7 +28,7 @@ from ..ir.node import Node, Output, topological
 from ..nd import NDArray
 from ..nd.replay import is_drawn, replay
 from ..nd.storage import Storage
-from ..nd.tape import Leaf, Some, Stage, Step, Watch, leads_back, record
+from ..nd.tape import Leaf, Network, Some, Stage, Step, Watch, leads_back, record
 from ..ops.gradient import NoGradientError, needs_heads, read_results, require_gradient, stops
 from ..runtime.cache import Limit
 from ..runtime.compile_stats import count
@@ -143,7 +143,8 @@ class TrainingGraph:
         outputs = [kind(output, ctx) for output in made[:visible]]
         if wanted or FLAGS.recording and any(x._entry is not None for x in named.values()):
             call = _Call(trained, named, made[visible:], outputs, failure)
-            record([], list(named.values()), outputs, call.pull, True, trained.unread)
+            network = Network(self._outputs, [*named], self._options.inline_limit)
+            record([], [*named.values()], outputs, call.pull, True, trained.unread, network)
         return outputs
 
     def fixed(self, named: Mapping[str, NDArray]) -> list[NDArray]:

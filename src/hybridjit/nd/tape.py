@@ -21,6 +21,7 @@ from ..ops.gradient import needs_heads
 from ..runtime.holders import GRADIENTS
 
 if TYPE_CHECKING:
+    from ..ir.node import Output
     from ..ops.attrs import Attrs
     from ..ops.record import OpDef
     from .memory import DenseArray
@@ -64,6 +65,17 @@ class Leaf:
         return (self.grad._data,)
 
 
+class Network(NamedTuple):
+    """Graph of a hybridized network, and the variable that each operand of a call stands for.
+
+    inline_limit  the number of operators up to which a history's symbol contains them
+    """
+
+    outputs: Sequence[Output]
+    variables: Sequence[str]
+    inline_limit: int
+
+
 class Stage(NamedTuple):
     """Call ``begin()`` after ``after`` steps of a backward plan: gradients of ``leaves`` are
     ready."""
@@ -88,6 +100,7 @@ class Step:
 
     what    operators with their attributes: one, or a chain in which each reads the result
             before it; empty if the call does not consist of operators
+    network  the graph that the call ran, of a hybridized network
     number  position in the order of recording
     inputs  entries of the operands, None for constants
     pull    ``pull(step, output gradients, which operands need one)`` returns a gradient or None
@@ -100,7 +113,9 @@ class Step:
     leads   whether the gradient of a variable depends on the output gradients
     """
 
-    __slots__ = ("what", "number", "inputs", "pull", "places", "alone", "unread", "leads")
+    __slots__ = (
+        *("what", "network", "number", "inputs", "pull", "places", "alone", "unread", "leads"),
+    )
 
     def __init__(
         self,
@@ -109,8 +124,9 @@ class Step:
         pull: Pull,
         alone: bool,
         unread: Collection[int],
+        network: Network | None,
     ) -> None:
-        self.what = what
+        self.what, self.network = what, network
         self.alone, self.unread = alone, unread
         leading = map(leads_back, inputs)
         self.leads = _needs_heads(what, [*leading]) if what else any(leading)
@@ -149,11 +165,12 @@ def record(
     pull: Pull,
     alone: bool = False,
     unread: Collection[int] = (),
+    network: Network | None = None,
 ) -> None:
     """Record a call if any of its operands is on the tape."""
     entries = tuple(x._entry for x in inputs)
     if any(entry is not None for entry in entries):
-        step = Step(what, entries, pull, alone, unread)
+        step = Step(what, entries, pull, alone, unread, network)
         for index, output in enumerate(outputs):
             output._entry = Entry(step, index)
 

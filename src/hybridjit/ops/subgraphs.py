@@ -15,6 +15,7 @@ from .record import OpDef
 # The module with the function made_from_text, imported with the first node of these operators.
 _MODULES = {
     **dict.fromkeys(("_foreach", "_while_loop", "_cond"), "..control.operators"),
+    "_CachedOp": "..control.network",
     **dict.fromkeys(("_sg_mkldnn_conv", "_sg_mkldnn_fully_connected"), "..fused"),
 }
 NAMES = frozenset(_MODULES)
