@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 from fuzz_cases import read  # noqa: E402
-from fuzz_graphs import verdict  # noqa: E402
+from fuzz_graphs import Comparison  # noqa: E402
 from hybridjit._core.config import override  # noqa: E402
 from hybridjit.compiler import CHOICES  # noqa: E402
 from hybridjit.verification import THREADS, find_culprits  # noqa: E402
@@ -27,7 +27,7 @@ from random_graphs import RandomGraph  # noqa: E402
 def without(case: RandomGraph, *names: str) -> str:
     """The error of the case without these passes or choices."""
     with override(skip=names):
-        return verdict(case)
+        return Comparison().verdict(case)
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def main() -> int:
     print(f"as it is: {wrong}")
     rest = without(case, *CHOICES)
     print(f"without {', '.join(CHOICES)}: {rest or 'agrees'}")
-    found = list(find_culprits(lambda: not verdict(case)))
+    found = list(find_culprits(lambda: not Comparison().verdict(case)))
     for name in found:
         how = "NUM_THREADS=1" if name == THREADS else f"SKIP={name}"
         print(f"guilty: {name}; without it the case agrees (HYBRIDJIT_{how})")

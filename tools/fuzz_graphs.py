@@ -7,6 +7,10 @@
                                                               of zero gradient
     python tools/fuzz_graphs.py --count 1000 --sizes          symbolic sizes beside fixed ones, bit
                                                               for bit; with --gradients too
+    python tools/fuzz_graphs.py --count 1000 --int8           networks in 8 bits: the same bits for
+                                                              all targets, threads and batches, and
+                                                              the values of their definition; with
+                                                              --sizes symbolic sizes beside fixed
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -35,11 +39,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 
 from fuzz_cases import difference, read, save  # noqa: E402
 from fuzz_gradients import gradient_difference  # noqa: E402
+from fuzz_int8 import int8_difference  # noqa: E402
 from fuzz_sizes import size_difference  # noqa: E402
 from hybridjit._core.config import override  # noqa: E402
 from hybridjit.codegen.emit import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
+from random_int8 import random_int8  # noqa: E402
 
 REPORT = 200
 OPTIMISED = 16  # one kernel in this number
@@ -72,14 +78,33 @@ def compile_mostly_quickly(
     return compile_object(text, target, with_passes and is_optimised, level if is_optimised else 0)
 
 
-def verdict(case: RandomGraph, gradients: bool = False, sizes: bool = False) -> str:
-    """Error of a case, including exceptions; empty without an error."""
-    try:
-        if sizes:
-            return size_difference(case, gradients, SHELF.keep)
-        return (gradient_difference if gradients else difference)(case, SHELF.keep)
-    except Exception:
-        return traceback.format_exc(limit=-4).strip()
+@dataclass(frozen=True)
+class Comparison:
+    """Graphs that are drawn, and the property that is compared."""
+
+    gradients: bool = False
+    sizes: bool = False
+    int8: bool = False
+
+    def case(self, seed: int, variant: int) -> RandomGraph:
+        if self.int8:
+            return random_int8(seed, variant)
+        return random_graph(seed, variant, with_steps=self.gradients)
+
+    def verdict(self, case: RandomGraph) -> str:
+        """Error of a case, including exceptions; empty without an error."""
+        try:
+            if self.int8:
+                return int8_difference(case, self.sizes, SHELF.keep)
+            if self.sizes:
+                return size_difference(case, self.gradients, SHELF.keep)
+            return (gradient_difference if self.gradients else difference)(case, SHELF.keep)
+        except Exception:
+            return traceback.format_exc(limit=-4).strip()
+
+    def __str__(self) -> str:
+        """The options of the command."""
+        return "".join(f" --{name}" for name, is_set in vars(self).items() if is_set)
 
 
 @dataclass(frozen=True)
@@ -91,8 +116,7 @@ class Job:
     variants: int
     folder: Path
     is_optimised: bool
-    gradients: bool
-    sizes: bool
+    comparison: Comparison
 
 
 def run(job: Job) -> int:
@@ -114,13 +138,12 @@ def _run_seeds(job: Job) -> int:
     failures, start = 0, time.monotonic()
     for seed in range(job.first, job.end):
         for variant in range(job.variants):
-            case = random_graph(seed, variant, with_steps=job.gradients)
-            wrong = verdict(case, job.gradients, job.sizes)
+            case = job.comparison.case(seed, variant)
+            wrong = job.comparison.verdict(case)
             if wrong:
                 failures += 1
-                how = " --gradients" * job.gradients + " --sizes" * job.sizes
-                path = save(case, job.folder)
-                print(f"{wrong}\n  python tools/fuzz_graphs.py --replay {path}{how}", flush=True)
+                replay = f"python tools/fuzz_graphs.py --replay {save(case, job.folder)}"
+                print(f"{wrong}\n  {replay}{job.comparison}", flush=True)
         done = (seed + 1 - job.first) * job.variants
         if done % REPORT < job.variants or seed + 1 == job.end:
             took = time.monotonic() - start
@@ -136,19 +159,22 @@ def main() -> int:
     parser.add_argument("--variants", type=int, default=1, help="graphs of each seed")
     parser.add_argument("--gradients", action="store_true", help="train them: forward and backward")
     parser.add_argument("--sizes", action="store_true", help="symbolic sizes beside fixed ones")
+    parser.add_argument("--int8", action="store_true", help="networks in 8 bits")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
     parser.add_argument("--folder", type=Path, default=Path("fuzz-cases"), help="for failures")
     arguments = parser.parse_args()
+    if arguments.gradients and arguments.int8:
+        parser.error("a network in 8 bits is not trained: give --gradients or --int8")
+    comparison = Comparison(arguments.gradients, arguments.sizes, arguments.int8)
     if arguments.replay:
-        wrong = verdict(read(arguments.replay), arguments.gradients, arguments.sizes)
+        wrong = comparison.verdict(read(arguments.replay))
         print(wrong or "agrees")
         return 1 if wrong else 0
     share = -(-arguments.count // arguments.processes)
     end = arguments.seed + arguments.count
-    how = arguments.variants, arguments.folder, arguments.optimised, arguments.gradients
-    how = (*how, arguments.sizes)
+    how = arguments.variants, arguments.folder, arguments.optimised, comparison
     jobs = [
         Job(first, min(first + share, end), *how) for first in range(arguments.seed, end, share)
     ]

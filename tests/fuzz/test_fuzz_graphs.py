@@ -16,16 +16,25 @@ import hybridjit.compiler
 from compiling import run_reference
 from fuzz_cases import difference, read, save
 from fuzz_gradients import gradient_difference
+from fuzz_int8 import int8_difference
 from fuzz_sizes import size_difference
+from hybridjit._core.config import override
+from hybridjit.codegen.emit import compile_pool
+from hybridjit.codegen.kinds.parts import quantize
+from hybridjit.codegen.llvm.elements import with_element
+from hybridjit.codegen.llvm.types import I32
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.graph import Use, make
 from hybridjit.ir.node import topological
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
 from hybridjit.ops.elementwise.unary import RELU
+from hybridjit.passes.lower import integers
 from hybridjit.passes.training import differentiate
 from random_graphs import random_graph
+from random_int8 import random_int8
 
+SIGNED = 5  # a network in 8 bits with signed data
 FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
 TOOLS = Path(__file__).parent.parent.parent / "tools"
 
@@ -81,6 +90,34 @@ def test_planted_mistakes_where_paths_end_are_found(monkeypatch):
         assert "the state" in gradient_difference(random_graph(18, with_steps=True))
     monkeypatch.setattr(differentiate, "needs_heads", lambda op, attrs, wanted: any(wanted))
     assert "the tape has gradients" in gradient_difference(random_graph(6, with_steps=True))
+
+
+@pytest.mark.parametrize("first", range(0, 16, 4))
+def test_random_networks_agree_in_8_bits(first: int):
+    for seed in range(first, first + 4):
+        wrong = int8_difference(random_int8(seed), sizes=False)
+        assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --int8"
+
+
+@pytest.mark.parametrize("seed", [2, 5, 8])
+def test_symbolic_sizes_have_the_bits_of_fixed_ones_in_8_bits(seed: int):
+    assert not int8_difference(random_int8(seed), sizes=True)
+
+
+def test_planted_mistakes_in_8_bits_are_found(monkeypatch):
+    """A bias for another zero point; bytes that are rounded towards zero."""
+    with_bias = integers._with_bias
+    with monkeypatch.context() as planted:
+        planted.setattr(
+            integers, "_with_bias", lambda *given: with_bias(*given[:5], given[5] + 1, given[6])
+        )
+        wrong = int8_difference(random_int8(SIGNED), sizes=False)
+        assert "from its definition" in wrong, wrong
+    monkeypatch.setattr(quantize, "_rounded", lambda b, x: b.b.fptosi(x, with_element(x.type, I32)))
+    monkeypatch.setattr(compile_pool, "can_start_workers", lambda: False)
+    with override(cache_dir="off"):
+        wrong = int8_difference(random_int8(SIGNED), sizes=False)
+    assert "differ from its reference" in wrong, wrong
 
 
 def test_a_seed_gives_one_graph(tmp_path):
