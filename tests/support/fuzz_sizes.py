@@ -6,7 +6,7 @@ out. Each size is called twice, in an order and in the reverse one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.executable import Executable
 
 SIZES = 6
+Axis = tuple[str, int]  # of an input
 _LARGEST = 40
 _TRIES = 4  # sizes of inputs that are tried as the one that varies
 
@@ -35,34 +36,43 @@ def size_difference(
     inputs = [name for name in case.arrays if name not in case.params]
     sizes = sorted({n for name in inputs for n in case.arrays[name].shape if n > 0})
     for size in random.permutation(sizes)[:_TRIES].tolist():
-        calls = _calls(case, inputs, size, random)
+        axes = axes_of_size(case, inputs, size)
+        others = random.permutation(np.arange(1, _LARGEST))[: 2 * SIZES].tolist()
+        calls = calls_at(case, inputs, axes, others)[:SIZES]
         if len(calls) > 1:
-            return _compared(case, inputs, calls, gradients, after_compiling, random)
+            return order_difference(case, inputs, calls, gradients, after_compiling, random)
     return ""
 
 
-def _calls(
-    case: Any, inputs: Sequence[str], size: int, random: np.random.Generator
+def axes_of_size(case: Any, inputs: Sequence[str], size: int) -> list[Axis]:
+    """The axes of the inputs that have this size."""
+    return [
+        (name, i) for name in inputs for i, n in enumerate(case.arrays[name].shape) if n == size
+    ]
+
+
+def calls_at(
+    case: Any, inputs: Sequence[str], axes: Sequence[Axis], sizes: Iterable[int]
 ) -> list[dict[str, np.ndarray]]:
-    """Inputs in which other sizes stand for this one, as far as the graph accepts them."""
+    """Inputs whose axes have each of these sizes that the graph accepts."""
     found = []
-    for other in random.permutation(np.arange(1, _LARGEST))[: 2 * SIZES].tolist():
-        arrays = {name: _resized(case.arrays[name], size, other) for name in inputs}
+    for size in sizes:
+        arrays = {name: _resized(case.arrays[name], name, axes, size) for name in inputs}
         types = {name: type_of(array) for name, array in {**case.arrays, **arrays}.items()}
         try:
             infer_node_types(case.outputs, types)
         except MXNetError:
             continue
         found.append(arrays)
-    return found[:SIZES]
+    return found
 
 
-def _resized(array: np.ndarray, size: int, other: int) -> np.ndarray:
-    shape = tuple(other if n == size else n for n in array.shape)
+def _resized(array: np.ndarray, name: str, axes: Sequence[Axis], size: int) -> np.ndarray:
+    shape = tuple(size if (name, i) in axes else n for i, n in enumerate(array.shape))
     return np.ascontiguousarray(np.resize(array, shape))
 
 
-def _compared(
+def order_difference(
     case: Any,
     inputs: Sequence[str],
     calls: Sequence[dict[str, np.ndarray]],
@@ -70,7 +80,7 @@ def _compared(
     after_compiling: Callable[[Executable], None],
     random: np.random.Generator,
 ) -> str:
-    """The first difference of a call in any order."""
+    """The first difference of a call in a random order, then in the reverse one."""
     fixed, sized = (_graph(case, inputs, dynamic) for dynamic in (False, None))
     expected = [_outcome(fixed, arrays, gradients, i) for i, arrays in enumerate(calls)]
     order = random.permutation(len(calls)).tolist()

@@ -89,6 +89,17 @@ class TensorType:
         return hash((self.shape, self.dtype))
 
     @property
+    def form(self) -> tuple[object, ...]:
+        """A key for dicts, equal for types with the same expressions as sizes.
+
+        As a key itself, a type with symbolic sizes is compared with others of the same hints, which
+        records guards.
+        """
+        dims: tuple[object, ...] = () if self.shape is None else self.shape
+        sizes = tuple((n.scope, n.key) if isinstance(n, Size) else n for n in dims)
+        return self.shape is None, sizes, self.dtype is None, self.dtype
+
+    @property
     def is_known(self) -> bool:
         """Whether shape and element type are known."""
         return self.dtype is not None and is_known_shape(self.shape)

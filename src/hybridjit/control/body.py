@@ -41,7 +41,7 @@ class Body:
         self.nodes = [node for node in order if node.op is not None]
         inner = [graph for node in self.nodes if node.op for graph in node.op.subgraphs]
         self.nested: int = 1 + max((Body(graph).nested for graph in inner), default=0)
-        self._answers: dict[tuple[Types, Types], tuple[Types, Types]] = {}
+        self._answers: dict[tuple[object, ...], tuple[Types, Types]] = {}
 
     def is_random(self, training: bool) -> bool:
         """Whether results in this mode may differ from run to run."""
@@ -50,11 +50,12 @@ class Body:
 
     def types(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         """Types of variables and outputs that follow from the known ones."""
-        if (ins, outs) not in self._answers:
+        key = tuple(tuple(known.form for known in side) for side in (ins, outs))
+        if key not in self._answers:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
-            self._answers[ins, outs] = self._infer(ins, outs)
-        return self._answers[ins, outs]
+            self._answers[key] = self._infer(ins, outs)
+        return self._answers[key]
 
     def _infer(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         types: NodeTypes = {

@@ -7,6 +7,7 @@ so that everything that depends on them alone is computed once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,15 +83,20 @@ def dequantized_by_kernels(
 def pooled_by_kernels(
     g: Builder[X], data: X, low: X, high: X, *, pool_type: str, **attrs: Declared
 ) -> tuple[X, ...] | None:
-    """pooling(b)  =>  to_bytes(pooling(float(b))); an average divides the exact sum"""
+    """pooling(b)  =>  to_bytes(pooling(float(b))); an average divides the exact sum
+
+    Windows at an edge are divided by the elements of a whole one. A global average divides by the
+    size of the image, which may be symbolic.
+    """
     t = g.type(data)
-    count = np.prod(t.dims[2:] if attrs["global_pool"] else attrs["kernel"], dtype=np.int64)
-    if pool_type == "avg" and not attrs["global_pool"] and attrs["count_include_pad"] is False:
+    is_divided = pool_type == "avg" and not attrs["global_pool"]
+    if is_divided and attrs["count_include_pad"] is False:
         return None
     values = g.op(FROM_BYTES, data, at="float", scale=1.0)
-    kind = "sum" if pool_type == "avg" else "max"
-    pooled = g.op(POOLING, values, at="pooled", pool_type=kind, **attrs)
-    scale = float(count) if pool_type == "avg" else 1.0
+    pooled = g.op(
+        POOLING, values, at="pooled", pool_type="sum" if is_divided else pool_type, **attrs
+    )
+    scale = float(math.prod(attrs["kernel"])) if is_divided else 1.0
     made = g.op(TO_BYTES, pooled, scale=scale, dtype=t.dtype, multiply=scale == 1.0)
     return made, low, high
 

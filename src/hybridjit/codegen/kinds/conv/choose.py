@@ -234,11 +234,25 @@ def with_extents(spec: Way, layer: Layer) -> Way:
     more: dict[str, Any] = {"usual": about(spec.out)}
     if isinstance(spec, (ConvSpec, DepthwiseSpec)):
         more["inside"] = inside_of(layer)
-    if isinstance(spec, DepthwiseSpec) and is_symbolic(layer.out[2]):
-        more["over"] = overhangs_of(layer)
+    if isinstance(spec, DepthwiseSpec):
+        if _has_one_width(layer):
+            extents.update(_of_one_width(layer))
+        elif is_symbolic(layer.out[2]):
+            more["over"] = overhangs_of(layer)
     if isinstance(spec, ConvSpec):
         extents.update(_pinned(spec, layer, more["inside"]))
     return replace(spec, **extents, **more)
+
+
+def _has_one_width(layer: Layer) -> bool:
+    """Whether all rows of the result have the same width: their tiles are emitted for it."""
+    low, high = range_of(layer.out[2])
+    return low == high
+
+
+def _of_one_width(layer: Layer) -> dict[str, Any]:
+    """Fields that a kernel needs as constants then."""
+    return {name: (*at[:2], int(at[2])) for name, at in (("inp", layer.inp), ("out", layer.out))}
 
 
 def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, Any]:
@@ -246,9 +260,8 @@ def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, A
     the order of a sum depends on its tile, except for layers summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
-    low, high = range_of(layer.out[2])
-    if low == high:  # the tiles of a row are emitted for its width
-        pinned["inp"] = (*layer.inp[:2], int(layer.inp[2]))
+    if _has_one_width(layer):
+        pinned.update(_of_one_width(layer))
     elif not spec.taps and not inside[2]:
         pinned["is_one"] = spec.out[2] <= spec.mr
     return pinned

@@ -1,0 +1,61 @@
+"""Recorded graphs at sizes that vary: bits beside those of specialised executables, compilations.
+
+    python tools/recorded_sizes.py                       the graphs of tests/fixtures
+    python tools/recorded_sizes.py --gradients conv      gradients of graphs whose names have "conv"
+    python tools/recorded_sizes.py --folder FOLDER       other graphs: NAME-symbol.json, -io.npz
+
+Each axis that a graph leaves open has five sizes; see ``tests/support/recorded_sizes.py``. Prints
+each difference, and each axis that needs a compilation for each size. Exit code: 0 if all bits are
+equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from hybridjit._core.config import config  # noqa: E402
+from recorded_sizes import FOLDERS, cases, outcomes, read  # noqa: E402
+
+
+def report(folder: Path, name: str, inputs: Sequence[str], gradients: bool) -> tuple[int, int]:
+    """Print differences and constant axes of one graph; the numbers of axes and differences."""
+    axes = wrong = 0
+    try:
+        for found in outcomes(read(folder, name, inputs), gradients):
+            axes += 1
+            if found.difference:
+                wrong += 1
+                print(f"{name}: {found.axes}: {found.difference}", flush=True)
+            elif found.is_constant:
+                print(f"{name}: {found.axes} is a constant", flush=True)
+    except Exception:
+        wrong += 1
+        print(f"{name}: {traceback.format_exc(limit=-4).strip()}", flush=True)
+    return axes, wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    assert __doc__
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="?", default="", help="part of the names of the graphs")
+    parser.add_argument("--folder", type=Path, action="append", help="folder with cases.json")
+    parser.add_argument("--gradients", action="store_true", help="compare gradients too")
+    args = parser.parse_args(arguments)
+    config.cache_dir = "off"
+    axes = wrong = 0
+    for folder, name, inputs in cases(args.folder or FOLDERS):
+        if args.part in name:
+            more, bad = report(folder, name, inputs, args.gradients)
+            axes, wrong = axes + more, wrong + bad
+    print(f"{axes} open axes, {wrong} differences")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
