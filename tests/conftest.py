@@ -1,4 +1,4 @@
-"""Settings of the whole suite, and the sample of it that ``--sample`` selects."""
+"""Settings of the whole suite, and the parts of it that ``--sample`` and ``--half`` select."""
 
 from __future__ import annotations
 
@@ -16,26 +16,51 @@ config.cache_dir = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", type=int, help="run at most this many cases of a test function")
-    parser.addoption("--seed", default="0", help="the seed of --sample, any string")
+    parser.addoption("--seed", default="0", help="the seed of --sample and --half, any string")
+    half = "run every other case of a test function, beginning with the first or the second"
+    parser.addoption("--half", type=int, choices=(0, 1), help=half)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    most = config.getoption("--sample")
-    return most and f"sample: at most {most} cases of a function, seed {config.getoption('--seed')}"
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    most, half, seed = (config.getoption(name) for name in ("--sample", "--half", "--seed"))
+    return [
+        *([] if most is None else [f"sample: at most {most} cases of a function, seed {seed}"]),
+        *([] if half is None else [f"half {half} of the cases of a function, seed {seed}"]),
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    most = config.getoption("--sample")
+    most, half, seed = (config.getoption(name) for name in ("--sample", "--half", "--seed"))
     if most is not None:
-        chosen = sample(items, most, config.getoption("--seed"))
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = [item for item in items if item in chosen]
+        keep(sample(items, most, seed), config, items)
+    if half is not None:
+        keep(every_other(items, half, seed), config, items)
+
+
+def keep(chosen: set[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect all other items."""
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 def sample(items: Sequence[pytest.Item], most: int, seed: str) -> set[pytest.Item]:
-    """At most ``most`` cases of each test function, drawn by ``seed``.
+    """At most ``most`` cases of each test function, drawn by ``seed``."""
+    return {item for cases in drawn(items, seed) for item in cases[:most]}
 
-    The draw does not depend on the order of the cases or on other functions.
+
+def every_other(items: Sequence[pytest.Item], half: int, seed: str) -> set[pytest.Item]:
+    """Half of the cases of each test function, drawn by ``seed``; all of a function with one.
+
+    Half 0 and half 1 are all cases together.
+    """
+    families = drawn(items, seed)
+    return {item for cases in families for item in (cases[half::2] if len(cases) > 1 else cases)}
+
+
+def drawn(items: Sequence[pytest.Item], seed: str) -> list[list[pytest.Item]]:
+    """The cases of each test function, in an order that ``seed`` decides.
+
+    The order of the cases in the file and other functions have no influence on it.
     """
     cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -44,4 +69,4 @@ def sample(items: Sequence[pytest.Item], most: int, seed: str) -> set[pytest.Ite
     def rank(item: pytest.Item) -> bytes:
         return hashlib.sha256(f"{seed}:{item.nodeid}".encode()).digest()
 
-    return {item for family in cases.values() for item in sorted(family, key=rank)[:most]}
+    return [sorted(family, key=rank) for family in cases.values()]

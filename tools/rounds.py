@@ -9,7 +9,8 @@ drawn by ``--seed``, and the files of SLOW do not. Test files among the argument
 With ``--all`` there is a round for each kind of CPU that this one can imitate. The round for this
 CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated code; test_vmath.py
 and test_generated_code.py cover the kinds themselves. Test files among the arguments run in every
-round instead.
+round instead. Of each test function in the files of HALVED, a narrower kind runs half of the cases,
+the next kind the other half.
 
 A round is split into parts, groups of files that a process of pytest runs. As many processes as
 there are cores, at most WORKERS, take one part after the other, the longest first. The output of a
@@ -44,6 +45,7 @@ RUN_GENERATED_CODE = (
     "promises",
     "examples",
 )
+HALVED = ("compiled", "kernels")
 WORKERS = 4
 LONGEST = 45.0
 """Seconds of a part; a longer file is a part by itself."""
@@ -74,16 +76,26 @@ NO_TESTS_CHOSEN = 5
 
 
 class Part(NamedTuple):
-    """Files that a process of pytest runs, for this CPU (kind "") or for a narrower kind."""
+    """Files that a process of pytest runs, for this CPU (kind "") or for a narrower kind.
+
+    half    the half of the cases that runs; None for all cases
+    """
 
     kind: str
     files: Sequence[str]
     seconds: float
+    half: int | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """Arguments of pytest that select the cases."""
+        return [] if self.half is None else [f"--half={self.half}"]
 
     @property
     def heading(self) -> str:
         on = f"as on a CPU with {self.kind} and no more" if self.kind else "as on this CPU"
-        return f"==== {on}: {', '.join(Path(file).stem for file in self.files)}"
+        cases = "" if self.half is None else ", half of the cases"
+        return f"==== {on}{cases}: {', '.join(Path(file).stem for file in self.files)}"
 
 
 class Ended(NamedTuple):
@@ -132,12 +144,22 @@ def seconds_of(file: str) -> float:
 
 def parts_of_all(arguments: Sequence[str]) -> list[Part]:
     """The parts of every round."""
-    kinds = ("", *narrower_kinds())
     chosen = named_files(arguments)
     if chosen:
-        return [Part(kind, chosen, 0.0) for kind in kinds]
-    generated = [file for file in all_files() if name_of(file) in RUN_GENERATED_CODE]
-    return [part for kind in kinds for part in parts_of(generated if kind else all_files(), kind)]
+        return [Part(kind, chosen, 0.0) for kind in ("", *narrower_kinds())]
+    narrower = [
+        part for at, kind in enumerate(narrower_kinds()) for part in parts_of_kind(kind, at % 2)
+    ]
+    return [*parts_of(all_files()), *narrower]
+
+
+def parts_of_kind(kind: str, half: int) -> list[Part]:
+    """The parts of a round for a narrower kind, which runs one half of the cases of HALVED."""
+    files = [file for file in all_files() if name_of(file) in RUN_GENERATED_CODE]
+    halved = [file for file in files if name_of(file) in HALVED]
+    whole = [file for file in files if file not in halved]
+    halves = [Part(kind, [file], seconds_of(file) / 2, half) for file in halved]
+    return [*parts_of(whole, kind), *halves]
 
 
 def parts_of_sample(arguments: Sequence[str]) -> list[Part]:
@@ -172,7 +194,7 @@ def start(part: Part, options: Sequence[str], log: Path) -> subprocess.Popen[byt
     environment = os.environ | ({"HYBRIDJIT_TARGET": part.kind} if part.kind else {})
     # Hundreds of tests start Python; without compiled modules each takes 0.75 s longer.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-m", "pytest", *part.files, *options]
+    command = [sys.executable, "-m", "pytest", *part.files, *part.options, *options]
     with open(log, "wb") as out:
         return subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT

@@ -70,6 +70,19 @@ def test_parts_have_each_file_once_and_the_longest_is_first():
     assert {rounds.name_of(file) for file in files} >= {*rounds.RUN_GENERATED_CODE}
 
 
+def test_two_narrower_kinds_run_both_halves_of_the_cases():
+    parts = [part for half in (0, 1) for part in rounds.parts_of_kind("avx2", half)]
+    halves = [(part.files, part.half) for part in parts if part.half is not None]
+    assert sorted(rounds.name_of(files[0]) for files, half in halves if half == 0) == sorted(
+        rounds.HALVED
+    )
+    assert {(files[0], half) for files, half in halves} == {
+        (files[0], half) for files, _ in halves for half in (0, 1)
+    }
+    once = [file for part in rounds.parts_of_kind("sse2", 0) for file in part.files]
+    assert sorted(map(rounds.name_of, once)) == sorted(rounds.RUN_GENERATED_CODE)
+
+
 @pytest.mark.skipif(
     find_target().name not in ("avx512", "avx2"), reason="this CPU imitates no narrower kind"
 )
@@ -81,21 +94,42 @@ def test_a_failure_in_any_round_counts(tmp_path, condition):
     assert ran.stdout.splitlines()[-1].startswith(f"{failing} failed, ")
 
 
-def test_the_sample_has_some_cases_of_each_function_by_seed(tmp_path):
-    text = (
-        "import pytest\n\n"
-        '@pytest.mark.parametrize("n", range(50))\n'
-        "def test_many(n):\n    assert n >= 0\n\n\ndef test_one():\n    pass\n"
+MANY_AND_ONE = """import pytest
+
+@pytest.mark.parametrize("n", range(51))
+def test_many(n):
+    assert n >= 0
+
+def test_one():
+    pass
+"""
+
+
+def collected(folder: Path, *options: str) -> list[str]:
+    """The tests of a file with a function of 51 cases and one of a single case."""
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (folder / "test_cases.py").write_text(MANY_AND_ONE)
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    ran = subprocess.run(
+        [*command, *options, str(folder)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "test_cases.py").write_text(text)
+    return [line for line in ran.stdout.splitlines() if "::" in line]
 
-    def chosen(seed: str) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
-        words = [*command, "--sample=4", f"--seed={seed}", str(tmp_path)]
-        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-        return [line for line in ran.stdout.splitlines() if "::" in line]
 
-    first = chosen("a")
+def test_the_sample_has_some_cases_of_each_function_by_seed(tmp_path):
+    first = collected(tmp_path, "--sample=4", "--seed=a")
     assert len(first) == 5 and first[-1] == "test_cases.py::test_one"
-    assert chosen("a") == first != chosen("b")
+    assert collected(tmp_path, "--sample=4", "--seed=a") == first
+    assert collected(tmp_path, "--sample=4", "--seed=b") != first
+
+
+def test_halves_share_no_case_of_a_function_and_leave_none_out(tmp_path):
+    everything = collected(tmp_path)
+    first, second = (collected(tmp_path, f"--half={half}") for half in (0, 1))
+    assert len(everything) == 52 and len(first) == 27 and len(second) == 26
+    assert set(first) | set(second) == set(everything)
+    assert set(first) & set(second) == {"test_cases.py::test_one"}
