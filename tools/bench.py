@@ -35,7 +35,8 @@ from hybridjit.cli.arguments import counts
 from hybridjit.cli.model import Model, parameters, read_model, stand_in, variable_types
 from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.peak import measure_flops
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.ir.roles import sort_variables
 from hybridjit.profiling import Report, algorithm, measure, profile
 from hybridjit.runtime.profiling import bytes_moved

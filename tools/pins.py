@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 from hybridjit._core.symbolic import Branch, Scope  # noqa: E402
 from hybridjit._core.types import TensorType, type_of  # noqa: E402
 from hybridjit.codegen.emit import generate  # noqa: E402
-from hybridjit.compiler import compile_variant  # noqa: E402
+from hybridjit.compilation import compile_variant  # noqa: E402
 from hybridjit.errors import MXNetError  # noqa: E402
 from hybridjit.ir.node import Output, apply, variable  # noqa: E402
 from hybridjit.ops import OpDef, all_ops  # noqa: E402

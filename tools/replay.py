@@ -35,7 +35,6 @@ import sys
 from pathlib import Path
 import numpy as np
 from hybridjit import compiler
-from hybridjit.compiler import compile_graph
 
 class Done(Exception):
     pass
@@ -53,6 +52,7 @@ generator, shown = first(("codegen.emit.generate", "optimised_text"),
 TensorType = first(("_core.types", ""), ("types", ""))[0].TensorType
 setattr(generator, shown, lambda text, target, with_passes: text)
 symbol_json, _ = first(("formats.mxnet.symbol_json", ""), ("io.symbol_json", ""))
+compilation, _ = first(("compilation", ""), ("compiler", ""))
 new_log = getattr(compiler, "new_log", None) or compiler.Journal
 
 def write_kernels(text):
@@ -72,7 +72,8 @@ def write(file, given, name):
              for n, d, s in (item.split(":") for item in given.split(";"))}
     log = new_log(("plan", "spec", "llvm"), sink)
     try:
-        compile_graph(symbol_json.load(file), types, {}, compiler.Options(), log, name=name)
+        outputs = symbol_json.load(file)
+        compilation.compile_graph(outputs, types, {}, compiler.Options(), log, name=name)
     except Done:
         pass
     except Exception as error:

@@ -1,35 +1,29 @@
-"""The compiler on one page: Symbol in, executable out.
+"""The pipeline of passes: Symbol in, Plan out.
 
-``PIPELINE`` is the order of the passes; ``compile_graph`` shows where one representation becomes
-the next; only ``run_pass`` knows about skipping, timing, verifying and dumping.
+``PIPELINE`` is the order of the passes; ``plan_graph`` shows where one representation becomes the
+next, and ``training_parts`` the same for forward and backward; only ``run_pass`` knows about
+skipping, timing, verifying and dumping.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from ._core.async_safety import holding, uncollected
+from ._core.async_safety import uncollected
 from ._core.compile_log import CompileLog, Sink, warn_of_unknown
 from ._core.config import PREFIX, config
-from ._core.fork_locks import Rank, held_at_fork
 from ._core.frozen import dataclass
-from ._core.lazy import Late
 from ._core.options import Options
-from ._core.symbolic import Scope
 from ._core.types import TensorType
 from .control import unrolled
-from .errors import DTypeError, MXNetError, ShapeError, did_you_mean
+from .errors import MXNetError, did_you_mean
 from .ir.graph import Graph, from_symbol
-from .ir.kinds import KIND_NAMED
 from .ir.mode import INFERENCE, Purpose
 from .ir.node import Output, precision_of
 from .ir.plan import Plan
 from .ir.print import graph_text, node_text, pass_text, plan_text, purpose_lines
-from .ir.signature import without_sizes
 from .ir.sized import at_hints, is_symbolic_plan
-from .ir.update import UpdateRule
 from .ir.verify import Verified, verify
 from .passes.infer import infer_node_types, require_known
 from .passes.layouts.choose import choose_layouts, layout_dense
@@ -43,7 +37,6 @@ from .passes.lower.quantize import quantize
 from .passes.plan.batch_axis import infer_batch_axis
 from .passes.plan.fuse import fuse
 from .passes.plan.plan_memory import plan_memory
-from .passes.plan.split_batch import batch_of, is_sample_of, should_split_batch
 from .passes.plan.verify_plan import verify_plan
 from .passes.rewrite.channel_group_sums import sum_channel_groups
 from .passes.rewrite.cse import share_equal
@@ -59,20 +52,6 @@ from .passes.rewrite.views import merge_views
 from .passes.training.differentiate import Joint, differentiate
 from .passes.training.enter_training import as_differentiated, as_purposed
 from .passes.training.partition import Parts, partition
-from .runtime.compile_stats import counted
-from .runtime.executable import Executable, take_turns
-from .runtime.leftovers import release_code, release_freed
-from .runtime.routine import Routine
-from .runtime.split_batch import SplitBatch
-from .runtime.threads import THREADS
-from .runtime.variant import Signature, Variant
-from .trained import Trained, TrainedVariant
-
-if TYPE_CHECKING:
-    from ._core import limits
-    from ._core.target import Target
-else:
-    limits = Late("._core.limits", __package__)  # for the first compilation
 
 
 @dataclass(frozen=True)
@@ -237,186 +216,6 @@ class Checked:
         self.verified = verified or Verified()
 
 
-_LOCK = held_at_fork(Rank.COMPILING)
-# Number of values of a forward graph whose kernels take LLVM longer than a worker needs to start.
-_MANY_VALUES = 32
-# Bytes of saved values and arena above which memory that compiling freed is returned to the system.
-_LARGE = 1 << 25
-
-
-@holding(_LOCK)
-@counted("compilations")
-def compile_graph(
-    outputs: Iterable[Output],
-    input_types: Mapping[str, TensorType],
-    param_types: Mapping[str, TensorType],
-    options: Options = Options(),  # noqa: B008 (frozen)
-    log: CompileLog | None = None,
-    name: str = "graph",
-    purpose: Purpose = INFERENCE,
-) -> Executable | SplitBatch:
-    """Symbol in, executable out. This is the whole compiler.
-
-    input_types  the inputs, in call order, with their types
-    param_types  the known types of all other variables
-    purpose      which outputs update inputs, which are saved, in which mode
-
-    Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for bugs of
-    hybridjit.
-    """
-    log = log or new_log(config.dump)
-    outputs = tuple(outputs)
-    purpose = purpose_with(options, purpose)
-    plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
-    one = plan_one_sample(plan, outputs, input_types, param_types, log)
-    executable = generate(one or plan, options, log)
-    log.report()
-    if one is None:
-        return executable
-    return SplitBatch(executable, batch_of(plan.graph))
-
-
-@holding(_LOCK)
-@counted("compilations", "variants")
-def compile_variant(
-    outputs: Iterable[Output],
-    input_types: Mapping[str, TensorType],
-    param_types: Mapping[str, TensorType],
-    scope: Scope,
-    options: Options = Options(),  # noqa: B008 (frozen)
-    log: CompileLog | None = None,
-    name: str = "graph",
-) -> Variant:
-    """:func:`compile_graph` for all sizes that satisfy the guards.
-
-    ``input_types`` have symbols of the ``scope``, which gets the guards of this compilation.
-    """
-    log = log or new_log(config.dump)
-    outputs = tuple(outputs)
-    purpose = purpose_with(options)
-    plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
-    one = plan_one_sample(plan, outputs, input_types, param_types, log)
-    templates = generate_symbolic(one or plan, log, options, scope)
-    log.report()
-    samples = None if one is None else batch_of(plan.graph)
-    return Variant(Signature(tuple(input_types.values())), scope, templates, samples)
-
-
-@dataclass(frozen=True)
-class TrainingLogs:
-    """The logs of one compilation for training: for the joint graph, and for each part."""
-
-    joint: CompileLog
-    forward: CompileLog
-    backward: CompileLog
-
-    @staticmethod
-    def new(wanted: tuple[str, ...] = ()) -> TrainingLogs:
-        """Logs that dump the ``wanted`` stages."""
-        return TrainingLogs(new_log(wanted, stages=JOINT_STAGES), new_log(wanted), new_log(wanted))
-
-
-@holding(_LOCK)
-@counted("compilations")
-def compile_training(
-    outputs: Iterable[Output],
-    types: Mapping[str, TensorType],
-    wanted: Collection[str],
-    training: bool,
-    options: Options = Options(),  # noqa: B008 (frozen)
-    name: str = "graph",
-    logs: TrainingLogs | None = None,
-) -> Trained:
-    """Symbol in, forward and backward executables out.
-
-    types     every variable, in call order, with its type
-    wanted    the variables whose gradients are requested
-    training  whether operators behave as in training mode
-    logs      the logs of the three compilations
-
-    Raises as :func:`compile_graph`, and NoGradientError for an operator that has no gradient.
-    """
-    logs = logs or TrainingLogs.new(config.dump)
-    seen = Verified()
-    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
-    both = [(parts.forward, logs.forward)]
-    if parts.backward.outputs:
-        both.append((parts.backward, logs.backward))
-    is_large = len(parts.forward.values) >= _MANY_VALUES
-    executables = generate_all((_planned(*one, seen) for one in both), options, is_large=is_large)
-    for _, log in both:
-        log.report()
-    forward = executables[0]
-    backward = executables[1] if len(executables) > 1 else None
-    if backward is not None:
-        take_turns((forward, backward))
-    if parts.saved_bytes + forward.room.arena > _LARGE:
-        release_freed()
-        release_code()
-    return Trained(joint, parts, forward, backward)
-
-
-@holding(_LOCK)
-@counted("compilations", "variants")
-def compile_training_variant(
-    outputs: Iterable[Output],
-    types: Mapping[str, TensorType],
-    inputs: Collection[str],
-    wanted: Collection[str],
-    training: bool,
-    scope: Scope,
-    options: Options = Options(),  # noqa: B008 (frozen)
-    name: str = "graph",
-    logs: TrainingLogs | None = None,
-) -> TrainedVariant:
-    """:func:`compile_training` for all sizes that satisfy the guards.
-
-    The types of the ``inputs`` have symbols of the ``scope``, which gets the guards.
-    """
-    logs = logs or TrainingLogs.new(config.dump)
-    seen = Verified()
-    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
-    forward = generate_symbolic(*_planned(parts.forward, logs.forward, seen), options, scope)
-    backward = None
-    if parts.backward.outputs:
-        backward = generate_symbolic(*_planned(parts.backward, logs.backward, seen), options, scope)
-    logs.forward.report()
-    logs.backward.report()
-    signature = Signature(tuple(types[name] for name in inputs))
-    return TrainedVariant(signature, scope, joint, parts, forward, backward)
-
-
-@holding(_LOCK)
-@counted("eager")
-def compile_call(graph: Graph, name: str) -> Executable | None:
-    """The executable of an eager call's graph; None if no kernel computes a part of it."""
-    log = new_log()
-    log.name = name
-    plan = plan_typed(graph, log)
-    return generate(plan, Options(), log) if _has_kernel(plan) else None
-
-
-@holding(_LOCK)
-@counted("eager")
-def compile_call_templates(graph: Graph, scope: Scope, name: str) -> Any:
-    """:func:`compile_call` for all sizes that satisfy the guards, which the ``scope`` gets.
-
-    Raises MXNetError if no kernel computes a part of the graph.
-    """
-    log = new_log()
-    log.name = name
-    plan = plan_typed(graph, log)
-    if not _has_kernel(plan):
-        raise MXNetError(f"{name}: no kernel computes a part of it")
-    return generate_symbolic(plan, log, Options(), scope)
-
-
-def _has_kernel(plan: Plan) -> bool:
-    """Whether a kernel computes elements: views and copies alone are NumPy's work."""
-    kinds = {step.group.kind for step in plan.steps}
-    return any(kind not in ("copy", "view") and KIND_NAMED[kind].has_kernel for kind in kinds)
-
-
 @uncollected
 def training_parts(
     outputs: Iterable[Output],
@@ -449,11 +248,6 @@ def training_parts(
     return joint, parts
 
 
-def _planned(graph: Graph, log: CompileLog, seen: Verified) -> tuple[Plan, CompileLog]:
-    log.name = graph.name
-    return plan_typed(graph, log, seen), log
-
-
 def differentiate_graph(
     graph: Graph,
     wanted: Collection[str],
@@ -484,36 +278,6 @@ def purpose_with(options: Options, purpose: Purpose = INFERENCE) -> Purpose:
     """The purpose, extended by the options that passes use."""
     winograd = bool(options.winograd) and "winograd" not in config.skip
     return replace(purpose, precision=options.precision, winograd=winograd)
-
-
-def plan_one_sample(
-    plan: Plan,
-    outputs: tuple[Output, ...],
-    input_types: Mapping[str, TensorType],
-    param_types: Mapping[str, TensorType],
-    log: CompileLog,
-) -> Plan | None:
-    """The plan for a batch of 1, where running sample by sample gives the same and is faster.
-
-    Not for a part of training: its results combine samples.
-    """
-    purpose = plan.graph.purpose
-    if replace(purpose, precision=INFERENCE.precision, winograd=True) != INFERENCE:
-        return None
-    if SPLIT_BATCH in config.skip or not should_split_batch(plan):
-        return None
-    first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
-    try:
-        log_of_one = new_log(log.wanted)
-        one = plan_graph(
-            without_sizes(outputs), first, param_types, log_of_one, plan.graph.name, purpose
-        )
-    except (ShapeError, DTypeError):
-        return None  # a shape is written out in the graph: it is for this batch alone
-    if not is_sample_of(one.graph, plan.graph):
-        return None
-    log.notes.append(f"{plan.graph.name} runs its {batch_of(plan.graph)} samples one by one")
-    return one
 
 
 @uncollected
@@ -595,97 +359,3 @@ def run_pass(row: Pass, graph: Graph, state: Checked, log: CompileLog) -> Graph:
 def _check(graph: Graph, state: Checked, stage: str) -> None:
     if config.verify:
         verify(graph, frozenset(state.facts), stage, state.verified)
-
-
-def generate(
-    plan: Plan, options: Options, log: CompileLog, decide: Callable[..., Any] | None = None
-) -> Executable:
-    """From Plan to machine code. Imports the code generator on first use, and with it llvmlite.
-
-    ``decide`` chooses between candidates for a kernel: see ``codegen.call.Decide``.
-    """
-    return generate_all([(plan, log)], options, decide)[0]
-
-
-def generate_all(
-    plans: Iterable[tuple[Plan, CompileLog]],
-    options: Options,
-    decide: Callable[..., Any] | None = None,
-    is_large: bool = False,
-) -> list[Executable]:
-    """:func:`generate` for each plan: one is compiled while the next is made.
-
-    ``is_large`` announces, before the first is made, that there will be many kernels.
-    """
-    codes = _generator()(plans, options.winograd, THREADS.count, decide, is_large)
-    return [Executable(plan, code) for plan, code in codes]
-
-
-@uncollected
-def _generator() -> Callable[..., Any]:
-    """``generate_codes`` of the code generator: without collections its import takes 60 % of the
-    time."""
-    with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
-            generate_codes,
-        )
-    return generate_codes
-
-
-def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:
-    """:func:`generate` for a plan with symbolic sizes: its templates."""
-    from .codegen.emit.generate import Templates  # noqa: PLC0415 (see test_layers.py)
-
-    return Templates(plan, log, scope, options.winograd, THREADS.count)
-
-
-@dataclass(frozen=True)
-class UpdateCode:
-    """An update rule's kernel, which lives as long as this object, and the driver that calls it."""
-
-    kernel: Any
-    driver: Any
-
-
-@holding(_LOCK)
-def compile_update(rule: UpdateRule) -> UpdateCode:
-    """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
-    with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
-            load_kernel,
-        )
-        from .codegen.updates import update_spec  # noqa: PLC0415 (see test_layers.py)
-
-    code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
-    release_code()
-    return code
-
-
-@holding(_LOCK)
-def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
-    """A routine for eager operators, for arrays of any size: see ``codegen/routines``."""
-    with limits.loading_compiler():
-        from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
-            load_kernel,
-        )
-        from .codegen.routines import routine_spec  # noqa: PLC0415 (see test_layers.py)
-
-    found = Routine(*load_kernel(routine_spec(name, facts), new_log()))
-    release_code()
-    return found
-
-
-def prepare() -> None:
-    """Import the modules of the first compilation ahead of time."""
-    with limits.loading_compiler():
-        from .codegen.emit import generate  # noqa: F401, PLC0415 (see test_layers.py)
-
-
-def find_target() -> Target:
-    """The target that the switches select."""
-    with limits.loading_compiler():
-        from .codegen.llvm.jit import (  # noqa: PLC0415 (see test_layers.py)
-            find_target as find,
-        )
-
-    return find(config.target)

@@ -28,10 +28,10 @@ from .runtime.threads import THREADS
 from .sym import Symbol
 
 if TYPE_CHECKING:
-    from . import compiler
+    from . import compilation
     from .formats import model_files
 else:
-    compiler = Late(".compiler", __package__)  # imported with the first network
+    compilation = Late(".compilation", __package__)  # imported with the first network
     model_files = Late(".formats.model_files", __package__)
 onnx: Any = Late(".onnx", __package__)  # with the first ONNX file; a layer above
 
@@ -78,7 +78,7 @@ def load(
 def _load(graph: str, path: str, ctx: Context | None) -> SymbolBlock:
     with _Reading(path) as reading:  # read by another thread during the graph's parsing
         outputs = symbol_json.load(graph)
-        compiler.prepare()
+        compilation.prepare()
     params = reading.result()
     roles = sort_variables(outputs, params)
     require_parameters(roles, path, params)

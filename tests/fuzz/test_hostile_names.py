@@ -16,7 +16,8 @@ from hybridjit import gluon, nd, sym
 from hybridjit._core.config import override
 from hybridjit._core.types import type_of
 from hybridjit.cli import main
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.errors import MXNetError, ShapeError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.ir.node import Output

@@ -26,7 +26,7 @@ from fuzz_cases import (
 from gradient_cases import CONSTANTS, NO_SLOPE
 from hybridjit._core.recording import recording_as
 from hybridjit._core.types import type_of
-from hybridjit.compiler import Trained, compile_training
+from hybridjit.compilation import compile_training
 from hybridjit.context import cpu
 from hybridjit.errors import DTypeError
 from hybridjit.ir.graph import Use, Value, from_symbol, uses_of
@@ -44,6 +44,7 @@ from hybridjit.passes.training.differentiate import Joint, differentiate
 from hybridjit.passes.training.enter_training import as_purposed
 from hybridjit.runtime.executable import Executable
 from hybridjit.sym.outputs import auxiliary_nodes
+from hybridjit.trained import Trained
 from random_graphs import RandomGraph
 
 Arrays = Mapping[str, np.ndarray]

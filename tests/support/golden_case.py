@@ -54,14 +54,8 @@ from hybridjit._core.target import Target
 from hybridjit._core.types import DTYPE_NAMES, TensorType
 from hybridjit.codegen.emit.generate import choose_calls, spec_text
 from hybridjit.codegen.emit.module import emit_kernel
-from hybridjit.compiler import (
-    PIPELINE,
-    STAGES,
-    TRAINING,
-    new_log,
-    plan_graph,
-    plan_one_sample,
-)
+from hybridjit.compilation import plan_one_sample
+from hybridjit.compiler import PIPELINE, STAGES, TRAINING, new_log, plan_graph
 from hybridjit.errors import MXNetError
 from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output, apply

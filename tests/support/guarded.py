@@ -27,7 +27,7 @@ from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import DTYPE_NAMES, type_of
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
 from hybridjit.codegen.emit.pool_memory import POLL_SLOTS
-from hybridjit.compiler import compile_variant
+from hybridjit.compilation import compile_variant
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Step, View
 from hybridjit.ir.plan_image import Packed

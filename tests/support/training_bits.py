@@ -15,7 +15,7 @@ import numpy as np
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.types import type_of
-from hybridjit.compiler import compile_training
+from hybridjit.compilation import compile_training
 from hybridjit.gluon import nn, rnn
 from hybridjit.nd import NDArray
 from hybridjit.runtime.threads import threads

@@ -14,7 +14,7 @@ from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit._core.types import BFLOAT16, type_of
-from hybridjit.compiler import compile_training
+from hybridjit.compilation import compile_training
 from hybridjit.contrib import amp
 from hybridjit.gluon import nn
 from hybridjit.gluon.precision import DEFAULT

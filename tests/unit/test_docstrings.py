@@ -12,7 +12,18 @@ import hybridjit
 
 # Modules that programs do not import: the compiler, and the commands.
 INTERNAL = {
-    *("_core", "codegen", "compiler", "ir", "ops", "passes", "formats", "cli", "runtime"),
+    *(
+        "_core",
+        "codegen",
+        "compilation",
+        "compiler",
+        "ir",
+        "ops",
+        "passes",
+        "formats",
+        "cli",
+        "runtime",
+    ),
     *("fused", "__main__"),
 }
 # The translations of operators from and to ONNX, which its module calls.

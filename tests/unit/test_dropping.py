@@ -9,7 +9,7 @@ import hybridjit as mx
 from hybridjit import autograd, nd
 from hybridjit._core.options import Options
 from hybridjit._core.types import type_of
-from hybridjit.compiler import compile_graph
+from hybridjit.compilation import compile_graph
 from hybridjit.gluon import nn
 from hybridjit.ir.node import Node, Output, variable
 from hybridjit.ops import lookup, run_ref

@@ -54,6 +54,7 @@ LAYERS = [
     {"control", "options", "trained"},
     {"fused"},
     {"compiler"},
+    {"compilation"},
     {"library"},
     {"nd", "sym"},  # siblings
     {"np"},
@@ -86,7 +87,7 @@ ROW = {part: row for row, parts in enumerate(LAYERS) for part in parts}
 
 # (importing part, imported part): imports inside functions that are meant, each with its reason.
 LATE = {
-    ("compiler", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
+    ("compilation", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
     ("gluon", "library"),  # on first use, as the compiler: a library of a step of training
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
@@ -210,7 +211,7 @@ def test_the_check_finds_wrong_imports(place, text, word):
     [
         ("nd/x.py", "import numpy\nfrom ..ops import registry\nfrom . import storage"),
         ("nd/x.py", "from .._core import recording"),
-        ("compiler.py", "def f():\n    from .codegen.module import emit"),
+        ("compilation.py", "def f():\n    from .codegen.module import emit"),
         ("gluon/nn/x.py", "from ... import nd, sym\nfrom ..block import Block"),
         ("codegen/kinds/x.py", "from llvmlite import ir\nfrom ..llvm.builder import LoopBuilder"),
     ],

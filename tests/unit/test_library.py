@@ -734,7 +734,7 @@ def compiled(source: str, stem: Path, folder: Path, ending: str) -> Path:
 class TestTargets:
     def test_the_widest_that_this_cpu_has(self, digits):
         with override(target=""):
-            here = hybridjit.compiler.find_target().name
+            here = hybridjit.compilation.find_target().name
         assert hybridjit.library.load(f"{digits}.so").target == here
 
     def test_a_small_cpu_takes_the_small_one(self, digits, recorded, tmp_path):
@@ -780,7 +780,7 @@ class TestBfloat16:
         assert "that the library supports: avx512bf16" in said
         both = library(tmp_path / "two", *words, "sse2,avx512,avx512bf16")
         found = hybridjit.library.load(f"{both}.so").target
-        has_it = hybridjit.compiler.find_target().has_bfloat16
+        has_it = hybridjit.compilation.find_target().has_bfloat16
         assert (found == "avx512bf16") is has_it
 
 

@@ -12,7 +12,8 @@ from compiling import assert_near, call, compiled, plan_of, run_reference, var
 from hybridjit import nd, sym
 from hybridjit._core.options import Options
 from hybridjit._core.types import type_of
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.gluon import HybridBlock, model_zoo, nn, rnn
 from hybridjit.ir.mode import Purpose
 from hybridjit.runtime.executable import Executable

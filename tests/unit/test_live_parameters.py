@@ -26,7 +26,8 @@ from hybridjit._core.options import Options
 from hybridjit._core.types import type_of
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.spec import KernelSpec
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.threads import threads
 from neighbours import LIVE, STORED, Network, conv, in_double, inside, live, network, of_stored

@@ -18,12 +18,13 @@ import hybridjit as mx
 from compiling import call, var
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.types import FLOAT32, TensorType
-from hybridjit.compiler import Trained, compile_training
+from hybridjit.compilation import compile_training
 from hybridjit.gluon import nn
 from hybridjit.ir.graph import Use, from_symbol
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.training.checkpoint import checkpoint
 from hybridjit.runtime import saved
+from hybridjit.trained import Trained
 
 KINDS = ("saved_bytes", "gradient_bytes", "state_bytes")
 

@@ -14,7 +14,7 @@ from test_recorded_gradients import NAMES, assert_near, heads_of
 from compiling import call, var
 from hybridjit import gluon, sym
 from hybridjit._core.types import FLOAT32, TensorType, type_of
-from hybridjit.compiler import compile_training
+from hybridjit.compilation import compile_training
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output

@@ -18,7 +18,8 @@ from expansion_cases import CONV, IMAGE, NORM, Case, Shape, one
 from hybridjit._core.async_safety import uncollected
 from hybridjit._core.config import override
 from hybridjit._core.types import type_of
-from hybridjit.compiler import PIPELINE, compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import PIPELINE, new_log
 from hybridjit.ir.graph import Graph, from_symbol
 from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output

@@ -16,16 +16,8 @@ from compiling import assert_near, call, compiled, plan_of, run_compiled, run_re
 from fuzz_cases import difference
 from hybridjit._core.config import override
 from hybridjit._core.types import FLOAT32, UNKNOWN, TensorType, type_of
-from hybridjit.compiler import (
-    CHOICES,
-    PIPELINE,
-    STAGES,
-    Checked,
-    Pass,
-    compile_graph,
-    new_log,
-    run_pass,
-)
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import CHOICES, PIPELINE, STAGES, Checked, Pass, new_log, run_pass
 from hybridjit.errors import InternalError, ShapeError
 from hybridjit.ir import verify as verifier
 from hybridjit.ir.graph import Graph, Use, Value, from_symbol, make

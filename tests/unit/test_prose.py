@@ -10,9 +10,10 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import prose  # noqa: E402
 
-COMPILER = (  # _core, codegen, passes, ir, runtime, compiler.py
+COMPILER = (  # _core, codegen, passes, ir, runtime, compiler.py, compilation.py
     "src/hybridjit/_core",
     "src/hybridjit/codegen",
+    "src/hybridjit/compilation.py",
     "src/hybridjit/compiler.py",
     "src/hybridjit/ir",
     "src/hybridjit/passes",

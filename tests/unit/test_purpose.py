@@ -15,7 +15,8 @@ import hybridjit
 from compiling import Arrays, assert_near, call, compiled, plan_of, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.types import type_of
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output

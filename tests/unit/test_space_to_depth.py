@@ -10,7 +10,8 @@ from hybridjit import autograd, nd
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit._core.types import type_of
-from hybridjit.compiler import compile_graph, new_log
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.gluon import nn
 
 

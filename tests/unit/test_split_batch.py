@@ -29,7 +29,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every separable batch is split, however small it is."""
     monkeypatch.setattr(split_batch, "should_split_batch", lambda plan: bool(batch_of(plan.graph)))
     monkeypatch.setattr(
-        "hybridjit.compiler.should_split_batch", lambda plan: bool(batch_of(plan.graph))
+        "hybridjit.compilation.should_split_batch", lambda plan: bool(batch_of(plan.graph))
     )
 
 

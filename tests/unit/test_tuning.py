@@ -14,7 +14,8 @@ from hybridjit._core.options import Options
 from hybridjit._core.types import type_of
 from hybridjit.cli import main
 from hybridjit.codegen.tuned import FORMAT, Choice, Tuned, key_of, read_tuned, write_tuned
-from hybridjit.compiler import compile_graph, find_target, new_log, plan_graph
+from hybridjit.compilation import compile_graph, find_target
+from hybridjit.compiler import new_log, plan_graph
 from hybridjit.errors import ModelFormatError, MXNetError
 from hybridjit.profiling.tuning import Tried, tune, tuned_of
 

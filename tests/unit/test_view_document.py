@@ -13,7 +13,7 @@ import pytest
 from hybridjit import gluon, nd, sym
 from hybridjit._core.config import override
 from hybridjit.cli import main
-from hybridjit.compiler import compile_graph, compile_training
+from hybridjit.compilation import compile_graph, compile_training
 from hybridjit.errors import ModelFormatError
 from hybridjit.gluon import nn
 from hybridjit.ir.print import plan_text

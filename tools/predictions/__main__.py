@@ -26,7 +26,7 @@ from hybridjit._core.text_table import table
 from hybridjit.cli.model import parameters, read_model, variable_types
 from hybridjit.codegen.families import family_of
 from hybridjit.codegen.peak import measure_flops
-from hybridjit.compiler import compile_graph
+from hybridjit.compilation import compile_graph
 from hybridjit.profiling import part_name
 from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.profiling import Part, Profiler

@@ -16,7 +16,7 @@ import numpy as np
 from .._core.config import config, home_expanded, override, shown_value
 from .._core.target import Target
 from .._core.types import DTYPE_NAMES
-from ..compiler import find_target
+from ..compilation import find_target
 from ..formats.model_files import ENDINGS, SYMBOL, TARS, ZIPS
 from ..formats.model_files import model_files as files_of_model
 from ..ir.mode import PRECISIONS

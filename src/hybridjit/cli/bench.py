@@ -18,7 +18,7 @@ import numpy as np
 from .._core.config import override
 from .._core.options import Options
 from .._core.text_table import milliseconds, table
-from ..compiler import compile_graph
+from ..compilation import compile_graph
 from ..runtime.memory import peak_memory
 from ..runtime.threads import get_num_threads, threads
 from .arguments import (

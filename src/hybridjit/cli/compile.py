@@ -13,7 +13,8 @@ import warnings
 
 from .._core.config import config, override
 from .._core.options import Options
-from ..compiler import compile_graph, new_log
+from ..compilation import compile_graph
+from ..compiler import new_log
 from ..errors import MXNetError
 from .arguments import (
     UsageError,

@@ -14,14 +14,8 @@ from pathlib import Path
 from .._core.compile_log import write_stage
 from .._core.options import Options
 from .._core.symbolic import hint_of
-from ..compiler import (
-    STAGES,
-    compile_graph,
-    compile_variant,
-    new_log,
-    plan_graph,
-    purpose_with,
-)
+from ..compilation import compile_graph, compile_variant
+from ..compiler import STAGES, new_log, plan_graph, purpose_with
 from .arguments import (
     UsageError,
     add_model,

@@ -11,7 +11,7 @@ import argparse
 
 from .._core.options import Options
 from .._core.symbolic import hint_of, sizes_in
-from ..compiler import compile_graph, compile_variant
+from ..compilation import compile_graph, compile_variant
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch

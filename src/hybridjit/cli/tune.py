@@ -15,7 +15,8 @@ import numpy as np
 from .._core.options import Options
 from .._core.text_table import milliseconds, table
 from ..codegen.tuned import Choice, Tuned, read_tuned, write_tuned
-from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
+from ..compilation import plan_one_sample
+from ..compiler import new_log, plan_graph, purpose_with
 from ..profiling import algorithm
 from ..profiling.tuning import Tried, tune, tuned_of
 from ..runtime.split_batch import take_sample

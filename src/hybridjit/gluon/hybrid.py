@@ -25,7 +25,7 @@ from .._core.options import Flag, Options
 from .._core.recording import FLAGS
 from .._core.symbolic import Scope
 from .._core.types import TensorType, type_of
-from ..compiler import compile_graph, compile_variant
+from ..compilation import compile_graph, compile_variant
 from ..context import Context
 from ..errors import MXNetError
 from ..ir.node import Output, topological, with_live_operands

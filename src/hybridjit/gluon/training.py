@@ -20,7 +20,7 @@ from .._core.options import Options
 from .._core.recording import FLAGS, recording_as
 from .._core.symbolic import Scope
 from .._core.types import TensorType, type_of
-from ..compiler import compile_training, compile_training_variant
+from ..compilation import compile_training, compile_training_variant
 from ..context import Context
 from ..errors import MXNetError
 from ..ir.graph import Use

@@ -21,7 +21,8 @@ from .._core.types import Shape, TensorType
 from ..codegen.llvm.jit import Unit, compile_together, portable_target
 from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
-from ..compiler import new_log, plan_graph, plan_one_sample, purpose_with
+from ..compilation import plan_one_sample
+from ..compiler import new_log, plan_graph, purpose_with
 from ..errors import MXNetError
 from ..ir.mode import Purpose
 from ..ir.node import Output

@@ -109,10 +109,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .. import compiler
+    from .. import compilation
 else:
-    compiler = Late("..compiler", __package__)  # loaded by the first routine
-native.provide(lambda name, facts: compiler.compile_routine(name, facts))
+    compilation = Late("..compilation", __package__)  # loaded by the first routine
+native.provide(lambda name, facts: compilation.compile_routine(name, facts))
 
 # ``F.np`` and ``F.npx`` of a block that runs eagerly.
 __getattr__ = names_of(__package__, {"np": "..np", "npx": "..npx"})

@@ -22,7 +22,7 @@ from .._core.config import config
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.symbolic import Scope
 from .._core.types import TensorType, type_of
-from ..compiler import compile_call, compile_call_templates
+from ..compilation import compile_call, compile_call_templates
 from ..errors import MXNetError
 from ..ir.building import ValueBuilder
 from ..ir.graph import Graph, Use, Value, make, uses_of, walk

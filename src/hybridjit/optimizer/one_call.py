@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.errstate import quiet
 from .._core.recording import FLAGS
-from ..compiler import UpdateCode, compile_update
+from ..compilation import UpdateCode, compile_update
 from ..ir.update import UpdateRule
 from ..nd import NDArray
 from ..nd.buffers import Places

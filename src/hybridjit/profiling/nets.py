@@ -11,7 +11,7 @@ import numpy as np
 from .._core.frames import public
 from .._core.options import Options
 from .._core.types import type_of
-from ..compiler import compile_graph
+from ..compilation import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
 from ..gluon.training import floating, leading_variables

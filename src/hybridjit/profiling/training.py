@@ -21,7 +21,7 @@ from .._core.html_text import html_code, html_fold, html_table
 from .._core.options import Options
 from .._core.text_table import milliseconds, table
 from .._core.types import type_of
-from ..compiler import compile_training
+from ..compilation import compile_training
 from ..context import cpu
 from ..ir.node import Output
 from ..nd import NDArray

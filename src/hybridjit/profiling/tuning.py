@@ -20,7 +20,7 @@ from .._core.compile_log import CompileLog
 from .._core.options import Options
 from ..codegen.call import Decide
 from ..codegen.tuned import Choice, Tuned, key_of
-from ..compiler import generate
+from ..compilation import generate
 from ..ir.plan import Plan
 from ..runtime.executable import Executable
 from ..runtime.profiling import Profiler

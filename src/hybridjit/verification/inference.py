@@ -17,7 +17,8 @@ from .._core.async_safety import restoring
 from .._core.config import config, override
 from .._core.options import Options
 from .._core.types import type_of
-from ..compiler import CHOICES, SPLIT_BATCH, compile_graph, new_log
+from ..compilation import compile_graph
+from ..compiler import CHOICES, SPLIT_BATCH, new_log
 from ..ir.graph import from_symbol
 from ..ir.node import Output
 from ..passes.infer import infer_node_types

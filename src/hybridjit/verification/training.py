@@ -20,7 +20,7 @@ from .._core.config import config, override
 from .._core.options import Options
 from .._core.recording import recording_as
 from .._core.types import type_of
-from ..compiler import compile_training
+from ..compilation import compile_training
 from ..context import cpu
 from ..ir.building import building
 from ..ir.graph import Graph, Use, Value, from_symbol, walk

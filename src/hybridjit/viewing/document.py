@@ -18,14 +18,8 @@ from .._core.options import Options
 from .._core.symbolic import hint_of, sizes_in
 from .._core.types import TensorType, type_of
 from ..codegen.llvm.jit import find_target
-from ..compiler import (
-    JOINT_STAGES,
-    TrainingLogs,
-    compile_graph,
-    compile_training,
-    compile_variant,
-    new_log,
-)
+from ..compilation import TrainingLogs, compile_graph, compile_training, compile_variant
+from ..compiler import JOINT_STAGES, new_log
 from ..ir.node import Output
 from ..optimizer import Optimizer, create
 from ..profiling import Report, TrainingReport, measure, measure_training
