@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 from int8_models import NETWORKS
+from records import cpu_and_commit, write_record
 from turns import mean_text, ratio_to_best, take_turns
-from varying.compare import cpu_and_commit, text_of, write_record
+from varying.compare import text_of
 
 HERE = Path(__file__).resolve().parent
 OURS = ("hybridjit", "hybridjit-calibrated")
@@ -106,7 +107,7 @@ def main(arguments=None):
         for threads in options.threads:
             made = compared(options, folder, threads)
             print(text_of(made), made["geometric_mean"], flush=True)
-            write_record(options.json, threads, made)
+            write_record(options.json, made, threads)
 
 
 if __name__ == "__main__":

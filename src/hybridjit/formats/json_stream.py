@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Any, NoReturn, TypeAlias
 
+from .._core.safe_open import open_file
 from ..errors import ModelFormatError
+from .atomic import system_errors
 
 # A parsed value: dictionary, list, string, number, bool or None.
 JSON: TypeAlias = Any
@@ -220,6 +222,20 @@ def _bounded_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"number of {len(digits)} digits")
     return int(digits)
+
+
+def read_file(path: str) -> JSON:
+    """Single value in a file.
+
+    Raises ModelFormatError that names the file as :class:`JsonStream`, MXNetError if the file
+    cannot be read.
+    """
+    with system_errors(path), open_file(path) as file:
+        data = file.read()
+    try:
+        return parse(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
 
 
 def parse(data: bytes) -> JSON:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.safe_open import open_file
 from ..errors import ModelFormatError
 from ..ir.calibrated import Ranges
-from .atomic import system_errors, write_atomically
-from .json_stream import parse
+from .atomic import write_atomically
+from .json_stream import read_file
 
 _FORMAT = "hybridjit ranges"
 
@@ -27,12 +26,7 @@ def read_ranges(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
     Raises ModelFormatError for another content, MXNetError if the file cannot be read.
     """
     name = os.fspath(path)
-    with system_errors(name), open_file(name) as file:
-        data = file.read()
-    try:
-        content = parse(data)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{name}: {error}") from None
+    content = read_file(name)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ModelFormatError(f"{name}: is not a table of ranges, which `format` would say")
     return checked_ranges(content.get("ranges"), name)

@@ -13,10 +13,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .._core.safe_open import open_file
 from ..errors import ModelFormatError
-from ..formats.atomic import system_errors, together, write_atomically
-from ..formats.json_stream import parse
+from ..formats.atomic import together, write_atomically
+from ..formats.json_stream import read_file
 from .saving import Tree, load_parameters, save_parameters
 from .trace import Trace
 
@@ -68,12 +67,7 @@ def load_model(block: Tree, prefix: str) -> None:
 
 
 def _read(path: str) -> dict[str, object]:
-    with system_errors(path), open_file(path) as file:
-        data = file.read()
-    try:
-        content = parse(data)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
+    content = read_file(path)
     if not isinstance(content, dict) or len(content) != 1:
         raise ModelFormatError(f"{path}: must describe exactly one block")
     return content

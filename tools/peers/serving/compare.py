@@ -13,9 +13,7 @@ record of ``docs/performance``.
 import argparse
 import asyncio
 import contextlib
-import datetime
 import io
-import json
 import os
 import shutil
 import signal
@@ -28,6 +26,10 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from records import cpu_and_commit, write_record  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -241,24 +243,15 @@ def version_of(engine, python):
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def cpu_name():
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-
-
 def record(rows, options):
     """A record as ``docs/performance`` has them."""
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE,
-                            capture_output=True, text=True, check=False).stdout.strip()  # fmt: skip
     peers = {"onnxruntime": options.peers, "mxnet": options.mxnet}
     names = [f"{TITLES[e]} {version_of(e, python)}" for e, python in peers.items() if python]
     command = "python tools/peers/serving/compare.py --mxnet PYTHON --peers PYTHON --web WEB"
     return {
         "title": f"The web service, {options.workers} workers of one thread each",
         "unit": "; ".join([*names, "ratio to the best other"]),
-        "cpu": options.cpu or cpu_name(),
-        "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        **cpu_and_commit(options.note),
         "commands": [f"{command} --seconds {options.seconds:g} --rounds {options.rounds}"],
         "columns": ["Network, load, quantity", *TITLES.values(), "ratio"],
         "rows": rows,
@@ -277,7 +270,7 @@ def read_options(arguments):
     made.add_argument("--workers", type=int, default=2)
     made.add_argument("--seconds", type=float, default=4.0, help="of a turn (4)")
     made.add_argument("--rounds", type=int, default=3, help="turns of each engine (3)")
-    made.add_argument("--cpu", default="", help="words on the machine, for the record")
+    made.add_argument("--note", default="", help="words on the machine, for the record")
     made.add_argument("--json", help="record to write")
     return made.parse_args(arguments)
 
@@ -291,9 +284,7 @@ def main(arguments=None):
             for row in measured(load, folder, options):
                 print("  ".join(row), flush=True)
                 rows.append(row)
-    if options.json:
-        text = json.dumps(record(rows, options), indent=1)
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
+    write_record(options.json, record(rows, options))
 
 
 if __name__ == "__main__":

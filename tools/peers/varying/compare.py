@@ -9,7 +9,6 @@ call, compilation included; ``--json RECORD`` writes a record of ``docs/performa
 """
 
 import argparse
-import datetime
 import json
 import math
 import statistics
@@ -17,6 +16,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from records import cpu_and_commit, write_record  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"lstm": "Embedding + LSTM + Dense", "resnet18": "ResNet-18", "mobilenet": "MobileNet 1.0",
@@ -106,29 +109,6 @@ def rows_of(net, found):
         yield [f"{NAMES[net]}, {name}", *texts, ratio]
 
 
-def cpu_name():
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-
-
-def cpu_and_commit(note):
-    """The fields of a record that say where and when it was measured."""
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE,
-                            capture_output=True, text=True, check=False).stdout.strip()  # fmt: skip
-    return {
-        "cpu": cpu_name() + (f", {note}" if note else ""),
-        "date": datetime.date.today().isoformat(),
-        "commit": commit,
-    }
-
-
-def write_record(path, threads, made):
-    """Write a record, if a path was given."""
-    if path:
-        text = json.dumps(made, indent=1) + "\n"
-        Path(path.format(threads)).write_text(text, encoding="utf-8")
-
-
 def record(rows, versions, threads, options):
     """A record as ``docs/performance`` has them."""
     engines = ["hybridjit", *(f"{TITLES[e]} {versions[e]}" for e in TITLES if e in versions)]
@@ -184,7 +164,7 @@ def main(arguments=None):
                 versions.update(known)
             made = record(rows, versions, threads, options)
             print(text_of(made), flush=True)
-            write_record(options.json, threads, made)
+            write_record(options.json, made, threads)
 
 
 if __name__ == "__main__":
