@@ -11,6 +11,7 @@ from hybridjit._core.options import Options
 from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
+from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, dense_across, inside, live, network
 
@@ -128,6 +129,35 @@ def test_samples_of_few_rows_share_their_weights(rows, is_chosen):
     net = network(dense_across(1536), (28, rows, 384))
     with override(target="avx2"):
         assert bool(specs(compiled(net.outputs, net.arrays, net.params))) == is_chosen
+
+
+def windows(batch: int) -> Output:
+    """A dense layer on shifted windows of 4x4 of an image, another on the image's rows."""
+    pooled = call("Pooling", var("x"), kernel=(3, 3), pad=(1, 1), pool_type="max")
+    image = call("transpose", pooled, axes=(0, 2, 3, 1))
+    parts = [call("slice_axis", image, axis=1, begin=a, end=b) for a, b in ((2, 12), (0, 2))]
+    shifted = call("Concat", *parts, dim=1, num_args=2)
+    order = {"axes": (0, 1, 3, 2, 4, 5)}
+    x = call("transpose", call("reshape", shifted, shape=(batch, 3, 4, 3, 4, 64)), **order)
+    x = call("reshape", x, shape=(9 * batch, 16, 64))
+    x = call("FullyConnected", x, var("w"), num_hidden=64, no_bias=True, flatten=False)
+    x = call("transpose", call("reshape", x, shape=(batch, 3, 3, 4, 4, 64)), **order)
+    x = call("reshape", x, shape=(batch, 12, 12, 64))
+    return call("FullyConnected", x, var("v"), num_hidden=64, no_bias=True, flatten=False)
+
+
+def test_windows_of_an_image_are_rows_of_one_sample_for_any_batch():
+    """Pooling tells that the places of an image do; bits do not depend on the batch."""
+    shapes = {"x": (3, 64, 12, 12), "w": (64, 64), "v": (64, 64)}
+    arrays = {name: RNG.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    found = []
+    for batch in (3, 1):
+        given = {**arrays, "x": arrays["x"][:batch]}
+        with override(skip=("by-sample",)):
+            executable = compiled([windows(batch)], given, ["w", "v"], options=ALWAYS)
+        assert [spec.out for spec in specs(executable)] == [(1, 1, 144)] * 2
+        found += executable([given["x"]])
+    np.testing.assert_array_equal(found[0][0], found[1][0])
 
 
 @pytest.mark.parametrize("filters", [17, 20, 25, 33, 40, 50])

@@ -5,9 +5,9 @@ for each dense layer for which they are known.
 
 Operators do not state which axis is the batch, but samples are independent along it. So an axis
 along which a sum, a softmax, a norm or a product runs anywhere in the graph is not the batch, and
-rows along it belong to one sample: the positions of a sequence before attention, or the steps of a
-recurrent layer. In the latter the batch is the inner axis: the rows of a sample are as far apart as
-there are samples.
+rows along it, or along a part of it, belong to one sample: the positions of a sequence before
+attention, the windows of an image, or the steps of a recurrent layer. In the latter the batch is
+the inner axis: the rows of a sample are as far apart as there are samples.
 
 An axis is followed through the graph as digits: parts of an axis of an operand, or of an axis that
 an operator introduces, with a stride of ``inner``. Reshapes split and join digits, transposes move
@@ -44,6 +44,8 @@ class Digit:
 
 # The digits of an axis, the outermost first.
 Axis: TypeAlias = tuple[Digit, ...]
+# Digits with their outer and their inner parts.
+Splits: TypeAlias = set[tuple[Digit, Digit, Digit]]
 
 
 def infer_batch_axis(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -67,12 +69,26 @@ class _Axes:
         self._axes: dict[Value, tuple[Axis, ...]] = {}
         self._same: dict[Digit, Digit] = {}
         self._met: set[Digit] = set()
+        self._splits: Splits = set()
         self._number = 0
         for value in graph.values:
             if value.op is not None and all(use.value in self._fixed for use in value.inputs):
                 self._fixed.add(value)
             self._axes[value] = self._follow(value)
         self._met = set(map(self._first, self._met))
+        self._mark_parts()
+
+    def _mark_parts(self) -> None:
+        """Mark the parts of marked digits, and digits whose parts are marked."""
+        splits = {tuple(map(self._first, split)) for split in self._splits}
+        count = -1
+        while count != len(self._met):
+            count = len(self._met)
+            for whole, outer, inner in splits:
+                if whole in self._met:
+                    self._met |= {outer, inner}
+                elif {outer, inner} <= self._met:
+                    self._met.add(whole)
 
     def own_rows(self, dense: Value) -> SampleRows:
         """The rows of a dense layer that certainly belong to one sample.
@@ -157,14 +173,14 @@ class _Axes:
 
     def _reshape(self, value: Value) -> tuple[Axis, ...]:
         digits = [digit for axis in self._of(value.inputs[0]) for digit in axis]
-        return _regrouped(digits, value.shape) or self._new(value.shape)
+        return _regrouped(digits, value.shape, self._splits) or self._new(value.shape)
 
     def _transpose(self, value: Value) -> tuple[Axis, ...]:
         axes = self._of(value.inputs[0])
         return tuple(axes[i] for i in permutation(len(axes), value.attrs["axes"]))
 
     def _part(self, value: Value) -> tuple[Axis, ...]:
-        """A slice of an axis, or a concatenation along it, keeps the identity of the axis."""
+        """Slices of an axis, concatenation along it and padding keep the identity of the axis."""
         axes = list(self._new(value.shape))
         for use in self._activations(value):
             sizes = use.type.dims
@@ -229,23 +245,36 @@ def _size(digits: Iterable[Digit]) -> int:
     return product(tuple(digit.size for digit in digits))
 
 
-def _regrouped(digits: list[Digit], shape: Shape) -> tuple[Axis, ...]:
+def _regrouped(digits: list[Digit], shape: Shape, splits: Splits) -> tuple[Axis, ...]:
     """Axes of the sizes in ``shape``, from these digits, which are split if necessary; () if sizes
-    do not divide each other.
+    do not divide each other. ``splits`` gets the digits that are split or joined.
     """
     rest, axes = list(reversed(digits)), []
     for place, size in enumerate(shape):
-        axis = _taken(rest, size)
+        axis = _taken(rest, size, splits)
         if _size(axis) != size:
             return ()
         # A batch of size 1 without a separate axis in the shape belongs to the axis before it.
         ones = len([*takewhile(lambda digit: digit.size == 1, reversed(rest))])
         ones -= len([*takewhile(lambda each: each == 1, shape[place + 1 :])])
-        axes.append((*axis, *(rest.pop() for _ in range(ones))))
+        axes.append((*_rejoined(axis, splits), *(rest.pop() for _ in range(ones))))
     return tuple(axes)
 
 
-def _taken(rest: list[Digit], size: int) -> Axis:
+def _rejoined(axis: Axis, splits: Splits) -> Axis:
+    """The axis with one digit for adjacent parts of a digit."""
+    found: list[Digit] = []
+    for digit in axis:
+        if found and found[-1].axis == digit.axis and found[-1].inner == digit.inner * digit.size:
+            outer = found.pop()
+            whole = Digit(digit.axis, digit.inner, outer.size * digit.size)
+            splits.add((whole, outer, digit))
+            digit = whole
+        found.append(digit)
+    return tuple(found)
+
+
+def _taken(rest: list[Digit], size: int, splits: Splits) -> Axis:
     """Remove the digits of an axis of this size from the end of the list; fewer if they do not fit.
 
     An axis of size 1 takes a digit of size 1 if that is next.
@@ -256,7 +285,9 @@ def _taken(rest: list[Digit], size: int) -> Axis:
         if digit.size > size and digit.size % size == 0:
             inner = digit.size // size
             rest.append(Digit(digit.axis, digit.inner, inner))
-            digit = Digit(digit.axis, digit.inner * inner, size)
+            outer = Digit(digit.axis, digit.inner * inner, size)
+            splits.add((digit, outer, rest[-1]))
+            digit = outer
         if not digit.size or size % digit.size:
             break
         size //= digit.size
@@ -282,5 +313,6 @@ _OF_KERNELS: dict[str, Rule] = {
     "reduce": _Axes._reduce,
     "conv": _Axes._images,
     "pool": _Axes._images,
+    "pad": _Axes._part,
     "recurrent": _Axes._steps,
 }
