@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._core.lazy import Late, other_names
 
@@ -132,6 +132,18 @@ def missing_attribute(
         "" if name.startswith("_") else other_names.way(name, others) or did_you_mean(name, known)
     )
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def output_and_states(returned: Any) -> tuple[Any, Any]:
+    """Both parts of the result of a loop's body. Raises ValueError or TypeError for other ones."""
+    try:
+        output, states = returned
+    except (TypeError, ValueError) as error:
+        kind = type(returned).__name__
+        raise type(error)(
+            f"{error}: the body of foreach returns (output, states), this one returned a {kind}"
+        ) from None
+    return output, states
 
 
 def require_no_more(made: object, unknown: Mapping[str, object]) -> None:

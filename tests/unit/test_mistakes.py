@@ -128,6 +128,73 @@ def of_bytes(hybridized, content):
     made(hybridized).load_parameters("some.params")
 
 
+def imported(names, params="net-0000.params"):
+    """A network whose files are read under these names of inputs."""
+    net = made(True)
+    net(X)
+    net.export("net")
+    return gluon.SymbolBlock.imports("net-symbol.json", names, params)
+
+
+class Scaled(gluon.HybridBlock):
+    """A block whose hybrid_forward does not take its parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = self.params.get("scale", shape=(3,))
+
+    def hybrid_forward(self, F, x):
+        return x * 2
+
+
+class Broken(gluon.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise KeyError("picture 0 is broken")
+
+
+def only(h, block):
+    """An initialized block alone."""
+    block.initialize()
+    if h:
+        block.hybridize()
+    return block
+
+
+def in_place(first):
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    y = x if first else x * 2
+    y += 1
+    return y
+
+
+def head(shape):
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+    y.backward(nd.ones(shape))
+
+
+def of_type(h, dtype):
+    made(h, nn.Dense(4, in_units=3, dtype=dtype)).save_parameters("net.params")
+    made(h).load_parameters("net.params")
+
+
+def set_item(F, x):
+    x[0] = 1
+    return x
+
+
+def on(context):
+    net = nn.Dense(3, in_units=3)
+    net.initialize(ctx=mx.cpu(0))
+    return net(nd.ones((2, 3), ctx=context))
+
+
 X = nd.ones((2, 3))
 CONV = {"channels": 4, "kernel_size": 3, "in_channels": 3}
 FC = sym.FullyConnected(sym.var("x"), num_hidden=3)
@@ -252,6 +319,68 @@ MISTAKES = [
     ("no ONNX file", mx.MXNetError, "none.onnx: No such file", lambda h: mx.load("none.onnx")),
     ("no pretrained file", mx.MXNetError, "pretrained=False", lambda h: gluon.model_zoo.vision.alexnet(pretrained=True, root=".")),  # noqa: E501
     ("Block in HybridSequential", ValueError, "try HybridSequential", lambda h: made(h, gluon.nn.Sequential())),  # noqa: E501
+    # a second list
+    ("shapes of a loss", (ValueError, mx.MXNetError), r"(16 into shape|elements \(4,4\) into) \(4, ?3\)", lambda h: only(h, gluon.loss.L2Loss())(nd.ones((4, 3)), nd.ones((4, 4)))),  # noqa: E501
+    ("axis of a loss", mx.MXNetError, "axis 2 is out of range for 2", lambda h: only(h, CELOSS_CLASS(axis=2))(nd.ones((4, 3)), nd.ones(4))),  # noqa: E501
+    ("NumPy labels", (AssertionError, ValueError), r"pass nd.array\(x\)", lambda h: only(h, CELOSS_CLASS())(nd.ones((4, 3)), np.ones(4))),  # noqa: E501
+    ("labels of CTC", mx.MXNetError, r"data \(T, N, C\) and label \(N, L\)", lambda h: only(h, gluon.loss.CTCLoss())(nd.ones((4, 3)), nd.ones((4, 3)))),  # noqa: E501
+    ("argument of a loss", TypeError, "'delta'; it takes .*rho", lambda h: gluon.loss.HuberLoss(delta=1)),  # noqa: E501
+    ("axis of softmax", mx.MXNetError, "axis 2 is out of range for 2", lambda h: nd.softmax(X, axis=2)),  # noqa: E501
+    ("stack", mx.MXNetError, r"shape \(2,3\), got \(3,2\)", lambda h: nd.stack(X, nd.ones((3, 2)))),
+    ("axes of transpose", mx.MXNetError, "not a permutation of 2", lambda h: X.transpose((0, 1, 2))),  # noqa: E501
+    ("squeeze", mx.MXNetError, "axis 1 has size 3", lambda h: X.squeeze(axis=1)),
+    ("index of pick", mx.MXNetError, r"index \(3\) must be \(2\)", lambda h: nd.pick(X, nd.ones(3))),  # noqa: E501
+    ("index of take", mx.MXNetError, "5 is not in the range 0 to 1", lambda h: nd.take(X, nd.array([5]), mode="raise")),  # noqa: E501
+    ("index of gather_nd", IndexError, "5 is out of bounds", lambda h: nd.gather_nd(X, nd.array([[5], [0]])).asnumpy()),  # noqa: E501
+    ("too many indices", IndexError, r"\(3\) for array with 2 dim", lambda h: X[0, 0, 0]),
+    ("fraction as index", ValueError, "key 1.5", lambda h: X[1.5]),
+    ("top k", mx.MXNetError, "top 7 of 3", lambda h: nd.topk(X, k=7)),
+    ("leaf in place", mx.MXNetError, "inplace operations like", lambda h: recorded(lambda: in_place(True))),  # noqa: E501
+    ("result in place", mx.MXNetError, "inplace operations like", lambda h: recorded(lambda: in_place(False))),  # noqa: E501
+    ("shape of a head", mx.MXNetError, r"\(2,3\), but its gradient has shape \(3,3\)", lambda h: head((3, 3))),  # noqa: E501
+    ("name of last_batch", ValueError, "one of 'keep', 'discard'", lambda h: list(gluon.data.DataLoader([1], 1, last_batch="drop"))),  # noqa: E501
+    ("sampler and shuffle", ValueError, "shuffle must not be specified", lambda h: gluon.data.DataLoader([1, 2], 1, True, gluon.data.SequentialSampler(2))),  # noqa: E501
+    ("batchify", TypeError, "missing 1 required .* 'b'", lambda h: list(gluon.data.DataLoader([1, 2], 2, batchify_fn=lambda a, b: a))),  # noqa: E501
+    ("sample", KeyError, "picture 0 is broken", lambda h: list(gluon.data.DataLoader(Broken(), 2))),
+    ("sample in a thread", KeyError, "picture 0 is broken", lambda h: list(gluon.data.DataLoader(Broken(), 2, num_workers=1, thread_pool=True))),  # noqa: E501
+    ("class of an optimizer", AttributeError, r"'sgd' or an object, .*: write SGD\(\)", lambda h: trainer(h, mx.optimizer.SGD)),  # noqa: E501
+    ("arguments twice", AssertionError, "optimizer_params must be None", lambda h: trainer(h, mx.optimizer.SGD(), wd=0)),  # noqa: E501
+    ("states", mx.MXNetError, "none.states: No such file", lambda h: trainer(h, "sgd").load_states("none.states")),  # noqa: E501
+    ("rows of a metric", ValueError, "labels 4 .* predictions 3", lambda h: metric.MSE().update(nd.ones(4), nd.ones((3, 1)))),  # noqa: E501
+    ("k of a metric", ValueError, "top_k is 5, but predictions have 3 classes", lambda h: metric.TopKAccuracy(5).update([nd.ones(4)], [nd.ones((4, 3))])),  # noqa: E501
+    ("classes of F1", ValueError, "binary classification", lambda h: metric.F1().update([nd.array([0, 1, 2])], [nd.ones((3, 3))])),  # noqa: E501
+    ("count of labels", ValueError, "labels 2 .* predictions 1", lambda h: metric.Accuracy().update([nd.ones(4)] * 2, [nd.ones((4, 3))])),  # noqa: E501
+    ("other context", RuntimeError, r"not initialized on context cpu\(2\)", lambda h: on(mx.cpu(2))),  # noqa: E501
+    ("context as text", TypeError, r"pass a context such as mx.cpu\(\)", lambda h: X.as_in_context("gpu")),  # noqa: E501
+    ("parameters of another dtype", AssertionError, "cast_dtype=True", lambda h: of_type(h, "float64")),  # noqa: E501
+    ("name of an input", AssertionError, r"no input x: \['data', ", lambda h: imported(["x"])),
+    ("epoch of a file", mx.MXNetError, "net-0001.params: No such file", lambda h: imported(["data"], "net-0001.params")),  # noqa: E501
+    ("dtype of an input", mx.MXNetError, r"x.astype\('float32'\)", lambda h: imported(["data"])(X.astype("float16"))),  # noqa: E501
+    ("no checkpoint", mx.MXNetError, "none-symbol.json: No such file", lambda h: mx.model.load_checkpoint("none", 0)),  # noqa: E501
+    ("graph", mx.MXNetError, "the document has no nodes", lambda h: sym.load_json("{}")),
+    ("array plus NumPy's", TypeError, r"not supported: pass nd.array\(x\)", lambda h: X + np.ones((2, 3))),  # noqa: E501
+    ("NumPy's plus array", TypeError, r"not supported: pass nd.array\(x\)", lambda h: np.ones((2, 3)) + X),  # noqa: E501
+    ("matmul", AttributeError, "write F.dot", lambda h: nd.matmul(X, X)),
+    ("swish", AttributeError, r"write x \* F.sigmoid", lambda h: only(h, Written(lambda F, x: F.swish(x)))(X)),  # noqa: E501
+    ("array in a block", AttributeError, "get_constant", lambda h: traced(lambda F, x: x * F.array([1]))),  # noqa: E501
+    ("item of a symbol", TypeError, "item assignment: .* F.where", lambda h: traced(set_item)),
+    ("dictionary as result", ValueError, "must be .* list of Symbol or NDArray", lambda h: traced(lambda F, x: {"y": x})),  # noqa: E501
+    ("width of LSTM", mx.MXNetError, "input size of 5, the last axis of the data has 3", lambda h: made(h, rnn.LSTM(4, input_size=5))(nd.ones((5, 2, 3)))),  # noqa: E501
+    ("state of LSTM", (ValueError, mx.MXNetError), r"\(1, ?3, ?4\)", lambda h: only(h, rnn.LSTM(4, input_size=3))(nd.ones((5, 2, 3)), [nd.ones((1, 3, 4))] * 2)),  # noqa: E501
+    ("no states", TypeError, "'states'", lambda h: only(h, rnn.LSTMCell(4, input_size=3))(X)),
+    ("axis of BatchNorm", ValueError, "axis 3 is out of range for 2", lambda h: made(h, nn.BatchNorm(axis=3))(X)),  # noqa: E501
+    ("channels of LayerNorm", mx.MXNetError, r"gamma has shape \(5\), data has 3", lambda h: made(h, nn.LayerNorm(in_channels=5))(X)),  # noqa: E501
+    ("rank for a pool", mx.MXNetError, r"4D .* got \(2,3,4\)", lambda h: made(h, nn.MaxPool2D())(nd.ones((2, 3, 4)))),  # noqa: E501
+    ("padding as text", TypeError, "padding is an integer or 2 integers, got 'same'", lambda h: nn.Conv2D(4, 3, padding="same")),  # noqa: E501
+    ("size of a pool as text", TypeError, "pool_size is an integer or 2 integers, got '2'", lambda h: nn.MaxPool2D("2")),  # noqa: E501
+    ("groups", mx.MXNetError, "3 does not divide 4", lambda h: made(h, nn.Conv2D(groups=3, **CONV))(nd.ones((1, 3, 8, 8)))),  # noqa: E501
+    ("class in a network", ValueError, r"Call the class to make a layer: Dense\(", lambda h: made(h, nn.Dense)),  # noqa: E501
+    ("parameter not taken", TypeError, r"def hybrid_forward\(self, F, x, scale\)", lambda h: only(h, Scaled())(X)),  # noqa: E501
+    ("result of a loop's body", ValueError, r"returns \(output, states\)", lambda h: only(h, Written(lambda F, x: F.contrib.foreach(lambda row, s: [row, s, s], x, x)[0]))(X)),  # noqa: E501
+    ("uneven slices", ValueError, "even_split=False", lambda h: gluon.utils.split_and_load(nd.ones((3, 2)), [mx.cpu(0), mx.cpu(1)])),  # noqa: E501
+    ("no image", mx.MXNetError, "none.jpg: No such file", lambda h: mx.image.imread("none.jpg")),
+    ("no records", mx.MXNetError, "none.rec: No such file", lambda h: mx.io.ImageRecordIter(path_imgrec="none.rec", data_shape=(3, 4, 4), batch_size=1)),  # noqa: E501
+    ("axes of an image", mx.MXNetError, r"must have 3 axes, .* got \(3,3\)", lambda h: gluon.data.vision.transforms.ToTensor()(nd.ones((3, 3)))),  # noqa: E501
     ("data before a call", gluon.parameter.DeferredInitializationError, "first forward pass", lambda h: made(h, nn.Dense(3))[0].weight.data()),  # noqa: E501
 ]
 # fmt: on

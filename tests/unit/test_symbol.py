@@ -237,6 +237,7 @@ def test_split_v2_into_parts_or_at_indices():
 def test_split_and_its_outputs():
     parts = sym.split(sym.var("x"), num_outputs=3, name="sp")
     assert (len(parts), parts.name, repr(parts)) == (3, "sp", "<Symbol sp>")
+    assert len(sym.var("x")) == 1  # a Symbol has outputs, as in MXNet, not rows
     assert parts["sp_output1"].list_outputs() == ["sp_output1"]
     assert [p.list_outputs() for p in parts] == [[f"sp_output{i}"] for i in range(3)]
     assert parts[1:].list_outputs() == ["sp_output1", "sp_output2"]

@@ -38,6 +38,25 @@ PACKAGE = {
     "tensor": "write nd.array(values)",
     "no_grad": "only calls within autograd.record() are recorded",
 }
+OPERATORS = {
+    "array": "constants of a traced block are parameters, self.params.get_constant(name, values)",
+    "swish": "write x * F.sigmoid(x)",
+    "silu": "write x * F.sigmoid(x)",
+    "gelu": "write F.LeakyReLU(x, act_type='gelu')",
+    "leaky_relu": "write F.LeakyReLU(x, slope=0.01)",
+    "elu": "write F.LeakyReLU(x, act_type='elu')",
+    "matmul": "write F.dot, or F.batch_dot for a batch of matrices",
+    "mm": "write F.dot",
+    "bmm": "write F.batch_dot",
+    "cat": "write F.concat(*arrays, dim=1)",
+    "permute": "write F.transpose(x, axes=axes)",
+    "unsqueeze": "write F.expand_dims(x, axis=0)",
+    "conv2d": "write F.Convolution",
+    "max_pool2d": "write F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type='max')",
+    "interpolate": "write F.UpSampling or F.contrib.BilinearResize2D",
+    "rand": "write F.random.uniform(shape=shape)",
+    "randn": "write F.random.normal(shape=shape)",
+}
 LAYERS = {
     "Linear": "write Dense(units)",
     "ReLU": "write Activation('relu')",
@@ -53,7 +72,13 @@ LAYERS = {
 }
 
 
-_TABLES = {"BLOCKS": BLOCKS, "ARRAYS": ARRAYS, "PACKAGE": PACKAGE, "LAYERS": LAYERS}
+_TABLES = {
+    "BLOCKS": BLOCKS,
+    "ARRAYS": ARRAYS,
+    "PACKAGE": PACKAGE,
+    "LAYERS": LAYERS,
+    "OPERATORS": OPERATORS,
+}
 
 
 def way(name: str, table: str) -> str:

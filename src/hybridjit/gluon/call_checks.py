@@ -66,11 +66,14 @@ def check_outputs(wanted: list[NDArray], given: list[NDArray]) -> None:
             raise DTypeError(f"out has dtype {names[0]}, the output has {names[1]}")
 
 
-def conversion_advice(args: tuple[object, ...]) -> str:
-    """Advice on converting arguments to tensors, for a message; "" for other arguments."""
-    if not any(isinstance(arg, np.ndarray) for arg in args):
-        return ""
-    return " For a NumPy array x pass nd.array(x)."
+def explain_missing_argument(error: TypeError, params: Mapping[str, object]) -> None:
+    """Add the remedy to the error of a ``hybrid_forward`` that does not take its parameters."""
+    for name in params:
+        if f"hybrid_forward() got an unexpected keyword argument '{name}'" in str(error):
+            error.args = (
+                f"{error}: {name} is a parameter of the block, and hybrid_forward takes each "
+                f"by its name: def hybrid_forward(self, F, x, {', '.join(params)})",
+            )
 
 
 def params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:

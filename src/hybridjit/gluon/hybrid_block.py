@@ -36,8 +36,8 @@ from .block import Block
 from .call_checks import (
     check_outputs,
     check_structure,
-    conversion_advice,
     data_of,
+    explain_missing_argument,
     input_types,
     on_one_context,
     params_in,
@@ -50,7 +50,7 @@ from .naming import OPEN
 from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
-from .structure import Nested, flatten, regroup, same_arguments, tensors_in
+from .structure import Nested, conversion_advice, flatten, regroup, same_arguments, tensors_in
 from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
@@ -146,9 +146,12 @@ class HybridBlock(Block):
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child. Raises ValueError unless it is a HybridBlock."""
         if not isinstance(block, HybridBlock):
+            way = "If you are using Sequential, please try HybridSequential instead."
+            if isinstance(block, type):
+                way = f"Call the class to make a layer: {block.__name__}(...)."
             raise ValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type "
-                f"{type(block)}. If you are using Sequential, please try HybridSequential instead."
+                f"{type(block)}. {way}"
             )
         super().register_child(block, name)
         self._clear_cached_op()
@@ -432,7 +435,11 @@ class HybridBlock(Block):
             except DeferredInitializationError:
                 self._finish_own_params(args)
                 params = {name: p.data(ctx) for name, p in self._reg_params.items()}
-            found = self.hybrid_forward(nd, *args, **params)
+            try:
+                found = self.hybrid_forward(nd, *args, **params)
+            except TypeError as error:
+                explain_missing_argument(error, params)
+                raise
         if isinstance(found, (tuple, list)) and is_np_array():
             mode_of(list(tensors_in(found)))
         return found
@@ -442,7 +449,11 @@ class HybridBlock(Block):
         """Call ``hybrid_forward`` with F = sym, with operator names in this block's scope."""
         params = {name: as_mode(p.var()) for name, p in self._reg_params.items()}
         with self.name_scope():
-            return self.hybrid_forward(sym, *args, **params)
+            try:
+                return self.hybrid_forward(sym, *args, **params)
+            except TypeError as error:
+                explain_missing_argument(error, params)
+                raise
 
     def hybrid_forward(self, F: ModuleType, x: Nested, *args: Nested, **kwargs: Nested) -> Nested:
         """To override: compute the outputs with functions of ``F`` (``nd`` or ``sym``)."""

@@ -38,7 +38,7 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
     if not isinstance(value, (list, tuple)):
         raise ValueError(
             f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or "
-            f"NDArray, but got {value} of type {type(value)}"
+            f"NDArray, but got {value} of type {type(value)}.{conversion_advice((value,))}"
         )
     flat: list[object] = []
     formats: list[Format] = []
@@ -47,6 +47,13 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
         flat.extend(part)
         formats.append(part_format)
     return flat, formats
+
+
+def conversion_advice(args: tuple[object, ...]) -> str:
+    """Advice on converting arguments to tensors, for a message; "" for other arguments."""
+    if not any(isinstance(arg, np.ndarray) for arg in args):
+        return ""
+    return " For a NumPy array x pass nd.array(x)."
 
 
 def regroup(flat: Sequence[object], form: Format) -> Nested:

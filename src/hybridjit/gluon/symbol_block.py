@@ -111,9 +111,16 @@ class SymbolBlock(HybridBlock):
         graph = Symbol(symbol_json.load(symbol_file))
         block = SymbolBlock(graph, [sym.var(name) for name in names])
         if param_file is not None:
-            block.collect_params().load(
-                param_file, ctx, allow_missing, ignore_extra, "", True, "saved"
-            )
+            try:
+                block.collect_params().load(
+                    param_file, ctx, allow_missing, ignore_extra, "", True, "saved"
+                )
+            except AssertionError as error:
+                absent = [name for name in names if name not in graph.list_inputs()]
+                if absent:
+                    way = f"the graph of {symbol_file} has no input {', '.join(absent)}"
+                    raise AssertionError(f"{error} Or {way}: {graph.list_inputs()}") from None
+                raise
         return block
 
     @property

@@ -110,6 +110,8 @@ class TopKAccuracy(EvalMetric):
         wanted = label.asnumpy().astype(np.int32)
         if pred.ndim == 1:
             return (pred.asnumpy().argsort().ravel() == wanted.ravel()).sum(), len(wanted)
+        if self.top_k > pred.shape[1]:
+            raise ValueError(f"top_k is {self.top_k}, but predictions have {pred.shape[1]} classes")
         best = np.argsort(-pred.asnumpy(), axis=1, kind="stable")[:, : self.top_k]
         return (best == wanted.reshape(-1, 1)).sum(), len(wanted)
 

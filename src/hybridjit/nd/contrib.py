@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..context import Context
+from ..errors import output_and_states
 from ..ops.registry import lookup
 from .creation import empty
 from .ndarray import NDArray, invoke
@@ -42,7 +43,8 @@ def foreach(
     arrays, shape = _flattened(data)
     states, steps = init_states, []
     for i in range(len(arrays[0])):
-        output, states = body(_rebuilt(shape, [array[i] for array in arrays]), states)
+        made = body(_rebuilt(shape, [array[i] for array in arrays]), states)
+        output, states = output_and_states(made)
         steps.append(output)
     return _stacked(steps, len(steps)), states
 

@@ -278,6 +278,10 @@ class DenseArray:
         """Copy in ``context``; the array itself if it is already there. MXNetError for a GPU."""
         if context == self._ctx:
             return self
+        if not isinstance(context, Context):
+            raise TypeError(
+                f"copyto does not support type {type(context)}: pass a context such as mx.cpu()"
+            )
         context.require_host("_copyto")
         return type(self)(self._data.copy(), context)
 

@@ -124,14 +124,17 @@ class NDArray(TapedArray):
             return self.broadcast_to(other.shape)
         return invoke(lookup("broadcast_like"), [self, other], axes)
 
+    @public
     def flatten(self, inplace: bool = False) -> NDArray:
         """Array with two axes, the first unchanged; a view if ``inplace``."""
         return self._same_elements("Flatten", {}, inplace)
 
+    @public
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
         """Array with a new axis of size 1; a view if ``inplace``."""
         return self._same_elements("expand_dims", {"axis": axis}, inplace)
 
+    @public
     def squeeze(self, axis: Sizes | None = None, inplace: bool = False) -> NDArray:
         """Array without the given axes of size 1, by default all; a view if ``inplace``."""
         return self._same_elements("squeeze", {"axis": axis}, inplace)
@@ -534,25 +537,30 @@ def _binary(
     """Function of a Python operator: arrays broadcast, a number becomes an attribute."""
 
     def function(lhs: object, rhs: object, out: NDArray | None = None) -> Any:
-        if isinstance(lhs, NDArray):
-            if isinstance(rhs, NDArray):
-                try:
+        try:
+            if isinstance(lhs, NDArray):
+                if isinstance(rhs, NDArray):
                     return invoke(lookup(array_op), (lhs, rhs), {}, out)
-                except Exception as error:
-                    raise shortened(error)
+                if isinstance(rhs, _NUMBERS):
+                    return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
+                raise _unsupported(rhs)
+            if not isinstance(lhs, _NUMBERS):
+                raise _unsupported(lhs)
+            if isinstance(rhs, NDArray):
+                return invoke(lookup(reversed_op), (rhs,), {"scalar": float(lhs)}, out)
             if isinstance(rhs, _NUMBERS):
-                return invoke(lookup(scalar_op), (lhs,), {"scalar": float(rhs)}, out)
-            raise TypeError(f"type {type(rhs)} not supported")
-        if not isinstance(lhs, _NUMBERS):
-            raise TypeError(f"type {type(lhs)} not supported")
-        if isinstance(rhs, NDArray):
-            return invoke(lookup(reversed_op), (rhs,), {"scalar": float(lhs)}, out)
-        if isinstance(rhs, _NUMBERS):
-            return plain(lhs, rhs)
-        raise TypeError(f"type {type(rhs)} not supported")
+                return plain(lhs, rhs)
+            raise _unsupported(rhs)
+        except Exception as error:
+            raise shortened(error)
 
     function.__doc__ = doc
     return function
+
+
+def _unsupported(operand: object) -> TypeError:
+    way = ": pass nd.array(x)" if isinstance(operand, np.ndarray) else ""
+    return TypeError(f"type {type(operand)} not supported{way}")
 
 
 def _both(lhs: object, rhs: object) -> bool:

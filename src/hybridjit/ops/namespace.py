@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .._core.frames import shortened
-from .._core.lazy import Late
+from .._core.lazy import Late, other_names
 from ..errors import did_you_mean
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
@@ -147,7 +147,9 @@ def attach(module: ModuleType, functions: Functions) -> None:
                     if name.startswith("_"):
                         raise
             usual = f"module {module.__name__!r} has no attribute {name!r}"
-            hint = "" if name.startswith("_") else did_you_mean(name, dir(module))
+            hint = ""
+            if not name.startswith("_"):
+                hint = other_names.way(name, "OPERATORS") or did_you_mean(name, dir(module))
             raise AttributeError(usual + hint, name=name, obj=module)
         setattr(module, name, functions[name])
         return functions[name]

@@ -162,6 +162,11 @@ class Optimizer:
     @public
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """Make an optimizer by its name, in any case. Raises ValueError for an unknown one."""
+        if not isinstance(name, str):
+            way = f": write {name.__name__}()" if isinstance(name, type) else ""
+            raise AttributeError(
+                f"an optimizer is a name such as 'sgd' or an object, got {name!r}{way}"
+            )
         if name.lower() not in Optimizer.opt_registry:
             hint = did_you_mean(name, Optimizer.opt_registry)
             raise ValueError(f"Cannot find optimizer {name}{hint}")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .._core.frames import user_line
 from ..attribute import AttrScope
 from ..control import Body, branch, each, repeat
+from ..errors import output_and_states
 from ..ir.node import Node, Output, topological, variable
 from ..name import NameManager
 from ..ops.attrs import Attrs
@@ -55,7 +56,7 @@ def foreach(
     with AttrScope(**{_KEY: name}):
         own = [_variable(x) for x in (*rows, *states)]
         given = iter(own)
-        made, after = body(_like(data, given), _like(init_states, given))
+        made, after = output_and_states(body(_like(data, given), _like(init_states, given)))
         outs, changed = _flat(made, "foreach output"), _flat(after, "foreach loop_vars")
         assert _shape(after) == _shape(init_states), (
             "The input and output loop_vars have different format"

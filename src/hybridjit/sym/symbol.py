@@ -301,6 +301,12 @@ class Symbol(Outputs):
 
     # Methods that only arrays support
 
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise TypeError(
+            "'Symbol' object does not support item assignment: a traced block cannot change "
+            "computed values; make new ones by F.where, F.concat or F.slice_axis"
+        )
+
     def __iadd__(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("__iadd__", "+=", other, 1)
 

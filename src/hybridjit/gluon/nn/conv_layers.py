@@ -15,9 +15,20 @@ from .activations import Activation
 Size = int | tuple[int, ...] | list[int]
 
 
-def per_axis(value: Size, count: int) -> tuple[int, ...]:
+_ARGUMENTS = {  # of the layer, by attributes of the operator
+    "kernel": "kernel_size",
+    "stride": "strides",
+    "pad": "padding",
+    "dilate": "dilation",
+}
+
+
+def per_axis(value: Size, count: int, name: str) -> tuple[int, ...]:
     """A single number repeated for every spatial axis. Raises TypeError unless it is an integer."""
-    return (value,) * count if isinstance(value, int) else tuple(map(index, value))
+    try:
+        return (value,) * count if isinstance(value, int) else tuple(map(index, value))
+    except TypeError:
+        raise TypeError(f"{name} is an integer or {count} integers, got {value!r}") from None
 
 
 class _AnyConv(HybridBlock):
@@ -49,7 +60,7 @@ class _AnyConv(HybridBlock):
         if groups < 1:
             raise ValueError(f"groups must be at least 1, got {groups}")
         count = len(layout) - 2
-        full = {name: per_axis(value, count) for name, value in sizes.items()}
+        full = {name: per_axis(value, count, _ARGUMENTS[name]) for name, value in sizes.items()}
         assert len(full["kernel"]) == count, (
             f"kernel_size must be a number or a list of {count} ints"
         )
@@ -64,7 +75,7 @@ class _AnyConv(HybridBlock):
             "layout": layout,
         }
         if adj is not None:
-            self._kwargs["adj"] = per_axis(adj, count)
+            self._kwargs["adj"] = per_axis(adj, count, "output_padding")
             assert len(self._kwargs["adj"]) == count, (
                 f"output_padding must be a number or a list of {count} ints"
             )

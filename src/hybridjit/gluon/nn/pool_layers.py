@@ -34,12 +34,12 @@ class _AnyPool(HybridBlock):
         assert layout in self.layouts, (
             f"Only {' and '.join(self.layouts)} layouts are valid for {count}D Pooling"
         )
-        kernel = per_axis(pool_size, count)
+        kernel = per_axis(pool_size, count, "pool_size")
         assert len(kernel) == count, f"pool_size must be a number or a list of {count} ints"
         self._kwargs: dict[str, object] = {
             "kernel": kernel,
-            "stride": kernel if strides is None else per_axis(strides, count),
-            "pad": per_axis(padding, count),
+            "stride": kernel if strides is None else per_axis(strides, count, "strides"),
+            "pad": per_axis(padding, count, "padding"),
             "global_pool": is_global,
             "pool_type": self.pool_type,
             "layout": layout,

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ... import nd, sym
+from ..._core.frames import public
 from ...nd import NDArray
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
@@ -126,6 +127,7 @@ class _RNNLayer(HybridBlock):
             for i, info in enumerate(self.state_info(batch_size))
         ]
 
+    @public
     def __call__(  # type: ignore[override]
         self,
         inputs: Tensor,

@@ -56,12 +56,25 @@ def _known_batch(data: PartialShape, states: Types, outs: Types) -> PartialShape
     return (data[0], next((s[1] for s in others if s[1] is not None), None), data[2])
 
 
-def _check_parameters(found: PartialShape | None, count: int | None) -> None:
-    if found is not None and None not in (*found, count) and found != (count,):
+def _check_parameters(found: PartialShape | None, sizes: Sizes, channels: int | None) -> None:
+    """Raise ShapeError unless the number of parameters belongs to the sizes and the data."""
+    if found is None or channels is None or None in found:
+        return
+    count = sizes.parameter_count(channels)
+    if found != (count,):
         raise ShapeError(
             f"parameters have shape {shape_text(found)}, but the attributes and the data need "
-            f"({count})"
+            f"({count}){_made_for(found, sizes, channels)}"
         )
+
+
+def _made_for(found: PartialShape, sizes: Sizes, channels: int) -> str:
+    """The size of the samples that this number of parameters is for, "" if it is for none."""
+    one, two = sizes.parameter_count(1), sizes.parameter_count(2)
+    if len(found) != 1 or found[0] is None or (found[0] - one) % (two - one) or found[0] < one:
+        return ""
+    wanted = 1 + (found[0] - one) // (two - one)
+    return f": they are for an input size of {wanted}, the last axis of the data has {channels}"
 
 
 def _infer_rnn(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
@@ -82,7 +95,7 @@ def _infer_rnn(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types
     shape = _known_batch(data.shape, states, outs)
     length, batch, channels = shape
     count = None if channels is None else sizes.parameter_count(channels)
-    _check_parameters(parameters.shape, count)
+    _check_parameters(parameters.shape, sizes, channels)
     rows = sizes.layers * sizes.directions
     state_shapes = [(rows, batch, width) for width in (sizes.width, sizes.hidden)][:cells]
     new_states = tuple(fill(t, s, dtype) for t, s in zip(states, state_shapes))

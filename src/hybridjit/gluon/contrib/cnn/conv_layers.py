@@ -48,10 +48,10 @@ class _Deformable(HybridBlock):
         self._channels = channels
         self._in_channels = in_channels
         shared: dict[str, Any] = {
-            "kernel": per_axis(kernel_size, 2),
-            "stride": per_axis(strides, 2),
-            "dilate": per_axis(dilation, 2),
-            "pad": per_axis(padding, 2),
+            "kernel": per_axis(kernel_size, 2, "kernel_size"),
+            "stride": per_axis(strides, 2, "strides"),
+            "dilate": per_axis(dilation, 2, "dilation"),
+            "pad": per_axis(padding, 2, "padding"),
             "num_group": groups,
             "layout": layout,
         }

@@ -73,12 +73,12 @@ class _ConvCell(GatedCell):
     def _window(self, kernel: Size, dilate: Size, pad: Size | None) -> Attrs:
         """The attributes of one convolution; without ``pad`` it keeps the size."""
         count = len(self.default_layout) - 2
-        sizes = [per_axis(size, count) for size in (kernel, dilate)]
+        sizes = [per_axis(size, count, "a kernel or its dilation") for size in (kernel, dilate)]
         if pad is None:
             assert all(k % 2 for k in sizes[0]), f"h2h_kernel must be odd, got {kernel}"
             sizes.append(tuple(d * (k - 1) // 2 for k, d in zip(*sizes)))
         else:
-            sizes.append(per_axis(pad, count))
+            sizes.append(per_axis(pad, count, "i2h_pad"))
         assert all(len(size) == count for size in sizes), (
             f"kernel, padding and dilation must be a number or {count} numbers for a "
             f"{count}D convolution, got {', '.join(map(str, sizes))}"
