@@ -25,11 +25,12 @@ def hoist_pointwise(graph: Graph, fired: list[str] | None = None) -> Graph:
 @rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
 def pointwise_on_rows(value: Value, match: Match) -> Replacement:
     """For operands with the result's shape, which are reshaped as x is, and single elements, as
-    ONNX files have for the constants of a GELU.
+    ONNX files have for the constants of a GELU. A product of one element may be one of these.
     """
     if value.op is None or not value.op.is_pointwise or len(value.types) > 1:
         return None
-    shape = next((shape for use in value.inputs if (shape := _shape_of_product(use))), None)
+    whole = [use for use in value.inputs if use.type.dims == value.shape]
+    shape = next((shape for use in whole if (shape := _shape_of_product(use))), None)
     if shape is None or not all(_is_whole_or_single(use, value.shape) for use in value.inputs):
         return None
     g = building(value)
