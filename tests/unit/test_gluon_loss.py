@@ -173,3 +173,35 @@ def test_mistakes_and_text():
         loss.CTCLoss(layout="NCT")
     with pytest.raises(AssertionError, match="weight must be a number"):
         loss.L1Loss(weight="2")(mx.nd.array(PRED), mx.nd.array(LABEL))
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize(
+    "dtype, result", [("bool", "float32"), ("int64", "float32"), ("float64",) * 2]
+)
+def test_weights_of_samples_have_any_element_type_in_numpy_mode(dtype, result, hybridized):
+    rng = np.random.default_rng(3)
+    scores, weights = rng.normal(size=(4, 3)).astype("float32"), np.array([[1], [0], [0], [1]])
+    with mx.np_shape(), mx.util.np_array(True):
+        criterion = loss.SigmoidBCELoss()
+        if hybridized:
+            criterion.hybridize()
+        label = mx.np.array(scores > 0.3, dtype="int32")
+        given = (
+            mx.np.array(weights, dtype=dtype),
+            mx.np.array([[2, 1, 3]], dtype=dtype.replace("bool", "int8")),
+        )
+        found = criterion(mx.np.array(scores), label, *given)
+    positive = (1 + (given[1].asnumpy() - 1.0)) * np.logaddexp(0, -scores) * (scores > 0.3)
+    terms = positive + np.logaddexp(0, scores) * (scores <= 0.3)
+    assert np.dtype(found.dtype) == result
+    np.testing.assert_allclose(found.asnumpy(), (terms * weights).mean(1), rtol=1e-5)
+
+
+def test_deep_metric_learning_takes_arrays_of_numpy_mode():
+    rows = np.random.default_rng(4).normal(size=(2, 3, 4)).astype("float32")
+    expected = loss.SDMLLoss()(mx.nd.array(rows[0]), mx.nd.array(rows[1]))
+    with mx.np_shape(), mx.util.np_array(True):
+        found = loss.SDMLLoss()(mx.np.array(rows[0]), mx.np.array(rows[1]))
+    assert isinstance(found, mx.np.ndarray)
+    np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())

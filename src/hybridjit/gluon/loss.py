@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from .. import nd
+from .._core.shapes import is_np_array
 from ..base import numeric_types
 from ..errors import missing_attribute
 from .hybrid_block import HybridBlock
@@ -73,11 +74,16 @@ def _apply_weighting(
 ) -> Tensor:
     """``loss`` times the broadcast weights of samples, and times one factor."""
     if sample_weight is not None:
-        loss = F.broadcast_mul(loss, sample_weight)
+        loss = _product(F, loss, sample_weight)
     if weight is not None:
         assert isinstance(weight, numeric_types), f"weight must be a number, got {weight!r}"
         loss = loss * weight
     return loss
+
+
+def _product(F: ModuleType, x: Tensor, y: Tensor) -> Tensor:
+    """x * y with broadcasting; arrays of NumPy mode may differ in their element types."""
+    return x * y if is_np_array() else F.broadcast_mul(x, y)
 
 
 def _reshape_like(F: ModuleType, x: Tensor, other: Tensor) -> Tensor:
@@ -213,7 +219,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     ) -> Tensor:
         if pos_weight is None:
             return _logistic(F, pred, label)
-        scale = 1 + F.broadcast_mul(pos_weight - 1, label)
+        scale = 1 + _product(F, pos_weight - 1, label)
         negative_log = F.Activation(-F.abs(pred), act_type="softrelu") + F.relu(-pred)
         return pred - pred * label + scale * negative_log
 
@@ -222,7 +228,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     ) -> Tensor:
         positive = F.log(pred + _TINY) * label
         if pos_weight is not None:
-            positive = F.broadcast_mul(positive, pos_weight)
+            positive = _product(F, positive, pos_weight)
         return -(positive + F.log(1.0 - pred + _TINY) * (1.0 - label))
 
 
@@ -774,6 +780,7 @@ class SDMLLoss(Loss):
         )
         count = x1.shape[0]
         same = F.eye(count, ctx=x1.context)
+        same = same.as_np_ndarray() if is_np_array() else same
         spread = self.smoothing_parameter
         labels = same * (1 - spread) + (1 - same) * spread / (count - 1)
         difference = F.expand_dims(x1, 1) - F.expand_dims(x2, 0)
