@@ -180,6 +180,32 @@ def test_excluded_layers_stay_in_float32(capfd):
     assert dumped.count("_integer_convolution(") == 1 and dumped.count(" Convolution(") == 1
 
 
+class Grouped(gluon.HybridBlock):
+    """A convolution of one channel, and one with two filters for each channel."""
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.first = nn.Conv2D(4, 5, in_channels=1, prefix="first_")
+        self.second = nn.Conv2D(8, 3, groups=4, in_channels=4, prefix="second_")
+
+    def hybrid_forward(self, F, x):
+        return self.second(self.first(x))
+
+
+def test_one_channel_is_multiplied_in_bytes_and_groups_of_one_are_listed(capfd):
+    net = Grouped(prefix="grouped_")
+    net.initialize()
+    x = nd.random.normal(shape=(2, 1, 12, 12))
+    net.hybridize(precision="int8", calibration=x)
+    with override(dump=("fuse",), explain=True):
+        net(x)
+    said = capfd.readouterr().err
+    listed = [line for line in said.splitlines() if line.startswith("in floating point")]
+    assert [line.split("'")[1] for line in listed] == ["second_fwd"]
+    assert "groups of 1 channel" in listed[0]
+    assert said.count("_integer_convolution(") == 1 and said.count(" Convolution(") == 1
+
+
 def test_sizes_may_vary():
     net = convolutional()
     net.hybridize(precision="int8", calibration=batch(8))

@@ -106,13 +106,19 @@ def _in_precision(model: Model, args: argparse.Namespace) -> Model:
     if getattr(args, "train", None):
         raise UsageError("a network in 8 bits is not trained: omit --train, or --precision int8")
     ranges = read_ranges(args.calibration)
-    outputs = with_ranges(model.outputs, fixed_variables(model), ranges, args.exclude)
+    shapes = shapes_of(model)
+    outputs = with_ranges(model.outputs, fixed_variables(model), ranges, args.exclude, shapes)
     return replace(model, outputs=outputs)
 
 
 def fixed_variables(model: Model) -> list[str]:
     """The variables that are not inputs."""
     return [name for name in variables(model.outputs) if name not in model.inputs]
+
+
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters, if there is a file of them."""
+    return {name: array.shape for name, array in (model.params or {}).items()}
 
 
 def _read_onnx(path: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:

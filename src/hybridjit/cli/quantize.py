@@ -30,7 +30,7 @@ from ..passes.lower.quantize import scale_of
 from ..sym import Symbol
 from .arguments import UsageError, add_exclude, add_model, count
 from .inputs import add_input
-from .model import Model, fixed_variables, read_model
+from .model import Model, fixed_variables, read_model, shapes_of
 from .samples import batches_of
 
 Batches = Sequence[Mapping[str, np.ndarray]]
@@ -119,7 +119,8 @@ def _report(model: Model, ranges: Ranges, exclude: Sequence[str]) -> str:
     ]
     text = f"{model.name}: {len(rows)} layers in 8 bits\n"
     text += indented(table(rows, ("layer", "least", "greatest", "data"), right=(1, 2)))
-    others = float_products(model.outputs, fixed_variables(model), exclude)
+    fixed = fixed_variables(model)
+    others = float_products(model.outputs, fixed, exclude, shapes_of(model))
     if others:
         text += f"\nin floating point: {len(others)}\n" + indented("\n".join(others))
     return text

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from .._core.config import config
+from .._core.types import Shape
 from ..errors import MXNetError
 from ..formats.ranges import checked_ranges
 from ..formats.ranges import read_ranges as read_ranges
@@ -129,14 +130,15 @@ def with_ranges(
     outputs: tuple[Output, ...],
     params: Collection[str],
     ranges: Ranges,
-    exclude: Collection[str] = (),
+    exclude: Collection[str],
+    shapes: Mapping[str, Shape],
 ) -> tuple[Output, ...]:
     """The graph in which the data of layers have their ranges, see :func:`.calibrated.with_ranges`.
 
     HYBRIDJIT_EXPLAIN lists the products that stay in floating point.
     """
     if config.explain:
-        for line in float_products(outputs, params, exclude):
+        for line in float_products(outputs, params, exclude, shapes):
             print(f"in floating point: {line}", file=sys.stderr)
     return calibrated.with_ranges(outputs, params, ranges, exclude)
 

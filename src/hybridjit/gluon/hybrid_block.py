@@ -501,11 +501,14 @@ class HybridBlock(Block):
             self._cached = _Cached(graph, traced, arity if is_flat else -1, is_plain, called)
         return self._cached
 
-    def _ranged(self, outputs: tuple[Output, ...], params: Collection[str]) -> tuple[Output, ...]:
+    def _ranged(
+        self, outputs: tuple[Output, ...], params: Mapping[str, Parameter]
+    ) -> tuple[Output, ...]:
         """The graph with the ranges of calibration, if there are any."""
         if self._ranges is None:
             return outputs
-        return calibration.with_ranges(outputs, params, self._ranges, self._excluded)
+        shapes = {name: param.shape for name, param in params.items()}
+        return calibration.with_ranges(outputs, params, self._ranges, self._excluded, shapes)
 
     def _traced_with_values(self, args: Sequence[object]) -> tuple[Trace, dict[str, Parameter]]:
         """The graph for these arguments, and its parameters, all of which have values."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from .._core.types import Shape, product
 from ..errors import MXNetError, did_you_mean
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import FULLY_CONNECTED
-from ..ops.quantized import RANGED
+from ..ops.quantized import RANGED, has_kernel
 from .node import Node, Output, apply, topological
 
 # The least and the greatest value of a layer's data.
@@ -57,9 +58,15 @@ def with_ranges(
 
 
 def float_products(
-    outputs: Iterable[Output], params: Collection[str], exclude: Collection[str]
+    outputs: Iterable[Output],
+    params: Collection[str],
+    exclude: Collection[str],
+    shapes: Mapping[str, Shape],
 ) -> list[str]:
-    """The nodes that multiply in floating point in a network of 8 bits, each with its reason."""
+    """The nodes that multiply in floating point in a network of 8 bits, each with its reason.
+
+    ``shapes`` are those of parameters, as far as they are known.
+    """
     layers, found = layers_of(outputs, params), []
     for node in topological(outputs):
         if node.op is None or node.op.traits.multiply_adds is None:
@@ -70,7 +77,18 @@ def float_products(
             found.append(f"{node.describe()}: the operator has no form for 8 bits")
         elif node.name not in layers:
             found.append(f"{node.describe()}: its weight is not a parameter")
+        elif not _multiplies_bytes(node, shapes.get(node.inputs[1].node.name, ())):
+            found.append(f"{node.describe()}: no kernel multiplies bytes in its groups of 1 channel")
     return found
+
+
+def _multiplies_bytes(layer: Node, weight: Shape) -> bool:
+    """Whether a layer with a weight of this shape, which may be unknown, has a kernel."""
+    if layer.op is not CONVOLUTION or not weight or 0 in weight:
+        return True
+    kernel = layer.attrs["kernel"]
+    channels = product(weight) // (weight[0] * product(kernel))
+    return has_kernel(layer.attrs, (weight[0], *kernel, channels))
 
 
 def _ranged(use: Output, ends: tuple[float, float]) -> Output:
