@@ -213,6 +213,33 @@ def test_training_at_many_sizes_needs_few_compilations(name, most):
     assert mx.compile_stats()["compilations"] - before <= most
 
 
+BY_INDEX = {
+    "last steps": lambda F, x, i: F.SequenceLast(x, i, use_sequence_length=True),
+    "clipped rows": lambda F, x, i: F.take(x, i, mode="clip"),
+    "wrapped rows": lambda F, x, i: F.take(x, i, mode="wrap"),
+}
+
+
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_gradients_by_index_into_a_symbolic_size_need_one_variant(name):
+    """Ends of the valid indices follow from the size: no number of it is in a kernel."""
+    data = [(reals(t, 4, 5), nd.array([1, t, t + 2, 3])) for t in (9, 12, 17, 11, 10, 23)]
+    for x, _ in data:
+        x.attach_grad()
+    results = {}
+    for dynamic in (False, None):
+        net = nn.HybridLambda(BY_INDEX[name])
+        net.hybridize(dynamic=dynamic)
+        before = mx.compile_stats()
+        results[dynamic] = [[*numbers(net, each, 0), each[0].grad.asnumpy()] for each in data]
+        after = mx.compile_stats()
+    for mine, wanted in zip(results[None], results[False]):
+        for one, other in zip(mine, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert after["compilations"] - before["compilations"] <= 2
+    assert after["classes"] - before["classes"] <= 1
+
+
 def test_a_refused_call_does_not_make_its_sizes_vary():
     net = sequence(nn.Dense(4, in_units=20))
     net.initialize()

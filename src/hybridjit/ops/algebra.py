@@ -37,13 +37,34 @@ def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
 
     A factor that depends on symbolic sizes is an array, because scalars are constants of kernels.
     """
-    dtype = g.type(x).dtype if isinstance(factor, Size) else None
-    if dtype in (np.float32, np.float64):
-        given: dict[str, Any] = {"shape": (1,) * g.type(x).ndim, "dtype": dtype, "value": factor}
-        return mul(g, x, g.op(lookup("_full"), at="factor", **given))
+    if isinstance(factor, Size) and g.type(x).dtype in (np.float32, np.float64):
+        return mul(g, x, _sized_scalar(g, x, factor, "factor"))
     if factor == 1.0:
         return x
     return g.op(lookup("_mul_scalar"), x, at="scaled", scalar=cast(float, factor))
+
+
+def _sized_scalar(g: Builder[X], x: X, value: Size, at: str) -> X:
+    """An array of one element that broadcasts to ``x``, with a value that sizes give."""
+    t = g.type(x)
+    given: dict[str, Any] = {"shape": (1,) * t.ndim, "dtype": t.dtype, "value": value}
+    return g.op(lookup("_full"), at=at, **given)
+
+
+def clipped(g: Builder[X], x: X, low: float, high: float | Size) -> X:
+    """``x`` within [low, high]; ``high`` may depend on symbolic sizes, as in :func:`scaled`."""
+    if not isinstance(high, Size):
+        return g.op(lookup("clip"), x, at="within", a_min=low, a_max=float(high))
+    above = g.op(lookup("_maximum_scalar"), x, at="above", scalar=low)
+    return g.op(lookup("broadcast_minimum"), above, _sized_scalar(g, x, high, "most"), at="within")
+
+
+def remainder(g: Builder[X], x: X, divisor: float | Size) -> X:
+    """``x`` modulo a number, which may depend on symbolic sizes, as in :func:`scaled`."""
+    if isinstance(divisor, Size):
+        most = _sized_scalar(g, x, divisor, "most")
+        return g.op(lookup("broadcast_mod"), x, most, at="within")
+    return g.op(lookup("_mod_scalar"), x, at="within", scalar=float(divisor))
 
 
 def shifted(g: Builder[X], x: X, number: float) -> X:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.types import PartialShape, TensorType, merge, shape_text
 from ...errors import ShapeError
-from ..algebra import shifted, zeros_like
+from ..algebra import clipped, shifted, zeros_like
 from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
@@ -144,8 +144,7 @@ def _grad_last(
     steps = sizes[axis]
     if count:
         whole = g.op(lookup("trunc"), ins[1], at="whole")
-        index = g.op(lookup("clip"), whole, at="within", a_min=1.0, a_max=float(steps))
-        index = shifted(g, index, -1.0)
+        index = shifted(g, clipped(g, whole, 1.0, steps), -1.0)
         hot = g.op(lookup("one_hot"), index, at="hot", depth=steps)
         order = (0, 1) if axis else (1, 0)
         hot = reshape(g, transpose(g, hot, order), (*sizes[:2], *[1] * (len(sizes) - 2)))

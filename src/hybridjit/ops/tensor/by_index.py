@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.shapes import is_np_shape
 from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
-from ..algebra import add, as_shape, equals, in_dtype, zeros_like
+from ..algebra import add, as_shape, clipped, equals, in_dtype, remainder, zeros_like
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of, widened
 from ..gradient import none_at_all
@@ -62,8 +62,8 @@ def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
     """Integer indices in [0, size): clipped or wrapped."""
     index = g.op(lookup("Cast"), indices, at="index", dtype=INT64)
     if mode == "wrap":
-        return g.op(lookup("_mod_scalar"), index, at="within", scalar=float(size))
-    return g.op(lookup("clip"), index, at="within", a_min=0.0, a_max=float(size - 1))
+        return remainder(g, index, size)
+    return clipped(g, index, 0.0, size - 1)
 
 
 def _grad_take(

@@ -142,6 +142,7 @@ def emit_scatter(b: LoopBuilder, spec: ScatterSpec, args: Arguments) -> None:
 def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
     """y[row] = off, except on at index[row] if that is in range."""
     index, y, rows = args.pointer("index"), args.pointer("y"), args.integer("rows")
+    spec = args.sized(spec)
     element = ELEMENTS[spec.dtype].stored
     with b.each_unit(rows, args.share, args.shares) as row:
         target = b.at(y, b.mul(row.index, spec.depth), element)

@@ -88,9 +88,10 @@ class ScatterSpec(KernelSpec):
 class OneHotSpec(KernelSpec):
     """A row of ``depth`` elements for each index; arguments: index, y, rows."""
 
-    depth: int
+    depth: Extent
     index: str
     dtype: str
     on: float
     off: float
     kind = "one_hot"
+    extents = ("depth",)
