@@ -7,7 +7,7 @@ implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn

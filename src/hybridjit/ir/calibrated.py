@@ -78,7 +78,9 @@ def float_products(
         elif node.name not in layers:
             found.append(f"{node.describe()}: its weight is not a parameter")
         elif not _multiplies_bytes(node, shapes.get(node.inputs[1].node.name, ())):
-            found.append(f"{node.describe()}: no kernel multiplies bytes in its groups of 1 channel")
+            found.append(
+                f"{node.describe()}: no kernel multiplies bytes in its groups of 1 channel"
+            )
     return found
 
 
