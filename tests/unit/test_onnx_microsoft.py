@@ -71,6 +71,72 @@ def test_weights_of_4_bits_stay_packed(zeros, capfd):
     np.testing.assert_allclose(found, x.asnumpy() @ weight.reshape(20, 64).T, rtol=1e-4, atol=1e-4)
 
 
+def lstm_constants(zero_of_weights: int) -> dict[str, np.ndarray]:
+    """Operands of a DynamicQuantizeLSTM of two directions, 5 data and 3 states, by their order."""
+    random = np.random.default_rng(6)
+    low = max(-90, zero_of_weights - 100)
+
+    def matrix(rows: int) -> np.ndarray:
+        whole = random.integers(low, low + 180, (2, rows, 12))
+        return whole.astype(np.uint8 if zero_of_weights else np.int8)
+
+    def scale() -> np.ndarray:
+        return random.uniform(0.002, 0.004, (2, 12)).astype(np.float32)
+
+    zero = np.full((2, 12), zero_of_weights, np.uint8 if zero_of_weights else np.int8)
+    states = {name: random.normal(0, 0.3, (2, 2, 3)).astype(np.float32) for name in "hc"}
+    bias = random.normal(0, 0.3, (2, 24)).astype(np.float32)
+    return {
+        "w": matrix(5), "r": matrix(3), "b": bias, "n": np.array([4, 4], np.int32), **states,
+        "p": np.zeros((2, 9), np.float32), "ws": scale(), "wz": zero, "rs": scale(), "rz": zero,
+    }  # fmt: skip
+
+
+def dynamic_lstm(x: np.ndarray, given: dict[str, np.ndarray]) -> np.ndarray:
+    """The states (time, direction, batch, state) by the operator's definition."""
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        low, high = min(0.0, values.min()), max(0.0, values.max())
+        scale = np.float32((high - low) / 255)
+        zero = np.rint(-low / scale)
+        return (np.clip(np.rint(values / scale) + zero, 0, 255) - zero) * scale
+
+    def weight(name: str, i: int) -> np.ndarray:
+        return (given[name][i].astype(float) - given[f"{name}z"][i]) * given[f"{name}s"][i]
+
+    def sigmoid(values: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-values))
+
+    made = np.empty((len(x), 2, x.shape[1], 3))
+    for i, order in enumerate((range(len(x)), reversed(range(len(x))))):
+        h, c = given["h"][i], given["c"][i]
+        bias = given["b"][i, :12] + given["b"][i, 12:]
+        for t in order:
+            gates = rounded(x)[t] @ weight("w", i) + rounded(h) @ weight("r", i) + bias
+            enter, leave, forget, new = np.split(gates, 4, axis=1)
+            c = sigmoid(forget) * c + sigmoid(enter) * np.tanh(new)
+            h = (sigmoid(leave) * np.tanh(c)).astype(np.float32)
+            made[t, i] = h
+    return made
+
+
+@pytest.mark.parametrize("zero", [0, 120])
+def test_a_dynamic_lstm_multiplies_bytes(zero, capfd):
+    """One product of the inputs of a direction, and one of each step but the constant first."""
+    constants = lstm_constants(zero)
+    use = node("DynamicQuantizeLSTM", " ".join(["x", *constants]), direction="bidirectional",
+               hidden_size=3)  # fmt: skip
+    use.domain = "com.microsoft"
+    block = make_block(make_graph(model_of([use], {"x": (4, 2, 5)}, constants), KNOWN, None, {}))
+    x = np.random.default_rng(7).normal(size=(4, 2, 5)).astype(np.float32)
+    block.hybridize()
+    with override(dump=("fuse",)):
+        found = as_list(block(nd.array(x)))[0]
+    said = capfd.readouterr().err
+    assert said.count("_integer_dense(") == 2 * len(x) and "FullyConnected(" not in said
+    np.testing.assert_allclose(found, dynamic_lstm(x, constants), atol=2e-3)
+
+
 @pytest.mark.parametrize(
     "use, message",
     [

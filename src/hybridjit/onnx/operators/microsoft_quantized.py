@@ -11,7 +11,16 @@ from ...ops.nibbles import WORD
 from ..importer import Importer, Value
 from ..use import Use
 from .matrix import matmul
-from .quantized import code_of, numbers, quantize_all, quantized, single
+from .quantized import (
+    byte_weight,
+    code_of,
+    numbers,
+    product_of_bytes,
+    quantize_all,
+    quantized,
+    same_rank,
+    single,
+)
 from .recurrent_steps import run_steps
 from .table import KNOWN, MICROSOFT, translates
 
@@ -218,26 +227,50 @@ def dynamic_lstm(
 ) -> Sequence[Value | None]:
     """LSTM with quantized weights; inputs and states of each step are quantized."""
     w_scale, w_zero, r_scale, r_zero = (*scales, None, None)[:4]
-    plain = _of_version(use, use.opset)
-    weights = [_gates_first(g, v, s, z) for v, s, z in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
-
-    def rounded(value: Value) -> Value:
-        return numbers(g, use, *quantize_all(g, use, value))
-
-    states = [h, c]
-    y, last = run_steps(g, plain, rounded(x), (*weights, b, peepholes), lengths, states, rounded)
+    sides = ((w, w_scale, w_zero), (r, r_scale, r_zero))
+    turned = [g.op("transpose", side[0], axes=(0, 2, 1), at="gates") for side in sides]
+    directions, gates, _ = g.shape(turned[0])
+    if b is None:
+        b = g.filled((directions, 2 * gates), np.zeros(1, _SINGLE))
+    products = [
+        tuple(_dynamic_product(g, use, [_of_direction(g, v, i) for v in side]) for side in sides)
+        for i in range(directions)
+    ]
+    plain, weights = _of_version(use, use.opset), (*turned, b, peepholes)
+    y, last = run_steps(g, plain, x, weights, lengths, [h, c], products)
     return [y, *last]
 
 
-def _gates_first(g: Importer, x: Value, scale: Value | None, zero: Value | None) -> Value:
-    """Dequantized weights (direction, input, gates), gates first; scales per tensor or per gate."""
-    made = single(g, x)
-    for value, op in ((zero, "broadcast_sub"), (scale, "broadcast_mul")):
-        if value is not None:
-            shape = (g.shape(x)[0], 1, -1)
-            other = g.op("Reshape", single(g, value), shape=shape, at="each")
-            made = g.op(op, made, other, at="number")
-    return g.op("transpose", made, axes=(0, 2, 1), at="gates")
+def _of_direction(g: Importer, x: Value | None, i: int) -> Value | None:
+    """The part of a direction; a vector of one element from a vector."""
+    if x is None:
+        return None
+    part = g.op("slice_axis", x, axis=0, begin=i, end=i + 1, at="part")
+    return g.op("Reshape", part, shape=g.shape(x)[1:] or (1,), at="row")
+
+
+def _dynamic_product(
+    g: Importer, use: Use, weight: Sequence[Value | None]
+) -> Callable[[Value], Value]:
+    """The product of dynamically quantized values with a weight (input, gates), its scale and its
+    zero point: int32 sums, if the weight is constant bytes.
+    """
+    stored, scale, zero = weight
+    assert stored is not None
+    in_bytes = byte_weight(g, use, stored, zero)
+
+    def multiply(x: Value) -> Value:
+        made, x_scale, x_zero = quantize_all(g, use, x)
+        sums = product_of_bytes(g, made, in_bytes, x_zero)
+        if sums is None:
+            right = numbers(g, _Axis(use, 1), stored, scale, zero)
+            return matmul(g, use, numbers(g, use, made, x_scale, x_zero), right)
+        unit = g.op("Reshape", x_scale, shape=(1,), at="unit")
+        if scale is not None:
+            unit = g.op("broadcast_mul", unit, single(g, scale), at="unit")
+        return g.op("broadcast_mul", *same_rank(g, single(g, sums), unit), at="product")
+
+    return multiply
 
 
 @translates(MICROSOFT + "MatMulNBits")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def matmul_integer(
     b_zero: Value | None = None,
 ) -> Value:
     """Product of integers after subtraction of their zero points."""
-    made = _product_of_bytes(g, use, a, b, a_zero, b_zero)
+    made = product_of_bytes(g, a, byte_weight(g, use, b, b_zero), a_zero)
     if made is not None:
         return made
     if a_zero is not None and g.rank(a_zero) == 1:
@@ -204,45 +204,53 @@ def matmul_integer(
         if zero is not None:
             less = g.op("Cast", zero, dtype=np.dtype("float64"), at="zero")
             less = g.op("Reshape", less, shape=(1,), at="one") if g.rank(less) == 0 else less
-            wide = g.op("broadcast_sub", *_same_rank(g, wide, less), at="centred")
+            wide = g.op("broadcast_sub", *same_rank(g, wide, less), at="centred")
         sides.append(wide)
     return g.op("Cast", matmul(g, use, *sides), dtype=_WHOLE)
 
 
-def _product_of_bytes(
-    g: Importer, use: Use, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
+class ByteWeight(NamedTuple):
+    """A constant matrix of bytes: its columns as rows, int8, and the sum of each column."""
+
+    rows: Value
+    sums: Value
+
+
+def byte_weight(g: Importer, use: Use, b: Value, zero: Value | None) -> ByteWeight | None:
+    """The weight b - zero of products of bytes; None if it is not a constant matrix of int8."""
+    weight = _whole_weight(g, use, b, zero) if g.rank(b) == 2 else None
+    if weight is None or g.shape(b)[0] > LONGEST_SUM or not product(g.shape(b)):
+        return None
+    whole = g.known(weight, "b")
+    rows = g.constant(np.ascontiguousarray(whole.T))
+    return ByteWeight(rows, g.constant(whole.sum(0, dtype=np.int32)))
+
+
+def product_of_bytes(
+    g: Importer, a: Value, weight: ByteWeight | None, zero: Value | None
 ) -> Value | None:
-    """a b - zero * column sums of b, in int32, for a constant matrix b; None if it is not one."""
-    weight = _whole_weight(g, use, b, b_zero) if g.rank(b) == 2 else None
+    """a b - zero * column sums of b, in int32; None without a weight of bytes."""
     if weight is None or a.is_constant or g.dtype(a) not in BYTES or g.rank(a) < 2:
         return None
-    size, columns = g.shape(b)
-    if size > LONGEST_SUM or not size or not columns:
-        return None
-    turned = g.constant(np.ascontiguousarray(g.known(weight, "b").T))
-    attrs: dict[str, Any] = {"num_hidden": columns, "no_bias": True, "flatten": False}
-    if a_zero is None:
-        return g.op("_integer_dense", a, turned, **attrs)
-    if a_zero.is_constant and product(g.shape(a_zero)) == 1:
-        zero = int(g.known(a_zero, "a_zero_point").reshape(()))
-        return g.op("_integer_dense", a, turned, zero=zero, **attrs)
-    sums = g.constant(g.known(weight, "b").sum(0, dtype=np.int32))
-    product_ = g.op("_integer_dense", a, turned, at="product", **attrs)
-    zeros = g.op("Cast", a_zero, dtype=_WHOLE, at="zero")
+    attrs: dict[str, Any] = {
+        "num_hidden": g.shape(weight.rows)[0], "no_bias": True, "flatten": False,
+    }  # fmt: skip
+    if zero is None:
+        return g.op("_integer_dense", a, weight.rows, **attrs)
+    if zero.is_constant and product(g.shape(zero)) == 1:
+        number = int(g.known(zero, "a_zero_point").reshape(()))
+        return g.op("_integer_dense", a, weight.rows, zero=number, **attrs)
+    product_ = g.op("_integer_dense", a, weight.rows, at="product", **attrs)
+    zeros = g.op("Cast", zero, dtype=_WHOLE, at="zero")
     if g.rank(zeros) == 1:  # one, or one for each row
         zeros = g.op("expand_dims", zeros, axis=1, at="rows")
-    elif g.rank(zeros) == 0:
-        zeros = g.op("Reshape", zeros, shape=(1,), at="one")
-    less = g.op("broadcast_mul", *_same_rank(g, *_ordered(g, zeros, sums)), at="less")
-    return g.op("broadcast_sub", *_same_rank(g, product_, less))
+    _, zeros = same_rank(g, product_, zeros)
+    less = g.op("broadcast_mul", *same_rank(g, zeros, weight.sums), at="less")
+    return g.op("broadcast_sub", *same_rank(g, product_, less))
 
 
-def _ordered(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
-    """Both values, the one of the larger rank first."""
-    return (x, y) if g.rank(x) >= g.rank(y) else (y, x)
-
-
-def _same_rank(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
+def same_rank(g: Importer, x: Value, y: Value) -> tuple[Value, Value]:
+    """Both values; ``y``, whose rank is not larger, with the rank of ``x``."""
     missing = g.rank(x) - g.rank(y)
     return x, g.op("Reshape", y, shape=(1,) * missing + g.shape(y), at="rank") if missing else y
 

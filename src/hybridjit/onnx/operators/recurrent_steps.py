@@ -82,10 +82,14 @@ States = tuple[Value, ...]
 Step = Callable[[Value, States], States]
 
 
+# Products of inputs and of states with the weights of a direction.
+Products = Sequence[Function]
+
+
 class Weights(NamedTuple):
     """Weights of one direction: of inputs and states, a bias for each, and peepholes of LSTM.
 
-    rounded  function of the states before the product, if any
+    products  functions that multiply data and states by the weights, if others than in float
     """
 
     inputs: Value
@@ -93,7 +97,7 @@ class Weights(NamedTuple):
     input_bias: Value
     state_bias: Value
     peepholes: Value | None
-    rounded: Function | None = None
+    products: Products | None = None
 
 
 def run_steps(
@@ -103,13 +107,14 @@ def run_steps(
     weights: Sequence[Value | None],
     lengths: Value | None,
     first: Sequence[Value | None],
-    rounded: Function | None = None,
+    products: Sequence[Products] | None = None,
 ) -> tuple[Value, list[Value]]:
     """All states (time, direction, batch, state), and the last ones (direction, batch, state).
 
-    x        (time, batch, input)
-    weights  ONNX's W, R, B and P
-    first    initial states, each (direction, batch, state)
+    x         (time, batch, input)
+    weights   ONNX's W, R, B and P
+    first     initial states, each (direction, batch, state)
+    products  products with W and R for each direction, if others than in float
     """
     w, r, b, p = weights
     assert w is not None and r is not None
@@ -119,7 +124,8 @@ def run_steps(
     direction = use.text("direction", "forward")
     made = []
     for i in range(directions):
-        of_one = _weights(g, (w, r, b, p), i)._replace(rounded=rounded)
+        of_one = _weights(g, (w, r, b, p), i)
+        of_one = of_one._replace(products=products[i]) if products else of_one
         states = tuple(_first(g, s, i, batch, size, g.dtype(x)) for s in first)
         back = direction == "reverse" or i == 1
         made.append(_one_direction(g, use, x, of_one, lengths, states, i, back))
@@ -169,7 +175,7 @@ def _one_direction(
     """States of all steps (time, batch, state), and the last ones."""
     x = _reversed(g, x, lengths) if back else x
     size, steps = g.shape(states[0])[1], g.shape(x)[0]
-    given = _dense(g, x, weights.inputs, weights.input_bias)
+    given = _product(g, x, weights, 0)
     inputs = g.outputs("SliceChannel", given, num_outputs=steps, axis=0, squeeze_axis=True)
     functions = _functions(g, use, direction)
     step = _STEPS[use.op_type](g, use, weights, size, functions)
@@ -207,6 +213,17 @@ def _alive(g: Importer, lengths: Value, step: int, shape: tuple[int, ...]) -> Va
 def _dense(g: Importer, x: Value, weight: Value, bias: Value) -> Value:
     count = g.shape(weight)[0]
     return g.op("FullyConnected", x, weight, bias, num_hidden=count, flatten=False, at="dense")
+
+
+def _product(g: Importer, x: Value, weights: Weights, side: int) -> Value:
+    """Gates by inputs (side 0) or states (1)."""
+    weight = weights.states if side else weights.inputs
+    bias = weights.state_bias if side else weights.input_bias
+    if weights.products is None:
+        return _dense(g, x, weight, bias)
+    made = weights.products[side](x)
+    row = g.op("Reshape", bias, shape=(1,) * (g.rank(made) - 1) + g.shape(bias), at="bias")
+    return _sum(g, made, row)
 
 
 def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
@@ -296,8 +313,7 @@ def _lstm(g: Importer, use: Use, weights: Weights, size: int, functions: list[Fu
 
     def step(x: Value, states: States) -> States:
         h, c = states
-        h = h if weights.rounded is None else weights.rounded(h)
-        gates = _sum(g, x, _dense(g, h, weights.states, weights.state_bias))
+        gates = _sum(g, x, _product(g, h, weights, 1))
         parts = [_part(g, gates, i, size) for i in range(4)]
         enter = functions[0](seen(parts[0], 0, c))
         if coupled:
