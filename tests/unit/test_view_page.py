@@ -662,6 +662,29 @@ class TestWholeNetworks:
             assert abs(total - 1e3 * browser.run("app.track.part.profile.total")) < 0.01
             assert kind != "block" or {"stage1", "stage2"} <= {row[0] for row in texts}
 
+    def test_lanes_have_names(self, browser, deep):
+        browser.open(deep)
+        browser.run("app.open('time')")
+        said = browser.run("document.querySelector('#panel-time .tools').textContent")
+        assert re.search(r"above: native code on \d+ threads?; below: Python", said)
+
+    @pytest.mark.parametrize("width", [390, 1440])
+    def test_letters_in_charts_can_be_read(self, browser, deep, width):
+        """At 390 pixels letters were 4.6 pixels high."""
+        browser.open(deep, width, 844)
+        browser.run("app.open('time')")
+        scale = browser.run(
+            "(() => { const chart = document.querySelector('.timeline');"
+            " return chart.getBoundingClientRect().width / chart.viewBox.baseVal.width; })()"
+        )
+        assert 11 * scale > 8
+
+    def test_rates_have_units(self, browser, deep):
+        browser.open(deep)
+        assert browser.run("[-2, 0, 3, 5, 7, 9, 11, 13].map(powerOfTen)") == [
+            "0.01", "1", "1 k", "100 k", "10 M", "1 G", "100 G", "10 T"
+        ]  # fmt: skip
+
     def test_training_has_a_plot_of_its_parts(self, browser, deep):
         browser.open(deep)
         browser.run("app.open('training')")

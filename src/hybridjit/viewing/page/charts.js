@@ -3,11 +3,16 @@
 
 const PALETTE = 8;
 
+/** Units across a chart: fewer on a narrow window, where 900 of them would make letters of 5 px. */
+function across() {
+  return Math.min(900, Math.max(360, window.innerWidth - 16));
+}
+
 /** The arena: address upwards, steps to the right; a rectangle for each buffer while it lives. */
 function memoryChart(track, act) {
   const plan = track.part.plan;
   const count = track.part.steps.length;
-  const [width, height, left, bottom] = [900, 320, 62, 26];
+  const [width, height, left, bottom] = [across(), 320, 62, 26];
   const arena = plan.buffers.map((buffer,
     i) => ({ ...buffer, place: i })).filter((buffer) => buffer.kind === "arena");
   if (!arena.length) return h("p", { class: "quiet" },
@@ -41,7 +46,7 @@ function axis(x, y, count, most, width, height, left, bottom) {
     parts.push(s("path", { class: "grid", d: `M${left} ${y(value)}H${width - 8}` }),
       s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, bytes(value)));
   }
-  const every = Math.max(1, Math.ceil(count / 12));
+  const every = Math.max(1, Math.ceil((75 * count) / width));
   for (let step = 0; step < count; step += every) parts.push(s("text",
     { x: x(step + 0.5), y: height - bottom + 15, "text-anchor": "middle" }, step));
   return s("g", { class: "axis" }, parts, s("text", { x: width - 8, y: height - 1, "text-anchor": "end" }, "step"));
@@ -51,7 +56,7 @@ function axis(x, y, count, most, width, height, left, bottom) {
 function lanes(track, act) {
   const box = h("div", { class: "lanes", tabindex: 0 });
   let zoom = 1;
-  const draw = () => replace(box, timeline(track, act, 900 * zoom));
+  const draw = () => replace(box, timeline(track, act, across() * zoom));
   const change = (factor) => {
     const middle = (box.scrollLeft + box.clientWidth / 2) / (box.scrollWidth || 1);
     zoom = Math.min(64, Math.max(1, zoom * factor));
@@ -60,13 +65,17 @@ function lanes(track, act) {
     box.scrollLeft = middle * box.scrollWidth - box.clientWidth / 2;
   };
   draw();
+  const { threads, parts } = track.part.profile;
+  const native = `native code on ${plural(threads, "thread")}`;
+  const hasHost = parts.some((timed) => timed.kernel < 0);
   return [h("div", { class: "tools", role: "toolbar", "aria-label": "Time line" },
     h("button", { type: "button", class: "zoom-in", "aria-label": "Zoom in on time", onclick: () => change(2) }, "+"),
-    h("button", { type: "button", "aria-label": "Zoom out of time", onclick: () => change(0.5) }, "−")), box];
+    h("button", { type: "button", "aria-label": "Zoom out of time", onclick: () => change(0.5) }, "−"),
+    h("span", { class: "quiet" }, hasHost ? `above: ${native}; below: Python, on the calling thread` : native)), box];
 }
 
 /** Steps end to end, each as long as it takes: native code above, steps in Python below. */
-function timeline(track, act, width = 900) {
+function timeline(track, act, width) {
   const profile = track.part.profile;
   const hasHost = profile.parts.some((timed) => timed.kernel < 0);
   const height = hasHost ? 104 : 64;
@@ -100,7 +109,7 @@ function roofline(track, act) {
   const points = [...track.timed].map(([step, row]) => ({ step, ...row })).filter((row) => row.flops > 0
     && row.bytes > 0 && row.seconds > 0);
   if (!points.length) return h("p", { class: "quiet" }, "No step counts operations.");
-  const [width, height, left, bottom] = [900, 380, 66, 40];
+  const [width, height, left, bottom] = [across(), 380, 66, 40];
   const ridge = profile.peak / profile.bandwidth;
   const intensities = [...points.map((p) => p.flops / p.bytes), ridge];
   const rates = [...points.map((p) => p.flops / p.seconds), profile.peak];
@@ -126,7 +135,7 @@ function roofline(track, act) {
     s("text", { x: x(10 ** e), y: height - bottom + 16, "text-anchor": "middle" }, few(10 ** e)));
   for (let e = Math.ceil(y0); e <= y1; e++) ticks.push(s("path",
     { class: "grid", d: `M${left} ${y(10 ** e)}H${width - 12}` }),
-    s("text", { x: left - 6, y: y(10 ** e) + 4, "text-anchor": "end" }, few(10 ** (e - 9)) + " G"));
+    s("text", { x: left - 6, y: y(10 ** e) + 4, "text-anchor": "end" }, powerOfTen(e)));
   return s("svg", { class: "chart roofline", viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": "Roofline" },
     s("g", { class: "axis" }, ticks, s("text", { x: width - 12, y: height - 6, "text-anchor": "end" },
@@ -136,6 +145,12 @@ function roofline(track, act) {
       `peak ${(1e-9 * profile.peak).toFixed(0)} GFLOP/s on ${plural(profile.threads, "thread")}`),
     besideSlope(x(start), y(start * profile.bandwidth), x(ridge), y(profile.peak),
       `memory ${(1e-9 * profile.bandwidth).toFixed(1)} GB/s`));
+}
+
+/** 10 to this power with the letter of its thousands: "10 M", "0.1" below 1. */
+function powerOfTen(exponent) {
+  const thousands = Math.min(4, Math.max(0, Math.floor(exponent / 3)));
+  return `${few(10 ** (exponent - 3 * thousands))} ${["", "k", "M", "G", "T"][thousands]}`.trim();
 }
 
 /** Text along a slanted line and above it, in its middle. */
@@ -148,7 +163,7 @@ function besideSlope(x0, y0, x1, y1, text) {
 
 /** Bars of several parts in one line, each with its name and share; parts without time are left out. */
 function stackedBar(label, parts) {
-  const [width, height] = [900, 46];
+  const [width, height] = [across(), 46];
   const total = parts.reduce((sum, part) => sum + part.seconds, 0) || 1;
   let at = 0;
   const bars = parts.filter((part) => part.seconds > 0).map((part, i) => {
@@ -167,9 +182,10 @@ function stackedBar(label, parts) {
 /** A pair of bars for each row: before and after. */
 function pairedBars(label, rows) {
   const most = Math.max(...rows.flatMap((row) => row.seconds.map((seconds) => seconds || 0)), 1e-12);
-  const [width, line, left] = [900, 34, 260];
+  const width = across();
+  const [line, left] = [34, 0.29 * width];
   const bars = rows.map((row, i) => [
-    s("text", { x: left - 8, y: i * line + 20, "text-anchor": "end" }, cut(shown(row.name), 40)),
+    s("text", { x: left - 8, y: i * line + 20, "text-anchor": "end" }, cut(shown(row.name), Math.floor(left / 6.5))),
     row.seconds.map((seconds, j) => [s("rect", { class: `shade-${j}`, x: left, y: i * line + 4 + 13 * j, height: 11,
       width: Math.max(0.5, ((seconds || 0) / most) * (width - left - 90)) }),
     s("text", { x: left + 6 + ((seconds || 0) / most) * (width - left - 90), y: i * line + 13 + 13 * j },

@@ -75,7 +75,7 @@ class App {
     this.slider.setAttribute("aria-valuetext", stop.title);
     const changes = stop.kind === "stage"
       ? stop.stage.added.length + stop.stage.removed.length + stop.stage.changed.length : 0;
-    replace(this.stageName, h("b", {}, stop.title), ` ${place + 1}/${this.track.stops.length} ${stop.description}`,
+    replace(this.stageName, h("b", {}, stop.title), ` stage ${place + 1} of ${this.track.stops.length}: ${stop.description}`,
       changes ? h("span", { class: "changes" }, ` · ${plural(changes, "change")}`) : null);
     this.graph.show(this.track, stop, false);
     this.draw();
