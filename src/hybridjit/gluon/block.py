@@ -105,6 +105,12 @@ class Block:
         self._forward_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Make the constructor of a layer of this package a public call, for short tracebacks."""
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(__package__) and "__init__" in vars(cls):
+            cls.__init__ = public(cls.__init__)  # type: ignore[method-assign]
+
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         usual = f"{kind!r} object has no attribute {name!r}"
