@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,28 @@ def test_places_that_do_not_follow_each_other():
     (found,) = executable([arrays["x"]])
     (wanted,) = run_reference(both, {name: a.astype(np.float64) for name, a in arrays.items()})
     assert np.abs(found - wanted).max() < 1e-5 * wanted.std()
+
+
+@pytest.mark.parametrize("places", [(14, 14), (7, 7), (5, 13)], ids=str)
+@pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
+def test_channels_that_are_not_adjacent_have_the_bits_of_adjacent_ones(target, places):
+    """In data that come from outside, or from an operator on rows of places."""
+    weights = {"w": RNG.standard_normal((96, 64, 1, 1), np.float32)}
+    data = RNG.standard_normal((2, 64, *places), np.float32)
+    found = []
+    for order in ((0, 1, 2, 3), (0, 3, 1, 2)):
+        x = call("transpose", var("x"), axes=order)
+        y = call("Convolution", x, var("w"), kernel=(1, 1), num_filter=96, no_bias=True)
+        given = np.ascontiguousarray(data.transpose(np.argsort(order)))
+        with override(target=target):
+            executable = compiled([y], {"x": given, **weights}, ["w"], options=ALWAYS)
+            dynamic = replace(ALWAYS, dynamic=True)
+            of_any = compiled([y], {"x": given, **weights}, ["w"], options=dynamic)
+        (spec,) = specs(executable)
+        assert (spec.xs[4] == 1) == (order[1] == 3) and len(specs(of_any)) == 1
+        found += [*executable([given]), *of_any([given])]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 def test_chosen_where_it_is_cheaper():

@@ -16,13 +16,12 @@ from .tile import most_rows
 
 def suits_strassen(layer: Layer, target: Target) -> bool:
     """1x1 layers with filters that are transformed once; the halves of the channels are full
-    vectors, and so is the first half of the filters.
+    vectors, and so is the first half of the filters. Channels may have any stride.
     """
     one = (1, 1, 1)
     is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
-    is_plain = is_plain and layer.groups == 1 and layer.xs[4] == 1
     has_pairs = product(layer.out) > 1 and not layer.images
-    return is_plain and has_halves(layer.ic, layer.oc, target) and has_pairs
+    return is_plain and layer.groups == 1 and has_halves(layer.ic, layer.oc, target) and has_pairs
 
 
 def has_halves(inputs: int, outputs: int, target: Target) -> bool:

@@ -241,11 +241,11 @@ class StrassenSpec(KernelSpec):
         """Number of blocks in half of the filters."""
         return -(-first_half(self.oc, lanes) // (self.nv * lanes))
 
-    def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
-        """Floats of one thread's transformed input, products, and zeros in place of a pixel."""
+    def scratch_floats(self, lanes: int) -> tuple[int, int]:
+        """Floats of one thread's transformed input and products."""
         sums = PRODUCTS * (self.rows * self.row_step + 16)
         of_block = PRODUCTS * (self.rows * self.nv * lanes + 16)
-        return sums, of_block * (self.columns(lanes) if self.chunks > 1 else 1), self.ic
+        return sums, of_block * (self.columns(lanes) if self.chunks > 1 else 1)
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,9 @@ class _Strassen:
         self.columns = spec.columns(b.lanes)
         self.v_step = spec.rows * spec.row_step + 16
         self.m_step = spec.rows * self.width + 16
-        v, m, zeros = spec.scratch_floats(b.lanes)
-        self.v = b.at(scratch, b.mul(args.tid, v + m + zeros))
+        v, m = spec.scratch_floats(b.lanes)
+        self.v = b.at(scratch, b.mul(args.tid, v + m))
         self.m = b.at(self.v, v)
-        self.zeros = b.at(self.m, m)
 
     def emit(self) -> None:
         """Threads share (block of pairs, block of channels) as in ``winograd``."""
@@ -79,8 +78,6 @@ class _Strassen:
         of_image = b.divided_up(self.pairs, spec.tiles)
         usual = -(-product(spec.usual or spec.out) // 2)
         b.balance(-(-usual // spec.tiles) * self.columns)
-        with b.loop("zero", 0, spec.ic, b.lanes) as c:
-            b.store(b.splat(0.0), self.zeros, c.index)
         blocks, thread = b.mul(self.batch, of_image), (self.args.share, self.args.shares)
         with b.each_run(blocks, self.columns, *thread) as (block, start, stop):
             image, number = b.split(block, (0, of_image))
@@ -151,15 +148,17 @@ class _Strassen:
         first, second = (b.at(x, offset) for offset in self._offsets(pair, spec.xs))
         is_pair = self._is_pair(pair)
         if is_pair is not None:
-            second = b.b.select(is_pair, second, self.zeros)
+            second = b.b.select(is_pair, second, first)
         target = b.at(self.v, b.mul(row, spec.row_step))
         with b.loop("c", 0, spec.chunk, b.lanes) as c:
-            at = b.add(channel, c.index)
+            halves = (b.add(channel, c.index), b.add(b.add(channel, c.index), self.channels))
             x11, x12, x21, x22 = (
-                read_vector(b, pixel, half, 1, b.lanes)
+                read_vector(b, pixel, b.mul(half, spec.xs[4]), spec.xs[4], b.lanes)
                 for pixel in (first, second)
-                for half in (at, b.add(at, self.channels))
+                for half in halves
             )
+            if is_pair is not None:
+                x21, x22 = (b.b.select(is_pair, value, b.splat(0.0)) for value in (x21, x22))
             s1 = b.b.fadd(x21, x22)
             s2 = b.b.fsub(s1, x11)
             sums = (x11, x12, b.b.fsub(x12, s2), x22, s1, s2, b.b.fsub(x11, x21))
