@@ -274,6 +274,36 @@ def test_an_axis_with_a_required_size_compiles_per_size():
     assert compiled_of(net) == 5
 
 
+def test_lengths_of_an_unrolled_loop_are_constants_and_the_log_names_it(caplog):
+    net = running_sums()
+    net.hybridize()
+    for n in (5, 6, 7, 8, 9):
+        net(nd.ones((n, 3)))
+    assert "_foreach 'hybridlambda" in caplog.text
+    assert "is unrolled) does not hold (s0 is axis 0 of 'data', 9 now)" in caplog.text
+
+
+def test_other_sizes_of_an_unrolled_loop_are_symbolic():
+    def counted(F, x):
+        rows = F.contrib.foreach(lambda row, s: (F.broadcast_add(row, s), s + 1), x, F.zeros((1,)))
+        return rows[0]
+
+    net = nn.HybridLambda(counted)
+    net.hybridize()
+    for n in (2, 3, 5, 9, 16):
+        x = np.random.default_rng(n).integers(0, 9, (4, n)).astype(np.float32)
+        np.testing.assert_array_equal(net(nd.array(x)).asnumpy(), x + np.arange(4)[:, None])
+    assert compiled_of(net) == 2
+
+
+def test_the_length_of_a_loop_that_is_too_long_to_be_unrolled_is_symbolic():
+    net = running_sums()
+    net.hybridize()
+    for n in (4001, 4003, 4010, 4100):
+        np.testing.assert_array_equal(net(nd.ones((n, 3)))[:, 0].asnumpy(), np.arange(1, n + 1))
+    assert compiled_of(net) == 2
+
+
 @pytest.mark.parametrize("value", ["yes", 1, {"data": 0}, {"data": (-1,)}, {3: (0,)}])
 def test_dynamic_is_checked(value):
     with pytest.raises(ValueError, match="dynamic is True, False, None or axes"):

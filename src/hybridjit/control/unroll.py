@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .._core.symbolic import as_number
 from .._core.types import TensorType
 from ..ir.node import Node, Output, apply, topological
 from ..ops.attrs import attr_text
@@ -33,10 +34,10 @@ def unrolled(outputs: tuple[Output, ...], known: Mapping[str, TensorType]) -> tu
         chosen: dict[Node, int] = {}
         for node in loops:
             steps = _steps(node, types)
-            cost = 0 if steps is None else steps * len(_body(node).nodes)
-            if steps and cost <= left:
-                chosen[node] = steps
-                left -= cost
+            nodes = len(_body(node).nodes)
+            if steps and steps * nodes <= left:
+                chosen[node] = number = as_number(steps, f"{node.describe()} is unrolled")
+                left -= number * nodes
         if not chosen:
             break
         outputs = _without(outputs, chosen)

@@ -22,7 +22,7 @@ from .bounds import (
 )
 from .evaluation import value_of, values_function
 from .expressions import INFINITE, Atom, Size
-from .records import count_of, decided, hint_of, indices, rebuilder, sizes_in, symbols_of
+from .records import as_number, count_of, decided, hint_of, indices, rebuilder, sizes_in, symbols_of
 from .scope import Branch, Decision, Guard, Scope, guard_function
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Scope",
     "Size",
     "are_same",
+    "as_number",
     "count_of",
     "decided",
     "exact_quotient",

@@ -68,6 +68,17 @@ def _tuple_rebuilder(
     return rebuild
 
 
+def as_number(item: int, why: str) -> int:
+    """A size as a number; the guard that a symbolic one leaves tells ``why``."""
+    if not isinstance(item, Size):
+        return item
+    item.scope.why = why
+    try:
+        return int(item)
+    finally:
+        item.scope.why = ""
+
+
 def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
     """``function(item)`` for the hints, with one guard that it stays equal: a :class:`Decision`.
 

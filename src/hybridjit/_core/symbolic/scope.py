@@ -17,15 +17,20 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class Guard(NamedTuple):
-    """A condition on sizes: ``left test right``; ``line`` is the source line that compared."""
+    """A condition on sizes: ``left test right``; ``line`` is the source line that compared.
+
+    why  the operator that needs a number, if it is known
+    """
 
     left: Size
     test: str
     right: int | float
     line: str
+    why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.left} {self.test} {self.right}"
+        because = f" ({self.why})" if self.why else ""
+        return f"{self.left} {self.test} {self.right}{because}"
 
     def is_satisfied(self, values: Mapping[str, int]) -> bool:
         """Whether it holds for these values of the symbols, by name."""
@@ -76,6 +81,7 @@ class Scope:
         self.guards: dict[tuple[object, ...], Guard] = {}
         self.decisions: dict[tuple[object, ...], Decision] = {}
         self.is_closed = False
+        self.why = ""  # why guards are recorded now
         self.epoch = 0  # number of the branch whose hints the atoms have; 0 outside of branches
         self._known: dict[tuple[object, ...], Size] = {}
         self._trunk: _Trunk | None = None
@@ -230,7 +236,7 @@ class Scope:
         )
         key = (left.key, test, constant)
         if key not in self.guards:
-            self.guards[key] = Guard(left, test, -constant, _line())
+            self.guards[key] = Guard(left, test, -constant, _line(), self.why)
         self._narrow(left, test, -constant)
 
     def _narrow(self, left: Size, test: str, right: Number) -> None:
