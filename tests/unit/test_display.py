@@ -105,6 +105,22 @@ def test_a_training_step_names_its_parts(net):
     assert repr(step).endswith(": 1 compiled signature)")
 
 
+def test_objects_of_training_name_their_parts(net):
+    adam = gluon.Trainer(net.collect_params(), "adam", {"wd": 0.5})
+    count = len(net.collect_params().keys())
+    assert repr(adam) == f"Trainer({count} parameters, Adam(learning_rate=0.001, wd=0.5))"
+    data = gluon.data.ArrayDataset(nd.ones((4, 3)), nd.ones(4))
+    assert repr(data) == "ArrayDataset(4 samples of 2 values)"
+    loader = gluon.data.DataLoader(data, 2)
+    assert repr(loader) == "DataLoader(ArrayDataset of 4 samples, num_workers=0)"
+    metric = mx.metric.Accuracy()
+    metric.update(nd.array([0, 1]), nd.array([[1, 0], [1, 0]]))
+    assert repr(metric) == "Accuracy(accuracy=0.5)"
+    assert str(metric) == "EvalMetric: {'accuracy': 0.5}"  # as in MXNet
+    net.hybridize()
+    assert repr(net.bind(nd.ones((5, 3)))) == "BoundCall(f32[5,3] -> f32[5,2])"
+
+
 # ---- progress and logs
 
 

@@ -6,6 +6,7 @@ arguments already contain the addresses. Changed weights are detected as in any 
 
 from __future__ import annotations
 
+from .._core.types import type_of
 from ..nd import NDArray
 from ..nd.storage import WRITES
 from .hybrid import CachedGraph
@@ -29,6 +30,12 @@ class BoundCall:
         self._results = [array._data for array in outputs]
         self._storages = [array._storage for array in outputs]
         self._connect()
+
+    def __repr__(self) -> str:
+        given, made = (
+            ", ".join(str(type_of(x)) for x in xs) for xs in (self._arrays, self._results)
+        )
+        return f"BoundCall({given} -> {made})"
 
     def _connect(self) -> None:
         """Get the compiled graph for the current parameters, and insert the addresses."""

@@ -146,13 +146,12 @@ class TrainStep:
         self.reset()
 
     def __repr__(self) -> str:
-        net, loss, rule = self._block.net, self._block.loss, self._trainer.optimizer
-        rate = f"learning_rate={rule.learning_rate:g}, wd={rule.wd:g}"
+        net, loss = self._block.net, self._block.loss
         count = len(self._ready)
         state = f"{count} compiled signature{'' if count == 1 else 's'}"
         return (
             f"TrainStep({net.name or type(net).__name__}, {type(loss).__name__}, "
-            f"{type(rule).__name__}({rate}): {state})"
+            f"{self._trainer.optimizer}: {state})"
         )
 
     def reset(self) -> None:

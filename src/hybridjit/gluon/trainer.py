@@ -170,6 +170,10 @@ class Trainer:
         self._lists: _Lists | None = None
         self._reset_kvstore()
 
+    def __repr__(self) -> str:
+        count = len(self._params)
+        return f"Trainer({count} parameter{'' if count == 1 else 's'}, {self._optimizer})"
+
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
         for param in self._params:

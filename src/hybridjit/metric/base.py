@@ -46,6 +46,10 @@ class EvalMetric:
         self._kwargs = kwargs
         self.reset()
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self.get_name_value())
+        return f"{type(self).__name__}({values})"
+
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"
 

@@ -174,6 +174,9 @@ class Optimizer:
         refuse_synonyms(kind, kwargs, _OTHER_NAMES)
         return kind(**kwargs)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(learning_rate={self.learning_rate:g}, wd={self.wd:g})"
+
     # ---- to override --------------------------------------------------------------------------
 
     def create_state(self, index: Index, weight: NDArray) -> State:

@@ -180,6 +180,11 @@ class DataLoader:
         weakref.finalize(self, workers.close)
         return workers
 
+    def __repr__(self) -> str:
+        found = self._dataset
+        size = f" of {len(found)} samples" if hasattr(found, "__len__") else ""
+        return f"DataLoader({type(found).__name__}{size}, num_workers={self._num_workers})"
+
     @public
     def __iter__(self) -> Iterator[Batch]:
         if self._workers is None:

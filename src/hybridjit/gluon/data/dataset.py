@@ -135,6 +135,10 @@ class ArrayDataset(Dataset):
             for data in args
         ]
 
+    def __repr__(self) -> str:
+        count = len(self._data)
+        return f"ArrayDataset({len(self)} samples of {count} value{'' if count == 1 else 's'})"
+
     def __getitem__(self, idx: int) -> Sample:
         if len(self._data) == 1:
             return self._data[0][idx]
