@@ -11,6 +11,40 @@ import pytest
 
 from patience import PATIENCE
 
+# Functions and modules of Python that Windows does not have, besides those of Linux alone.
+ABSENT = {
+    "os": "fork register_at_fork sched_getaffinity getuid geteuid preadv sysconf fchmod",
+    "mmap": "PROT_READ PROT_WRITE",
+}
+WITHOUT = f"""if True:
+    import importlib, sys
+    import concurrent.futures, logging, multiprocessing.connection, random, tempfile, threading
+    import llvmlite.binding, numpy as np
+    for module, names in {ABSENT!r}.items():
+        for name in names.split():
+            delattr(importlib.import_module(module), name)
+    sys.modules["resource"] = sys.modules["fcntl"] = None
+    import hybridjit as mx
+    from hybridjit import autograd, gluon, nd
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(64, activation="relu", in_units=32), gluon.nn.Dense(3, in_units=64))
+    net.initialize()
+    x = nd.random.uniform(shape=(256, 32))
+    eager = net(x).asnumpy()
+    net.hybridize()
+    assert np.allclose(net(x).asnumpy(), eager, atol=1e-5)
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    with autograd.record():
+        loss = (net(x) ** 2).sum()
+    loss.backward()
+    trainer.step(256)
+    loader = gluon.data.DataLoader(gluon.data.ArrayDataset(x), 128, num_workers=2)
+    assert sum(len(batch) for batch in loader) == 256
+    net.export("net")
+    again = mx.load("net")
+    assert (again(x).asnumpy() == net(x).asnumpy()).all()
+    assert mx.memory_stats()["peak_resident_bytes"] == 0
+"""
 PROGRAM = """if True:
     import json, os, sys
     opened = []
@@ -57,6 +91,16 @@ def run(portable: bool) -> dict:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_functions_that_windows_does_not_have_are_not_needed(tmp_path):
+    """Networks, training, a loader with workers, files; the workers are threads there."""
+    environment = {**os.environ, "HYBRIDJIT_PORTABLE": "1"}
+    command = [sys.executable, "-c", WITHOUT]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the forms of Linux exist on Linux alone")

@@ -96,7 +96,8 @@ class Threads:
     def __init__(self) -> None:
         self._count: int | None = None
         self._pools: dict[str, Pool] = {}  # at most one
-        os.register_at_fork(after_in_child=self._forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         pools, self._pools = self._pools, {}
