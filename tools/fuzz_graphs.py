@@ -11,6 +11,9 @@
                                                               all targets, threads and batches, and
                                                               the values of their definition; with
                                                               --sizes symbolic sizes beside fixed
+    python tools/fuzz_graphs.py --count 1000 --numpy          operators of NumPy mode alone, shapes
+                                                              without axes or elements, several
+                                                              element types; with the others too
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -41,9 +44,11 @@ from fuzz_cases import difference, read, save  # noqa: E402
 from fuzz_gradients import gradient_difference  # noqa: E402
 from fuzz_int8 import int8_difference  # noqa: E402
 from fuzz_sizes import size_difference  # noqa: E402
+from growing import Generator  # noqa: E402
 from hybridjit._core.config import override  # noqa: E402
 from hybridjit.codegen.emit import compile_pool  # noqa: E402
 from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
+from numpy_graphs import NumpyGenerator  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
 from random_int8 import random_int8  # noqa: E402
 
@@ -85,11 +90,13 @@ class Comparison:
     gradients: bool = False
     sizes: bool = False
     int8: bool = False
+    numpy: bool = False
 
     def case(self, seed: int, variant: int) -> RandomGraph:
         if self.int8:
             return random_int8(seed, variant)
-        return random_graph(seed, variant, with_steps=self.gradients)
+        kind = NumpyGenerator if self.numpy else Generator
+        return random_graph(seed, variant, self.gradients, kind)
 
     def verdict(self, case: RandomGraph) -> str:
         """Error of a case, including exceptions; empty without an error."""
@@ -160,6 +167,7 @@ def main() -> int:
     parser.add_argument("--gradients", action="store_true", help="train them: forward and backward")
     parser.add_argument("--sizes", action="store_true", help="symbolic sizes beside fixed ones")
     parser.add_argument("--int8", action="store_true", help="networks in 8 bits")
+    parser.add_argument("--numpy", action="store_true", help="operators of NumPy mode alone")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
@@ -167,7 +175,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.gradients and arguments.int8:
         parser.error("a network in 8 bits is not trained: give --gradients or --int8")
-    comparison = Comparison(arguments.gradients, arguments.sizes, arguments.int8)
+    comparison = Comparison(arguments.gradients, arguments.sizes, arguments.int8, arguments.numpy)
     if arguments.replay:
         wrong = comparison.verdict(read(arguments.replay))
         print(wrong or "agrees")

@@ -48,7 +48,7 @@ def difference(
             return f"{output.name} is {mine.dtype}{mine.shape}, not {wanted}"
         if mine.tobytes() != twice.tobytes():
             return f"{output.name} has other bits in the second call"
-        worst = largest_of(mine - right.values)
+        worst = gap_of(mine, right.values)
         if not worst <= right.allowed:
             return (
                 f"{output.name} {mine.shape} differs by {worst:.3g}, allowed is {right.allowed:.3g}"
@@ -77,7 +77,7 @@ def expected(case: RandomGraph) -> list[Expected]:
     found = []
     for output, right, *others in zip(case.outputs, exact, near, moved):
         right = right.astype(np.float64)
-        lost = max(largest_of(other - right) for other in others)
+        lost = max(gap_of(other, right) for other in others)
         cancelled = CANCELLED * max(map(largest.__getitem__, output.node.inputs), default=0.0)
         allowed = unit * (TOLERANCE * largest_of(right) + cancelled) + MORE_THAN_NUMPY * lost
         dtype = others[0].dtype
@@ -87,7 +87,16 @@ def expected(case: RandomGraph) -> list[Expected]:
 
 
 def largest_of(array: np.ndarray) -> float:
-    return float(np.abs(array).max(initial=0.0))
+    """The largest absolute value; NaN, as means of no elements are, counts as 0."""
+    return float(np.nan_to_num(np.abs(array), nan=0.0, posinf=np.inf).max(initial=0.0))
+
+
+def gap_of(found: np.ndarray, right: np.ndarray) -> float:
+    """The largest difference; infinite if one is NaN where the other is not."""
+    if (np.isnan(found) != np.isnan(right)).any():
+        return np.inf
+    apart = np.where(found == right, 0.0, found - right)
+    return largest_of(apart)
 
 
 def shaken(

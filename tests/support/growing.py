@@ -55,6 +55,8 @@ class RandomGraph:
 class Generator:
     """Grows a graph: each new node takes values that are there, newer ones more often."""
 
+    least = 1  # elements of a result
+
     def __init__(self, seed: int, with_steps: bool = False) -> None:
         self.growers = [*GROWERS, *STEPS] if with_steps else GROWERS
         self.random = np.random.default_rng(seed)
@@ -212,7 +214,7 @@ class Generator:
             found = made.op.infer(types, outs, **made.attrs)[1]
         except MXNetError:
             return None
-        if any(not 0 < t.size <= LARGEST for t in found) or not self._is_familiar(found):
+        if any(not self.least <= t.size <= LARGEST for t in found) or not self._is_familiar(found):
             return None
         self.count += 1
         self.read.update(inputs)

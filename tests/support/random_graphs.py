@@ -15,12 +15,14 @@ from hybridjit.ir.node import Output
 __all__ = ["RandomGraph", "random_graph"]
 
 
-def random_graph(seed: int, variant: int = 0, with_steps: bool = False) -> RandomGraph:
+def random_graph(
+    seed: int, variant: int = 0, with_steps: bool = False, kind: type[Generator] = Generator
+) -> RandomGraph:
     """The graph of this seed, or a variant of it: see :meth:`Generator.vary`.
 
     With steps it has operators of zero gradient between others.
     """
-    generator = Generator(seed, with_steps)
+    generator = kind(seed, with_steps)
     graph = generator.run()
     return generator.vary(variant) if variant else graph
 

@@ -170,6 +170,8 @@ def products() -> None:
     add(fc, (3,), num_hidden=4, flatten=False)
     add(fc, (1, 64), num_hidden=1)
     add(fc, (0, 6), num_hidden=4)
+    add(fc, (2, 0), num_hidden=4)
+    add(fc, (2, 3, 0), num_hidden=4, flatten=False)
     add(fc, (2, 3), num_hidden=4, dtype="float64")
     add(fc, (2, 3), num_hidden=4, dtype="float16")
     bad(fc, (2, 3), (4, 4), error=ShapeError, says="weight has 4 inputs, data has 3",

@@ -70,6 +70,10 @@ def pairs() -> None:
     for name in ("add", "subtract", "rsubtract", "multiply", "mod", "rmod", "power", "rpower"):
         add(f"_npi_{name}_scalar", (2, 3), scalar=2.0)
         add(f"_npi_{name}_scalar", np.abs(WHOLE) + 1, scalar=2.0)
+        add(f"_npi_{name}_scalar", BOOLS | name.startswith("rmod"), scalar=2.5)
+    for name in ("subtract", "mod"):
+        add(f"_npi_{name}", BOOLS, WHOLE[:1] + 5)
+        add(f"_npi_{name}", WHOLE, BOOLS | True)
     for name in ("true_divide", "rtrue_divide"):
         for x in ((2, 3), np.abs(WHOLE) + 1, BOOLS | True):
             add(f"_npi_{name}_scalar", x, scalar=2.0)
@@ -84,7 +88,6 @@ def _refusals() -> None:
     bad("_npi_add", *small, error=DTypeError, says="no common element type")
     bad("_npi_add", (2,), (3,), error=ShapeError, says="could not be broadcast")
     bad("_npi_subtract", bools, bools, error=DTypeError, says="takes numbers")
-    bad("_npi_subtract_scalar", bools, error=DTypeError, says="takes numbers")
     bad("_npi_true_divide", (3,), double, error=DTypeError, says="one element type")
     bad("_npi_less", (3,), whole, error=DTypeError, says="one element type")
     bad("_npi_arctan2", whole, whole, error=DTypeError, says="floating types")

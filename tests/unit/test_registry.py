@@ -190,7 +190,14 @@ PRESUMED = {
     "SoftmaxOutput": "a label per line, although one of the data's shape is accepted",
     "LeakyReLU": "a gamma per channel, although a single number is accepted",
     "CTCLoss": "lengths in float32, although integers are accepted",
-    "_plus_scalar": "int64 data behind an int64 result, although bool data gives one too",
+    **dict.fromkeys(
+        [
+            "_plus_scalar",
+            *(f"_npi_{each}_scalar" for each in ("add", "subtract", "rsubtract", "multiply")),
+            *(f"_npi_{each}_scalar" for each in ("mod", "rmod", "power", "rpower")),
+        ],
+        "int64 data behind an int64 result, although bool data gives one too",
+    ),
 }
 
 

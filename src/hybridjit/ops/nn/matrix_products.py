@@ -114,7 +114,7 @@ def _on_rows(
     """FullyConnected(x of any rank)  =>  FullyConnected(x as rows); a bias column becomes a
     vector"""
     given, (units, columns) = g.type(data), g.type(weight).dims
-    shape = (given.size // columns, columns)
+    shape = (_row_count(given, flatten), columns)
     if given.shape == shape and all(g.type(b).ndim == 1 for b in bias):
         return None
     bias = tuple(as_shape(g, b, (units,)) for b in bias)
@@ -123,6 +123,11 @@ def _on_rows(
     at = "" if len(lead) == 1 else "dense"
     dense = g.op(FULLY_CONNECTED, rows, weight, *bias, at=at, flatten=True, **attrs)
     return reshape(g, dense, (*lead, units))
+
+
+def _row_count(data: TensorType, flatten: bool) -> int:
+    """Number of rows that a dense layer multiplies; rows may have no element."""
+    return data.dims[0] if flatten else product(data.dims[:-1])
 
 
 def dense_cost(ins: Types, outs: Types, **attrs: AttrValue) -> int:
@@ -136,12 +141,13 @@ def _grad_dense(
     douts: Many[X],
     *,
     num_hidden: int,
+    flatten: bool,
     **attrs: AttrValue,
 ) -> tuple[Reached[X], ...]:
     """dx = d weight, dweight = transposed d times x, dbias = sum of d over the rows."""
     data, weight = ins[0], ins[1]
     units, columns = g.type(weight).dims
-    rows = g.type(data).size // columns
+    rows = _row_count(g.type(data), flatten)
     d = reshape(g, douts[0], (rows, units), at="head")
     x = reshape(g, data, (rows, columns), at="rows")
 

@@ -67,7 +67,7 @@ def promoted(a: np.dtype, b: np.dtype) -> np.dtype:
 
 def promoted_number(a: np.dtype, b: np.dtype) -> np.dtype:
     """:func:`promoted`, for operators that do not accept two bools."""
-    if BOOL in (a, b) and "f" not in (a.kind, b.kind):
+    if a == b == BOOL:
         raise DTypeError(f"this operator takes numbers, got {a.name} and {b.name}")
     return promoted(a, b)
 

@@ -14,7 +14,6 @@ import numpy as np
 from ..._core.types import FLOAT32, FLOAT64, TensorType
 from ...errors import DTypeError
 from ..algebra import mul, scaled, shifted
-from ..attrs import AttrValue
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, in_floating, scalar_of
 from ..elementwise.element_type import cast
@@ -416,24 +415,11 @@ register(
 _SCALAR = "scalar:double=1 is_int:bool=True"
 
 
-def _refusing_bool(classic: str) -> Callable[..., tuple[Types, Types]]:
-    op = lookup(classic)
-
-    def infer(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Types]:
-        if ins[0].dtype == BOOL:
-            raise DTypeError("this operator takes numbers, got bool")
-        return op.infer(ins, outs, **attrs)
-
-    return infer
-
-
-for _name, _classic in {"add": "plus", "multiply": "mul", "power": "power"}.items():
+for _name, _classic in {
+    "add": "plus", "subtract": "minus", "rsubtract": "rminus", "multiply": "mul",
+    "mod": "mod", "rmod": "rmod", "power": "power", "rpower": "rpower",
+}.items():  # fmt: skip
     twin(f"_npi_{_name}_scalar", f"_{_classic}_scalar")
-twin("_npi_rpower_scalar", "_rpower_scalar")
-for _name in ("mod", "rmod"):
-    twin(f"_npi_{_name}_scalar", f"_{_name}_scalar")
-for _name, _classic in {"subtract": "_minus", "rsubtract": "_rminus"}.items():
-    twin(f"_npi_{_name}_scalar", f"{_classic}_scalar", infer=_refusing_bool(f"{_classic}_scalar"))
 
 
 def _in_float(dtype: np.dtype) -> np.dtype:
