@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -194,6 +195,21 @@ def test_the_first_large_plans_have_a_worker_at_once(monkeypatch, is_stored, is_
     with pytest.raises(Asked):
         generate.generate_codes([], False, 2, is_large=is_large)
     assert asked == [expected]
+
+
+def test_a_process_whose_objects_are_stored_does_not_load_the_pool(tmp_path):
+    """Nor the standard library's module of processes, which nothing else needs."""
+    program = """
+        import sys
+        from hybridjit import nd
+        nd.softmax(nd.ones((64, 4096))).asnumpy()
+        print({"hybridjit.codegen.emit.compile_pool", "subprocess"} & {*sys.modules} != set())
+        print("hybridjit.codegen.emit.generate" in sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": str(tmp_path)}
+    said = [subprocess.check_output(command, env=environment, text=True) for _ in range(2)]
+    assert said == ["True\nTrue\n", "False\nTrue\n"]
 
 
 @pytest.mark.parametrize(

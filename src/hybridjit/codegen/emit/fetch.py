@@ -7,14 +7,21 @@ compiled object is stored at once, so that an interrupted compilation continues 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from ..._core.compile_log import CompileLog
 from ..._core.frozen import dataclass
+from ..._core.lazy import Late
 from ..._core.target import Target
 from ..llvm.jit import LEVEL
-from .compile_pool import Job, compile_jobs
 from .objects import keep_within_limit, load_object, object_key, store_object, warn_of_cache
 from .progress import Progress
+
+if TYPE_CHECKING:
+    from . import compile_pool
+else:
+    compile_pool = Late(".compile_pool", __package__)  # 3 ms, only for objects that are not stored
 
 
 @dataclass(frozen=True)
@@ -50,14 +57,14 @@ def fetch_objects(
     origins: dict[str, tuple[str, CompileLog]] = {}
     progress = Progress()
 
-    def done(job: Job) -> None:
+    def done(job: compile_pool.Job) -> None:
         key, log = origins[job.label]
         found[job.label] = job.code
         store_object(key, job.code)
         log.details.append(("kernel", job.label, job.seconds))
         progress.step()
 
-    def missing() -> Iterator[Job]:
+    def missing() -> Iterator[compile_pool.Job]:
         for part in parts:
             keys = {w.text: object_key(w.text, target) for w in part.wanted}
             objects = {text: load_object(key) for text, key in keys.items()}
@@ -67,10 +74,14 @@ def fetch_objects(
             new = [w for w in part.wanted if w.text not in cached]
             origins.update({w.text: (keys[w.text], part.log) for w in new})
             progress.expect(len(new), part.log.name)
-            yield from (Job(w.text, str(w.emit()), w.with_passes, w.level) for w in new)
+            for w in new:
+                yield compile_pool.Job(w.text, str(w.emit()), w.with_passes, w.level)
 
+    jobs = missing()
     try:
-        compile_jobs(missing(), target, processes, done, at_once)
+        first = [] if at_once else [*islice(jobs, 1)]
+        if at_once or first:
+            compile_pool.compile_jobs(chain(first, jobs), target, processes, done, at_once)
         progress.end()
     except BaseException:
         progress.end()
