@@ -113,6 +113,7 @@ NOTHING_TO_COMPARE = _names(
     _integer_dense
     _to_bytes
     _nibble_dense
+    _weight_from_nibbles
     _zero_bias
     _channel_numbers
     _contrib_index_array

@@ -99,11 +99,15 @@ def _nibbles() -> None:
         scale = scale.reshape(filters, -1)
         add("_nibble_dense", data, weight, scale, block=block)
         add("_nibble_dense", data[:, None], weight, scale, 100 * scale, block=block, has_zeros=True)
+        add("_weight_from_nibbles", weight, scale, block=block)
+        add("_weight_from_nibbles", weight, scale, 100 * scale, block=block, has_zeros=True)
     x, w, s = TensorType((2, 32), _F32), TensorType((4, 16), _U8), TensorType((4, 2), _F32)
     bad("_nibble_dense", x, TensorType((4, 16), _S8), s, error=DTypeError, says="uint8", block=16)
     bad("_nibble_dense", x, w, s, error=AttributeValueError, says="multiple of 8", block=12)
     bad("_nibble_dense", x, w, s, error=ShapeError, says="scales", block=32)
     bad("_nibble_dense", x, TensorType((4, 8), _U8), s, error=ShapeError, says="weight", block=16)
+    bad("_weight_from_nibbles", w, s, error=ShapeError, says="scales", block=32)
+    bad("_weight_from_nibbles", TensorType((4,), _U8), s, error=ShapeError, says="weight", block=16)
 
 
 def _dense_layers() -> None:

@@ -28,17 +28,31 @@ def _operands(*, has_zeros: bool, **attrs: AttrValue) -> tuple[str, ...]:
     return ("data", "weight", "scale", "zero") if has_zeros else ("data", "weight", "scale")
 
 
-def _types(
-    data: TensorType, weight: TensorType, *others: TensorType, block: int, **attrs: AttrValue
+def _types(data: TensorType, *others: TensorType, block: int, **attrs: AttrValue) -> TensorType:
+    _require(data.dtype, data.dims[-1], *others, block=block)
+    return TensorType((*data.dims[:-1], others[0].dims[0]), FLOAT32)
+
+
+def _weight_type(
+    weight: TensorType, *others: TensorType, block: int, **attrs: AttrValue
 ) -> TensorType:
-    if weight.dtype != UINT8 or any(t.dtype != FLOAT32 for t in (data, *others)):
+    size = 2 * weight.dims[1] if weight.ndim == 2 else 0
+    _require(FLOAT32, size, weight, *others, block=block)
+    return TensorType((weight.dims[0], size), FLOAT32)
+
+
+def _require(
+    dtype: np.dtype | None, size: int, weight: TensorType, *others: TensorType, block: int
+) -> None:
+    """Raise an exception unless the operands of a product with ``size`` data fit."""
+    kinds = [dtype, *(t.dtype for t in others)]
+    if weight.dtype != UINT8 or any(kind != FLOAT32 for kind in kinds):
         raise DTypeError(
             "a product with weights of 4 bits takes data, scales and zero points of float32 and "
-            f"a weight of uint8, got {data.dtype}, {[t.dtype for t in others]} and {weight.dtype}"
+            f"a weight of uint8, got {kinds} and {weight.dtype}"
         )
     if block < WORD or block % WORD:
         raise AttributeValueError(f"attribute block must be a multiple of {WORD}, got {block}")
-    size = data.dims[-1]
     filters = weight.dims[0]
     if size % block or weight.dims != (filters, size // 2):
         raise ShapeError(
@@ -49,18 +63,21 @@ def _types(
         raise ShapeError(
             f"scales and zero points are {(filters, size // block)}, got {list(map(str, others))}"
         )
-    return TensorType((*data.dims[:-1], filters), FLOAT32)
 
 
-def _product(
-    data: np.ndarray, weight: np.ndarray, *others: np.ndarray, block: int, has_zeros: bool
+def _weights(
+    weight: np.ndarray, scale: np.ndarray, *zeros: np.ndarray, block: int, has_zeros: bool
 ) -> np.ndarray:
-    scale, zero = others if has_zeros else (others[0], np.float32(MIDDLE))
+    """The weights (filters, data) in float32."""
     filters, blocks = scale.shape
+    zero = zeros[0].reshape(filters, blocks, 1) if has_zeros else np.float32(MIDDLE)
     whole = np.stack([weight & 15, weight >> 4], axis=-1).reshape(filters, blocks, block)
-    centred = whole.astype(np.float32) - np.reshape(zero, (-1, blocks, 1) if has_zeros else ())
-    filters_ = (centred * scale[..., None]).reshape(filters, -1)
-    result: np.ndarray = data @ filters_.T
+    made: np.ndarray = (whole.astype(np.float32) - zero) * scale[..., None]
+    return made.reshape(filters, -1)
+
+
+def _product(data: np.ndarray, *others: np.ndarray, block: int, has_zeros: bool) -> np.ndarray:
+    result: np.ndarray = data @ _weights(*others, block=block, has_zeros=has_zeros).T
     return result
 
 
@@ -86,4 +103,17 @@ NIBBLE_DENSE = register(
     grad=none_at_all,
     traits=Traits(samples=Samples.FIRST, in_files=True),
     doc="Dense layer with weights of 4 bits, two to a byte, lowest first: (q - zero) * scale.",
+)
+
+
+WEIGHT_FROM_NIBBLES = register(
+    "_weight_from_nibbles",
+    lambda **attrs: _operands(**attrs)[1:],
+    "block:int! has_zeros:bool=False",
+    internal=True,
+    infer=forward(_weight_type),
+    ref=_weights,
+    grad=none_at_all,
+    traits=Traits(in_files=True),
+    doc="float32 weights (filters, data) of 4 bits, two to a byte: (q - zero) * scale.",
 )

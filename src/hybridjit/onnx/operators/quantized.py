@@ -16,6 +16,7 @@ from ..importer import Importer, Value, supported
 from ..use import Use
 from .matrix import matmul
 from .narrow import nearest_even
+from .nibbles import nibble_weight
 from .pointwise import cast_to
 from .table import MICROSOFT, translates
 from .windows import convolution, integer_convolution
@@ -88,7 +89,7 @@ def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | 
     """Dequantized values, (x - zero) * scale."""
     if scale is not None:
         if x.is_constant:
-            weight = _weight(g, use, x, scale, zero)
+            weight = nibble_weight(g, use, x, scale, zero) or _weight(g, use, x, scale, zero)
             if weight is not None:
                 return weight
         elif (form := _byte_form(g, use, x, scale, zero, g.dtype(x))) is not None:

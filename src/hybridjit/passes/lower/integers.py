@@ -18,6 +18,7 @@ from ...ir.rewrite import Match, Replacement, replace_values, rewrite, rule, uni
 from ...ops.attrs import Attrs
 from ...ops.elementwise.element_type import CAST
 from ...ops.internal import PAD_AXES
+from ...ops.nibbles import WEIGHT_FROM_NIBBLES
 from ...ops.nn.convolution import CONVOLUTION
 from ...ops.nn.matrix_products import FULLY_CONNECTED
 from ...ops.nn.pooling import POOLING
@@ -49,6 +50,7 @@ from ...ops.tensor.primitives import (
 )
 from ..rewrite.cse import share_equal
 from .levels import implied_limits, unit_levels
+from .nibbles import multiplied_nibbles
 
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 _PLUS_SCALAR, _MUL_SCALAR = lookup("_plus_scalar"), lookup("_mul_scalar")
@@ -311,10 +313,11 @@ _RULES = (
     same_bytes,
     convolved_bytes,
     multiplied_bytes,
+    multiplied_nibbles,
     plain_convolution,
     plain_dense,
 )
-_OF_BYTES = (FROM_BYTES, INTEGER_CONVOLUTION, INTEGER_DENSE)
+_OF_BYTES = (FROM_BYTES, INTEGER_CONVOLUTION, INTEGER_DENSE, WEIGHT_FROM_NIBBLES)
 
 
 def _one_reader_each(graph: Graph) -> Graph:
