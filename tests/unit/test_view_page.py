@@ -626,6 +626,33 @@ class TestWholeNetworks:
             for b in boxes[:i]:
                 assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] + 4 or b[3] <= a[1] + 4
 
+    def test_types_of_edges_of_one_node_do_not_overlap(self, browser, folder):
+        x = sym.var("x")
+        both = sym.topk(x, k=2, ret_typ="both", dtype="int32")
+        outs = sym.Group([sym.exp(both[0]), sym.clip(both[1], 0, 2)])
+        given = {"x": np.ones((10**7, 3), np.float32)}
+        document = inference_document(Subject("types", outs.outputs, given, {}))
+        browser.open(Path(write_page(document, folder / "types.html")))
+        browser.run("document.getElementById('check-fold').click()")
+        browser.settle()
+        boxes = browser.run(
+            '[...document.querySelectorAll("#graph .edges text")].map((t) => {'
+            "const b = t.getBoundingClientRect();"
+            " return [t.textContent, b.left, b.top, b.right, b.bottom]; })"
+        )
+        assert {"f32[10000000,2]", "i64[10000000,2]"} <= {box[0] for box in boxes}
+        for i, (_, *a) in enumerate(boxes):
+            for _, *b in boxes[:i]:
+                assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] + 4 or b[3] <= a[1] + 4
+
+    @pytest.mark.parametrize("width", [1440, 1024, 390])
+    def test_the_name_of_the_stage_is_whole(self, browser, deep, width):
+        browser.open(deep, width=width)
+        assert browser.run(
+            "(() => { const name = document.getElementById('stage-name');"
+            " return name.scrollHeight <= name.clientHeight + 1; })()"
+        )
+
     @pytest.mark.parametrize("width", [1440, 1280, 1024])
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_no_column_is_cut_off(self, browser, deep, width, theme):

@@ -312,11 +312,12 @@ class GraphView {
         if (!edges.has(key)) edges.set(key, { from, to, type: stop.values.get(source).types[index] || "" });
       }
     }
-    const labelled = new Set();
+    const labelled = new Map();  // for each node the types that its edges have, in rows below it
     for (const edge of edges.values()) {
-      const label = edge.from + edge.type;
-      if (labelled.has(label)) edge.type = "";
-      labelled.add(label);
+      const types = labelled.get(edge.from) || labelled.set(edge.from, []).get(edge.from);
+      if (types.includes(edge.type)) edge.type = "";
+      else types.push(edge.type);
+      edge.row = types.length - 1;
     }
     return [...edges.values()];
   }
@@ -460,7 +461,8 @@ class GraphView {
           : `L${point.x} ${point.y}`;
       });
     }
-    const label = edge.type ? s("text", { class: "type", x: first.x + 4, y: first.y + 13 }, cut(edge.type, 30))
+    const label = edge.type ? s("text", { class: "type", x: first.x + 4, y: first.y + 13 + 12 * edge.row },
+      cut(edge.type, 30))
       : null;
     return s("g", { class: "edge" }, s("path", { d, "marker-end": "url(#arrow)" }), label);
   }

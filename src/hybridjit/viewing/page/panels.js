@@ -35,7 +35,7 @@ function summary(app) {
         && `${time(profile.whole)} on ${plural(profile.threads, "thread")}; steps together ${time(profile.total)} in ${plural(profile.rounds, "round")}`],
     ]),
     profile && isDisturbed(profile) ? h("p", { class: "warning" },
-      `The steps together differ from a run that was not watched by ${percent(excess(profile), 0)}: `,
+      `The steps together differ from a run that was not watched by ${percent(Math.abs(excess(profile)), 0)}: `,
       "something else used the machine. Measure again before you believe a step's time.") : null,
     profile ? slowest(app, app.track.part ? app.track : Model.first)
       : h("p", { class: "quiet" },
