@@ -207,6 +207,63 @@ def test_operators_whose_shapes_depend_on_values_raise(tmp_path: Path) -> None:
         hybridjit.onnx.load(written(model, tmp_path))
 
 
+def picking() -> Model:
+    """Elements picked by the graph's indices from data of open sizes, at places that a Range counts
+    up to a converted size, as exporters of PyTorch write it.
+    """
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "sizes one", "steps"),
+        node("Cast", "steps", "limit", to=7),
+        node("Range", "zero limit one", "places"),
+        node("Cast", "places", "numbers", to=1),
+        node("Add", "x numbers", "counted"),
+        node("GatherElements", "counted along", "picked", axis=1),
+        node("GatherND", "counted pairs", "elements"),
+    ]
+    model = model_of(nodes, {}, {"zero": np.array(0), "one": np.array(1)})
+    assert model.graph is not None
+    model.graph.input = [
+        declared("x", "batch steps"), declared("along", "batch count", 7),
+        declared("pairs", "pairs 2", 7),
+    ]  # fmt: skip
+    model.graph.output = [info(name, ()) for name in ("picked", "elements")]
+    return model
+
+
+def test_elements_are_picked_from_data_of_all_sizes_by_one_graph(tmp_path: Path) -> None:
+    net = hybridjit.onnx.load(written(picking(), tmp_path))
+    random = np.random.default_rng(0)
+    for batch, steps, count in ((2, 9, 4), (3, 5, 6), (4, 30, 2), (2, 3, 3)):
+        x = random.normal(size=(batch, steps)).astype(np.float32)
+        along = random.integers(-steps, steps, (batch, count))
+        pairs = random.integers(-2, 2, (5, 2))
+        counted = x + np.arange(steps, dtype=np.float32)
+        wanted = [np.take_along_axis(counted, along, 1), counted[pairs[:, 0], pairs[:, 1]]]
+        for mine, other in zip(called(net, {"x": x, "along": along, "pairs": pairs}), wanted):
+            np.testing.assert_array_equal(mine, other)
+    assert variants_of(net) == 1 and not net._blocks
+
+
+def test_numbers_at_places_that_are_sizes_keep_their_type(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "table sizes", "rows"),
+        node("Cast", "rows", "singles", to=1),  # hid that they were integers
+        node("Mul", "x singles", "y"),
+    ]
+    table = np.arange(40, dtype=np.float32) / 8
+    model = model_of(nodes, {}, {"table": table})
+    assert model.graph is not None
+    model.graph.input = [declared("x", "n 2")]
+    model.graph.output = [info("y", ())]
+    net = hybridjit.onnx.load(written(model, tmp_path))
+    for n in (5, 7, 9):
+        (found,) = called(net, {"x": np.ones((n, 2), np.float32)})
+        np.testing.assert_array_equal(found, np.tile(table[[n, 2]], (n, 1)))
+    assert variants_of(net) and not net._blocks
+
+
 def test_operators_on_shapes_are_those_on_their_numbers() -> None:
     """Elements are moved and added as they are for the numbers of the sizes."""
     scope = Scope()

@@ -26,7 +26,7 @@ _INT64 = np.dtype(np.int64)
 
 # Operators that only move elements, and the operand that controls the movement.
 _MOVES = frozenset(
-    ("Concat", "Flatten", "Reshape", "SwapAxis", "broadcast_to", "expand_dims", "identity")
+    ("Concat", "Flatten", "Reshape", "SwapAxis", "_copy", "broadcast_to", "expand_dims")
     + ("repeat", "reverse", "slice", "slice_axis", "squeeze", "stack", "take", "tile", "transpose")
     + ("where",)
 )
@@ -83,7 +83,10 @@ def pinned(array: np.ndarray) -> np.ndarray:
 def computed(
     op: OpDef, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
 ) -> list[np.ndarray] | None:
-    """Results of an operator on such arrays; None if it is not supported."""
+    """Results of an operator on such arrays; None if it is not supported, or moves no size."""
+    moved = [array for i, array in enumerate(arrays) if _KEPT.get(op.name) != i]
+    if op.name in _MOVES and not any(map(has_sizes, moved)):
+        return None  # its numbers may be of any type
     if op.name in _MOVES:
         return [of_sizes(found) for found in _moved(op, arrays, attrs)]
     if op.name in _PAIRS:

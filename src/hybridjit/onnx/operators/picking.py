@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -62,14 +62,28 @@ def _times_size(g: Importer, x: Value, size: int) -> Value:
 def gather_elements(g: Importer, use: Use, x: Value, indices: Value) -> Value:
     """Elements at given indices of each line along an axis."""
     axis, shape, whole = use.number("axis") % g.rank(x), g.shape(indices), g.shape(x)
-    steps = np.cumprod([1, *whole[:0:-1]])[::-1].astype(np.int64)
-    lines = [1 if i == axis else n for i, n in enumerate(shape)]
-    g.require_small(math.prod(lines))
-    start = sum(np.indices(lines)[d] * steps[d] for d in range(len(shape)) if d != axis)
-    place = _from_the_end(g, indices, whole[axis])
-    along = g.op("_mul_scalar", place, scalar=float(steps[axis]), at="along")
-    flat = g.op("broadcast_add", along, g.constant(np.asarray(start, np.int64).reshape(lines)))
+    steps = [math.prod(whole[d + 1 :]) for d in range(len(whole))]
+    flat = _times_size(g, _from_the_end(g, indices, whole[axis]), steps[axis])
+    for start in _line_starts(g, [1 if i == axis else n for i, n in enumerate(shape)], steps):
+        flat = g.op("broadcast_add", flat, start)
     return g.op("take", g.op("Reshape", x, shape=(-1,), at="flat"), flat, axis=0)
+
+
+def _line_starts(g: Importer, lines: Sequence[int], steps: Sequence[int]) -> Iterator[Value]:
+    """Integers whose sum is the place of each line in the flat array: one constant, or one integer
+    array for each axis if sizes are symbolic.
+    """
+    if not is_symbolic(tuple(lines)):
+        g.require_small(math.prod(lines))
+    axes = [d for d, n in enumerate(lines) if is_symbolic(n) or n != 1]
+    if not is_symbolic(tuple((lines[d], steps[d]) for d in axes)):
+        start = sum(np.indices(lines)[d] * steps[d] for d in axes)
+        yield g.constant(np.broadcast_to(start, lines).astype(np.int64))
+        return
+    for d in axes:
+        line = g.op("_arange", start=0, stop=lines[d], dtype=np.dtype(np.int64), at="line")
+        shape = tuple(-1 if i == d else 1 for i in range(len(lines)))
+        yield g.op("Reshape", _times_size(g, line, steps[d]), shape=shape, at="start")
 
 
 def _from_the_end(g: Importer, indices: Value, size: int) -> Value:
@@ -94,12 +108,12 @@ def _index_tuples(g: Importer, indices: Value, sizes: Sequence[int]) -> Value:
     """int64 index tuples along the last axis, negative ones counted from the end."""
     wide = g.op("Cast", indices, dtype=np.dtype("int64"), at="index")
     count = g.shape(indices)[-1]
-    limits = np.array(sizes[:count], np.int64)
+    limits = sizes[:count]
     if wide.array is not None:
-        return g.constant(np.where(wide.array < 0, wide.array + limits, wide.array))
+        columns = [_non_negative(wide.array[..., i], size) for i, size in enumerate(limits)]
+        return g.constant(np.stack(columns, axis=-1))
     below = g.op("_lesser_scalar", wide, scalar=0.0, at="below")
-    rank = g.rank(indices)
-    row = g.constant(limits.reshape((1,) * (rank - 1) + (count,)))
+    row = g.constant(of_sizes(limits).reshape((1,) * (g.rank(indices) - 1) + (count,)))
     return g.op("broadcast_add", wide, g.op("broadcast_mul", below, row, at="size"), at="place")
 
 
