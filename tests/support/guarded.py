@@ -45,6 +45,7 @@ from neighbours import (
     conv,
     deconv,
     dense,
+    dense_of_bytes,
     in_bfloat16,
     in_double,
     inside,
@@ -55,6 +56,7 @@ from neighbours import (
     of_nibbles,
     of_stored,
     pool,
+    pool_of_bytes,
     recurrent,
 )
 from random_graphs import random_graph
@@ -200,6 +202,11 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"lengths {size}", network(lengths, (2, size, 2, 3))
         yield f"strided {size}", strided(size)
         yield f"bytes {size}", of_bytes(size, (2, 5, 6, 9), pad=(1, 1))
+        yield f"bytes in lines {size}", of_bytes(size, (2, 6, 5 + size % 3, 1), (2, 5))
+        yield f"bytes of 3 {size}", of_bytes(size, (1, 6, 7, 3), (3, 3), stride=(2, 2))
+        yield f"bytes dense {size}", dense_of_bytes(size % 7 + 1, size, 70)
+        yield f"bytes of a row {size}", dense_of_bytes(1, 70, size)
+        yield f"bytes pooled {size}", pool_of_bytes((2, 5, 6, size))
         yield f"nibbles {size}", of_nibbles(size % 7 + 1, 48, size, 16)
         each = {"num_group": size, "pad": (1, 1)}
         yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)

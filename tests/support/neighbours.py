@@ -384,6 +384,27 @@ def of_bytes(filters: int, shape: Shape, kernel: Shape = (3, 3), **attrs: object
     return Network([made], arrays, ["w"])
 
 
+def dense_of_bytes(rows: int, size: int, filters: int) -> Network:
+    """A dense layer of bytes without a zero point, in float32."""
+    random = np.random.default_rng(rows + size + filters)
+    arrays = {
+        "x": random.integers(0, 256, (rows, size)).astype(np.uint8),
+        "w": random.integers(-127, 128, (filters, size)).astype(np.int8),
+    }
+    attrs = {"num_hidden": filters, "no_bias": True, "name": "layer"}
+    sums = call("_integer_dense", var("x"), var("w"), **attrs)  # type: ignore[arg-type]
+    made = call("_mul_scalar", call("Cast", sums, dtype="float32"), scalar=2.0**-10)
+    return Network([made], arrays, ["w"])
+
+
+def pool_of_bytes(shape: Shape) -> Network:
+    """Max pooling of bytes with channels last."""
+    arrays = {"x": np.random.default_rng(sum(shape)).integers(0, 256, shape).astype(np.uint8)}
+    attrs = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1), "pool_type": "max"}
+    made = call("_byte_pooling", var("x"), name="layer", layout="NHWC", **attrs)  # type: ignore[arg-type]
+    return Network([made], arrays, [])
+
+
 def of_nibbles(rows: int, size: int, filters: int, block: int) -> Network:
     """A dense layer with weights of 4 bits and its relu."""
     random = np.random.default_rng(rows + size + filters)

@@ -31,7 +31,19 @@ from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Instance
-from neighbours import LAYERS, LIVE, Network, inside, layer, live, network, of_bytes, of_nibbles
+from neighbours import (
+    LAYERS,
+    LIVE,
+    Network,
+    dense_of_bytes,
+    inside,
+    layer,
+    live,
+    network,
+    of_bytes,
+    of_nibbles,
+    pool_of_bytes,
+)
 from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -249,6 +261,10 @@ def some_networks() -> Iterator[Network]:
     yield of_type("float16", 17)
     yield of_bytes(40, (2, 9, 9, 17), pad=(1, 1))
     yield of_bytes(40, (2, 9, 9, 40), num_group=40, pad=(1, 1))
+    yield of_bytes(40, (2, 9, 9, 1), (3, 5))
+    yield dense_of_bytes(9, 70, 40)
+    yield dense_of_bytes(1, 70, 150)
+    yield pool_of_bytes((2, 9, 9, 150))
     yield of_nibbles(9, 48, 40, 16)
     yield from at_places(17)
     yield from by_index(17)
