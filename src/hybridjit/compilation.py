@@ -35,13 +35,14 @@ from .runtime.routine import Routine
 from .runtime.split_batch import SplitBatch
 from .runtime.threads import THREADS
 from .runtime.variant import Signature, Variant
-from .trained import Trained, TrainedVariant
 
 if TYPE_CHECKING:
+    from . import trained
     from ._core import limits
     from ._core.target import Target
 else:
     limits = Late("._core.limits", __package__)  # for the first compilation
+    trained = Late(".trained", __package__)  # for the first training step
 
 
 from .compiler import (
@@ -143,7 +144,7 @@ def compile_training(
     options: Options = Options(),  # noqa: B008 (frozen)
     name: str = "graph",
     logs: TrainingLogs | None = None,
-) -> Trained:
+) -> trained.Trained:
     """Symbol in, forward and backward executables out.
 
     types     every variable, in call order, with its type
@@ -170,7 +171,7 @@ def compile_training(
     if parts.saved_bytes + forward.room.arena > _LARGE:
         release_freed()
         release_code()
-    return Trained(joint, parts, forward, backward)
+    return trained.Trained(joint, parts, forward, backward)
 
 
 @holding(_LOCK)
@@ -185,7 +186,7 @@ def compile_training_variant(
     options: Options = Options(),  # noqa: B008 (frozen)
     name: str = "graph",
     logs: TrainingLogs | None = None,
-) -> TrainedVariant:
+) -> trained.TrainedVariant:
     """:func:`compile_training` for all sizes that satisfy the guards.
 
     The types of the ``inputs`` have symbols of the ``scope``, which gets the guards.
@@ -200,7 +201,7 @@ def compile_training_variant(
     logs.forward.report()
     logs.backward.report()
     signature = Signature(tuple(types[name] for name in inputs))
-    return TrainedVariant(signature, scope, joint, parts, forward, backward)
+    return trained.TrainedVariant(signature, scope, joint, parts, forward, backward)
 
 
 @holding(_LOCK)

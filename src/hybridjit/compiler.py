@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ._core.async_safety import uncollected
 from ._core.compile_log import CompileLog, Sink, warn_of_unknown
 from ._core.config import PREFIX, config
 from ._core.frozen import dataclass
+from ._core.lazy import Late
 from ._core.options import Options
 from ._core.types import TensorType
 from .control import unrolled
@@ -49,9 +51,13 @@ from .passes.rewrite.merge_dense import merge_dense
 from .passes.rewrite.one_hot_sum import one_hot_sum
 from .passes.rewrite.precompute_embeddings import precompute_embeddings
 from .passes.rewrite.views import merge_views
-from .passes.training.differentiate import Joint, differentiate
 from .passes.training.enter_training import as_differentiated, as_purposed
-from .passes.training.partition import Parts, partition
+
+if TYPE_CHECKING:
+    from .passes.training import differentiate, partition
+else:  # for the first training step
+    differentiate = Late(".passes.training.differentiate", __package__)
+    partition = Late(".passes.training.partition", __package__)
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,7 @@ def training_parts(
     log: CompileLog,
     name: str = "graph",
     seen: Verified | None = None,
-) -> tuple[Joint, Parts]:
+) -> tuple[differentiate.Joint, partition.Parts]:
     """The graphs of forward and backward: arguments and errors as :func:`compile_training`.
 
     Verified values are added to ``seen``.
@@ -241,7 +247,11 @@ def training_parts(
     precision = precision_of(outputs) or options.precision
     joint = differentiate_graph(graph, wanted, log, precision, seen)
     is_small = options.memory == "small"
-    parts = log.timed("partition", "forward and backward apart", lambda: partition(joint, is_small))
+    parts = log.timed(
+        "partition",
+        "forward and backward apart",
+        lambda: partition.partition(joint, is_small),
+    )
     log.made("partition", parts, lambda: "\n".join([graph_text(parts.backward), *parts.reasons]))
     log.notes += parts.reasons
     log.report()
@@ -254,7 +264,7 @@ def differentiate_graph(
     log: CompileLog,
     precision: str = "float32",
     seen: Verified | None = None,
-) -> Joint:
+) -> differentiate.Joint:
     """Forward and backward as one graph, in the mode of the graph's purpose.
 
     Values are rounded to bfloat16 here, once for all of their readers: a gradient rule may compare
@@ -264,7 +274,9 @@ def differentiate_graph(
     state = Checked(seen)
     graph = run_pass(DIFFERENTIATED, graph, state, log)
     joint = log.timed(
-        "differentiate", "gradient of each variable", lambda: differentiate(graph, wanted)
+        "differentiate",
+        "gradient of each variable",
+        lambda: differentiate.differentiate(graph, wanted),
     )
     log.made("differentiate", joint, lambda: graph_text(joint.graph))
     purpose = replace(joint.graph.purpose, precision=precision)

@@ -81,6 +81,16 @@ def test_the_import_loads_few_modules(fresh):
     fresh.run(f"assert len(loaded) <= {MOST_MODULES}, len(loaded)")
 
 
+def test_a_compiled_eager_call_does_not_load_the_passes_of_training(fresh):
+    program = """
+        hybridjit.nd.softmax(hybridjit.nd.ones((64, 4096)))
+        assert "hybridjit.codegen.emit.generate" in sys.modules
+        late = ("trained", "passes.training.differentiate", "passes.training.partition")
+        assert not {"hybridjit." + name for name in late} & {*sys.modules}
+    """
+    fresh.run(program)
+
+
 @pytest.mark.parametrize("part", LATE)
 def test_a_part_is_complete_however_it_is_loaded(fresh, part):
     """Imported by its own path first, it has MXNet's names as if everything had been loaded."""
