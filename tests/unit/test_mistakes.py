@@ -381,6 +381,10 @@ MISTAKES = [
     ("no image", mx.MXNetError, "none.jpg: No such file", lambda h: mx.image.imread("none.jpg")),
     ("no records", mx.MXNetError, "none.rec: No such file", lambda h: mx.io.ImageRecordIter(path_imgrec="none.rec", data_shape=(3, 4, 4), batch_size=1)),  # noqa: E501
     ("axes of an image", mx.MXNetError, r"must have 3 axes, .* got \(3,3\)", lambda h: gluon.data.vision.transforms.ToTensor()(nd.ones((3, 3)))),  # noqa: E501
+    ("NumPy arrays for a metric", AttributeError, r"pass nd.array\(x\)", lambda h: metric.Accuracy().update(np.ones(3), np.ones((3, 2)))),  # noqa: E501
+    ("NumPy arrays in lists", AttributeError, r"pass nd.array\(x\)", lambda h: metric.MAE().update([nd.ones(3)], [np.ones(3)])),  # noqa: E501
+    ("size of pictures", IndexError, r"\(channels, height, width\), got \(224, 224\)", lambda h: mx.image.CreateAugmenter((224, 224))),  # noqa: E501
+    ("parameters for a graph", mx.MXNetError, "it is a file of parameters", lambda h: (nd.save("x.params", {"x": nd.ones(9)}), sym.load("x.params"))),  # noqa: E501
     ("data before a call", gluon.parameter.DeferredInitializationError, "first forward pass", lambda h: made(h, nn.Dense(3))[0].weight.data()),  # noqa: E501
 ]
 # fmt: on

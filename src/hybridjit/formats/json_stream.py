@@ -24,6 +24,7 @@ JSON: TypeAlias = Any
 SLACK = 64 << 20  # memory limit beyond twice the length of the text
 
 _WINDOW = 1 << 16  # bytes of a window
+_PARAMETERS = (0x112).to_bytes(8, "little")  # the first bytes of a .params file
 _CAREFUL = 1 << 20  # bytes of a value above which it is scanned first
 _MAX_DIGITS = 19
 _NEAR_END = 16  # characters: a number, literal or escape may be cut off there
@@ -171,7 +172,10 @@ class JsonStream:
             is_last = end == len(self._data)
             text, used = codecs.utf_8_decode(memoryview(self._data)[start:end], "strict", is_last)
         except UnicodeDecodeError as error:
-            raise ModelFormatError(f"not UTF-8 at byte {start + error.start}") from None
+            way = ""
+            if bytes(self._data[:8]) == _PARAMETERS:
+                way = ": it is a file of parameters, which nd.load and load_parameters read"
+            raise ModelFormatError(f"not UTF-8 at byte {start + error.start}{way}") from None
         self._text = text
         self._end = start + used
 

@@ -320,6 +320,8 @@ def CreateAugmenter(
     ``mean`` and ``std`` equal to True select ImageNet's values.
     """
     found: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+    if len(data_shape) < 3:
+        raise IndexError(f"data_shape is (channels, height, width), got {data_shape}")
     size = (data_shape[2], data_shape[1])
     if rand_resize:
         assert rand_crop, "rand_resize requires rand_crop"

@@ -355,7 +355,10 @@ def check_label_shapes(
 def paired(labels: Arrays, preds: Arrays) -> Iterator[tuple[NDArray, NDArray]]:
     """Pairs of labels and predictions. Raises ValueError if their counts differ."""
     check_label_shapes(labels, preds)
-    return zip(*([a] if isinstance(a, NDArray) else a for a in (labels, preds)))
+    both = [[a] if isinstance(a, NDArray) else a for a in (labels, preds)]
+    if any(isinstance(x, numpy.ndarray) for found in both for x in (found, *found)):
+        raise AttributeError("'numpy.ndarray' object has no attribute 'asnumpy': pass nd.array(x)")
+    return zip(*both)
 
 
 def predicted_classes(label: NDArray, pred: NDArray, axis: int = 1) -> numpy.ndarray:
