@@ -78,7 +78,9 @@ def test_the_import_loads_few_modules(fresh):
     Other modules are named in ``_LATE`` of ``__init__.py``, in ``names_of`` of another package, or
     imported through ``late.Late``.
     """
-    fresh.run(f"assert len(loaded) <= {MOST_MODULES}, len(loaded)")
+    # Of Python 3.10, `dataclasses` loads `inspect` and `dis`, which NumPy does not load before.
+    most = MOST_MODULES + 2 * (sys.version_info < (3, 11))
+    fresh.run(f"assert len(loaded) <= {most}, len(loaded)")
 
 
 def test_a_compiled_eager_call_does_not_load_the_passes_of_training(fresh):

@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
+from hybridjit import sym
 from hybridjit._core.config import (
     _FORMER_NAMES,
     MAX_THREADS,
@@ -94,12 +94,13 @@ def test_a_folder_below_the_users_home(name, tmp_path, monkeypatch):
 
 
 def test_the_cache_to_fill_may_be_below_the_users_home(tmp_path, monkeypatch, capsys):
-    symbol = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits-symbol.json"
-    words = ["compile", str(symbol), "--shape", "data=1,1,28,28", "--cache"]
+    graph = sym.FullyConnected(sym.var("data"), num_hidden=23)  # a size that no other test compiles
+    graph.save(str(tmp_path / "odd-symbol.json"))
+    words = ["compile", str(tmp_path / "odd"), "--shape", "data=19,29", "--cache"]
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert main([*words, "~/objects"]) == 0
-    assert os.listdir(tmp_path) == ["objects"]
+    assert sorted(os.listdir(tmp_path)) == ["objects", "odd-symbol.json"]
     with pytest.raises(SystemExit):
         main([*words, "~nobody-here/x"])
     assert "no home is known for '~nobody-here'" in capsys.readouterr().err
