@@ -32,7 +32,17 @@ from hybridjit.codegen.spec import KernelSpec
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
-from neighbours import LAYERS, Network, conv, conv_weight, dense, inside, layer, network
+from neighbours import (
+    LAYERS,
+    Network,
+    conv,
+    conv_weight,
+    dense,
+    inside,
+    layer,
+    network,
+    of_bytes,
+)
 from samples import samples
 
 pytestmark = pytest.mark.skipif(
@@ -114,6 +124,27 @@ def conv_spec(net: Network, target: Target) -> ConvSpec | DenseSpec:
         s for s in specs_of(net, target, winograd=False) if isinstance(s, ConvSpec | DenseSpec)
     )
     return found
+
+
+@pytest.mark.parametrize(
+    "width, registers, cpu, feature, instruction",
+    [
+        (32, 16, "alderlake", "+avxvnni", r"\{vex\} vpdpbusd .*%ymm"),
+        (64, 32, "icelake-server", "+avx512vnni", "vpdpbusd .*%zmm"),
+    ],
+)
+def test_quads_are_one_instruction_where_the_cpu_has_it(
+    width, registers, cpu, feature, instruction
+):
+    """A tile of a convolution of bytes: no widening to 16 bits, and no vectors on the stack."""
+    target = replace(
+        TARGETS["avx2"], cpu=cpu, features=feature, vector_bytes=width, vector_registers=registers
+    )
+    (spec,) = specs_of(of_bytes(64, (1, 9, 9, 64), pad=(1, 1)), target)
+    loops = [*innermost_loops(listing(spec, target))]
+    products = max(loop.count(instruction) for loop in loops)
+    assert products >= 8 and not any(loop.count("vpmaddwd") for loop in loops)
+    assert not any(loop.count(r"vmov.*[yz]mm\d+, .*%rsp") for loop in loops)
 
 
 PRODUCT = "vfmadd|v?mulps"

@@ -113,7 +113,8 @@ class Target:
     @property
     def has_quads(self) -> bool:
         """Whether an instruction adds the products of four pairs of bytes to each lane."""
-        return self.vector_bytes == 64 and "+avx512vnni" in self.features.split(",")
+        feature = {64: "+avx512vnni", 32: "+avxvnni"}.get(self.vector_bytes)
+        return feature in self.features.split(",")
 
     @property
     def has_rounding(self) -> bool:

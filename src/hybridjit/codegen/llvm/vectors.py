@@ -340,7 +340,8 @@ class VectorBuilder(IndexBuilder):
         The sum is exact everywhere: without the instruction, bytes are widened to 16 bits first.
         """
         if self.target.has_quads:
-            name, kind = "llvm.x86.avx512.vpdpbusd.512", ir.VectorType(I8, 4 * self.lanes)
+            name = f"llvm.x86.avx512.vpdpbusd.{8 * self.target.vector_bytes}"
+            kind = ir.VectorType(I8, 4 * self.lanes)
             function = self.declare(name, c.type, [c.type, kind, kind])
             return self.b.call(function, [c, self.b.bitcast(a, kind), self.b.bitcast(b, kind)])
         kind = ir.VectorType(I16, 2 * c.type.count)
