@@ -211,11 +211,17 @@ class _Fusion:
         if (value.name in repeats) != (group.members[0].name in repeats):
             return "one of them is computed again from checkpoints"
         for other in self._sources(value, group):
-            if _dequantizes(other) and self._is_private(other, group, value):
-                continue
-            if other.needs >> group.number & 1:
+            if any(each.needs >> group.number & 1 for each in self._before(other, group, value)):
                 return f"{other.members[0].name}, which it also reads, needs that one first"
         return ""
+
+    def _before(self, other: _Building, host: _Building, value: Value) -> list[_Building]:
+        """The groups that stay before the host if ``value`` joins it: another group, or what that
+        one reads, if it only dequantizes bytes and is merged into the host.
+        """
+        if not (_dequantizes(other) and self._is_private(other, host, value)):
+            return [other]
+        return [self.groups[number] for number in other.sources if number != host.number]
 
     def _ordered(self) -> list[_Building]:
         """Groups in an order in which each comes after those it needs; ties by number."""
