@@ -120,6 +120,11 @@ class Initializer:
         arr[:] = int(_random.generator().integers(-127, 127))
 
     def _init_bilinear(self, name: str, arr: NDArray) -> None:
+        if len(arr.shape) != 4:
+            raise IndexError(
+                f"{name}: a kernel of bilinear up-sampling has 4 axes (channels, filters, height, "
+                f"width), got the shape {arr.shape}: initialize this parameter in another way"
+            )
         arr[:] = np.broadcast_to(_bilinear(*arr.shape[2:4]), arr.shape)
 
     def _init_loc_bias(self, name: str, arr: NDArray) -> None:

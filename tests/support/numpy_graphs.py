@@ -157,7 +157,7 @@ def summed(g: NumpyGenerator, x: Output, shape: Shape) -> None:
     axes = tuple(i for i in range(len(shape)) if g.maybe()) or None
     if op == "_np_cumsum":
         g.add(op, x, axis=g.between(0, len(shape) - 1) if shape and g.maybe() else None)
-    elif op == "_npi_std":
+    elif op == "_npi_std" and np.prod([shape[i] for i in axes or range(len(shape))]) != 1:
         moved = g.add("_npi_add", x, g.param(shape))
         g.add(op, moved, axis=axes, keepdims=g.maybe())
     elif op == "_np_trace" and len(shape) > 1:

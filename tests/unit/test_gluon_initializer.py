@@ -261,3 +261,8 @@ def test_the_default_serves_every_parameter_without_its_own():
     assert net.bias.data().asnumpy().tolist() == [3, 3]
     with pytest.raises(ValueError, match="cannot be applied to vector"):
         net.initialize("xavier", force_reinit=True)
+
+
+def test_bilinear_kernels_have_four_axes():
+    with pytest.raises(IndexError, match=r"up_weight: .* has 4 axes .* got the shape \(3, 4\)"):
+        mx.init.Bilinear()(mx.init.InitDesc("up_weight"), mx.nd.zeros((3, 4)))
