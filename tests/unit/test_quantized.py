@@ -256,6 +256,20 @@ def test_maxima_of_bytes_are_those_of_the_reference(target):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("target", AVAILABLE)
+def test_functions_follow_maxima_of_bytes_in_one_kernel(target):
+    """A vector has as many lanes as bytes: functions by tables of 16 lanes take it in parts."""
+    arrays = {"x": some_bytes(2, 9, 8, 70, dtype="uint8")}
+    window = {"kernel": (2, 2), "pool_type": "max", "layout": "NHWC"}
+    values = call("_from_bytes", call("_byte_pooling", var("x"), **window), scale=0.02, zero=100)
+    outputs = [call(name, values) for name in ("tanh", "exp", "erf", "sigmoid")]
+    with override(target=target):
+        found = run_compiled(outputs, arrays)
+    assert [step.kind for step in plan_of(outputs, arrays).steps] == ["byte_pool"]
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
 def test_one_program_multiplies_bytes_at_all_sizes():
     outputs, arrays = residual_network()
     params = [name for name in arrays if name != "data"]

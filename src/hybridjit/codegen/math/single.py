@@ -230,9 +230,21 @@ class VectorMath(ShortTrigonometry):
         if not isinstance(self._kind, ir.VectorType):
             result = function(wide, self.b.insert_element(zeros, x, first))
             return self.b.extract_element(result, first)
+        if self._kind.count > ENTRIES:
+            parts = (range(i, i + ENTRIES) for i in range(0, self._kind.count, ENTRIES))
+            return self._joined([function(wide, self.lb.shuffle(x, part)) for part in parts])
         few = list(range(self._kind.count))
         lanes = few + [0] * (ENTRIES - len(few))
         return self.lb.shuffle(function(wide, self.lb.shuffle(x, lanes)), few)
+
+    def _joined(self, parts: list[Value]) -> Value:
+        """Vectors of one type, a power of 2 of them, one after the other in a vector."""
+        while len(parts) > 1:
+            count = 2 * parts[0].type.count
+            order = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+            pairs = zip(parts[::2], parts[1::2])
+            parts = [self.b.shuffle_vector(low, high, order) for low, high in pairs]
+        return parts[0]
 
     def _exp_by_table(self, x: Value) -> Value:
         """e**x = 2**floor(n) 2**(n - floor(n)) e**r, n in sixteenths; propagates NaN."""
