@@ -718,6 +718,18 @@ class TestWholeNetworks:
         label = browser.run("document.querySelector('.stacked').getAttribute('aria-label')")
         assert all(part in label for part in ("forward", "backward", "update"))
 
+    def test_saved_values_have_units(self, browser, folder):
+        net = nn.HybridSequential(prefix="wide_")
+        net.add(nn.Dense(512, in_units=4, activation="sigmoid"), nn.Dense(3, in_units=512))
+        net.initialize()
+        browser.open(
+            Path(hybridjit.view(net, nd.ones((8, 4)), path=folder / "wide.html", train=True))
+        )
+        browser.run("app.showTrack(Model.tracks[1])")
+        browser.run("app.open('memory')")
+        said = browser.run("document.getElementById('panel-memory').textContent")
+        assert "is saved, 16.4 KB: " in said
+
     def test_none_is_none(self, deep):
         assert "begin=(None,0)" in deep.read_text() or '"(None,0)"' in deep.read_text()
 

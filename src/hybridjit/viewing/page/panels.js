@@ -188,7 +188,8 @@ function memoryPanel(app) {
   const rows = [...all.filter((row) => row.kind === "arena"), ...all.filter((row) => row.kind !== "arena")];
   const act = (place) => app.select({ type: "buffer", id: place });
   return [memoryChart(track, act),
-    plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, name(note)))) : null,
+    plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {},
+      name(note.replace(/\b(\d{4,}) B\b/, (_, count) => bytes(+count)))))) : null,
     table(`Memory of ${plural(plan.buffers.length, "buffer")}; arena ${bytes(plan.arena_bytes)}`, [
       { title: "where", main: true, value: (row) => row.kind + (row.kind === "arena"
         ? row.offset.toString().padStart(12) : row.index.toString().padStart(12)),
