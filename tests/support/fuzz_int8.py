@@ -167,7 +167,7 @@ def _samples_apart(
 
 def _keeps_samples(case: RandomGraph, count: int) -> bool:
     """Whether outputs for one sample have a first axis of 1, and are those of the definition."""
-    if count < 2:
+    if count < 2 or any(case.arrays[name].shape[:1] != (count,) for name in case.inputs):
         return False
     both = []
     for size in (count, 1):
