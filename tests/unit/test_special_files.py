@@ -20,7 +20,7 @@ import pytest
 import hybridjit
 from hybridjit import gluon, image, model, nd, sym
 from hybridjit._core import safe_open as opening
-from hybridjit.cli import main
+from hybridjit.cli import inputs, main
 from hybridjit.errors import MXNetError
 from hybridjit.formats.mxnet import params
 from hybridjit.gluon.data.vision import CIFAR10, MNIST
@@ -133,7 +133,7 @@ def test_a_pipe_without_end(reader, tmp_path, monkeypatch):
         params,
         image.decoding,
         hybridjit.formats.mxnet.symbol_json,
-        hybridjit.cli.inputs,
+        inputs,
     ):
         monkeypatch.setattr(module, "_PIPE_BYTES", 50 << 20)
     with (
