@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
+from bits_of_training import NETS, Net, after_steps, at_offset, of_sample  # noqa: E402
 from hybridjit.runtime import executable  # noqa: E402
-from training_bits import NETS, Net, after_steps, at_offset, of_sample  # noqa: E402
 
 OPTIMIZERS = ("sgd", "nag", "adam", "rmsprop", "adagrad", "ftrl", "signum", "lamb")
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from test_listening import POLL
 
+from bits_of_training import Net, after_steps
 from compiling import call, compiled, var
 from guarded import KERNEL
 from hybridjit import gluon
@@ -24,7 +25,6 @@ from hybridjit.gluon import nn, rnn
 from hybridjit.ir.plan import Plan
 from hybridjit.runtime import executable
 from hybridjit.runtime.executable import Executable, Instance
-from training_bits import Net, after_steps
 
 # Which of the threads that have not come to the next barrier does its next step.
 Order = Callable[[Sequence[int]], int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bits_of_training import NETS, after_steps, at_offset, of_sample
 from hybridjit.runtime import executable
-from training_bits import NETS, after_steps, at_offset, of_sample
 
 
 @pytest.fixture(autouse=True)
