@@ -20,6 +20,7 @@ from hybridjit.onnx.blocks import SizedBlock
 from hybridjit.onnx.size_values import computed, of_sizes
 from hybridjit.ops.building import ON_ARRAYS
 from hybridjit.ops.registry import lookup
+from hybridjit.runtime import binding
 
 HEADS, DEPTH, WORDS, LONGEST = 2, 4, 11, 32
 WIDTH = HEADS * DEPTH
@@ -158,6 +159,64 @@ def test_bits_are_those_of_the_graph_for_the_size_alone(tmp_path: Path) -> None:
         for mine, wanted in zip(called(net, arrays), called(alone, arrays), strict=True):
             np.testing.assert_array_equal(mine, wanted)
     assert variants_of(net) and not variants_of(alone)
+
+
+def test_values_of_sizes_alone_are_computed_by_kernels(tmp_path, monkeypatch) -> None:
+    net = hybridjit.onnx.load(written(decoder(), tmp_path))
+    called(net, step(2, 3, 4))
+    monkeypatch.setattr(binding, "evaluate", refused)
+    for past in (5, 17):
+        arrays = step(2, 3, past)
+        close(called(net, arrays), decoded(arrays))
+
+
+def refused(*args: object) -> list[np.ndarray]:
+    raise AssertionError("NumPy computes a value that depends on parameters again")
+
+
+def placed() -> Model:
+    """A row of a table at a place that is a size, and tokens one at a time."""
+    nodes = [
+        node("Shape", "past", "sizes"),
+        node("Gather", "sizes one", "count"),
+        node("Gather", "table count", "row"),
+        node("Add", "x row", "y"),
+        node("Concat", "past y", "all", axis=1),
+    ]
+    constants = {"one": np.array([1]), "table": numbers(LONGEST, 1, WIDTH)}
+    model = model_of(nodes, {}, constants)
+    assert model.graph is not None
+    model.graph.input = [declared("x", f"1 1 {WIDTH}"), declared("past", f"1 count {WIDTH}")]
+    model.graph.output = [info("all", ())]
+    return model
+
+
+def test_rows_at_places_that_are_sizes_share_a_graph(tmp_path: Path) -> None:
+    net = hybridjit.onnx.load(written(placed(), tmp_path))
+    table = numbers(LONGEST, 1, WIDTH)
+    for past in range(1, LONGEST):
+        arrays = {"x": numbers(1, 1, WIDTH), "past": numbers(1, past, WIDTH)}
+        row = arrays["x"] + table[past]
+        close(called(net, arrays), [np.concatenate([arrays["past"], row], 1)])
+    assert variants_of(net) == 1 and not net._blocks
+
+
+def test_numbers_in_order_are_part_of_a_table_that_grows_with_them(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "sizes zero", "count"),
+        node("Range", "zero count one", "places"),
+        node("Add", "x places", "y"),
+    ]
+    model = model_of(nodes, {}, {"zero": np.array(0), "one": np.array(1)})
+    assert model.graph is not None
+    model.graph.input = [declared("x", "count", 7)]
+    model.graph.output = [info("y", ())]
+    net = hybridjit.onnx.load(written(model, tmp_path))
+    for length, variants in ((5, 1), (4096, 1), (4097, 2), (3, 2), (70000, 3)):
+        (y,) = called(net, {"x": np.full(length, 7)})
+        np.testing.assert_array_equal(y, 7 + np.arange(length))
+        assert variants_of(net) == variants
 
 
 def test_an_encoder_of_all_lengths_shares_a_graph(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def _hoisted(graph: Graph) -> Iterator[Violation]:
         if value.op is None:
             continue
         depends = any(use.value in varying for use in value.inputs) or value.op.is_random
-        if depends or graph.purpose.is_library and has_sizes(value):
+        if depends or has_sizes(value):
             varying.add(value)
         else:
             yield value, "H1 depends on parameters alone"

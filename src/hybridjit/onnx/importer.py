@@ -37,6 +37,7 @@ from ..ops.registry import lookup
 from .size_values import apply_sized, computed, has_sizes, of_sizes, pinned
 from .use import Use
 
+_TAKE = lookup("take")
 _STAND_INS = (64, 192)  # assumed symbolic sizes: even, so that they can be split
 # Limit of elements of constants that nodes create, besides four for each element of the model.
 _FOLDED = 1 << 24
@@ -117,6 +118,8 @@ class Importer:
                 found = computed(record, arrays, record.with_defaults(attrs))
                 if found is not None:
                     return tuple(map(self.constant, found))
+                if record is _TAKE and arrays[0].dtype.kind == "f":
+                    return self._node(record, inputs, at, attrs)  # no size follows from it
                 arrays = [*map(pinned, arrays)]
             types = infer_types(record, [x.type for x in inputs], record.with_defaults(attrs))
             if all(t.is_known for t in types) and self._folds(sum(t.size for t in types)):
