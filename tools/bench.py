@@ -33,8 +33,8 @@ from hybridjit._core.options import Options
 from hybridjit._core.text_table import milliseconds, table
 from hybridjit.cli.arguments import counts
 from hybridjit.cli.model import Model, parameters, read_model, stand_in, variable_types
-from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.peak import measure_flops
+from hybridjit.codegen.targets import find_target
 from hybridjit.compilation import compile_graph
 from hybridjit.compiler import new_log
 from hybridjit.ir.roles import sort_variables

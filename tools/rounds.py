@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 
 ROOT = Path(__file__).parent.parent
 KINDS = ("avx512", "avx2", "sse2")

@@ -298,7 +298,7 @@ def generate_all(
 def _generator() -> Callable[..., Any]:
     """``generate_codes`` of the code generator: without collections its import takes 60 % of the
     time."""
-    with limits.loading_compiler():
+    with limits.explained_shortage():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             generate_codes,
         )
@@ -323,7 +323,7 @@ class UpdateCode:
 @holding(_LOCK)
 def compile_update(rule: UpdateRule) -> UpdateCode:
     """The kernel of an update rule, for weights of any size: see ``codegen/updates.py``."""
-    with limits.loading_compiler():
+    with limits.explained_shortage():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             load_kernel,
         )
@@ -337,7 +337,7 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
 @holding(_LOCK)
 def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
     """A routine for eager operators, for arrays of any size: see ``codegen/routines``."""
-    with limits.loading_compiler():
+    with limits.explained_shortage():
         from .codegen.emit.generate import (  # noqa: PLC0415 (see test_layers.py)
             load_kernel,
         )
@@ -350,14 +350,14 @@ def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
 
 def prepare() -> None:
     """Import the modules of the first compilation ahead of time."""
-    with limits.loading_compiler():
+    with limits.explained_shortage():
         from .codegen.emit import generate  # noqa: F401, PLC0415 (see test_layers.py)
 
 
 def find_target() -> Target:
     """The target that the switches select."""
-    with limits.loading_compiler():
-        from .codegen.llvm.jit import (  # noqa: PLC0415 (see test_layers.py)
+    with limits.explained_shortage():
+        from .codegen.targets import (  # noqa: PLC0415 (see test_layers.py)
             find_target as find,
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 from hybridjit._core.options import Options
 from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import TensorType, type_of
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 from hybridjit.compilation import compile_graph, compile_variant
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.ir.graph import from_symbol

@@ -27,8 +27,9 @@ from typing import NamedTuple
 
 from hostile import mutated, mutated_bytes, onnx_case, params_case, symbol_case
 from hybridjit._core.config import override
-from hybridjit.codegen.emit.objects import load_object, object_key, store_object, warn_of_cache
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.emit.keys import object_key
+from hybridjit.codegen.emit.objects import load_object, store_object, warn_of_cache
+from hybridjit.codegen.targets import find_target
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.formats.mxnet import params, symbol_json
 from hybridjit.formats.onnx.messages import read_model

@@ -21,8 +21,8 @@ from compiling import assert_near, run_reference
 from hybridjit._core.types import product, type_of
 from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.codegen.kinds import all_emitters
-from hybridjit.codegen.llvm.jit import portable_target
 from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.targets import portable_target
 from hybridjit.compiler import new_log
 from hybridjit.library import build, variants
 from hybridjit.library.interface import Interface

@@ -20,8 +20,9 @@ from hybridjit._core.config import PREFIX, SWITCHES, config, override, switch_ta
 from hybridjit._core.text_table import table
 from hybridjit.cli import COMMANDS, main
 from hybridjit.cli.macs import multiply_adds
-from hybridjit.codegen.llvm.jit import assembly, find_target
+from hybridjit.codegen.llvm.jit import assembly
 from hybridjit.codegen.peak import _emit_chains, measure_flops, measure_read_bandwidth
+from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import STAGES, new_log
 from hybridjit.errors import MXNetError
 from hybridjit.ops import all_ops

@@ -22,7 +22,8 @@ from hybridjit._core.config import override
 from hybridjit.codegen.emit import compile_pool, fetch, generate
 from hybridjit.codegen.emit.compile_pool import Job, compile_jobs
 from hybridjit.codegen.emit.compile_worker import target_frame, target_of
-from hybridjit.codegen.llvm.jit import compile_object, find_target
+from hybridjit.codegen.llvm.jit import compile_object
+from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import new_log
 from hybridjit.errors import InternalError
 from patience import PATIENCE, wait_until
@@ -335,7 +336,7 @@ def test_a_part_is_compiled_while_the_next_is_made(started):
 IN_CHILD = """
 import os, sys, time
 from hybridjit.codegen.emit import compile_pool
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 compile_pool._WORTH_A_PROCESS = 1
 target = find_target()
 text = 'define i64 @f(i64 %x) { ret i64 %x }'

@@ -13,7 +13,7 @@ from hybridjit.codegen.call import Setting
 from hybridjit.codegen.families import FAMILIES, GENERIC, family_of
 from hybridjit.codegen.kinds import choose
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
-from hybridjit.codegen.llvm.jit import portable_target
+from hybridjit.codegen.targets import portable_target
 from neighbours import Layer, conv, dense, inside, network
 
 

@@ -26,9 +26,10 @@ from hybridjit.codegen.kinds import all_emitters, choose
 from hybridjit.codegen.kinds.conv.spec import ConvSpec
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
 from hybridjit.codegen.llvm import ir
-from hybridjit.codegen.llvm.jit import assembly, find_target, optimised
+from hybridjit.codegen.llvm.jit import assembly, optimised
 from hybridjit.codegen.llvm.types import F32, I32, constant_of
 from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup

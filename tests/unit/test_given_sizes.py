@@ -13,8 +13,8 @@ import pytest
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit.codegen.emit.generate import choose_calls
 from hybridjit.codegen.kinds.dense.choose import least_rows
-from hybridjit.codegen.llvm.jit import find_target
 from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import new_log
 from hybridjit.ir.mode import INFERENCE, Purpose
 from hybridjit.ir.node import Output

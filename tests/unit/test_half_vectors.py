@@ -18,9 +18,9 @@ from hybridjit.codegen.families import Family
 from hybridjit.codegen.kinds import choose
 from hybridjit.codegen.kinds.conv import choose_direct
 from hybridjit.codegen.kinds.conv.tile import multiplies_in_halves
-from hybridjit.codegen.llvm.jit import find_target, portable_target
 from hybridjit.codegen.packing import AbreastPacking
 from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.targets import find_target, portable_target
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, dense, in_bfloat16, inside, layer, network
 

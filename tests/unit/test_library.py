@@ -23,7 +23,7 @@ from hybridjit import gluon, nd, sym
 from hybridjit._core.config import override
 from hybridjit.cli import main
 from hybridjit.codegen.families import family_of
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 from hybridjit.errors import DTypeError, MXNetError, ShapeError
 from hybridjit.library import interface as kinds
 from hybridjit.library.header import header_text

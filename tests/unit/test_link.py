@@ -10,7 +10,7 @@ import pytest
 from compiling import Arrays, call, compiled, plan_of, var
 from hybridjit.codegen.emit.generate import choose_calls
 from hybridjit.codegen.emit.link import link
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import new_log
 from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output

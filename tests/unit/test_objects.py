@@ -20,8 +20,8 @@ import pytest
 
 from hybridjit import gluon, nd
 from hybridjit._core.config import override
-from hybridjit.codegen.emit import generate, objects
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.emit import generate, keys, objects
+from hybridjit.codegen.targets import find_target
 from patience import PATIENCE
 from reading import address_space, hurry
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def key(name: str = NAME) -> str:
-    return objects.object_key(name, find_target())
+    return keys.object_key(name, find_target())
 
 
 def complaint() -> str:
@@ -272,7 +272,7 @@ def test_a_folder_of_another_user(folder, monkeypatch):
 def test_another_cpu(folder, monkeypatch):
     """Its objects have other names; a folder with nothing else in it is worth a word."""
     other = replace(find_target(), features="+mmx", cpu="pentium-mmx")
-    assert objects.load_object(objects.object_key(NAME, other)) is None
+    assert objects.load_object(keys.object_key(NAME, other)) is None
     assert "another CPU" in complaint()
 
 
@@ -288,7 +288,7 @@ def test_a_folder_of_other_files(tmp_path):
 
 def test_another_version_is_no_other_cpu(folder):
     """Other properties of a CPU are in the key, but do not identify this machine."""
-    other = objects.object_key(NAME, replace(find_target(), l2_bytes=1))
+    other = keys.object_key(NAME, replace(find_target(), l2_bytes=1))
     assert other != key() and objects.load_object(other) is None
     assert objects._complaints == []
 
@@ -299,24 +299,25 @@ def test_another_version_is_no_other_cpu(folder):
 def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
     before, name, target = key(), NAME, find_target()
     if what == "llvm":
-        monkeypatch.setattr(objects.llvm, "llvm_version_info", (99, 0, 0))
+        facts = replace(keys.machine_facts(), llvm="(99, 0, 0)")
+        monkeypatch.setattr(keys, "machine_facts", lambda: facts)
     elif what == "binding":
-        monkeypatch.setattr(objects.llvmlite, "__version__", "99.0")
+        monkeypatch.setattr(keys.llvmlite, "__version__", "99.0")
     elif what == "generator":
-        monkeypatch.setattr(objects, "_generator_digest", lambda: "other")
+        monkeypatch.setattr(keys, "_generator_digest", lambda: "other")
     elif what == "spec":
         name = NAME + " "
     else:
         target = replace(target, features=target.features + ",+new")
-    assert objects.object_key(name, target) != before
+    assert keys.object_key(name, target) != before
 
 
 # ---- where nothing can be kept ------------------------------------------------------------------
 
 
 KEY = """
-from hybridjit.codegen.emit.objects import object_key
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.emit.keys import object_key
+from hybridjit.codegen.targets import find_target
 print(object_key("a spec", find_target("sse2")))
 """
 
@@ -334,7 +335,7 @@ print(object_key("a spec", find_target("sse2")))
 def test_a_change_of_the_code_generator_makes_another_key(file, changes, tmp_path):
     """Code depends on the target, so that a changed target finds no older object."""
     package = tmp_path / "hybridjit"
-    shutil.copytree(objects.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(keys.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def key() -> str:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

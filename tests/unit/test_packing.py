@@ -12,7 +12,7 @@ from hybridjit._core.options import Options
 from hybridjit.codegen.emit.native_packing import NativePacking
 from hybridjit.codegen.emit.packers import emit_packers
 from hybridjit.codegen.families import Family
-from hybridjit.codegen.llvm.jit import compile_object, find_target
+from hybridjit.codegen.llvm.jit import compile_object
 from hybridjit.codegen.packing import (
     AbreastPacking,
     ConvPacking,
@@ -20,6 +20,7 @@ from hybridjit.codegen.packing import (
     StrassenPacking,
     WinogradPacking,
 )
+from hybridjit.codegen.targets import find_target
 from neighbours import conv, inside, network
 
 RNG = np.random.default_rng(0)

@@ -21,7 +21,9 @@ import pytest
 import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit.codegen.emit import compile_pool
-from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
+from hybridjit.codegen.llvm.jit import compile_object
+from hybridjit.codegen.llvm.library import Library
+from hybridjit.codegen.targets import find_target
 from hybridjit.runtime import binding
 from hybridjit.runtime.threads import THREADS
 from patience import PATIENCE
@@ -57,7 +59,9 @@ def run_file(path: Path, program: str, *words: str) -> str:
 
 IN_PIECES = """
 import ctypes, mmap
-from hybridjit.codegen.llvm.jit import Library, compile_object, find_target
+from hybridjit.codegen.llvm.jit import compile_object
+from hybridjit.codegen.targets import find_target
+from hybridjit.codegen.llvm.library import Library
 
 CODE = '''
 @table = private unnamed_addr constant [2 x double] [double 1.5, double 2.5]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -20,7 +20,7 @@ from hybridjit._core.config import (
     override,
 )
 from hybridjit.cli import main
-from hybridjit.codegen.llvm import jit
+from hybridjit.codegen import targets
 from hybridjit.compiler import PIPELINE, new_log
 from hybridjit.runtime import threads
 from hybridjit.runtime.threads import explained_default
@@ -165,7 +165,7 @@ def test_former_names_of_passes_are_read_as_their_new_names():
 
 
 def test_targets_are_those_of_the_code_generator():
-    known = {*jit._PORTABLE, *jit._ALIASES, "native", "generic"}
+    known = {*targets._PORTABLE, *targets._ALIASES, "native", "generic"}
     assert set(TARGETS) == known
 
 

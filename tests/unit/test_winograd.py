@@ -15,7 +15,7 @@ from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose_winograd import _larger_half, winograd_sizes
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
-from hybridjit.codegen.llvm.jit import find_target
+from hybridjit.codegen.targets import find_target
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, deconv, inside, network
 

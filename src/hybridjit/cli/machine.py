@@ -5,8 +5,9 @@ from __future__ import annotations
 from .._core.config import config
 from .._core.target import Target
 from ..codegen.emit.objects import cache_folder
-from ..codegen.llvm.jit import find_target, llvm_version
+from ..codegen.llvm.jit import llvm_version
 from ..codegen.peak import measure_flops, measure_read_bandwidth
+from ..codegen.targets import find_target
 from ..errors import MXNetError
 
 Rows = list[tuple[str, str]]

@@ -17,7 +17,8 @@ import numpy as np
 from .._core.target import Target
 from .llvm import ir
 from .llvm.builder import LoopBuilder
-from .llvm.jit import Library, compile_object
+from .llvm.jit import compile_object
+from .llvm.library import Library
 from .llvm.types import I64, PTR, VOID
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

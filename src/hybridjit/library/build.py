@@ -18,9 +18,10 @@ from .._core.options import Options
 from .._core.symbolic import Scope, hint_of
 from .._core.target import Target
 from .._core.types import Shape, TensorType
-from ..codegen.llvm.jit import Unit, compile_together, portable_target
+from ..codegen.llvm.jit import Unit, compile_together
 from ..codegen.llvm.types import Value
 from ..codegen.packing import pack
+from ..codegen.targets import portable_target
 from ..compilation import plan_one_sample
 from ..compiler import new_log, plan_graph, purpose_with
 from ..errors import MXNetError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .._core.config import config
 from .._core.target import Target
-from ..codegen.llvm.jit import find_target, portable_target
+from ..codegen.targets import find_target, portable_target
 
 
 def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:

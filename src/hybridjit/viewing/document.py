@@ -17,7 +17,7 @@ from .._core.config import config
 from .._core.options import Options
 from .._core.symbolic import hint_of, sizes_in
 from .._core.types import TensorType, type_of
-from ..codegen.llvm.jit import find_target
+from ..codegen.targets import find_target
 from ..compilation import TrainingLogs, compile_graph, compile_training, compile_variant
 from ..compiler import JOINT_STAGES, new_log
 from ..ir.node import Output

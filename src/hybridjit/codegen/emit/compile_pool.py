@@ -23,9 +23,10 @@ import llvmlite
 
 from ..._core.background import Task, begin
 from ..._core.target import Target
-from ..llvm.jit import LEVEL, compile_object
+from ..llvm import LEVEL
+from ..llvm.jit import compile_object
 from .compile_worker import GREETING, job_frame, read_frame, target_frame, write_frame
-from .objects import PACKAGE
+from .keys import PACKAGE
 
 # Characters of IR text per worker: about 0.1 s of LLVM's time, the start-up time of a worker.
 _WORTH_A_PROCESS = 300_000

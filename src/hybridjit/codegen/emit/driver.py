@@ -29,7 +29,7 @@ from ..._core.target import Target
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
-from ..llvm.jit import Library, provide
+from ..llvm.library import Library, provide
 from ..llvm.types import I64, PTR, VOID, Value
 from .entries import FROM_PYTHON, Entries, emit_entries
 from .listening import emit_clock, emit_let_go, emit_listen, emit_obey, emit_poll, emit_take_back

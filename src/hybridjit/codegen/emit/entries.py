@@ -20,7 +20,7 @@ import numpy as np
 from ..._core.target import Target
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
-from ..llvm.jit import Library
+from ..llvm.library import Library
 from ..llvm.types import I8, I32, I64, PTR, VOID, Type, Value
 from .pool_memory import load_slot, new_function, null, slot_at
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from ..._core.compile_log import CompileLog
 from ..._core.frozen import dataclass
 from ..._core.lazy import Late
+from ..._core.limits import loading_compiler
 from ..._core.target import Target
-from ..llvm.jit import LEVEL
-from .objects import keep_within_limit, load_object, object_key, store_object, warn_of_cache
+from ..llvm import LEVEL
+from .keys import object_key
+from .objects import keep_within_limit, load_object, store_object, warn_of_cache
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -81,7 +83,9 @@ def fetch_objects(
     try:
         first = [] if at_once else [*islice(jobs, 1)]
         if at_once or first:
-            compile_pool.compile_jobs(chain(first, jobs), target, processes, done, at_once)
+            with loading_compiler():
+                compile_jobs = compile_pool.compile_jobs
+            compile_jobs(chain(first, jobs), target, processes, done, at_once)
         progress.end()
     except BaseException:
         progress.end()

@@ -24,20 +24,24 @@ from ...ir.sized import SizedImage, Template
 from ..call import Call, Decide, Setting
 from ..choices import Choices, Made, Note
 from ..kinds import choose
-from ..llvm.jit import Library, assembly, find_target, optimised_text
+from ..llvm.library import Library
 from ..packing import Packing, pack
 from ..spec import KernelSpec
+from ..targets import find_target
 from .driver import emit_driver, load_driver
 from .fetch import Part, Wanted, fetch_objects
+from .keys import object_key
 from .link import link, link_template
 from .module import emit_kernel, kernel_name
 from .native_packing import NativePacking
-from .objects import load_object, object_key
+from .objects import load_object
 from .packers import PACKERS, emit_packers
 
 if TYPE_CHECKING:
     from .. import tuned
+    from ..llvm import jit
 else:
+    jit = Late("..llvm.jit", __package__)  # loads LLVM: for code that is shown
     tuned = Late("..tuned", __package__)  # only for programs that name a file
 
 
@@ -419,5 +423,5 @@ def _dump_code(specs: tuple[KernelSpec, ...], target: Target, log: CompileLog) -
             for s in specs
         )
 
-    log.dump("llvm", lambda: listing(optimised_text))
-    log.dump("asm", lambda: listing(assembly))
+    log.dump("llvm", lambda: listing(jit.optimised_text))
+    log.dump("asm", lambda: listing(jit.assembly))

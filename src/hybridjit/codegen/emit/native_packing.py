@@ -15,7 +15,7 @@ import numpy as np
 from ..._core.target import Target
 from ..._core.types import FLOAT32, product
 from ..kinds.weights.spec import tile_floats
-from ..llvm.jit import Library
+from ..llvm.library import Library
 from ..packing import (
     ConvPacking,
     Packing,

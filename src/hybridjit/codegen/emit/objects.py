@@ -1,10 +1,8 @@
-"""The disk cache of compiled objects: machine code by its inputs.
+"""The disk cache of compiled objects, by keys of :mod:`.keys`, and of short records.
 
-A key covers the kernel's spec, the target with the CPU features that it uses, LLVM's version and
-this package's code generator, so that a stale object cannot be found. Files carry a digest of their
-contents; a file that does not match is ignored and written again. The folder must belong to the
-user (or to root): a folder that others can write is not used. A failure (a full or read-only disk)
-costs the cache and one warning only.
+Files carry a digest of their contents; a file that does not match is ignored and written again. The
+folder must belong to the user (or to root): a folder that others can write is not used. A failure
+(a full or read-only disk) costs the cache and one warning only.
 """
 
 from __future__ import annotations
@@ -14,17 +12,13 @@ import math
 import os
 import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-
-import llvmlite
-import llvmlite.binding as llvm
 
 from ..._core.config import config
 from ..._core.frames import warn
 from ..._core.safe_open import open_file
-from ..._core.target import Target
 
 MAGIC = b"hybridjit object 2\n"
 MAX_BYTES = 256 * 1024 * 1024
@@ -33,8 +27,8 @@ BETWEEN_LOOKS = 16 * 1024 * 1024
 _MAX_OBJECT = 32 * 1024 * 1024  # a hundred times the largest observed
 _DIGEST_BYTES = 32
 _UNFINISHED = ".new-"
-PACKAGE = Path(__file__).resolve().parents[2]
-_OWN_NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{64}|\.new-.+")  # as `object_key` makes them
+_OWN_NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{64}|\.new-.+")  # as `keys` makes them
+RECORD = "0" * 8  # begins the keys of records, which are for no CPU
 
 
 def cache_folder() -> Path | None:
@@ -52,53 +46,17 @@ def cache_folder() -> Path | None:
         return None
 
 
-def object_key(spec_text: str, target: Target) -> str:
-    """The name of a kernel's object: the CPU, and a digest of all that determines code."""
-    parts = (
-        spec_text,
-        repr(target),
-        repr(llvm.llvm_version_info),
-        llvmlite.__version__,
-        _generator_digest(),
-    )
-    return f"{_cpu_tag(target)}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
-
-
-def _cpu_tag(target: Target) -> str:
-    """A digest of the CPU only, which later versions with more knowledge of it keep."""
-    cpu = (target.name, target.triple, target.cpu, target.features)
-    return hashlib.sha256(repr(cpu).encode()).hexdigest()[:8]
-
-
-# Sources that determine generated code besides the spec: the emitters, the scalar formulas, and the
-# descriptions of CPUs and element types.
-GENERATORS = ("codegen", "ops", "_core/frozen.py", "_core/target.py", "_core/types.py")
-
-
-@lru_cache(maxsize=1)
-def _generator_digest() -> str:
-    """A digest of :data:`GENERATORS`.
-
-    Of 300 files in 7 ms on a CPU without SHA instructions; with SHA-256 and ``Path`` in 15.
-    """
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for name in GENERATORS:
-        for path in _sources(PACKAGE / name):
-            with open(path, "rb", buffering=0) as file:
-                digest.update(file.read())
-    return digest.hexdigest()
-
-
-def _sources(place: Path) -> list[str]:
-    """The Python files of a folder in a fixed order, or the file itself."""
-    if not place.is_dir():
-        return [str(place)]
-    found = (os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names)
-    return sorted(path for path in found if path.endswith(".py"))
-
-
 def load_object(key: str) -> bytes | None:
     """The object stored under ``key``; None if it is absent or not trustworthy."""
+    return _loaded(key, _notice_another_cpu)
+
+
+def load_record(key: str) -> bytes | None:
+    """As :func:`load_object`, for a record; its absence says nothing about the folder."""
+    return _loaded(key, lambda folder, key: None)
+
+
+def _loaded(key: str, is_absent: Callable[[Path, str], None]) -> bytes | None:
     folder = cache_folder()
     if folder is None or not _may_read(folder):
         return None
@@ -106,7 +64,7 @@ def load_object(key: str) -> bytes | None:
     try:
         data = _read(path)
     except FileNotFoundError:
-        _notice_another_cpu(folder, key)
+        is_absent(folder, key)
         return None
     except OSError as error:
         _complain(folder, f"an object cannot be read ({error.strerror})")
@@ -127,7 +85,7 @@ def _notice_another_cpu(folder: Path, key: str) -> None:
         return
     _looked_at.add(folder)
     with suppress(OSError):
-        names = [name for name in os.listdir(folder) if not name.startswith(_UNFINISHED)]
+        names = [n for n in os.listdir(folder) if not n.startswith((_UNFINISHED, f"{RECORD}-"))]
         objects = [name for name in names if _OWN_NAMES.fullmatch(name)]
         if objects and not any(name.startswith(key[:9]) for name in objects):
             _complain(folder, "its objects are for another CPU, this one needs others")
@@ -157,20 +115,33 @@ def store_object(key: str, code: bytes) -> None:
     if folder is None or len(code) > _MAX_OBJECT - len(MAGIC) - _DIGEST_BYTES:
         return
     try:
-        folder.mkdir(mode=_mode(0o755), parents=True, exist_ok=True)
-        if not _may_read(folder):
-            return
-        temporary = folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
-        try:
-            with open(temporary, "xb", opener=_created) as file:
-                file.write(MAGIC + _digest(key, code) + code)
-            os.replace(temporary, folder / key)
-        except BaseException:
-            with suppress(OSError):  # not created yet, or renamed already
-                os.unlink(temporary)
-            raise
+        _write(folder, key, code)
     except OSError as error:
         _complain(folder, f"objects cannot be written ({error.strerror})")
+
+
+def store_record(key: str, text: bytes) -> None:
+    """As :func:`store_object`; that a folder of objects is complete and read-only needs no
+    warning."""
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(OSError):
+            _write(folder, key, text)
+
+
+def _write(folder: Path, key: str, code: bytes) -> None:
+    folder.mkdir(mode=_mode(0o755), parents=True, exist_ok=True)
+    if not _may_read(folder):
+        return
+    temporary = folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
+    try:
+        with open(temporary, "xb", opener=_created) as file:
+            file.write(MAGIC + _digest(key, code) + code)
+        os.replace(temporary, folder / key)
+    except BaseException:
+        with suppress(OSError):  # not created yet, or renamed already
+            os.unlink(temporary)
+        raise
 
 
 def _created(path: str, flags: int) -> int:

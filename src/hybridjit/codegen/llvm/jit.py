@@ -1,4 +1,4 @@
-"""llvmlite's binding: find the host, optimise, emit objects, load them, disassemble.
+"""llvmlite's binding: detect the host, optimise, emit objects, load them, disassemble.
 
 This module works around these facts of llvmlite:
 
@@ -23,9 +23,8 @@ from __future__ import annotations
 import atexit
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,15 +37,12 @@ from ..._core.fork_locks import Rank, held_at_fork
 from ..._core.frozen import dataclass
 from ..._core.target import Target
 from ...errors import InternalError
+from . import LEVEL
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LOCK = held_at_fork(Rank.LLVM)
-# LLVM's code generation level. Level 3 takes 5 % longer, and its code differs only in a duplicated
-# end of a block in some strided convolutions: kernels of training steps of ResNet-18 and ResNet-50,
-# for each vector width.
-LEVEL = 1
 _LONGEST_CALL = 30.0  # seconds; a kernel takes 0.1
 atexit.register(LOCK.acquire, timeout=_LONGEST_CALL)
 
@@ -69,22 +65,6 @@ def calling_llvm(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-# LLVM's name of the CPU, bytes of a vector, number of registers, and support of FMA.
-_NARROWER = {
-    "avx512": ("x86-64-v4", 64, 32, True),
-    "avx2": ("x86-64-v3", 32, 16, True),
-    "sse2": ("x86-64", 16, 16, False),
-}
-_PORTABLE = {
-    **{name: ("x86_64-unknown-linux-gnu", *row) for name, row in _NARROWER.items()},
-    "avx512bf16": ("x86_64-unknown-linux-gnu", *_NARROWER["avx512"]),
-    "neon": ("aarch64-unknown-linux-gnu", "generic", 16, 32, True),
-}
-# Features beyond those of LLVM's CPU name.
-_MORE_FEATURES = {"avx512bf16": "+avx512bf16"}
-_ALIASES = {"x86-64-v4": "avx512", "x86-64-v3": "avx2", "x86-64": "sse2", "x86-64-v2": "sse2"}
-
-
 @lru_cache(maxsize=1)
 def _initialize() -> None:
     """Initialise only the host's architecture: all of them cost 10 MB and 5 ms more."""
@@ -103,65 +83,16 @@ def llvm_version() -> str:
     return ".".join(map(str, llvm.llvm_version_info))
 
 
-@lru_cache(maxsize=8)
-def find_target(name: str = "") -> Target:
-    """The host, or a narrower CPU of the same architecture by name. Raises ValueError.
-
-    LLVM's host features already account for the registers that the operating system saves.
-    """
-    host = _host_target()
-    if name in ("", "native", host.name):
-        return host
-    name = _ALIASES.get(name, name)
-    if name == "neon" and host.name == "neon":
-        return host
-    if name not in _NARROWER or not host.triple.startswith("x86_64"):
-        known = ", ".join(("native", *_NARROWER)) if "x86_64" in host.triple else "native, neon"
-        raise ValueError(f"HYBRIDJIT_TARGET={name!r}: this host knows {known}")
-    cpu, width, registers, has_fma = _NARROWER[name]
-    if width > host.vector_bytes:
-        raise ValueError(
-            f"HYBRIDJIT_TARGET={name!r} is wider than this host, which has {host.name}"
-        )
-    return replace(
-        host,
-        name=name,
-        cpu=cpu,
-        features="",
-        vector_bytes=width,
-        vector_registers=registers,
-        has_fma=has_fma,
-    )
-
-
-def portable_target(name: str) -> Target:
-    """Any CPU by name, independent of the host, for code that runs on all CPUs with its vectors.
-
-    Raises ValueError for an unknown name.
-    """
-    row = _PORTABLE.get(_ALIASES.get(name, name))
-    if row is None:
-        raise ValueError(f"unknown target {name!r}: the targets are {', '.join(_PORTABLE)}")
-    triple, cpu, width, registers, has_fma = row
-    known = _ALIASES.get(name, name)
-    features = _MORE_FEATURES.get(known, "")
-    return Target(known, triple, cpu, features, width, registers, has_fma)
-
-
 @calling_llvm
-def _host_target() -> Target:
+def machine_facts() -> tuple[str, str, str, str]:
+    """The names of the system, of the CPU and of its features, and LLVM's version.
+
+    The features account for the registers that the system saves.
+    """
     _initialize()
-    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
-    flags = llvm.get_host_cpu_features()
-    features = flags.flatten()
-    if triple.startswith(("aarch64", "arm64")):
-        return Target("neon", triple, cpu, features, 16, 32, True)
-    if flags.get("avx512f") and flags.get("avx512vl"):
-        return Target("avx512", triple, cpu, features, 64, 32, True)
-    if flags.get("avx2") and flags.get("fma"):
-        return Target("avx2", triple, cpu, features, 32, 16, True)
-    name = "sse2" if "x86_64" in triple else "generic"
-    return Target(name, triple, cpu, features, 16, 16, False)
+    features = llvm.get_host_cpu_features().flatten()
+    names = llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+    return *names, repr(llvm.llvm_version_info)
 
 
 def _machine(target: Target, level: int = LEVEL) -> Any:
@@ -349,34 +280,37 @@ def listings(text: str, target: Target, with_passes: bool = True) -> tuple[str, 
     return str(module), _assembly_of(module, machine, target)
 
 
-_PROVIDED: dict[str, int] = {}
+class Linked:
+    """Objects in memory: ``addresses`` of the functions with these names.
 
-
-def provide(name: str, address: int) -> None:
-    """Let machine code that is loaded later call a function of the process by name."""
-    _PROVIDED[name] = address
-
-
-class Library:
-    """Machine code in memory, from ``nbytes`` of objects: functions with these names.
-
-    ``close`` frees all of it. Raises InternalError for a missing name.
+    ``provided`` are addresses of functions outside of them. Raises InternalError for a missing
+    name.
     """
 
-    def __init__(self, objects: Iterable[bytes], target: Target, names: Sequence[str]) -> None:
-        objects = tuple(objects)
-        self.nbytes = sum(map(len, objects))
-        self._linked: tuple[Any, ...] = ()  # in the order of disposal
-        self._addresses: dict[str, int] = {}
-        self._load(objects, target, names)
+    def __init__(
+        self,
+        objects: Sequence[bytes],
+        target: Target,
+        names: Sequence[str],
+        provided: Mapping[str, int],
+    ) -> None:
+        self._parts: tuple[Any, ...] = ()  # in the order of disposal
+        self.addresses: dict[str, int] = {}
+        self._link(objects, target, names, provided)
 
     @calling_llvm
-    def _load(self, objects: tuple[bytes, ...], target: Target, names: Sequence[str]) -> None:
+    def _link(
+        self,
+        objects: Sequence[bytes],
+        target: Target,
+        names: Sequence[str],
+        provided: Mapping[str, int],
+    ) -> None:
         _initialize()
         linker = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
             linker.add_object_img(code)
-        for name, address in _PROVIDED.items():
+        for name, address in provided.items():
             linker.import_symbol(name, address)
         for name in names:
             linker.export_symbol(name)
@@ -390,25 +324,21 @@ class Library:
             raise InternalError(
                 f"bug in hybridjit: the compiled code does not link: {error}"
             ) from None
-        self._linked = code_of, engine
-        self._addresses = {name: code_of[name] for name in names}
-
-    def address(self, name: str) -> int:
-        """The address of a function."""
-        return self._addresses[name]
+        self._parts = code_of, engine
+        self.addresses = {name: code_of[name] for name in names}
 
     @calling_llvm
     def close(self) -> None:
-        linked, self._linked = self._linked, ()
-        for part in linked:
+        parts, self._parts = self._parts, ()
+        for part in parts:
             part.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Free the code. The names of this module are gone when the interpreter ends."""
-        if not getattr(self, "_linked", ()):
+        if not getattr(self, "_parts", ()):
             return
         if is_finalizing():
-            for part in self._linked:
+            for part in self._parts:
                 part.detach()
         else:
             self.close()  # destroys the parts, because it drops their last references

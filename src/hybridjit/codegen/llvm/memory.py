@@ -1,0 +1,52 @@
+"""Memory for machine code, on POSIX systems.
+
+Blocks are objects of the standard library's ``mmap``, which are freed by C code: an asynchronous
+exception (Ctrl-C) in Python code of a finaliser would be lost. When the interpreter ends, blocks
+stay: other threads may execute their code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import mmap
+import weakref
+from functools import lru_cache
+
+from ...errors import InternalError
+
+CONSTANTS = mmap.PROT_READ
+CODE, VARIABLES = CONSTANTS | mmap.PROT_EXEC, CONSTANTS | mmap.PROT_WRITE
+_LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+def new_block(size: int) -> mmap.mmap:
+    """Memory that can be written. Raises OSError for lack of memory."""
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, VARIABLES)
+    _LIVE.add(block)
+    return block
+
+
+def address_of(block: mmap.mmap) -> int:
+    """Its address; only as long as it can be written."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(block))
+
+
+def protect(start: int, size: int, rights: int) -> None:
+    """Allow ``CODE``, ``CONSTANTS`` or ``VARIABLES`` in this memory. Raises InternalError."""
+    # A private prototype: other modules may set the types of the shared function object.
+    kinds = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    if size and ctypes.CFUNCTYPE(*kinds)(("mprotect", process()))(start, size, rights):
+        raise InternalError("this system does not let a process execute code that it has written")
+
+
+@lru_cache(maxsize=1)
+def process() -> ctypes.CDLL:
+    """The symbols of the process."""
+    return ctypes.CDLL(None)
+
+
+@atexit.register
+def _keep() -> None:
+    for block in list(_LIVE):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))
