@@ -32,7 +32,8 @@ from hybridjit.onnx.quantized import quantized
 from hybridjit.ops.registry import lookup
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.checking import Checker
-from hybridjit.runtime.executable import Executable, Instance
+from hybridjit.runtime.executable import Executable
+from hybridjit.runtime.instance import Instance
 from hybridjit.runtime.split_batch import SplitBatch
 from random_int8 import ranges_of
 

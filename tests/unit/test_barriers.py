@@ -24,7 +24,8 @@ from hybridjit.codegen.emit.pool_memory import POLL_SLOTS
 from hybridjit.gluon import nn, rnn
 from hybridjit.ir.plan import Plan
 from hybridjit.runtime import executable
-from hybridjit.runtime.executable import Executable, Instance
+from hybridjit.runtime.executable import Executable
+from hybridjit.runtime.instance import Instance
 
 # Which of the threads that have not come to the next barrier does its next step.
 Order = Callable[[Sequence[int]], int]

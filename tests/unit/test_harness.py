@@ -20,7 +20,8 @@ from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
 from hybridjit.ops import lookup
 from hybridjit.passes.plan.verify_plan import verify_plan
-from hybridjit.runtime.executable import INSTANCES, Executable, Instance
+from hybridjit.runtime.executable import Executable
+from hybridjit.runtime.instance import INSTANCES, Instance
 
 X = np.linspace(-1, 1, 50, dtype=np.float32)  # not a multiple of the vector length
 

@@ -295,14 +295,9 @@ def test_no_module_imports_itself_through_others():
 
 # Groups of modules that name each other's classes in annotations, or load each other on first use.
 RECURSIVE = {
-    # sizes belong to a scope, and a scope makes sizes
-    *("_core.symbolic.bounds", "_core.symbolic.evaluation"),
-    *("_core.symbolic.expressions", "_core.symbolic.scope"),
     # an array has a tape's entry, a tape has arrays; both modes convert into each other
     *("nd.eviction", "nd.memory", "nd.ndarray", "nd.tape", "nd.taped", "nd.undo"),
     *("np.arrays", "np.fallback", "np.interoperation"),
-    # an executable checks and times its runs
-    *("runtime.checking", "runtime.executable", "runtime.timed"),
     # a symbol makes executors, which compute with the graphs of blocks
     *("autograd", "executor", "gluon.hybrid", "gluon.inference", "gluon.parameter.__init__"),
     *("gluon.parameter.collection", "gluon.parameter.constant", "gluon.parameter.loading"),

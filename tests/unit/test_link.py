@@ -16,7 +16,8 @@ from hybridjit.ir.mode import Purpose
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan, contiguous_strides
 from hybridjit.ir.plan_image import Base, Image
-from hybridjit.runtime.executable import Executable, Instance
+from hybridjit.runtime.executable import Executable
+from hybridjit.runtime.instance import Instance
 
 LARGEST = 1 << 40  # below every address that a process has on the systems of today
 

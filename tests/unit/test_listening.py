@@ -30,7 +30,7 @@ from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
 from hybridjit.ir.node import Output
-from hybridjit.runtime.executable import Instance
+from hybridjit.runtime.instance import Instance
 from neighbours import (
     LAYERS,
     LIVE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from .._core.options import Options
-from .._core.symbolic import hint_of, sizes_in
+from .._core.symbolic import hint_of, scope_of, sizes_in
 from ..compilation import compile_graph, compile_variant
 from ..profiling import Report, TrainingReport, measure, profile_training
 from ..runtime.executable import Executable
@@ -85,8 +85,9 @@ def _compiled(
     symbolic = next(sizes_in(tuple(t.dims for t in input_types.values())), None)
     if symbolic is None:
         return compile_graph(*graph, options, name=model.name)
-    variant = compile_variant(*graph, symbolic.scope, options, name=model.name)
-    return variant.at(tuple(int(hint_of(n)) for n in symbolic.scope.symbols.values()))
+    scope = scope_of(symbolic)
+    variant = compile_variant(*graph, scope, options, name=model.name)
+    return variant.at(tuple(int(hint_of(n)) for n in scope.symbols.values()))
 
 
 def _training(

@@ -25,7 +25,8 @@ from ..nd.storage import Storage, together_written
 from ..nd.tape import Leaf
 from ..runtime.arena import address_of
 from ..runtime.cache import Limit
-from ..runtime.executable import Executable, Instance, Stage
+from ..runtime.executable import Executable, Stage
+from ..runtime.instance import Instance
 from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
 from ..trained import Trained

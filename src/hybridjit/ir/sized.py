@@ -19,6 +19,7 @@ from .._core.symbolic import (
     Scope,
     Size,
     hint_of,
+    scope_of,
     sizes_in,
     symbols_of,
     value_of,
@@ -209,7 +210,7 @@ def at_hints(plan: Plan) -> Plan:
 
     The groups of its steps are unchanged.
     """
-    scope = next(sizes_in(plan.buffers)).scope
+    scope = scope_of(next(sizes_in(plan.buffers)))
     values = {name: int(hint_of(symbol)) for name, symbol in scope.symbols.items()}
     steps = tuple(
         replace(step, reads=sized(step.reads, values), writes=sized(step.writes, values))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +21,7 @@ from ..errors import InternalError
 from ..ir.plan import Step, View, strided
 from ..ops.bfloat16 import from_bfloat16
 from .arena import Arena
-
-if TYPE_CHECKING:
-    from .executable import Executable, Instance
+from .instance import Instance, Prepared
 
 # Largest accepted difference relative to the largest result: a step adds in another order than its
 # reference.
@@ -74,12 +71,12 @@ class Checker:
     """One checked run of an executable on an unshared instance."""
 
     def __init__(
-        self, executable: Executable, instance: Instance, inputs: Sequence[np.ndarray]
+        self, executable: Prepared, instance: Instance, inputs: Sequence[np.ndarray]
     ) -> None:
         self.executable = executable
         self.instance = instance
         self._given = [Fenced(a.shape, a.dtype, a) for a in inputs]
-        self._made = [Fenced(shape, dtype, None) for shape, dtype in executable.output_types]
+        self._made = [Fenced(shape, dtype, None) for shape, dtype in executable.results.types]
         self.inputs = [fenced.array for fenced in self._given]
         self.outputs = [fenced.array for fenced in self._made]
         for number, index in executable.results.updated.items():

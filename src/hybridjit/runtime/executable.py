@@ -7,37 +7,38 @@ instance, so that the next call never begins with an inconsistent one.
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import empty
 
 from .._core.config import config
 from .._core.frozen import dataclass
+from .._core.lazy import Late
 from .._core.timeline import TIMELINE
 from .._core.types import BFLOAT16, product
 from ..ir.graph import Value
 from ..ir.interpret import run_in_order, run_value
 from ..ir.plan import Plan, Step, View, strided
-from ..ir.plan_image import Base, Image, Pack
-from ..ir.sized import SizedImage, SizedPlan, graph_of
+from ..ir.sized import SizedPlan, graph_of
 from ..ops.bfloat16 import from_bfloat16
-from .arena import address_of
 from .binding import Binding, PackedStore
-from .checking import Checker
+from .instance import Code, Instance, Segment
 from .leftovers import keep_freed
 from .results import Outs, Results
-from .threads import THREADS, main_thread
-from .timed import run_timed
+from .threads import THREADS
 from .workspace import MAX_IDLE, Room, Turns, Workspace
 
-# Receives the arrays of a call, inputs and then outputs.
-Entry = Callable[..., None]
+if TYPE_CHECKING:
+    from . import checking, timed
+else:  # for HYBRIDJIT_CHECK and for the timeline
+    checking = Late(".checking", __package__)
+    timed = Late(".timed", __package__)
+
 # A function, and the number of steps of the plan after which it is called.
 Stage = tuple[int, Callable[[], None]]
 
@@ -51,22 +52,8 @@ _STEP_BYTES = 32 << 10
 # a decoder of 72 steps: 2.1 KB a step.
 _SIZED_STEP_BYTES = 3 << 10
 
-# All live executables and instances, for memory accounting.
+# All live executables, for memory accounting.
 EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
-INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Kernel calls [first, last) that run natively, or one step ``host`` of the plan.
-
-    The flag is checked after the step ``flagged``, the last of the native ones.
-    """
-
-    first: int
-    last: int
-    host: int | None = None
-    flagged: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,78 +62,6 @@ class Bound:
 
     binding: Binding
     idle: list[Instance]
-
-
-class Code(Protocol):
-    """Machine code as ``codegen`` loads it.
-
-    calls      for each step its kernel calls, for inspection
-    addresses  addresses of the kernels that the image names
-    """
-
-    @property
-    def image(self) -> Image | SizedImage: ...
-
-    @property
-    def calls(self) -> Sequence[Sequence[Any]]: ...
-
-    @property
-    def kernels(self) -> Mapping[Any, Any]: ...
-
-    @property
-    def addresses(self) -> Mapping[str, int]: ...
-
-    @property
-    def target(self) -> Any: ...
-
-    @property
-    def driver(self) -> Any: ...
-
-    @property
-    def pack(self) -> Pack: ...
-
-
-class Instance:
-    """One call's arena, scratch memory and argument table, for up to ``threads`` threads."""
-
-    def __init__(
-        self,
-        executable: Executable,
-        binding: Binding,
-        threads: int,
-        workspace: Workspace | None = None,
-    ) -> None:
-        packed = binding.addresses(executable.tables.bases, executable.code.image.packed)
-        workspace = workspace or Workspace(executable.room, threads)
-        self.binding = binding
-        self.threads = workspace.threads
-        self.arena, self.scratch = workspace.arena, workspace.scratch
-        self.flag = ctypes.c_int64(0)
-        own = {
-            Base.ARENA: self.arena.address,
-            Base.SCRATCH: self.scratch.address,
-            Base.SHARED: workspace.shared_at,
-            Base.FLAG: ctypes.addressof(self.flag),
-        }
-        addresses = packed.numbers.copy()
-        for place, base in packed.others:
-            addresses[place] = own[base]
-        self.slots = executable.tables.slots(addresses)
-        self.steps_address, self.connect, self.run_all = self._entries(executable)
-        INSTANCES.add(self)  # last: other threads read the instances in the set
-
-    def _entries(self, executable: Executable) -> tuple[int, Entry, Entry]:
-        """The address of the table of kernels and their arguments, and two functions.
-
-        ``connect(*inputs, *outputs)`` stores the addresses of one call's arrays in the table;
-        ``run_all(*inputs, *outputs)`` then runs all steps on the calling thread. Omitted arrays
-        keep their previous addresses.
-        """
-        code, tables, base = executable.code, executable.tables, address_of(self.slots)
-        self._steps = tables.steps(code.addresses, base)
-        steps, count = address_of(self._steps), len(self._steps)
-        bound = code.driver.entries.bound(steps, count, main_thread(), base, tables.places)
-        return steps, *bound
 
 
 class Executable:
@@ -288,7 +203,7 @@ class Executable:
         workspace = self._turns.take(self.thread_count) if self._turns else None
         instance = self._at(workspace, bound) if workspace else self._taken(bound)
         if config.check:
-            for mine, checked in zip(outputs, Checker(self, instance, inputs).run()):
+            for mine, checked in zip(outputs, checking.Checker(self, instance, inputs).run()):
                 np.copyto(mine, checked)
             for _, call in stages:
                 call()
@@ -334,7 +249,7 @@ class Executable:
     ) -> None:
         """Run the whole plan on a connected instance, and ``stages`` as in :meth:`run_into`."""
         if TIMELINE.graphs:
-            run_timed(self, instance, inputs, outputs)
+            timed.run_timed(self, instance, inputs, outputs)
             for _, call in stages:
                 call()
             return

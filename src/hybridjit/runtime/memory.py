@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 
 from .._core import host
-from .executable import EXECUTABLES, INSTANCES
+from .executable import EXECUTABLES
 from .holders import GRADIENTS, STATES, held_bytes
+from .instance import INSTANCES
 from .saved import SAVED
 
 try:

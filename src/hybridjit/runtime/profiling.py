@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core.types import product
 from ..ir.plan import Plan, Step, View
-from .executable import Instance, Segment
+from .instance import Instance, Segment
 from .threads import THREADS
 
 if TYPE_CHECKING:

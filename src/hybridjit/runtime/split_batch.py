@@ -12,7 +12,8 @@ import numpy as np
 
 from ..ir.plan import Plan
 from .binding import PackedStore
-from .executable import Code, Executable, Instance
+from .executable import Executable
+from .instance import Code, Instance
 
 Arrays = Sequence[np.ndarray]
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._core.timeline import TIMELINE, now
 from ..ir.plan import Step
-
-if TYPE_CHECKING:
-    from .executable import Executable, Instance, Segment
+from .instance import Instance, Prepared, Segment
 
 _SECOND = 1_000_000_000  # nanoseconds
 
 
 def run_timed(
-    executable: Executable,
+    executable: Prepared,
     instance: Instance,
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
@@ -65,7 +62,7 @@ def _times(
             begun = end
 
 
-def _note(executable: Executable, step: Step, start: int, end: int) -> None:
+def _note(executable: Prepared, step: Step, start: int, end: int) -> None:
     group = step.group
     name = group.anchor.op.name if group.anchor.op else group.kind
     fused = ", ".join(value.op.name for value in group.epilogue if value.op)

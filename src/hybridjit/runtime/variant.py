@@ -27,7 +27,8 @@ from ..ir.sized import SizedImage, SizedPlan, bind_symbols
 from .binding import Binding, PackedStore
 from .compile_stats import add_seconds
 from .compile_stats import count as count_one
-from .executable import Code, Executable
+from .executable import Executable
+from .instance import Code
 from .split_batch import SplitBatch
 from .workspace import Turns
 

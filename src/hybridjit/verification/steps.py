@@ -13,7 +13,8 @@ from ..errors import InternalError
 from ..ir.graph import Graph, Use, Value, uses_of
 from ..ir.interpret import run_value
 from ..runtime.checking import Checker, Ran, describe, is_random, lost_by
-from ..runtime.executable import Executable, Instance
+from ..runtime.executable import Executable
+from ..runtime.instance import Instance
 from .verdict import Checked, Gap, Special, gap_between, special_in
 
 Arrays = Mapping[str, np.ndarray]

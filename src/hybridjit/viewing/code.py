@@ -14,7 +14,7 @@ from ..codegen.llvm.jit import listings
 from ..codegen.spec import KernelSpec
 from ..ir.plan import Plan
 from ..profiling import algorithm
-from ..runtime.executable import Code
+from ..runtime.instance import Code
 from .schema import Kernel, Listing
 from .texts import shared_limit, short_text
 

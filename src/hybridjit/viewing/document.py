@@ -15,7 +15,7 @@ import numpy as np
 from .._core.compile_log import CompileLog
 from .._core.config import config
 from .._core.options import Options
-from .._core.symbolic import hint_of, sizes_in
+from .._core.symbolic import hint_of, scope_of, sizes_in
 from .._core.types import TensorType, type_of
 from ..codegen.targets import find_target
 from ..compilation import TrainingLogs, compile_graph, compile_training, compile_variant
@@ -120,7 +120,7 @@ def _compiled(subject: Subject) -> tuple[Executable, int, Watched]:
 
 def _of_variant(subject: Subject, watched: Watched) -> tuple[Executable, int]:
     """As :func:`_compiled`, for the sizes that the symbols stand for; guards are notes."""
-    scope = next(sizes_in(tuple(t.dims for t in subject.symbolic.values()))).scope
+    scope = scope_of(next(sizes_in(tuple(t.dims for t in subject.symbolic.values()))))
     values = {name: int(hint_of(size)) for name, size in scope.symbols.items()}
     graph = (subject.outputs, subject.symbolic, subject.param_types)
     variant = compile_variant(*graph, scope, subject.options, watched.log, subject.name)

@@ -16,7 +16,7 @@ from ..ir.plan import Buffer, Plan, Step, View
 from ..ir.plan_image import Packed
 from ..ir.print import purpose_lines
 from ..profiling import algorithm, fused_operators, user_source
-from ..runtime.executable import Code
+from ..runtime.instance import Code
 from ..runtime.profiling import bytes_moved
 from . import schema
 from .graphs import reference

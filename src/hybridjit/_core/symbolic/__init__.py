@@ -23,7 +23,7 @@ from .bounds import (
 from .evaluation import value_of, values_function
 from .expressions import INFINITE, Atom, Size
 from .records import as_number, count_of, decided, hint_of, indices, rebuilder, sizes_in, symbols_of
-from .scope import Branch, Decision, Guard, Scope, guard_function
+from .scope import Branch, Decision, Guard, Scope, guard_function, scope_of
 
 __all__ = [
     "INFINITE",
@@ -47,6 +47,7 @@ __all__ = [
     "largest",
     "range_of",
     "rebuilder",
+    "scope_of",
     "sizes_in",
     "symbols_of",
     "value_of",

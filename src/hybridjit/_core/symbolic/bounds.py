@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .expressions import Monomial, Number, Size, bounds_of, exact, sized, value_at_hints
-
-if TYPE_CHECKING:
-    from .scope import Scope
+from .expressions import Monomial, Number, Recorder, Size, bounds_of, exact, sized, value_at_hints
 
 
 def tight_bounds(size: Size) -> tuple[Number, Number]:
@@ -37,7 +34,7 @@ def tight_bounds(size: Size) -> tuple[Number, Number]:
 
 
 def _multiple(
-    scope: Scope, monomial: Monomial, factor: Number
+    scope: Recorder, monomial: Monomial, factor: Number
 ) -> tuple[Any, tuple[Number, Number]] | None:
     """The term without its last rounding, and the bounds of the difference.
 

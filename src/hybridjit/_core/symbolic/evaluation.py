@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .expressions import OPERATIONS, Atom, Number, Size
-
-if TYPE_CHECKING:
-    from .scope import Scope
+from .expressions import OPERATIONS, Atom, Number, Recorder, Size
 
 
 class Program:
     """Expressions as the source of one Python function of the symbols."""
 
-    def __init__(self, scope: Scope, parameters: Sequence[str]) -> None:
+    def __init__(self, scope: Recorder, parameters: Sequence[str]) -> None:
         self._scope = scope
         self._parameters = list(parameters)
         self._needed: dict[int, None] = {}
@@ -69,7 +66,7 @@ class Program:
 
 
 def values_function(
-    scope: Scope, parameters: Sequence[str], columns: Sequence[Sequence[Any]]
+    scope: Recorder, parameters: Sequence[str], columns: Sequence[Sequence[Any]]
 ) -> Callable[..., tuple[list[Any], ...]]:
     """A function of sizes that returns the values of several lists of expressions."""
     program = Program(scope, parameters)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from .scope import Scope
+from typing import Any, Protocol, TypeAlias
 
 INFINITE = math.inf
 Number: TypeAlias = "int | float"
@@ -64,6 +61,26 @@ def _bracketed(value: Size | Number) -> str:
     return f"({value})" if isinstance(value, Size) else str(value)
 
 
+class Recorder(Protocol):
+    """A scope, as the arithmetic of sizes uses it: it has the atoms and records comparisons."""
+
+    atoms: list[Atom]
+    is_closed: bool
+    epoch: int
+
+    def step(self, name: str, low: int, high: Number) -> Size: ...
+
+    def operation(
+        self, kind: str, args: tuple[Size | Number, ...], hint: Number, low: Number, high: Number
+    ) -> Size: ...
+
+    def decide(self, difference: Size | Number, test: str) -> bool: ...
+
+    def pin(self, size: Size) -> None: ...
+
+    def hint_before(self, size: Size) -> Number: ...
+
+
 class Size:
     """A polynomial over atoms with integer coefficients; in cost models with floating ones.
 
@@ -74,7 +91,7 @@ class Size:
     __slots__ = ("scope", "terms", "_hint", "_epoch", "_key")
     __array_ufunc__ = None  # NumPy's scalars leave operations to this class
 
-    def __init__(self, scope: Scope, terms: Mapping[Monomial, Number], hint: Number) -> None:
+    def __init__(self, scope: Recorder, terms: Mapping[Monomial, Number], hint: Number) -> None:
         self.scope, self.terms = scope, terms
         self._hint, self._epoch = hint, scope.epoch
         self._key: tuple[object, ...] | None = None
@@ -332,7 +349,7 @@ def _number(value: object) -> Number | None:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else None
 
 
-def sized(scope: Scope, terms: dict[Monomial, Number], hint: Number) -> Size | Number:
+def sized(scope: Recorder, terms: dict[Monomial, Number], hint: Number) -> Size | Number:
     """The polynomial of these terms; a plain number where it is constant."""
     left = {monomial: factor for monomial, factor in terms.items() if factor != 0}
     if not left:
@@ -350,7 +367,7 @@ def _times(a: Number, b: Number) -> Number:
     return 0 if a == 0 or b == 0 else a * b
 
 
-def _product_bounds(scope: Scope, monomial: Monomial) -> tuple[Number, Number]:
+def _product_bounds(scope: Recorder, monomial: Monomial) -> tuple[Number, Number]:
     low: Number = 1
     high: Number = 1
     for number in monomial:
@@ -448,12 +465,12 @@ def _of_quotient(a: Size) -> tuple[Size, int] | None:
     return (dividend, atom.args[1]) if isinstance(dividend, Size) else None
 
 
-def value_at_hints(scope: Scope, monomial: Monomial) -> Number:
+def value_at_hints(scope: Recorder, monomial: Monomial) -> Number:
     """The hint of a monomial."""
     return math.prod(scope.atoms[number].hint for number in monomial)
 
 
-def _rest_by(scope: Scope, left: Size | Number, divisor: int) -> Any:
+def _rest_by(scope: Recorder, left: Size | Number, divisor: int) -> Any:
     if not isinstance(left, Size):
         return left // divisor
     low, high = left.bounds()

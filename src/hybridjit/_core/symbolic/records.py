@@ -8,7 +8,7 @@ from typing import Any
 
 from ..frozen import fields_of, is_record, replace
 from .expressions import Size
-from .scope import Decision
+from .scope import Decision, scope_of
 
 
 def symbols_of(size: Size) -> frozenset[str]:
@@ -72,11 +72,12 @@ def as_number(item: int, why: str) -> int:
     """A size as a number; the guard that a symbolic one leaves tells ``why``."""
     if not isinstance(item, Size):
         return item
-    item.scope.why = why
+    scope = scope_of(item)
+    scope.why = why
     try:
         return int(item)
     finally:
-        item.scope.why = ""
+        scope.why = ""
 
 
 def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
@@ -87,7 +88,7 @@ def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
     sizes = {size.key: size for size in sizes_in(item)}
     if not sizes:
         return function(item)
-    scope = next(iter(sizes.values())).scope
+    scope = scope_of(next(iter(sizes.values())))
     key = (name, str(item))
     if key not in scope.decisions:
         rebuild = rebuilder(item, {size: i for i, size in enumerate(sizes)})

@@ -265,6 +265,12 @@ class Scope:
             atom.high -= atom.high == quotient
 
 
+def scope_of(size: Size) -> Scope:
+    """The scope that a size belongs to."""
+    assert isinstance(size.scope, Scope)
+    return size.scope
+
+
 class Branch:
     """Guards and decisions that divide the sizes satisfying the guards of a scope."""
 
