@@ -2,10 +2,11 @@
 
     python tools/peers/int8.py --peers PYTHON --threads 1 2
 
-It makes the networks, quantizes them by ONNX Runtime (static files with quantized values, and
-dynamic ones) and, where NNCF is installed beside OpenVINO, by that, and calls each in one process
-for each engine. A cell has milliseconds a call, CPU time with one thread, elapsed time with more,
-and the error: the root mean square of differences from float32, in deviations of the output.
+It makes the networks, quantizes them by ONNX Runtime (static files with quantized values, dynamic
+ones, and weights of 4 bits) and, where NNCF is installed beside OpenVINO, by that, and calls each
+in one process for each engine. A cell has milliseconds a call, CPU time with one thread, elapsed
+time with more, and the error: the root mean square of differences from float32, in deviations of
+the output.
 """
 
 import argparse
@@ -28,7 +29,8 @@ COLUMNS = ["Network", "quantized file", "ratio", 'precision="int8"', "ratio", "O
 
 def made_models(options, folder):
     """Write the networks into a folder, but for those that it has."""
-    names = [name for name in options.nets if not (folder / f"{name}-static.onnx").exists()]
+    last = {name: f"{name}-{NETWORKS[name][2][-1]}.onnx" for name in options.nets}
+    names = [name for name, file in last.items() if not (folder / file).exists()]
     script = str(HERE / "int8_models.py")
     for step, python in (("write", options.python), ("quantize", options.peers)):
         if names:

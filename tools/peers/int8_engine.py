@@ -11,12 +11,20 @@ import time
 from turns import bound_threads, serve
 
 
+def inputs(recorded):
+    return [recorded[f"x{i}"] for i in range(sum(key.startswith("x") for key in recorded))]
+
+
+def first(made):
+    return made[0] if isinstance(made, (list, tuple)) else made
+
+
 def load_hybridjit(folder, file, threads, recorded):
     """The quantized ONNX file."""
     import hybridjit as mx
 
-    net, x = mx.onnx.load(f"{folder}/{file}.onnx"), mx.nd.array(recorded["x"])
-    return mx.__version__, lambda: net(x).asnumpy()
+    net, xs = mx.onnx.load(f"{folder}/{file}.onnx"), list(map(mx.nd.array, inputs(recorded)))
+    return mx.__version__, lambda: first(net(*xs)).asnumpy()
 
 
 def load_calibrated(folder, file, threads, recorded):
@@ -26,7 +34,7 @@ def load_calibrated(folder, file, threads, recorded):
     name, mode = file.split("-")
     if mode != "static":
         sys.exit("precision='int8' takes calibrated ranges")
-    net, x = mx.onnx.load(f"{folder}/{name}.onnx"), mx.nd.array(recorded["x"])
+    net, x = mx.onnx.load(f"{folder}/{name}.onnx"), mx.nd.array(recorded["x0"])
     net.hybridize(precision="int8", calibration=[mx.nd.array(batch) for batch in recorded["data"]])
     return mx.__version__, lambda: net(x).asnumpy()
 
@@ -38,7 +46,8 @@ def load_onnxruntime(folder, file, threads, recorded):
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     path, providers = f"{folder}/{file}.onnx", ["CPUExecutionProvider"]
     session = ort.InferenceSession(path, options, providers=providers)
-    feed = {session.get_inputs()[0].name: recorded["x"]}
+    names = [given.name for given in session.get_inputs()]
+    feed = dict(zip(names, inputs(recorded)))
     return ort.__version__, lambda: session.run(None, feed)[0]
 
 
@@ -52,16 +61,13 @@ def load_openvino(folder, path, threads, recorded):
         "INFERENCE_PRECISION_HINT": "f32",
     }
     request = ov.Core().compile_model(f"{folder}/{path}", "CPU", hints).create_infer_request()
-    x = recorded["x"]
-    return ov.__version__.split("-")[0], lambda: request.infer({0: x})[0]
+    feed = dict(enumerate(inputs(recorded)))
+    return ov.__version__.split("-")[0], lambda: request.infer(feed)[0]
 
 
 def load_nncf(folder, file, threads, recorded):
     """OpenVINO's own quantized network."""
-    name, mode = file.split("-")
-    if mode != "static":
-        sys.exit("NNCF quantizes statically")
-    return load_openvino(folder, f"{name}-nncf.xml", threads, recorded)
+    return load_openvino(folder, f"{file}-nncf.xml", threads, recorded)
 
 
 LOADERS = {
