@@ -191,8 +191,8 @@ def matmul_integer(
     bias: Value | None = None,
 ) -> Value:
     """Product of dequantized values."""
-    right = numbers(g, _Axis(use, g.rank(b) - 1), b, b_scale, b_zero)
-    made = matmul(g, use, numbers(g, use, a, a_scale, a_zero), right)
+    product_ = _product_with(g, use, (b, b_scale, b_zero))
+    made = product_(a, a_scale, a_zero)
     return made if bias is None else g.op("broadcast_add", made, bias, at="biased")
 
 
@@ -253,21 +253,31 @@ def _dynamic_product(
     g: Importer, use: Use, weight: Sequence[Value | None]
 ) -> Callable[[Value], Value]:
     """The product of dynamically quantized values with a weight (input, gates), its scale and its
-    zero point: int32 sums, if the weight is constant bytes.
+    zero point.
+    """
+    multiply = _product_with(g, use, weight)
+    return lambda x: multiply(*quantize_all(g, use, x))
+
+
+def _product_with(
+    g: Importer, use: Use, weight: Sequence[Value | None]
+) -> Callable[[Value, Value, Value | None], Value]:
+    """The product of bytes, their scale and zero point, with a weight that has these too: int32
+    sums, if the weight is constant bytes.
     """
     stored, scale, zero = weight
     assert stored is not None
-    in_bytes = byte_weight(g, use, stored, zero)
+    in_bytes = byte_weight(g, _Axis(use, 1), stored, zero)
 
-    def multiply(x: Value) -> Value:
-        made, x_scale, x_zero = quantize_all(g, use, x)
-        sums = product_of_bytes(g, made, in_bytes, x_zero)
+    def multiply(x: Value, x_scale: Value, x_zero: Value | None) -> Value:
+        sums = product_of_bytes(g, x, in_bytes, x_zero)
         if sums is None:
-            right = numbers(g, _Axis(use, 1), stored, scale, zero)
-            return matmul(g, use, numbers(g, use, made, x_scale, x_zero), right)
+            right = numbers(g, _Axis(use, g.rank(stored) - 1), stored, scale, zero)
+            return matmul(g, use, numbers(g, use, x, x_scale, x_zero), right)
         unit = g.op("Reshape", x_scale, shape=(1,), at="unit")
         if scale is not None:
-            unit = g.op("broadcast_mul", unit, single(g, scale), at="unit")
+            scales = g.op("Reshape", single(g, scale), shape=(-1,), at="scales")
+            unit = g.op("broadcast_mul", unit, scales, at="unit")
         return g.op("broadcast_mul", *same_rank(g, single(g, sums), unit), at="product")
 
     return multiply

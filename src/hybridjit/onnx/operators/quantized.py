@@ -11,7 +11,7 @@ from ..._core.types import product
 from ...errors import MXNetError
 from ...formats.onnx.narrow import NARROW, NarrowFloat, NarrowWhole
 from ...formats.onnx.tensors import CODES, dtype_of
-from ...ops.quantized import BYTES, LONGEST_SUM
+from ...ops.quantized import BYTES, LONGEST_SUM, SIGN
 from ..importer import Importer, Value, supported
 from ..use import Use
 from .matrix import matmul
@@ -211,35 +211,69 @@ def matmul_integer(
 
 
 class ByteWeight(NamedTuple):
-    """A constant matrix of bytes: its columns as rows, int8, and the sum of each column."""
+    """A constant matrix of bytes: its columns as rows, int8, and the sum of each column.
+
+    rest  zero points that are subtracted later, int32, and a column of ones: differences of 9 bits
+          exceed int8
+    """
 
     rows: Value
     sums: Value
+    rest: tuple[Value, ByteWeight] | None = None
 
 
 def byte_weight(g: Importer, use: Use, b: Value, zero: Value | None) -> ByteWeight | None:
-    """The weight b - zero of products of bytes; None if it is not a constant matrix of int8."""
-    weight = _whole_weight(g, use, b, zero) if g.rank(b) == 2 else None
-    if weight is None or g.shape(b)[0] > LONGEST_SUM or not product(g.shape(b)):
+    """The weight b - zero of products of bytes; None if it is not a constant matrix of bytes."""
+    if g.rank(b) != 2 or not product(g.shape(b)) or g.shape(b)[0] > LONGEST_SUM:
         return None
-    whole = g.known(weight, "b")
+    if (weight := _whole_weight(g, use, b, zero)) is not None:
+        return _in_rows(g, g.known(weight, "b"))
+    if (moved := _moved_weight(g, b, zero)) is None:
+        return None
+    whole, zeros = moved
+    ones = _in_rows(g, np.ones((len(whole), 1), np.int8))
+    return _in_rows(g, whole)._replace(rest=(g.constant(zeros), ones))
+
+
+def _in_rows(g: Importer, whole: np.ndarray) -> ByteWeight:
     rows = g.constant(np.ascontiguousarray(whole.T))
     return ByteWeight(rows, g.constant(whole.sum(0, dtype=np.int32)))
+
+
+def _moved_weight(
+    g: Importer, x: Value, zero: Value | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Constant bytes as int8, and the zero points, int32, of all or of each filter then."""
+    if zero is None or not (x.is_constant and zero.is_constant) or g.dtype(x) not in BYTES:
+        return None
+    whole = g.known(x, "weight").astype(np.int16)
+    zeros = g.known(zero, "zero").astype(np.int32).reshape(-1)
+    move = SIGN if g.dtype(x) == np.uint8 else 0
+    return (whole - move).astype(np.int8), zeros - move
 
 
 def product_of_bytes(
     g: Importer, a: Value, weight: ByteWeight | None, zero: Value | None
 ) -> Value | None:
-    """a b - zero * column sums of b, in int32; None without a weight of bytes."""
+    """(a - zero) b, in int32; None without a weight of bytes."""
     if weight is None or a.is_constant or g.dtype(a) not in BYTES or g.rank(a) < 2:
         return None
+    made = _centred_product(g, a, weight, zero)
+    if weight.rest is None:
+        return made
+    zeros, ones = weight.rest
+    _, zeros = same_rank(g, made, zeros)
+    less = g.op("broadcast_mul", _centred_product(g, a, ones, zero), zeros, at="moved")
+    return g.op("broadcast_sub", made, less)
+
+
+def _centred_product(g: Importer, a: Value, weight: ByteWeight, zero: Value | None) -> Value:
+    """a b - zero * column sums of b"""
     attrs: dict[str, Any] = {
         "num_hidden": g.shape(weight.rows)[0], "no_bias": True, "flatten": False,
     }  # fmt: skip
-    if zero is None:
-        return g.op("_integer_dense", a, weight.rows, **attrs)
-    if zero.is_constant and product(g.shape(zero)) == 1:
-        number = int(g.known(zero, "a_zero_point").reshape(()))
+    if zero is None or zero.is_constant and product(g.shape(zero)) == 1:
+        number = 0 if zero is None else int(g.known(zero, "a_zero_point").reshape(()))
         return g.op("_integer_dense", a, weight.rows, zero=number, **attrs)
     product_ = g.op("_integer_dense", a, weight.rows, at="product", **attrs)
     zeros = g.op("Cast", zero, dtype=_WHOLE, at="zero")
@@ -266,21 +300,37 @@ def conv_integer(
     w_zero: Value | None = None,
 ) -> Value:
     """Convolution of integers after subtraction of their zero points."""
-    weight = _whole_weight(g, _WeightAxis(use), w, w_zero)
-    if weight is not None and not x.is_constant and g.dtype(x) in BYTES:
-        is_fixed = x_zero is None or x_zero.is_constant and product(g.shape(x_zero)) == 1
-        zero = (
-            int(g.known(x_zero, "x_zero_point").reshape(()))
-            if x_zero is not None and is_fixed
-            else 0
-        )
-        if is_fixed and product(g.shape(w)[1:]) <= LONGEST_SUM:
-            made = integer_convolution(g, use, x, weight, zero)
-            if made is not None:
-                return made
+    made = _convolution_of_bytes(g, use, x, w, x_zero, w_zero)
+    if made is not None:
+        return made
     first = numbers(g, use, x, None, x_zero)
     second = numbers(g, _WeightAxis(use), w, None, w_zero)
     return g.op("Cast", convolution(g, use, first, second), dtype=_WHOLE)
+
+
+def _convolution_of_bytes(
+    g: Importer, use: Use, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None
+) -> Value | None:
+    """int32 sums; None for weights that are not constant bytes, and windows without a kernel."""
+    is_long = product(g.shape(w)[1:]) > LONGEST_SUM
+    if is_long or x.is_constant or not w.is_constant or g.dtype(x) not in BYTES:
+        return None
+    zero: Value | int = 0 if x_zero is None else x_zero
+    if isinstance(zero, Value) and zero.is_constant:
+        zero = int(g.known(zero, "x_zero_point").reshape(()))
+    weight = _whole_weight(g, _WeightAxis(use), w, w_zero)
+    if weight is not None:
+        return integer_convolution(g, use, x, weight, zero)
+    if (moved := _moved_weight(g, w, w_zero)) is None:
+        return None
+    whole, zeros = moved
+    # Groups have a sum of the data each, one group has one for all filters.
+    ones = np.ones_like(whole if use.number("group", 1) > 1 else whole[:1])
+    parts = [integer_convolution(g, use, x, g.constant(v), zero) for v in (whole, ones)]
+    if parts[0] is None or parts[1] is None:
+        return None
+    column = g.constant(zeros.reshape(1, -1, *(1,) * (whole.ndim - 2)))
+    return g.op("broadcast_sub", parts[0], g.op("broadcast_mul", parts[1], column, at="moved"))
 
 
 class _WeightAxis(Use):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import MXNetError
+from ...ops.quantized import has_kernel
 from ..importer import Importer, Value
 from ..use import Use
 from .picking import put_rows
@@ -78,15 +79,37 @@ def convolution(g: Importer, use: Use, x: Value, w: Value, b: Value | None = Non
     return g.op("Convolution", *(x, w) if b is None else (x, w, b), no_bias=b is None, **attrs)
 
 
-def integer_convolution(g: Importer, use: Use, x: Value, w: Value, zero: int) -> Value | None:
-    """int32 sums of bytes x - zero with int8 weights; None for asymmetric padding with a zero
-    point."""
+def integer_convolution(
+    g: Importer, use: Use, x: Value, w: Value, zero: Value | int = 0
+) -> Value | None:
+    """int32 sums of bytes x - zero with int8 weights; None for windows without a kernel."""
     attrs, begin, end = _window_of(g, use, x, w)
+    filters, channels, *window = g.shape(w)
+    if not has_kernel(attrs, (filters, *window, channels)):
+        return None
+    if isinstance(zero, Value):
+        x, attrs["pad"] = _padded_by(g, x, zero, begin, end), (0,) * len(begin)
+        sums = g.op("_integer_convolution", x, w, no_bias=True, at="sums", **attrs)
+        of_filters = g.known(w, "w").reshape(filters, -1).sum(1, dtype=np.int32)
+        shape = (1, filters, *(1,) * len(begin))
+        offset = g.op("Reshape", g.op("Cast", zero, dtype=np.dtype("int32"), at="offset"),
+                      shape=(1,) * len(shape), at="offset")  # fmt: skip
+        less = g.op("broadcast_mul", offset, g.constant(of_filters.reshape(shape)), at="less")
+        return g.op("broadcast_sub", sums, less)
     if attrs["pad"] != begin or begin != end:
-        if zero:
-            return None
-        x = pad_by(g, x, begin, end)
+        x = pad_by(g, x, begin, end, zero)
     return g.op("_integer_convolution", x, w, no_bias=True, zero=zero, **attrs)
+
+
+def _padded_by(
+    g: Importer, x: Value, value: Value, begin: Sequence[int], end: Sequence[int]
+) -> Value:
+    """Bytes padded with a computed byte: differences from it, which wrap, are padded with 0."""
+    if not any(begin) and not any(end):
+        return x
+    one = g.op("Reshape", value, shape=(1,) * g.rank(x), at="one")
+    gap = g.op("broadcast_sub", x, one, at="gap")
+    return g.op("broadcast_add", pad_by(g, gap, begin, end), one, at="padded")
 
 
 def _window_of(
