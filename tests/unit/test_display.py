@@ -194,6 +194,23 @@ def test_a_trace_names_process_lanes_and_lines(net, tmp_path):
     assert used == lanes.keys() and "updates of parameters" in lanes.values()
 
 
+def test_a_trace_has_the_times_of_each_thread(tmp_path):
+    wide = nn.Dense(512, in_units=1024, prefix="wide_")
+    wide.initialize()
+    with mx.threads(2):
+        report = profiling.profile(wide, nd.ones((64, 1024)), seconds=0.01)
+    (part,) = report.profile.parts
+    assert [span.thread for span in part.spans] == [0, 1]
+    assert all(span.begin < span.end <= part.once for span in part.spans)
+    report.write_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    lanes = named(events, "thread_name")
+    times = {lanes[0, e["tid"]]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
+    assert list(times) == ["native code on 2 threads", "thread 0, the caller", "thread 1, a worker"]
+    for (ts, dur), span in zip(list(times.values())[1:], part.spans):
+        assert (ts, dur) == pytest.approx((1e6 * span.begin, 1e6 * (span.end - span.begin)))
+
+
 def test_the_profilers_file_names_threads_and_lines(net, tmp_path):
     path = tmp_path / "profile.json"
     profiler.set_config(profile_all=True, filename=str(path))

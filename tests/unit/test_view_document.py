@@ -290,7 +290,8 @@ class TestDamaged:
             (lambda d: d["parts"][0]["steps"][0]["calls"][0].update(kernel=-1), "a kernel of"),
             (lambda d: d["parts"][0]["steps"][0].update(name=7), "steps[0].name must be a str"),
             (lambda d: d["parts"][0]["plan"].update(arena_bytes=True), "arena_bytes must be a int"),
-            (lambda d: d.update(version=2), "version 2"),
+            (lambda d: d.update(version=3), "version 3 is not supported, only 1 to 2"),
+            (lambda d: d["parts"][0]["profile"]["parts"][0].update(spans=[[0, 1.0]]), "3 items"),
             (lambda d: d.update(format="x"), "not a document"),
         ],
     )
@@ -341,6 +342,31 @@ class TestCommand:
         assert main([*self.WORDS, "--against", before, "--profile", "--seconds", "0.02"]) == 0
         (part,) = json.loads(capsys.readouterr().out)["comparison"]["parts"]
         assert "other kernel" in {change["what"] for change in part["changes"]}
+
+    def test_against_another_model(self, capsys, tmp_path):
+        other = sym.softmax(sym.tanh(sym.var("data"), name="t"), name="s")
+        other.save(str(tmp_path / "other-symbol.json"))
+        words = [*self.WORDS, "--against", str(tmp_path / "other")]
+        assert main([*words, "--profile", "--seconds", "0.02"]) == 0
+        document = require_document(json.loads(capsys.readouterr().out), "it")
+        assert document["comparison"]["before"] == "other"
+        (part,) = document["comparison"]["parts"]
+        gone = [change for change in part["changes"] if change["what"] == "gone"]
+        assert [change["operators"][0] for change in gone] == ["tanh", "softmax"]
+        assert all(change["algorithms"][0] for change in gone)
+        assert all(change["seconds"][0] > 0 for change in gone)
+
+    def test_documents_of_version_1_are_read(self, document, tmp_path):
+        """They have no spans of threads, and comparisons without operators."""
+        old = again({**document, "version": 1, "comparison": {"before": "x", "parts": []}})
+        for timed in old["parts"][0]["profile"]["parts"]:
+            del timed["once"], timed["spans"]
+        (tmp_path / "old.json").write_text(json.dumps(old))
+        found = read_document(tmp_path / "old.json")
+        timed = found["parts"][0]["profile"]["parts"][0]
+        assert timed["once"] == timed["seconds"] and timed["spans"] == []
+        (part,) = compare(found, document)["parts"]
+        assert {change["what"] for change in part["changes"]} == {"same"}
 
     def test_damaged_earlier_one(self, capsys, tmp_path):
         (tmp_path / "before.json").write_text('{"format": "hybridjit-view", "version": 1}')

@@ -384,6 +384,35 @@ class TestInABrowser:
         text = browser.run("document.getElementById('panel-comparison').textContent")
         assert "other kernel" in text and "arena" in text
 
+    def test_two_networks_side_by_side(self, browser, net, x, folder):
+        other = nn.HybridSequential(prefix="other_")
+        other.add(nn.Conv2D(8, 3, in_channels=4), nn.Dense(5, in_units=8 * 36))
+        other.initialize()
+        path = folder / "both.html"
+        hybridjit.view(net, x, path=path, profile=True, seconds=0.05, against=other)
+        opened(browser, path)
+        browser.click("#tab-comparison")
+        found = {
+            by: browser.run(
+                f"[...document.querySelectorAll('#panel-comparison [data-by={by}] tbody tr')]"
+                ".map((r) => [...r.cells].map((c) => c.textContent))"
+            )
+            for by in ("operator", "block", "kernel")
+        }
+        (row,) = [row for row in found["operator"] if row[0] == "Convolution"]
+        (part,) = browser.run("Model.document.comparison.parts")
+        seconds = [
+            sum(c["seconds"][run] for c in part["changes"] if c["operators"][run] == "Convolution")
+            for run in (0, 1)
+        ]
+        assert row[1:3] == ["1", "2"] and abs(float(row[5]) - seconds[1] / seconds[0]) < 0.01
+        (only,) = [row for row in found["operator"] if "cumsum" in row[0]]
+        assert only[1] == "" and only[2] == "1" and only[5] == ""
+        for rows in found.values():
+            for column, whole in zip((3, 4), part["seconds"]):
+                total = sum(float(row[column] or 0) for row in rows)
+                assert abs(total - 1e3 * whole) < 0.01
+
     def test_a_graph_too_large_to_draw_shows_its_table(self, browser, folder, monkeypatch):
         out = sym.var("x")
         for _ in range(40):
@@ -554,6 +583,15 @@ INSIDE = """(() => {
 })()"""
 
 
+def lanes_of(browser: Browser) -> list[list[list[float]]]:
+    """Positions and widths of the bars of the time line, lane by lane, from above."""
+    bars = browser.run(
+        "[...document.querySelectorAll('.timeline .bar')].map((bar) =>"
+        " ['y', 'x', 'width'].map((key) => +bar.getAttribute(key)))"
+    )
+    return [[bar[1:] for bar in bars if bar[0] == y] for y in sorted({bar[0] for bar in bars})]
+
+
 @needs_browser
 class TestWholeNetworks:
     """Blocks that fold, the map of the graph, labels, lanes, widths."""
@@ -670,11 +708,7 @@ class TestWholeNetworks:
     def test_time_has_lanes_zoom_and_sums(self, browser, deep):
         browser.open(deep)
         browser.run("app.open('time')")
-        rows = browser.run(
-            "[...new Set([...document.querySelectorAll('.timeline .bar')]"
-            ".map((bar) => bar.getAttribute('y')))].length"
-        )
-        assert rows == 2  # native code, and cumsum in Python
+        assert len(lanes_of(browser)) == 2  # native code, and cumsum in Python
         width = "document.querySelector('.timeline').getBoundingClientRect().width"
         before = browser.run(width)
         browser.click(".zoom-in")
@@ -693,7 +727,47 @@ class TestWholeNetworks:
         browser.open(deep)
         browser.run("app.open('time')")
         said = browser.run("document.querySelector('#panel-time .tools').textContent")
-        assert re.search(r"above: native code on \d+ threads?; below: Python", said)
+        assert re.search(r"steps are native code on \d+ threads?; .*Python runs on the", said)
+        names = browser.run("document.querySelector('.time-line > svg').textContent")
+        assert names.startswith("steps") and names.endswith("Python")
+
+    def test_each_thread_has_a_lane_with_its_times(self, browser, folder):
+        net = nn.Dense(512, in_units=1024, prefix="wide_")
+        net.initialize()
+        with hybridjit.threads(2):
+            page = hybridjit.view(
+                *(net, nd.ones((64, 1024))), path=folder / "two.html", profile=True, seconds=0.05
+            )
+        opened(browser, page)
+        browser.run("app.open('time')")
+        steps, *threads = lanes_of(browser)
+        (timed,) = browser.run("app.track.part.profile.parts")
+        assert len(threads) == len(timed["spans"]) == 2
+        scale = (steps[0][1] + 0.4) / timed["once"]  # units a second; a gap follows each bar
+        for (lane,), (_, begin, end) in zip(threads, timed["spans"]):
+            assert abs(lane[0] - scale * begin) < 0.01
+            assert abs(lane[1] - scale * (end - begin)) < 0.5
+
+    def test_keys_and_the_wheel_change_the_scale_of_time(self, browser, deep):
+        browser.open(deep)
+        browser.run("app.open('time')")
+        wide = "document.querySelector('.timeline').getBoundingClientRect().width"
+        before = browser.run(wide)
+        browser.run("document.querySelector('.lanes').focus()")
+        browser.press("+")
+        assert browser.run(wide) > 1.9 * before
+        box = browser.run(
+            "(() => { const b = document.querySelector('.lanes').getBoundingClientRect();"
+            " return [b.left + b.width / 2, b.top + 20]; })()"
+        )
+        browser.mouse("mouseWheel", *box, deltaX=0, deltaY=-100, modifiers=2)  # with Ctrl
+        browser.settle()
+        assert browser.run(wide) > 2.4 * before
+        middle = "(() => { const b = document.querySelector('.lanes');"
+        middle += " return (b.scrollLeft + b.clientWidth / 2) / b.scrollWidth; })()"
+        assert abs(browser.run(middle) - 0.5) < 0.02
+        browser.press("0")
+        assert abs(browser.run(wide) - before) < 1
 
     @pytest.mark.parametrize("width", [390, 1440])
     def test_letters_in_charts_can_be_read(self, browser, deep, width):

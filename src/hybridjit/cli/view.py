@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 from .._core.options import Options
 from .._core.symbolic import hint_of
 from ..formats.atomic import write_atomically
+from ..formats.model_files import ENDINGS, TARS, ZIPS
 from ..runtime.threads import get_num_threads, threads
 from ..viewing import (
     Document,
@@ -31,6 +33,7 @@ from .arguments import (
     add_shapes,
     add_target,
     chosen_target,
+    model_files,
     symbolic_shape,
 )
 from .model import example_inputs, learned, model_of, parameters
@@ -58,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="FILE",
-        help="JSON of an earlier view; the page shows the changes since then",
+        help="JSON of an earlier view, or another model, which is compiled for the same shapes: "
+        "the page shows the changes from it to MODEL, and sums of both",
     )
     add_precision(parser)
     parser.epilog = "For a network in Python call hybridjit.view(net, x)."
@@ -68,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.json and args.open:
         raise UsageError("--open needs a page, and --json writes none")
-    before = None if args.against is None else read_document(args.against)
     with chosen_target(args.target), threads(args.threads or get_num_threads()):
+        before = None if args.against is None else _before(args)
         document = _document(args)
     if before is not None:
         document["comparison"] = compare(before, document)
@@ -81,6 +85,17 @@ def run(args: argparse.Namespace) -> int:
     if args.open:
         page.open()
     return 0
+
+
+def _before(args: argparse.Namespace) -> Document:
+    """The document of ``--against``: read, or made of another model with the same options."""
+    path = args.against
+    is_document = path.endswith(".json") or os.path.isfile(path)
+    if is_document and not path.endswith((*ENDINGS, *TARS, *ZIPS)):
+        return read_document(path)
+    other = argparse.Namespace(**{**vars(args), "symbol": path, "params": None, "epoch": None})
+    with model_files(other):
+        return _document(other)
 
 
 def _write_json(document: Document, path: str | None) -> None:

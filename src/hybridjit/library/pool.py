@@ -105,7 +105,7 @@ def _emit_together(emitter: Emitter) -> None:
     b = lb.b
     steps = slot_at(lb, workspace, STEPS)
     put(lb, workspace, QUEUE, slot_at(lb, pool, CLAIMS))
-    base = emit_publish(lb, pool, [number_of(lb, steps), first, last, threads])
+    base = emit_publish(lb, pool, [number_of(lb, steps), first, last, threads, lb.i64(0)])
     with lb.loop("worker", 0, lb.sub(threads, 1)) as worker:
         emit_wake(lb, worker_record(lb, pool, worker.index))
     run = emitter.known("run")

@@ -29,8 +29,9 @@ _HEADING = (
     "step", "ms", "share", "GFLOP/s", "of peak", "GB/s", "algorithm", "operator", "fused", "line",
 )  # fmt: skip
 Event = dict[str, Any]
-# Lanes of a trace: kernels, steps in Python, updates of parameters.
-NATIVE, HOST, UPDATE = range(3)
+# Lanes of a trace: kernels, steps in Python, updates of parameters, and from THREAD on one for each
+# thread.
+NATIVE, HOST, UPDATE, THREAD = range(4)
 _CLOSE = 0.05
 _LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
@@ -104,18 +105,15 @@ class Report:
         write_events(path, self.events())
 
     def events(self) -> Iterator[Event]:
-        """The steps end to end as complete events of the Trace Event Format, in microseconds.
+        """The steps of one run as complete events of the Trace Event Format, in microseconds.
 
         Metadata events name the process after the graph and the lanes after the code that runs
-        there: native code on all threads, or Python on the calling thread.
+        there: native code on all threads, Python on the calling thread, and each thread's part of
+        the native code.
         """
-        found = self.profile
-        count = _count(found.threads, "thread")
-        lanes = {NATIVE: f"native code on {count}"}
-        if any(part.call is None for part in found.parts):
-            lanes[HOST] = "host steps on the calling thread"
-        yield from named_lanes(f"{found.plan.graph.name} on {self.target}", lanes)
-        yield from _events(found.parts)
+        name = self.profile.plan.graph.name
+        yield from named_lanes(f"{name} on {self.target}", lanes_of([self.profile]))
+        yield from _events(self.profile.parts)
 
     def _title(self) -> str:
         graph = self.profile.plan.graph
@@ -262,8 +260,24 @@ def named_lanes(process: str, lanes: Mapping[int, str]) -> Iterator[Event]:
         yield {"name": "thread_sort_index", **shape, "args": {"sort_index": number}}
 
 
-def _events(parts: Iterable[Part]) -> Iterator[Event]:
+def lanes_of(profiles: Sequence[Profile]) -> dict[int, str]:
+    """The names of the lanes of these profiles' events; one lane for each of several threads."""
+    count = max(found.threads for found in profiles)
+    parts = [part for found in profiles for part in found.parts]
+    lanes = {NATIVE: f"native code on {_count(count, 'thread')}"}
+    if any(part.call is None for part in parts):
+        lanes[HOST] = "host steps on the calling thread"
+    threads = {span.thread for part in parts for span in part.spans} if count > 1 else set()
+    return lanes | {THREAD + i: _thread_name(i) for i in sorted(threads)}
+
+
+def _thread_name(number: int) -> str:
+    return f"thread {number}, a worker" if number else "thread 0, the caller"
+
+
+def _events(parts: Sequence[Part]) -> Iterator[Event]:
     now = 0.0
+    has_threads = any(len(part.spans) > 1 for part in parts)
     for part in parts:
         call, step = part.call, part.step
         details = {
@@ -276,6 +290,9 @@ def _events(parts: Iterable[Part]) -> Iterator[Event]:
             "line": user_source(step),
         }
         lane = HOST if call is None else NATIVE
-        shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0, "tid": lane}
-        yield {**shape, "ts": 1e6 * now, "dur": 1e6 * part.seconds, "args": details}
-        now += part.seconds
+        shape = {"name": step.name, "cat": part_name(part), "ph": "X", "pid": 0}
+        yield {**shape, "tid": lane, "ts": 1e6 * now, "dur": 1e6 * part.once, "args": details}
+        for thread, begin, end in part.spans if has_threads else ():
+            span = {"tid": THREAD + thread, "ts": 1e6 * (now + begin), "dur": 1e6 * (end - begin)}
+            yield {**shape, **span, "args": {"step": step.number}}
+        now += part.once

@@ -31,11 +31,11 @@ from ..optimizer.one_call import gather
 from ..runtime.profiling import faster_means
 from ..trained import Trained
 from .report import (
-    HOST,
     NATIVE,
     UPDATE,
     Event,
     Report,
+    lanes_of,
     measure,
     named_lanes,
     write_events,
@@ -142,10 +142,8 @@ class TrainingReport:
         now = 0.0
         reports = [report for report in (self.forward, self.backward) if report is not None]
         graph = self.forward.profile.plan.graph.name
-        threads = self.forward.profile.threads
-        lanes = {NATIVE: f"forward and backward, native code on {threads} threads"}
-        if any(part.call is None for report in reports for part in report.profile.parts):
-            lanes[HOST] = "host steps on the calling thread"
+        lanes = lanes_of([report.profile for report in reports])
+        lanes[NATIVE] = f"forward and backward, {lanes[NATIVE]}"
         if self.updates:
             lanes[UPDATE] = "updates of parameters"
         yield from named_lanes(f"training of {graph} on {self.forward.target}", lanes)
@@ -153,7 +151,7 @@ class TrainingReport:
             for event in report.events():
                 if event["ph"] != "M":
                     yield {**event, "ts": now + event["ts"]}
-            now += 1e6 * report.profile.total
+            now += 1e6 * report.profile.once
         for update in self.updates:
             shape = {"name": update.name, "cat": update.algorithm, "ph": "X", "pid": 0}
             took = 1e6 * update.seconds

@@ -1,39 +1,57 @@
 """Times of the kernel calls of a plan within a run: each from the end of the previous call.
 
 Input: a bound executable, inputs, outputs. Output: a :class:`Profile`. Timed runs alternate with
-untimed runs for comparison: the sum of the parts must equal the whole. The calling thread reads the
-clock within native code (about 25 ns each), and the workers run unchanged code.
+untimed runs for comparison: the sum of the parts must equal the whole. All threads read the clock
+within native code (about 25 ns each), before and after their part of a step.
 """
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from .._core.types import product
 from ..ir.plan import Plan, Step, View
 from .instance import Instance, Segment
+from .stamps import Stamps
 from .threads import THREADS
 
 if TYPE_CHECKING:
     from .executable import Executable
 
+T = TypeVar("T")
 _LEAST_ROUNDS = 8
 _MOST_ROUNDS = 4000
 
 
+class Span(NamedTuple):
+    """One thread's part of a kernel call, in seconds from the beginning of the call.
+
+    A thread that did not wait for the previous call's others may begin before it: ``begin`` < 0.
+    """
+
+    thread: int
+    begin: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Part:
-    """One kernel call, or a host step (``call`` None), and its seconds."""
+    """One kernel call, or a host step (``call`` None), and its seconds: mean, and in one run.
+
+    once    seconds in the run in the middle of the faster half
+    spans   the threads' parts in that run, the calling thread's first
+    """
 
     step: Step
     call: Any
     seconds: float
+    once: float
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -57,9 +75,27 @@ class Profile:
         return sum(part.seconds for part in self.parts)
 
     @property
+    def once(self) -> float:
+        """The sum of the parts in the run whose threads' spans are kept, in seconds."""
+        return sum(part.once for part in self.parts)
+
+    @property
     def excess(self) -> float:
         """Relative difference between the parts plus the start and the whole."""
         return (self.total + self.start) / self.whole - 1
+
+
+@dataclass(frozen=True)
+class Round:
+    """One timed run.
+
+    parts   seconds of each part, and of the time outside of all parts
+    spans   seconds from a part's beginning to the begin and end of each thread's part of it:
+            (parts, threads, 2); NaN for absent threads
+    """
+
+    parts: list[float]
+    spans: np.ndarray
 
 
 class Profiler:
@@ -77,14 +113,13 @@ class Profiler:
         self.threads = executable.thread_count
         self.instance = Instance(executable, executable.binding, self.threads)
         self.instance.connect(*inputs, *outputs)
-        steps = len(executable.code.image.calls)
-        self._stamps = (ctypes.c_int64 * (2 * (steps + 1)))()
+        self._stamps = Stamps(len(executable.code.image.calls), self.threads)
 
     def profile(self, seconds: float = 2.0) -> Profile:
         """Measure for about ``seconds``, after a warm-up. Writes the outputs as any call does."""
         self.run_watched()
         whole: list[float] = []
-        rounds: list[list[float]] = []
+        rounds: list[Round] = []
         deadline = time.perf_counter() + seconds
         while len(rounds) < _LEAST_ROUNDS or (
             len(rounds) < _MOST_ROUNDS and time.perf_counter() < deadline
@@ -95,8 +130,11 @@ class Profiler:
             whole.append(self.run_whole())
             self.run_whole()
             rounds.append(self.run_watched())
-        *means, start = faster_means(rounds)
-        parts = [Part(step, call, mean) for (step, call), mean in zip(self._calls(), means)]
+        faster = _faster_half(rounds, lambda found: sum(found.parts))
+        *means, start = _means([found.parts for found in faster])
+        one = faster[len(faster) // 2]
+        rows = zip(self._calls(), means, one.parts, map(_spans, one.spans))
+        parts = [Part(*found, mean, once, spans) for found, mean, once, spans in rows]
         (together,) = faster_means([[t] for t in whole])
         return Profile(
             self.executable.plan, tuple(parts), start, together, self.threads, len(rounds)
@@ -105,9 +143,9 @@ class Profiler:
     def least(self, seconds: float) -> list[float]:
         """The least time of each step of the plan, over runs of about ``seconds``, at least two."""
         deadline = time.perf_counter() + seconds
-        least = self.run_watched()
+        least = self.run_watched().parts
         while True:
-            least = list(map(min, least, self.run_watched()))
+            least = list(map(min, least, self.run_watched().parts))
             if time.perf_counter() >= deadline:
                 return self._by_step(least)
 
@@ -124,18 +162,21 @@ class Profiler:
             self._run_segment(segment, 0)
         return time.perf_counter() - start
 
-    def run_watched(self) -> list[float]:
-        """Seconds of each part of a run, in order, and then of the time outside of all parts."""
+    def run_watched(self) -> Round:
+        """Run once, and take the times."""
         found: list[float] = []
+        spans = []
         rest = 0.0
         for segment in self.executable.segments:
+            stamps = self._stamps.clear()
             start = time.perf_counter()
-            self._run_segment(segment, ctypes.addressof(self._stamps))
+            self._run_segment(segment, stamps)
             took = time.perf_counter() - start
-            parts = [took] if segment.host is not None else self._noted(segment)
+            parts, of_threads = self._noted(segment, took)
             found += parts
+            spans.append(of_threads)
             rest += took - sum(parts)
-        return [*found, rest]
+        return Round([*found, rest], np.concatenate(spans))
 
     def _run_segment(self, segment: Segment, stamps: int) -> None:
         instance = self.instance
@@ -146,13 +187,15 @@ class Profiler:
         pool = THREADS.pool(self.executable.code.driver)
         pool.run(instance.steps_address, segment.first, segment.last, self.threads, stamps)
 
-    def _noted(self, segment: Segment) -> list[float]:
-        """Seconds from the end of the previous step (or the start) to the end of each step."""
-        stamps = self._stamps
-        count = segment.last - segment.first + 1
-        whole, parts = stamps[0], range(count)
-        times = [stamps[2 * i] - whole + 1e-9 * stamps[2 * i + 1] for i in parts]
-        return [after - before for before, after in zip(times, times[1:])]
+    def _noted(self, segment: Segment, took: float) -> tuple[list[float], np.ndarray]:
+        """Seconds from the end of the previous step (or the start) to the end of each step, and
+        the spans of threads in them."""
+        if segment.host is not None:
+            return [took], np.full((1, self.threads, 2), np.nan)
+        count = segment.last - segment.first
+        bounds, times = self._stamps.bounds(count), self._stamps.spans(count)
+        spans = np.where(times, 1e-9 * (times - bounds[:-1, None, None]), np.nan)
+        return (1e-9 * np.diff(bounds)).tolist(), spans
 
     def _calls(self) -> list[tuple[Step, Any]]:
         plan, rows = self.executable.plan, self.executable.code.calls
@@ -165,9 +208,20 @@ def faster_means(rounds: Sequence[Sequence[float]]) -> list[float]:
     Unlike medians, means add up: the sum of the columns is the time of those rounds. In the slower
     half, other programs used the machine.
     """
-    ordered = sorted(rounds, key=sum)
-    faster = ordered[: (len(ordered) + 1) // 2]
-    return [sum(column) / len(faster) for column in zip(*faster)]
+    return _means(_faster_half(rounds, sum))
+
+
+def _faster_half(rounds: Sequence[T], seconds: Callable[[T], float]) -> list[T]:
+    return sorted(rounds, key=seconds)[: (len(rounds) + 1) // 2]
+
+
+def _means(rounds: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(column) / len(rounds) for column in zip(*rounds)]
+
+
+def _spans(times: np.ndarray) -> tuple[Span, ...]:
+    """The spans of the threads that took part in a run."""
+    return tuple(Span(i, *span) for i, span in enumerate(times.tolist()) if span[0] == span[0])
 
 
 def bytes_moved(step: Step) -> int:

@@ -67,8 +67,9 @@ class Pool:
     def run(self, steps: int, first: int, last: int, threads: int, stamps: int = 0) -> None:
         """Run steps [first, last) on this caller's share of ``threads`` threads.
 
-        The time before and after each step is written to address ``stamps``, unless it is 0. Raises
-        the exception of a signal handler; and MXNetError in the child process if a handler forks.
+        The times of each thread are written to address ``stamps``, unless it is 0: see
+        ``codegen.emit.driver.emit_run``. Raises the exception of a signal handler; and MXNetError
+        in the child process if a handler forks.
         """
         if self._share(self._state, steps, first, last, threads, stamps, self._main):
             raise MXNetError(

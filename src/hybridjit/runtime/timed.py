@@ -6,7 +6,6 @@ operator, like those of eager calls. Native code takes the times: see :mod:`.thr
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,8 +13,7 @@ import numpy as np
 from .._core.timeline import TIMELINE, now
 from ..ir.plan import Step
 from .instance import Instance, Prepared, Segment
-
-_SECOND = 1_000_000_000  # nanoseconds
+from .stamps import Stamps
 
 
 def run_timed(
@@ -33,27 +31,26 @@ def run_timed(
 
     counts = executable.code.image.counts
     steps = [step for step, count in zip(executable.plan.steps, counts) for _ in range(count)]
-    stamps = (ctypes.c_int64 * (2 * (len(steps) + 1)))()
+    stamps = Stamps(len(steps), instance.threads)
     instance.flag.value = 0  # as in any run
     for segment in executable.segments:
         if segment.host is not None:
             run_host(segment.host)
         else:
-            at = ctypes.addressof(stamps)
-            executable.run_steps(instance, segment.first, segment.last, at)
-            for step, start, end in _times(segment, steps, stamps):
+            executable.run_steps(instance, segment.first, segment.last, stamps.clear())
+            times = stamps.bounds(segment.last - segment.first).tolist()
+            for step, start, end in _joined(segment, steps, times):
                 _note(executable, step, start, end)
         if segment.flagged is not None and instance.flag.value:
             instance.flag.value = 0
             run_host(segment.flagged)
 
 
-def _times(
-    segment: Segment, steps: Sequence[Step], stamps: ctypes.Array[ctypes.c_int64]
+def _joined(
+    segment: Segment, steps: Sequence[Step], times: Sequence[int]
 ) -> Iterator[tuple[Step, int, int]]:
     """The steps of a segment with their start and end times; calls of one step are joined."""
     count = segment.last - segment.first
-    times = [_SECOND * stamps[2 * i] + stamps[2 * i + 1] for i in range(count + 1)]
     begun = times[0]
     for i, end in enumerate(times[1:]):
         number = segment.first + i

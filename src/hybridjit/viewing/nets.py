@@ -11,6 +11,7 @@ from ..profiling import traced
 from .comparing import compare, read_document
 from .document import Subject, inference_document, training_document
 from .page import Page, write_page
+from .schema import Document
 
 Path = str | os.PathLike[str]
 
@@ -23,7 +24,7 @@ def view(
     seconds: float = 2.0,
     train: bool = False,
     optimizer: str | Optimizer = "sgd",
-    against: Path | None = None,
+    against: Path | HybridBlock | None = None,
 ) -> Page:
     """Write a page that shows the stages, the plan and the kernels of ``net`` for these arrays.
 
@@ -43,8 +44,9 @@ def view(
         Whether the page shows a training step: forward, backward, update.
     optimizer : str or Optimizer
         Optimizer of that step.
-    against : str or path, optional
-        JSON of ``hybridjit view --json``: the page shows the changes since then.
+    against : str, path or HybridBlock, optional
+        JSON of ``hybridjit view --json``, or another network for the same arrays: the page shows
+        the changes from it to ``net``, step by step, and sums of both.
 
     Returns
     -------
@@ -65,16 +67,24 @@ def view(
     >>> str(mx.view(net, nd.ones((1, 3)), path="dense.html"))
     'dense.html'
     """
-    before = None if against is None else read_document(against)
-    found = traced(net, *arrays)
-    subject = Subject(
-        found.name, found.outputs, found.inputs, found.params, found.wanted, found.options
-    )
-    measured = seconds if profile else 0.0
-    if train:
-        document = training_document(subject, measured, optimizer)
-    else:
-        document = inference_document(subject, measured)
+
+    def document_of(net: HybridBlock) -> Document:
+        found = traced(net, *arrays)
+        subject = Subject(
+            found.name, found.outputs, found.inputs, found.params, found.wanted, found.options
+        )
+        measured = seconds if profile else 0.0
+        if train:
+            return training_document(subject, measured, optimizer)
+        return inference_document(subject, measured)
+
+    before = None
+    if against is not None:
+        if isinstance(against, HybridBlock):
+            before = document_of(against)
+        else:
+            before = read_document(against)
+    document = document_of(net)
     if before is not None:
         document["comparison"] = compare(before, document)
     return write_page(document, f"{net.name}.html" if path is None else path)

@@ -28,6 +28,8 @@ def profile_record(report: Report, kernels: Sequence[Kernel]) -> Profile:
             "kernel": -1 if part.call is None else places[kernel_name(part.call.spec)],
             "algorithm": part_name(part),
             "seconds": part.seconds,
+            "once": part.once,
+            "spans": list(part.spans),
             "share": part.seconds / total,
             "flops": flops(part),
             "bytes": bytes_moved(part.step),

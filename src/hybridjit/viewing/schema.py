@@ -19,7 +19,7 @@ from ..errors import ModelFormatError
 from ..formats.json_stream import JSON
 
 FORMAT = "hybridjit-view"
-VERSION = 1
+VERSION = 2
 Reference = tuple[str, int]  # name of a value, and index of its output
 
 
@@ -185,6 +185,10 @@ class Kernel(TypedDict):
 class Timed(TypedDict):
     """The time of one kernel call (``kernel`` -1: a host step) within a run.
 
+    seconds     mean over the faster half of the runs
+    once        in one run, the middle one of that half
+    spans       in that run: thread, begin and end of its part, in seconds from the call's begin;
+                the calling thread has number 0; a part may begin before the previous call has ended
     flops       operations of the definition, two for a multiply-add
     bytes       read and written by the step, each element once
     of_peak     operations per second relative to the peak of all threads; 1 is the peak
@@ -194,6 +198,8 @@ class Timed(TypedDict):
     kernel: int
     algorithm: str
     seconds: float
+    once: float
+    spans: list[tuple[int, float, float]]
     share: float
     flops: float
     bytes: int
@@ -316,6 +322,8 @@ class Change(TypedDict):
     name: str
     what: str
     steps: tuple[int, int]
+    operators: tuple[str, str]
+    algorithms: tuple[str, str]
     specs: tuple[str, str]
     seconds: tuple[float | None, float | None]
 
@@ -364,17 +372,32 @@ def require_document(found: object, name: str) -> Document:
     """``found`` if it is a document. Raises ModelFormatError that names the first error."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelFormatError(f"{name}: not a document of hybridjit view")
-    if found.get("version") != VERSION:
+    if found.get("version") not in (1, VERSION):
         version = str(found.get("version"))[:20]
         raise ModelFormatError(
-            f"{name}: document version {version} is not supported, only {VERSION}"
+            f"{name}: document version {version} is not supported, only 1 to {VERSION}"
         )
     try:
+        if found["version"] == 1:
+            _add_version_2(found)
         _require(found, Document, "the document")
         _require_places(typing.cast(Document, found))
     except _Wrong as error:
         raise ModelFormatError(f"{name}: damaged document: {error}") from None
     return typing.cast(Document, found)
+
+
+def _add_version_2(found: dict[str, JSON]) -> None:
+    """Add to a document of version 1 the keys that it lacks: no spans, and no comparison."""
+    found["version"], found["comparison"] = VERSION, None
+    for part in _listed(found.get("parts")):
+        for timed in _listed((part.get("profile") or {}).get("parts")):
+            timed |= {"once": timed.get("seconds"), "spans": []}
+
+
+def _listed(found: Any) -> list[dict[str, Any]]:
+    """The records of a list; none of something else, which a check reports afterwards."""
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
 class _Wrong(Exception):

@@ -126,9 +126,10 @@ def _emit_kernel_call(
 def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Function:
     """void run(pool, steps, first, last, tid, threads, poll, base, stamps): thread ``tid``'s part.
 
-    Unless ``stamps`` is null, the time before and after each step is stored there, as pairs of
-    seconds and nanoseconds. A single thread needs no pool. A stretch of steps has the number of its
-    first one: its index plus ``base``, which is unique among the jobs of a pool. After a stop,
+    Unless ``stamps`` is null, the times before and after this thread's part of each step are stored
+    there, and behind them the caller's time after the last barrier: a row of pairs of seconds and
+    nanoseconds for each thread. A single thread needs no pool. A stretch of steps has the number of
+    its first one: its index plus ``base``, which is unique among the jobs of a pool. After a stop,
     threads begin no other step of the stretch, and a further barrier at its end ensures that all
     have seen the stop before the caller leaves.
     """
@@ -136,16 +137,20 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
     lb, function = new_function(module, target, "run", VOID, kinds)
     pool, steps, first, last, tid, threads, poll, base, stamps = function.args
     b = lb.b
-    _emit_stamp(lb, stamps, 0)
+    count = lb.mul(lb.sub(last, first), 2)
+    row = lb.mul(lb.add(count, 1), tid)
     with lb.loop("step", first, last, carry=[lb.add(lb.add(base, first), 1)]) as step:
         (number,) = step.carried
         with lb.when(b.icmp_signed("==", tid, lb.i64(0))):
             b.store(number, slot_at(lb, poll, STEP), align=8)
+        before = lb.add(row, lb.mul(lb.sub(step.index, first), 2))
+        _emit_stamp(lb, stamps, before)
         with (
             lb.when(b.icmp_signed("==", _stopped(lb, poll), lb.i64(0))),
             lb.when(b.icmp_signed("==", emit_poll(lb, poll), lb.i64(0))),
         ):
             _emit_kernel_call(lb, steps, step.index, tid, threads, poll)
+        _emit_stamp(lb, stamps, lb.add(before, 1))
         following = lb.add(step.index, 1)
         ends = _is_end(lb, steps, step.index, b.icmp_signed("==", following, last), threads)
         with lb.when(ends):
@@ -154,8 +159,10 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
                 b.call(barrier, [pool, threads])
                 _emit_forget_claims(lb, pool, tid, threads)
                 b.ret_void()
-        _emit_stamp(lb, stamps, lb.sub(following, first))
         step.yields([b.select(ends, lb.add(lb.add(base, following), 1), number)])
+    # Behind the last barrier a worker may be later than the caller, who then frees the memory.
+    with lb.when(b.icmp_signed("==", tid, lb.i64(0))):
+        _emit_stamp(lb, stamps, count)
     b.ret_void()
     return function
 
@@ -286,7 +293,8 @@ def _emit_together(
         b.store(value, slot_at(lb, workers_poll, slot), align=8)
     workers = b.call(start_workers, [pool, lb.sub(wished, 1)])
     threads = lb.min(wished, lb.add(workers, 1))
-    base = emit_publish(lb, pool, [b.ptrtoint(steps, I64), first, last, threads])
+    job = [b.ptrtoint(steps, I64), first, last, threads, b.ptrtoint(stamps, I64)]
+    base = emit_publish(lb, pool, job)
     with lb.loop("worker", 0, lb.sub(threads, 1)) as worker:
         emit_wake(lb, worker_record(lb, pool, worker.index))
     b.call(run, [pool, steps, first, last, lb.i64(0), threads, poll, base, stamps])

@@ -15,7 +15,7 @@ from ..llvm.types import I64, PTR, Type, Value
 
 # The slots of the pool's memory.
 _SEQUENCE = 0  # of the last job
-_JOBS = 8  # two records of steps, first, last, threads; the sequence's parity selects one
+_JOBS = 8  # two records: steps, first, last, threads, stamps; the sequence's parity selects one
 ARRIVALS = 24  # threads at the barrier
 ROUND = 32  # number of completed barriers
 HURRIED = 33  # whether the last thread that waited there had to yield its core

@@ -109,8 +109,8 @@ def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Functi
 
     b.position_at_end(work)
     job = job_record(lb, pool, now)
-    steps, first, last, threads = (
-        b.load_atomic(slot_at(lb, job, i), "acquire", 8, typ=I64) for i in range(4)
+    steps, first, last, threads, stamps = (
+        b.load_atomic(slot_at(lb, job, i), "acquire", 8, typ=I64) for i in range(5)
     )
     unchanged = b.icmp_signed("==", b.load_atomic(pool, "acquire", 8, typ=I64), now)
     look_again(work, known, 0)
@@ -124,7 +124,8 @@ def emit_serve(module: ir.Module, target: Target, run: ir.Function) -> ir.Functi
     with lb.when(b.icmp_signed("==", steps, lb.i64(0))):
         b.ret(null())
     poll, base = slot_at(lb, pool, WORKER_POLL), first_number(lb, now)
-    b.call(run, [pool, b.inttoptr(steps, PTR), first, last, tid, threads, poll, base, null()])
+    plan, times = b.inttoptr(steps, PTR), b.inttoptr(stamps, PTR)
+    b.call(run, [pool, plan, first, last, tid, threads, poll, base, times])
     b.branch(after)
 
     b.position_at_end(after)
@@ -204,7 +205,7 @@ def emit_end_workers(module: ir.Module, target: Target) -> ir.Function:
     pool = function.args[0]
     count = load_slot(lb, pool, WORKERS)
     nothing = lb.i64(0)
-    emit_publish(lb, pool, [nothing, nothing, nothing, lb.add(count, 1)])
+    emit_publish(lb, pool, [nothing, nothing, nothing, lb.add(count, 1), nothing])
     with lb.loop("wake", 0, count) as worker:
         emit_wake(lb, worker_record(lb, pool, worker.index))
     join = lb.declare("pthread_join", I32, [I64, PTR])

@@ -52,55 +52,111 @@ function axis(x, y, count, most, width, height, left, bottom) {
   return s("g", { class: "axis" }, parts, s("text", { x: width - 8, y: height - 1, "text-anchor": "end" }, "step"));
 }
 
-/** The time line with a button for each zoom; it scrolls sideways. */
-function lanes(track, act) {
-  const box = h("div", { class: "lanes", tabindex: 0 });
+const MOST_ZOOM = 256;
+const NAMES = 52;
+
+/** The time line of one run, with names of its lanes. It scrolls sideways; the buttons, the keys + - 0
+    and the wheel with Ctrl change its scale. */
+function timeLine(track, act) {
+  const rows = lanes(track.part.profile);
+  const box = h("div", { class: "lanes", tabindex: 0, role: "group", "aria-label": "Lanes; + and - change the scale",
+    onkeydown: (e) => {
+      const factor = { "+": 2, "=": 2, "-": 0.5, 0: 1 / MOST_ZOOM }[e.key];
+      if (!factor || e.ctrlKey || e.metaKey) return;
+      change(factor, box.clientWidth / 2);
+      e.preventDefault();
+    } });
+  box.addEventListener("wheel", (e) => {
+    if (!e.ctrlKey) return;
+    change(e.deltaY < 0 ? 1.3 : 1 / 1.3, e.clientX - box.getBoundingClientRect().left);
+    e.preventDefault();
+  }, { passive: false });
   let zoom = 1;
-  const draw = () => replace(box, timeline(track, act, across() * zoom));
-  const change = (factor) => {
-    const middle = (box.scrollLeft + box.clientWidth / 2) / (box.scrollWidth || 1);
-    zoom = Math.min(64, Math.max(1, zoom * factor));
+  const width = across() - NAMES;
+  const draw = () => replace(box, timeline(track, act, rows, width * zoom));
+  /** Multiply the scale; the time at this distance from the left edge stays where it is. */
+  function change(factor, left) {
+    const part = (box.scrollLeft + left) / (box.scrollWidth || 1);
+    zoom = Math.min(MOST_ZOOM, Math.max(1, zoom * factor));
     draw();
-    box.querySelector("svg").style.width = zoom === 1 ? "100%" : `${100 * zoom}%`;
-    box.scrollLeft = middle * box.scrollWidth - box.clientWidth / 2;
-  };
+    box.querySelector("svg").style.width = `${100 * zoom}%`;
+    box.scrollLeft = part * box.scrollWidth - left;
+  }
   draw();
-  const { threads, parts } = track.part.profile;
-  const native = `native code on ${plural(threads, "thread")}`;
-  const hasHost = parts.some((timed) => timed.kernel < 0);
+  const button = (label, text, act, kind) => h("button",
+    { type: "button", class: kind, "aria-label": label, onclick: act }, text);
+  const middle = () => box.clientWidth / 2;
+  const names = s("svg", { class: "chart", viewBox: `0 0 ${NAMES} ${heightOf(rows)}`, "aria-hidden": "true" },
+    rows.map((row) => s("text", { x: 0, y: row.top + row.high / 2 + 4 }, row.name)));
+  const both = h("div", { class: "time-line" }, names, box);
+  both.style.gridTemplateColumns = `${NAMES}fr ${width}fr`;
   return [h("div", { class: "tools", role: "toolbar", "aria-label": "Time line" },
-    h("button", { type: "button", class: "zoom-in", "aria-label": "Zoom in on time", onclick: () => change(2) }, "+"),
-    h("button", { type: "button", "aria-label": "Zoom out of time", onclick: () => change(0.5) }, "−"),
-    h("span", { class: "quiet" }, hasHost ? `above: ${native}; below: Python, on the calling thread` : native)), box];
+    button("Zoom in on time", "+", () => change(2, middle()), "zoom-in"),
+    button("Zoom out of time", "−", () => change(0.5, middle())),
+    button("Whole time", "all", () => change(1 / MOST_ZOOM, 0)),
+    h("span", { class: "quiet" }, `One run of ${plural(track.part.profile.rounds, "round")}: `
+      + rows.map((row) => row.title).join("; "))), both];
 }
 
-/** Steps end to end, each as long as it takes: native code above, steps in Python below. */
-function timeline(track, act, width) {
-  const profile = track.part.profile;
-  const hasHost = profile.parts.some((timed) => timed.kernel < 0);
-  const height = hasHost ? 104 : 64;
+function heightOf(rows) {
+  const last = rows[rows.length - 1];
+  return last.top + last.high + 24;
+}
+
+/** The rows of the time line: what native code computes, each thread's part of it, and Python. */
+function lanes(profile) {
+  const { threads, parts } = profile;
+  const numbers = threads < 2 ? [] : [...new Set(parts.flatMap((timed) => timed.spans.map((span) => span[0])))].sort(
+    (a, b) => a - b);
+  const rows = [{ name: "steps", title: `steps are native code on ${plural(threads, "thread")}`, high: 36,
+    spanOf: (timed) => (timed.kernel < 0 ? null : [0, timed.once]) }];
+  for (const thread of numbers) rows.push({ name: `thread ${thread}`, high: 14, thread,
+    title: `thread ${thread} is ${thread ? "a worker" : "the caller"}`,
+    spanOf: (timed) => (timed.spans.find((span) => span[0] === thread) || []).slice(1) });
+  if (parts.some((timed) => timed.kernel < 0)) rows.push({ name: "Python", title: "Python runs on the calling thread",
+    high: 36, spanOf: (timed) => (timed.kernel < 0 ? [0, timed.once] : null) });
+  let top = 4;
+  for (const row of rows) {
+    row.top = top;
+    top += row.high + 4;
+  }
+  return rows;
+}
+
+/** The steps of one run, end to end, in the lanes of what executes them. */
+function timeline(track, act, rows, width) {
+  const { parts } = track.part.profile;
+  const whole = parts.reduce((sum, timed) => sum + timed.once, 0) || 1;
+  const height = heightOf(rows);
   let now = 0;
-  const bars = profile.parts.map((timed) => {
-    const step = track.part.steps[timed.step];
-    const at = (now / profile.total) * width;
-    now += timed.seconds;
-    const wide = (timed.seconds / profile.total) * width;
-    return s("g", {}, s("rect", {
-      class: "bar kind-" + step.kind, "data-step": timed.step, x: at, y: timed.kernel < 0 ? 44 : 4, height: 36,
-        width: Math.max(0.5, wide - 0.4), tabindex: wide > 4 ? 0 : null, role: "button",
-      "aria-label": `step ${timed.step}, ${time(timed.seconds)}, ${shown(step.name)}`,
-        onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
-    }, s("title", {}, `step ${timed.step} ${shown(step.name)}\n${timed.algorithm}\n${time(timed.seconds)}, ${percent(timed.share)}`)),
-    wide > 40 ? s("text", { class: "inside", x: at + 4, y: timed.kernel < 0 ? 66 : 26 },
-      cut(timed.algorithm, Math.floor(wide / 7)))
-      : null);
+  const bars = parts.map((timed) => {
+    const found = rows.map((row) => [row, row.spanOf(timed)]).filter(([, span]) => span && span.length);
+    const begin = now;
+    now += timed.once;
+    return found.map(([row, span]) => bar(track, act, timed, row, ((begin + span[0]) / whole) * width,
+      ((span[1] - span[0]) / whole) * width, span[1] - span[0]));
   });
   const count = Math.round(width / 225);
   const ticks = Array.from({ length: count + 1 }, (_, i) => i / count).map((part) => s("text",
     { x: part * width, y: height - 8, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" },
-    time(part * profile.total)));
+    time(part * whole)));
   return s("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, role: "group",
-    "aria-label": `Timeline of ${time(profile.total)}` }, bars, s("g", { class: "axis" }, ticks));
+    "aria-label": `Timeline of ${time(whole)}` }, bars, s("g", { class: "axis" }, ticks));
+}
+
+/** A step, or a thread's part of it, in a lane. */
+function bar(track, act, timed, row, at, wide, seconds) {
+  const step = track.part.steps[timed.step];
+  const isPart = row.thread !== undefined;
+  const text = `step ${timed.step}${isPart ? " on " + row.name : ""}, ${time(seconds)}`;
+  return s("g", {}, s("rect", {
+    class: `bar kind-${step.kind}${isPart ? " part" : ""}`, "data-step": timed.step, x: at, y: row.top, height: row.high,
+      width: Math.max(0.5, wide - 0.4), tabindex: wide > 4 && !isPart ? 0 : null, role: "button",
+    "aria-label": `${text}, ${shown(step.name)}`,
+      onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
+  }, s("title", {}, `${text}\n${shown(step.name)}\n${timed.algorithm}\nmean ${time(timed.seconds)}, ${percent(timed.share)}`)),
+  wide > 40 && !isPart ? s("text", { class: "inside", x: at + 4, y: row.top + 22 },
+    cut(timed.algorithm, Math.floor(wide / 7))) : null);
 }
 
 /** Operations a second over operations a byte, both logarithmic, under this CPU's two lines. */

@@ -112,7 +112,7 @@ function timePanel(app) {
   const rows = profile.parts.map((timed) => ({ ...timed, key: "step-" + timed.step,
     record: track.part.steps[timed.step] }));
   const rate = (row) => (row.seconds ? 1e-9 * row.flops / row.seconds : 0);
-  return [lanes(track, (step) => app.select({ type: "step", id: step })), sums(app, rows),
+  return [timeLine(track, (step) => app.select({ type: "step", id: step })), sums(app, rows),
     table(`Every kernel call; steps together ${time(profile.total)}, a run that was not watched ${time(profile.whole)}`, [
       { title: "step", right: true, value: (row) => row.step },
         { title: "ms", right: true, value: (row) => row.seconds, show: (row) => milliseconds(row.seconds) },
@@ -295,6 +295,38 @@ function sideBySide(rows) {
     pairedBars("Longest steps before and after", timed)] : null;
 }
 
+/** Sums of both runs by operator, block and kernel, with the ratio of after to before. */
+function pairedSums(changes) {
+  const trees = [0, 1].map((run) => new Blocks(changes.filter((row) => row.steps[run] >= 0).map((row) => row.name)));
+  const folded = [["operator", (row, run) => row.operators[run]], ["block", (row, run) => blockOf(trees[run], row.name)],
+    ["kernel", (row, run) => row.algorithms[run]]];
+  return folded.map(([title, key], i) => h("details", { class: "sums", "data-by": title, open: i === 0 },
+    h("summary", {}, `Both by ${title}`), pairedTable(title, changes, key)));
+}
+
+function pairedTable(title, changes, key) {
+  const found = new Map();
+  for (const row of changes) {
+    for (const run of [0, 1]) {
+      if (row.steps[run] < 0) continue;
+      const sum = found.get(key(row, run)) || { key: key(row, run), calls: [0, 0], seconds: [0, 0] };
+      sum.calls[run] += 1;
+      sum.seconds[run] += row.seconds[run] || 0;
+      found.set(sum.key, sum);
+    }
+  }
+  const rows = [...found.values()].sort((a, b) => Math.max(...b.seconds) - Math.max(...a.seconds));
+  const isTimed = rows.some((row) => row.seconds[0] || row.seconds[1]);
+  const of = (heading, run, list, show) => ({ title: `${heading} ${["before", "after"][run]}`, right: true,
+    value: (row) => row[list][run], show: (row) => (row.calls[run] ? show(row[list][run]) : "") });
+  const ratio = (row) => (row.seconds[0] && row.seconds[1] ? row.seconds[1] / row.seconds[0] : 0);
+  return table(`After and before by ${title}`, [{ title, value: (row) => row.key, show: (row) => name(row.key, 60) },
+    of("steps", 0, "calls", number), of("steps", 1, "calls", number),
+    ...(isTimed ? [of("ms", 0, "seconds", milliseconds), of("ms", 1, "seconds", milliseconds),
+      { title: "ratio", right: true, value: ratio, show: (row) => (ratio(row) ? ratio(row).toFixed(2) : "") }] : [])],
+  rows);
+}
+
 function comparisonPanel(app) {
   const found = Model.document.comparison;
   const signs = { same: "", "other kernel": "≠ other kernel", new: "+ new", gone: "− gone" };
@@ -305,7 +337,7 @@ function comparisonPanel(app) {
       : "" }));
     const gain = (row) => (row.seconds[0] !== null && row.seconds[1] !== null ? row.seconds[1] - row.seconds[0]
       : 0);
-    return [h("h3", {}, part.name), facts([pair("steps", part.steps, number),
+    return [h("h3", {}, part.name), pairedSums(part.changes), facts([pair("steps", part.steps, number),
       pair("arena", part.arena_bytes, bytes), pair("most alive", part.live_bytes, bytes),
       pair("time", part.seconds, time)]), sideBySide(rows),
       table("Steps, by name", [{ title: "step", main: true, value: (row) => row.name,
