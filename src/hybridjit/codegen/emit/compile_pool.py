@@ -257,7 +257,7 @@ def _start_worker() -> subprocess.Popen[bytes] | None:
         options += ["-X", f"pycache_prefix={sys.pycache_prefix}"]
     try:
         return subprocess.Popen(
-            [sys.executable, *options, "-c", _PROGRAM, str(PACKAGE), str(binding)],
+            [sys.executable, *options, "-c", _PROGRAM, PACKAGE, str(binding)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -25,7 +25,6 @@ from ..call import Call, Decide, Setting
 from ..choices import Choices, Made, Note
 from ..kinds import choose
 from ..llvm.library import Library
-from ..packing import Packing, pack
 from ..spec import KernelSpec
 from ..targets import find_target
 from .driver import emit_driver, load_driver
@@ -33,14 +32,17 @@ from .fetch import Part, Wanted, fetch_objects
 from .keys import object_key
 from .link import link, link_template
 from .module import emit_kernel, kernel_name
-from .native_packing import NativePacking
 from .objects import load_object
-from .packers import PACKERS, emit_packers
 
 if TYPE_CHECKING:
-    from .. import tuned
+    from .. import packing, tuned
     from ..llvm import jit
+    from ..packing import Packing
+    from . import native_packing, packers
 else:
+    native_packing = Late(".native_packing", __package__)  # for packing by machine code
+    packers = Late(".packers", __package__)
+    packing = Late("..packing", __package__)  # for networks with weights
     jit = Late("..llvm.jit", __package__)  # loads LLVM: for code that is shown
     tuned = Late("..tuned", __package__)  # only for programs that name a file
 
@@ -74,12 +76,12 @@ class Code:
 # Bytes of parameters that machine code packs: less takes NumPy no longer than loading the code.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
-DRIVER = "driver"
+DRIVER, PACKERS = "driver", "packers"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )
 _DRIVERS: dict[Target, Any] = {}
-_PACKERS: dict[Target, NativePacking] = {}
+_PACKERS: dict[Target, native_packing.NativePacking] = {}
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,7 @@ class Templates:
     def _loader(self, chosen: _Chosen) -> Callable[[SizedImage], Code]:
         kernels = _loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
-        packs = _PACKERS[self._target].pack if chosen.request.packs else pack
+        packs = _PACKERS[self._target].pack if chosen.request.packs else _pack
         driver, addresses = _DRIVERS[self._target], _addresses(own)
         return partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
 
@@ -265,10 +267,14 @@ def _choose(
 
 def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:
     own = {spec: kernels[spec] for spec in chosen.request.specs}
-    packs = _PACKERS[target].pack if chosen.request.packs else pack
+    packs = _PACKERS[target].pack if chosen.request.packs else _pack
     image = link(chosen.plan, chosen.calls)
     driver = _DRIVERS[target]
     return Code(target, chosen.calls, own, driver, packs, _addresses(own), image)
+
+
+def _pack(how: Packing, weight: np.ndarray, out: np.ndarray) -> None:
+    packing.pack(how, weight, out)
 
 
 def _addresses(kernels: Mapping[KernelSpec, Kernel]) -> dict[str, int]:
@@ -378,12 +384,12 @@ class _Loading:
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         if packs and self._target not in _PACKERS and PACKERS not in self._others:
             self._others.add(PACKERS)
-            yield Wanted(PACKERS, partial(emit_packers, self._target), with_passes=False)
+            yield Wanted(PACKERS, partial(packers.emit_packers, self._target), with_passes=False)
 
     def load(self, objects: Mapping[str, bytes]) -> None:
         """Load fetched objects."""
         if PACKERS in self._others:
-            _PACKERS[self._target] = NativePacking(objects[PACKERS], self._target)
+            _PACKERS[self._target] = native_packing.NativePacking(objects[PACKERS], self._target)
         if DRIVER in self._others:
             _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
         if self._new:

@@ -14,7 +14,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llvmlite
@@ -32,8 +31,8 @@ else:
     cpuid = Late("..llvm.cpuid", __package__)  # for systems that have it
     jit = Late("..llvm.jit", __package__)  # loads LLVM
 
-PACKAGE = Path(__file__).resolve().parents[2]
-LLVM = Path(llvmlite.__file__).parent / "binding" / "libllvmlite.so"
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+LLVM = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
 # Sources that determine generated code besides the spec: the emitters, the scalar formulas, and the
 # descriptions of CPUs and element types.
 GENERATORS = ("codegen", "ops", "_core/frozen.py", "_core/target.py", "_core/types.py")
@@ -92,7 +91,7 @@ def _machine_key() -> str | None:
         file = os.stat(LLVM)
     except OSError:
         return None
-    names = (cpuid.cpu_description(), llvmlite.__version__, str(LLVM))
+    names = (cpuid.cpu_description(), llvmlite.__version__, os.fspath(LLVM))
     return f"{RECORD}-{_digest('machine', *names, str((file.st_size, file.st_mtime_ns)))}"
 
 
@@ -102,7 +101,7 @@ def _generator_digest() -> str:
 
     Of 300 files: from their sizes and times in 1.3 ms, from their contents in 7.
     """
-    places = [PACKAGE / name for name in GENERATORS]
+    places = [os.path.join(PACKAGE, name) for name in GENERATORS]
     found = sorted(row for place in places for row in _sources(place))
     key = f"{RECORD}-{_digest('sources', *map(str, found))}"
     stored = load_record(key)
@@ -116,14 +115,14 @@ def _generator_digest() -> str:
     return digest.hexdigest()
 
 
-def _sources(place: str | os.PathLike[str]) -> Iterator[tuple[str, int, int, int]]:
+def _sources(place: str) -> Iterator[tuple[str, int, int, int]]:
     """Path, size and times of the Python files of a folder, or of the file itself.
 
     The time of the last change of a file's attributes is that of its installation: no program sets
     it.
     """
     if not os.path.isdir(place):
-        yield _row(os.fspath(place), os.stat(place))
+        yield _row(place, os.stat(place))
         return
     for entry in os.scandir(place):
         if entry.name.endswith(".py"):

@@ -14,7 +14,6 @@ import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from ..._core.config import config
 from ..._core.frames import warn
@@ -31,19 +30,17 @@ _OWN_NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{64}|\.new-.+")  # as `keys` makes
 RECORD = "0" * 8  # begins the keys of records, which are for no CPU
 
 
-def cache_folder() -> Path | None:
+def cache_folder() -> str | None:
     """HYBRIDJIT_CACHE_DIR, else a folder below the user's cache; None for ``off``."""
     if config.cache_dir == "off":
         return None
     if config.cache_dir:
-        return Path(config.cache_dir)
+        return config.cache_dir
     base = os.environ.get("XDG_CACHE_HOME")
-    if base and Path(base).is_absolute():
-        return Path(base) / "hybridjit"
-    try:
-        return Path.home() / ".cache" / "hybridjit"
-    except RuntimeError:
-        return None
+    if base and os.path.isabs(base):
+        return os.path.join(base, "hybridjit")
+    home = os.path.expanduser("~")
+    return os.path.join(home, ".cache", "hybridjit") if os.path.isabs(home) else None
 
 
 def load_object(key: str) -> bytes | None:
@@ -56,11 +53,11 @@ def load_record(key: str) -> bytes | None:
     return _loaded(key, lambda folder, key: None)
 
 
-def _loaded(key: str, is_absent: Callable[[Path, str], None]) -> bytes | None:
+def _loaded(key: str, is_absent: Callable[[str, str], None]) -> bytes | None:
     folder = cache_folder()
     if folder is None or not _may_read(folder):
         return None
-    path = folder / key
+    path = os.path.join(folder, key)
     try:
         data = _read(path)
     except FileNotFoundError:
@@ -79,7 +76,7 @@ def _loaded(key: str, is_absent: Callable[[Path, str], None]) -> bytes | None:
     return code
 
 
-def _notice_another_cpu(folder: Path, key: str) -> None:
+def _notice_another_cpu(folder: str, key: str) -> None:
     """Warn of a folder that was filled for other CPUs only, or by other programs."""
     if folder in _looked_at or not config.cache_dir:
         return
@@ -93,7 +90,7 @@ def _notice_another_cpu(folder: Path, key: str) -> None:
             _complain(folder, f"it holds {min(names)[:80]!r}, and no compiled objects")
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     """The content of a plain file that only this user or root can write; otherwise b"".
 
     Raises OSError, without blocking, if it is not a regular file.
@@ -129,15 +126,15 @@ def store_record(key: str, text: bytes) -> None:
             _write(folder, key, text)
 
 
-def _write(folder: Path, key: str, code: bytes) -> None:
-    folder.mkdir(mode=_mode(0o755), parents=True, exist_ok=True)
+def _write(folder: str, key: str, code: bytes) -> None:
+    os.makedirs(folder, mode=_mode(0o755), exist_ok=True)
     if not _may_read(folder):
         return
-    temporary = folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
+    temporary = os.path.join(folder, f"{_UNFINISHED}{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb", opener=_created) as file:
             file.write(MAGIC + _digest(key, code) + code)
-        os.replace(temporary, folder / key)
+        os.replace(temporary, os.path.join(folder, key))
     except BaseException:
         with suppress(OSError):  # not created yet, or renamed already
             os.unlink(temporary)
@@ -199,10 +196,10 @@ def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int, str]:
     return age, status.st_size, entry.path
 
 
-def _may_read(folder: Path) -> bool:
+def _may_read(folder: str) -> bool:
     """Whether the folder's contents can be trusted; True if it does not exist. Raises nothing."""
     try:
-        status = folder.stat()
+        status = os.stat(folder)
     except FileNotFoundError:
         return True
     except OSError as error:
@@ -223,12 +220,12 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 # Folders already warned of; and pending warnings, which may raise and are therefore deferred.
-_told: set[Path] = set()
-_looked_at: set[Path] = set()
+_told: set[str] = set()
+_looked_at: set[str] = set()
 _complaints: list[str] = []
 
 
-def _complain(folder: Path, what: str) -> None:
+def _complain(folder: str, what: str) -> None:
     """Queue a warning, once for each folder."""
     if folder not in _told:
         _complaints.append(

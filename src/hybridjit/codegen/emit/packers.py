@@ -13,13 +13,12 @@ from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64, PTR, VOID
 
-PACKERS = "packers"
 SIZES = (2, 4, 5)
 
 
 def emit_packers(target: Target) -> ir.Module:
     """The module with all packing functions."""
-    module = ir.Module(PACKERS)
+    module = ir.Module("packers")
     module.triple = target.triple
     _emit_transpose(module, target)
     for m in SIZES:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
 
+from ..._core.lazy import Late
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import Value
-from .double import DoubleMath
-from .integer import IntegerMath
-from .single import VectorMath
 
-FloatMath = VectorMath | DoubleMath
-Numbers = FloatMath | IntegerMath
+if TYPE_CHECKING:
+    from . import double, integer, single
+else:  # 4 ms of the first call of a process, for emission alone
+    double, integer, single = (Late(f".{n}", __package__) for n in ("double", "integer", "single"))
+
+FloatMath: TypeAlias = "single.VectorMath | double.DoubleMath"
+Numbers: TypeAlias = "FloatMath | integer.IntegerMath"
 
 
 def numbers_of(b: LoopBuilder, like: Value, dtype: str) -> Numbers:
     """Arithmetic on held values of an element type."""
     if not dtype.startswith("float"):
-        return IntegerMath(b, like, np.dtype(dtype))
+        return integer.IntegerMath(b, like, np.dtype(dtype))
     return float_numbers_of(b, like, dtype)
 
 
 def float_numbers_of(b: LoopBuilder, like: Value, dtype: str) -> FloatMath:
     """Arithmetic on held values of a floating element type."""
-    return (DoubleMath if dtype == "float64" else VectorMath)(b, like)
+    return _float_class(dtype)(b, like)
 
 
 def float_math(b: LoopBuilder) -> FloatMath:
     """Arithmetic on the elements that the builder's vectors hold."""
-    return (DoubleMath if b.dtype == "float64" else VectorMath)(b)
+    return _float_class(b.dtype)(b)
+
+
+def _float_class(dtype: str) -> type[single.VectorMath] | type[double.DoubleMath]:
+    return double.DoubleMath if dtype == "float64" else single.VectorMath
