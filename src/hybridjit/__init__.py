@@ -27,6 +27,7 @@ from ._core.config import config as _config
 from ._core.config import override
 from ._core.lazy import modules as _modules
 from ._core.lazy import names_of as _names_of
+from ._core.lazy import provide as _provide
 from ._core.lazy import same_module as _same_module
 from .attribute import AttrScope
 from .cached_op import CachedOp
@@ -95,6 +96,8 @@ _FUNCTIONS = {
 }
 
 __getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, "PACKAGE")
+
+_provide(__name__, "np.arrays")  # arrays convert themselves into those of NumPy mode
 
 ndarray = nd
 symbol = sym

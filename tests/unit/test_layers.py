@@ -93,7 +93,6 @@ LATE = {
     ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
     ("initializer", "rnn"),  # the gates in a fused cell's vector, on a layer above
     ("np", "image"),  # on first use: pictures as arrays of NumPy mode
-    ("nd", "np"),  # on first use: the class of NumPy mode, which is one of nd's arrays
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
     ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above
@@ -295,9 +294,6 @@ def test_no_module_imports_itself_through_others():
 
 # Groups of modules that name each other's classes in annotations, or load each other on first use.
 RECURSIVE = {
-    # an array has a tape's entry, a tape has arrays; both modes convert into each other
-    *("nd.eviction", "nd.memory", "nd.ndarray", "nd.tape", "nd.taped", "nd.undo"),
-    *("np.arrays", "np.fallback", "np.interoperation"),
     # a symbol makes executors, which compute with the graphs of blocks
     *("autograd", "executor", "gluon.hybrid", "gluon.inference", "gluon.parameter.__init__"),
     *("gluon.parameter.collection", "gluon.parameter.constant", "gluon.parameter.loading"),

@@ -50,6 +50,27 @@ class Late:
         return getattr(import_module(*self._where), name)
 
 
+_above: dict[str, Late] = {}  # modules of higher layers, by the path that ``Above`` has
+
+
+class Above:
+    """A module of a higher layer, imported at the first attribute access.
+
+    The lower layer does not import it: the package provides it, by the path below the package.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_above[self._path], name)
+
+
+def provide(package: str, paths: str) -> None:
+    """Provide the modules at these blank-separated paths to the layers below them."""
+    _above.update({path: Late(f".{path}", package) for path in paths.split()})
+
+
 other_names = Late(".other_names", __package__)  # needed only for errors
 
 

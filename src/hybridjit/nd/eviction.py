@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .._core.async_safety import finished, holding
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.types import TensorType, type_of
-
-if TYPE_CHECKING:
-    from .memory import DenseArray
+from .storage import Storage
 
 _lock = held_at_fork(Rank.EVICTION)
 
@@ -30,8 +28,16 @@ class Evicted(NamedTuple):
     restore: Callable[[], np.ndarray]
 
 
+class Evictable(Protocol):
+    """Array that can be evicted: a DenseArray."""
+
+    _data: np.ndarray
+    _storage: Storage
+    _evicted: Evicted | None
+
+
 @holding(_lock)
-def evict(array: DenseArray, restore: Callable[[], np.ndarray], version: int) -> bool:
+def evict(array: Evictable, restore: Callable[[], np.ndarray], version: int) -> bool:
     """Release the memory of ``array`` until its next use; False if it has other references.
 
     ``restore`` returns a new array with the values at ``version`` of the storage; the result is
@@ -58,14 +64,14 @@ def evict(array: DenseArray, restore: Callable[[], np.ndarray], version: int) ->
 
 
 @finished
-def _keep(array: DenseArray, data: np.ndarray) -> None:
+def _keep(array: Evictable, data: np.ndarray) -> None:
     """Set the memory of ``array``."""
     array._data = data
     array._evicted = None
 
 
 @holding(_lock)
-def restore_memory(array: DenseArray) -> np.ndarray:
+def restore_memory(array: Evictable) -> np.ndarray:
     """Memory of an array, restored if it was evicted."""
     evicted = array._evicted
     if evicted is not None:
@@ -73,13 +79,13 @@ def restore_memory(array: DenseArray) -> np.ndarray:
     return array._data
 
 
-def type_of_array(array: DenseArray) -> TensorType:
+def type_of_array(array: Evictable) -> TensorType:
     """Shape and dtype, without restoring the values."""
     evicted = array._evicted
     return type_of(array._data) if evicted is None else evicted.type
 
 
-def is_evicted(array: DenseArray) -> bool:
+def is_evicted(array: Evictable) -> bool:
     """Test whether the array is evicted."""
     return array._evicted is not None
 

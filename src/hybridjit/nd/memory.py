@@ -325,7 +325,7 @@ class DenseArray:
             raise MXNetError(ON_TAPE)
         held = self._data  # prevents eviction until the write is counted
         if OPEN.undo is not None:
-            OPEN.undo.keep(self, key)
+            OPEN.undo.keep(held, self._storage, key)
         try:
             self._data[key] = values
             self._storage.bump()

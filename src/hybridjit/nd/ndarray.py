@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.config import config
 from .._core.frames import public, shortened
-from .._core.lazy import Late
+from .._core.lazy import Above
 from .._core.recording import FLAGS
 from .._core.timeline import PLACE, TIMELINE
 from .._core.types import UNKNOWN, DType, Number, Sizes, TensorType, product, type_of
@@ -33,10 +33,9 @@ from .taped import TapedArray, alias, record_same
 from .traced_rule import RuleUse, kind_of, trace_for
 
 if TYPE_CHECKING:
-    from ..np import arrays as numpy_mode
     from .eager_code import CallCode
-else:  # lazy: a higher layer that most programs do not use
-    numpy_mode = Late("..np.arrays", __package__)
+
+numpy_mode = Above("np.arrays")
 
 _NUMBERS = (float, int, np.generic)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from ..ir.node import Output
     from ..ops.attrs import Attrs
     from ..ops.record import OpDef
-    from .memory import DenseArray
-    from .ndarray import NDArray
 
 REQUESTS = ("null", "write", "add")
 
-Some = Sequence["NDArray | None"]
+Gradient: TypeAlias = Any  # an NDArray; this module is below its class
+Some = Sequence[Gradient | None]
 
 
 # Counters for the names of variables and steps in the symbol of a history.
@@ -39,6 +38,12 @@ _variables, _steps = itertools.count(), itertools.count()
 def variable_number() -> int:
     """Number that no other variable has."""
     return next(_variables)
+
+
+class Taped(Protocol):
+    """Array that may be on the tape."""
+
+    _entry: Entry | None
 
 
 class Leaf:
@@ -52,7 +57,7 @@ class Leaf:
     __slots__ = ("grad", "request", "fresh", "number", "watch", "__weakref__")
     leads, unread = True, ()  # attributes of Step
 
-    def __init__(self, grad: NDArray, request: str) -> None:
+    def __init__(self, grad: Gradient, request: str) -> None:
         self.grad = grad
         self.request = request
         self.fresh = False
@@ -133,7 +138,7 @@ class Step:
         self.number = next(_steps)
         self.inputs = inputs
         self.pull: Pull | None = pull
-        self.places: dict[int, NDArray] = {}
+        self.places: dict[int, Gradient] = {}
 
     def free(self) -> None:
         """Release the data of the backward pass."""
@@ -154,14 +159,14 @@ def leads_back(entry: Entry | None) -> bool:
 
 What = Sequence[tuple["OpDef", "Attrs"]]
 Pull = Callable[[Step, Some, Sequence[bool]], Some]
-Gradients = dict[Entry, "NDArray"]
-Adding = Callable[["NDArray", "NDArray"], "NDArray"]
+Gradients = dict[Entry, Gradient]
+Adding = Callable[[Gradient, Gradient], Gradient]
 
 
 def record(
     what: What,
-    inputs: Sequence[DenseArray],
-    outputs: Sequence[DenseArray],
+    inputs: Sequence[Taped],
+    outputs: Sequence[Taped],
     pull: Pull,
     alone: bool = False,
     unread: Collection[int] = (),
@@ -196,8 +201,8 @@ _NOT_RECORDED = (
 
 
 def run_back(
-    heads: Sequence[DenseArray],
-    head_gradients: Sequence[NDArray],
+    heads: Sequence[Taped],
+    head_gradients: Sequence[Gradient],
     add: Adding,
     retain: bool,
     in_place: bool = False,
@@ -237,7 +242,7 @@ def _leading_to(leaves: Iterable[Leaf], steps: Iterable[tuple[Step, int]]) -> se
     return needed
 
 
-def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
+def _places(step: Step, reached: Gradients) -> dict[int, Gradient]:
     """Gradient arrays that only this step writes, by operand."""
     owners = [entry.owner if entry is not None else None for entry in step.inputs]
     leaves = [(i, owner) for i, owner in enumerate(owners) if isinstance(owner, Leaf)]
@@ -253,14 +258,14 @@ def _places(step: Step, reached: Gradients) -> dict[int, NDArray]:
     }
 
 
-def _require_entry(head: DenseArray) -> Entry:
+def _require_entry(head: Taped) -> Entry:
     entry = place_of(head)
     if entry is None:
         raise MXNetError(_NOT_RECORDED)
     return entry
 
 
-def place_of(x: DenseArray) -> Entry | None:
+def place_of(x: Taped) -> Entry | None:
     """Entry of an array; None also if a backward pass has freed its history."""
     entry = x._entry
     is_freed = entry is not None and isinstance(entry.owner, Step) and entry.owner.pull is None

@@ -7,7 +7,7 @@ Input: a :class:`.memory.DenseArray`. Output: the same with ``attach_grad``, ``g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,10 +21,7 @@ from ..ops.registry import lookup
 from ..runtime.arena import address_of
 from .memory import DenseArray
 from .sparse_dispatch import is_dense, sparse_arrays
-from .tape import REQUESTS, Entry, Gradients, Leaf, Some, What, record, run_back
-
-if TYPE_CHECKING:
-    from .ndarray import NDArray
+from .tape import REQUESTS, Entry, Gradient, Gradients, Leaf, Some, What, record, run_back
 
 Self = TypeVar("Self", bound="TapedArray")
 
@@ -46,7 +43,7 @@ class TapedArray(DenseArray):
             raise KeyError(grad_req)
         self._mark(self._untouched_zeros(stype), grad_req)
 
-    def _untouched_zeros(self, stype: str | None) -> NDArray:
+    def _untouched_zeros(self, stype: str | None) -> Gradient:
         """Zeros of this shape and dtype with storage type ``stype``.
 
         Until they are written, dense zeros take no memory and no time: the system allocates and
@@ -56,7 +53,7 @@ class TapedArray(DenseArray):
             return self._dense(np.zeros(self._data.shape, self._data.dtype))  # type: ignore[return-value]
         return sparse_arrays().zeros(stype, self.shape, self._ctx, self.dtype)
 
-    def _mark(self, grad: NDArray, request: str) -> None:
+    def _mark(self, grad: Gradient, request: str) -> None:
         self._entry = None if request == "null" else Entry(Leaf(grad, request))
 
     @property
@@ -80,7 +77,10 @@ class TapedArray(DenseArray):
             self._leaf.fresh = bool(is_fresh)
 
     def backward(
-        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
+        self,
+        out_grad: TapedArray | None = None,
+        retain_graph: bool = False,
+        train_mode: bool = True,
     ) -> None:
         """Compute the gradients with respect to every variable that this array depends on.
 
@@ -148,7 +148,7 @@ def _is_whole(key: object) -> bool:
     return key is Ellipsis or key is None or (isinstance(key, slice) and key == slice(None))
 
 
-def untouched_zeros(x: TapedArray, stype: str = "default") -> NDArray:
+def untouched_zeros(x: TapedArray, stype: str = "default") -> Gradient:
     """Zeros of the shape and dtype of ``x``; dense ones take no memory until they are written."""
     return x._untouched_zeros(stype)
 
@@ -173,14 +173,14 @@ def _same_as_operator(shape: tuple[int, ...], other: tuple[int, ...]) -> What:
     return [(lookup("Reshape"), {"shape": other})]
 
 
-def _only(douts: Some) -> NDArray:
+def _only(douts: Some) -> Gradient:
     """Output gradient of a step with one result, which is always present here."""
     (d,) = douts
     assert d is not None
     return d
 
 
-def _as(d: NDArray, shape: tuple[int, ...], dtype: type) -> NDArray:
+def _as(d: Gradient, shape: tuple[int, ...], dtype: type) -> Gradient:
     return d.astype(dtype, copy=False).reshape(shape)
 
 
@@ -204,7 +204,7 @@ def _part_as_operators(key: tuple[object, ...], shape: tuple[int, ...]) -> What:
     return [(lookup("slice"), attrs), (lookup("Reshape"), {"shape": shape})]
 
 
-def _put(d: NDArray, key: tuple[Any, ...], shape: tuple[int, ...]) -> NDArray:
+def _put(d: Gradient, key: tuple[Any, ...], shape: tuple[int, ...]) -> Gradient:
     """Gradient of indexing: zeros of ``shape`` with ``d`` added at ``key``."""
     whole = np.zeros(shape, d.dtype)
     np.add.at(whole, key, d._data.reshape(whole[key].shape))
@@ -215,7 +215,7 @@ def _put(d: NDArray, key: tuple[Any, ...], shape: tuple[int, ...]) -> NDArray:
     return result
 
 
-def _part(d: NDArray, key: tuple[object, ...], shape: tuple[int, ...]) -> NDArray:
+def _part(d: Gradient, key: tuple[object, ...], shape: tuple[int, ...]) -> Gradient:
     return d[key].reshape(shape)
 
 
@@ -225,7 +225,7 @@ def _part(d: NDArray, key: tuple[object, ...], shape: tuple[int, ...]) -> NDArra
 @restoring(FLAGS)
 def run_backward(
     heads: Sequence[TapedArray],
-    head_grads: Sequence[NDArray | None],
+    head_grads: Sequence[TapedArray | None],
     retain_graph: bool,
     train_mode: bool,
 ) -> None:
@@ -244,12 +244,12 @@ def run_backward(
 @restoring(FLAGS)
 def run_gradients(
     heads: Sequence[TapedArray],
-    variables: Sequence[NDArray],
-    head_grads: Sequence[NDArray | None],
+    variables: Sequence[TapedArray],
+    head_grads: Sequence[TapedArray | None],
     retain_graph: bool,
     create_graph: bool,
     train_mode: bool,
-) -> list[NDArray]:
+) -> list[Gradient]:
     """Gradients with respect to the variables, as new arrays; recorded if ``create_graph``.
 
     Raises MXNetError for a variable that has no gradient or that no head depends on.
@@ -273,17 +273,17 @@ def _added(x: Any, y: Any) -> Any:
     return x + y._of_kind(x._plain)
 
 
-def _apart(found: list[NDArray], others: Sequence[NDArray]) -> list[NDArray]:
+def _apart(found: list[Gradient], others: Sequence[Gradient]) -> list[Gradient]:
     """These arrays, copied where they share memory with each other or with ``others``."""
     taken = {address_of(x._data) for x in others}
-    apart: list[NDArray] = []
+    apart: list[Gradient] = []
     for x in found:
         apart.append(x.copy() if address_of(x._data) in taken else x)
         taken.add(address_of(x._data))
     return apart
 
 
-def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) -> NDArray:
+def _arrived(number: int, x: TapedArray, reached: Gradients, leaves: list[Leaf]) -> Gradient:
     if x._leaf is None or x._leaf not in leaves:
         raise MXNetError(
             f"Cannot differentiate with respect to the {number}-th variable because it is "
@@ -293,7 +293,7 @@ def _arrived(number: int, x: NDArray, reached: Gradients, leaves: list[Leaf]) ->
     return x._dense(np.zeros_like(x._data)) if found is None else found
 
 
-def _head_gradient(head: TapedArray, given: NDArray | None) -> Any:
+def _head_gradient(head: TapedArray, given: TapedArray | None) -> Any:
     """Head gradient: ones, or the given array, whose shape and dtype must match."""
     if given is None:
         return head._dense(np.ones_like(head._data))
@@ -310,7 +310,7 @@ def _head_gradient(head: TapedArray, given: NDArray | None) -> Any:
     return given
 
 
-def _store(leaf: Leaf, d: NDArray | None) -> None:
+def _store(leaf: Leaf, d: Gradient | None) -> None:
     leaf.fresh = True
     if leaf.request == "add":
         if d is not None:

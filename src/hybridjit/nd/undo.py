@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .memory import DenseArray
+from .storage import Storage
 
 
 class _Open(threading.local):
@@ -37,9 +36,8 @@ class Undo:
         """Save the attributes of these objects."""
         self._steps += [attributes_of(owner) for owner in owners]
 
-    def keep(self, array: DenseArray, key: Any = ...) -> None:
-        """Save the elements of ``array`` at ``key`` before they are overwritten."""
-        data, storage = array._data, array._storage
+    def keep(self, data: np.ndarray, storage: Storage, key: Any = ...) -> None:
+        """Save the elements of an array at ``key`` before they are overwritten."""
         if id(data) in self._whole:
             return
         part = data[key]

@@ -15,6 +15,7 @@ from . import fallback as _fallback
 from .arrays import add_methods as _add_methods
 from .arrays import ndarray as ndarray
 from .front import FRONT as _FRONT
+from .interoperation import add_dispatch as _add_dispatch
 from .making import (
     array,
     asarray,
@@ -45,6 +46,8 @@ _add_methods(table.__getitem__)
 from . import _internal as _internal  # noqa: E402
 from . import linalg as linalg  # noqa: E402 (made from the front end of the table)
 from . import random as random  # noqa: E402
+
+_add_dispatch(table, linalg.table)
 
 float16, float32, float64 = _onp.float16, _onp.float32, _onp.float64
 int8, int32, int64, uint8 = _onp.int8, _onp.int32, _onp.int64, _onp.uint8

@@ -8,12 +8,11 @@ without a copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as onp
 
 from .._core.frames import shortened
-from .._core.lazy import Late
 from .._core.recording import FLAGS
 from .._core.types import DType, Sizes, product, shape_text
 from ..context import Context
@@ -25,11 +24,6 @@ from ..ops.namespace import FLUENT
 from ..ops.registry import lookup
 from .indexing import is_masked, normal_key
 from .printing import text_of
-
-if TYPE_CHECKING:
-    from . import interoperation
-else:  # lazy: its functions need this module
-    interoperation = Late(".interoperation", __package__)
 
 Self = TypeVar("Self", bound="ndarray")
 _NUMBERS = (bool, int, float, onp.generic)
@@ -321,16 +315,6 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
 
     def __le__(self, other: Any) -> Any:
         return _pair("_npi_less_equal", self, other)
-
-    # Interoperation with official NumPy
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Run the function of NumPy mode instead of official NumPy's; the tape records it."""
-        return interoperation.call_function(func, types, args, kwargs)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Run the function of NumPy mode instead of the ufunc; the tape records it."""
-        return interoperation.call_ufunc(ufunc, method, inputs, kwargs)
 
 
 ndarray._plain = ndarray

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as onp
 
-from .._core.lazy import Late
 from .arrays import ndarray
 from .fallback import fallback
 
-functions: Any = Late("..np", __package__)  # fully imported before the first dispatch
-
+_functions: dict[str, Any] = {}  # of mx.np, by name
+_linalg: dict[str, Any] = {}  # of mx.np.linalg
 
 # Ufuncs behind Python's operators that mx.np does not export as functions.
 _OF_NUMBERS = ("floor_divide", "left_shift", "right_shift")
@@ -21,12 +21,15 @@ def _function(func: Any) -> Any:
     """Function of ``mx.np`` or ``mx.np.linalg`` with the same name, or None."""
     name = getattr(func, "__name__", "")
     if (getattr(func, "__module__", "") or "").endswith("linalg"):
-        return functions.linalg.table.get(name)
-    return functions.table.get(name)
+        return _linalg.get(name)
+    return _functions.get(name)
 
 
-def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """Implement ``__array_function__``. Raises TypeError if ``mx.np`` has no such function."""
+def call_function(self: ndarray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Run the function of NumPy mode instead of official NumPy's; the tape records it.
+
+    Raises TypeError if ``mx.np`` has no such function.
+    """
     found = _function(func)
     if func is onp.histogram or (found is None and func.__module__ == "numpy.fft"):
         found = fallback(func.__name__, func)  # histogram without a range; complex results
@@ -41,8 +44,11 @@ def call_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     return found(*args, **kwargs)
 
 
-def call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Implement ``__array_ufunc__``. Raises TypeError for ufuncs that ``mx.np`` does not have."""
+def call_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Run the function of NumPy mode instead of the ufunc; the tape records it.
+
+    Raises TypeError for ufuncs that ``mx.np`` does not have.
+    """
     if method != "__call__":
         raise TypeError(f"ufunc {ufunc.__name__} has no method {method} for mxnet.numpy.ndarray")
     found = _function(ufunc)
@@ -58,3 +64,11 @@ def call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
             raise TypeError("The out parameter is not compatible with mxnet.numpy.ndarray")
         kwargs["out"] = target
     return found(*inputs, **kwargs)
+
+
+def add_dispatch(functions: Mapping[str, Any], linalg: Mapping[str, Any]) -> None:
+    """Add the two methods to the class of arrays; the module of the functions calls this once."""
+    _functions.update(functions)
+    _linalg.update(linalg)
+    ndarray.__array_function__ = call_function  # type: ignore[attr-defined]
+    ndarray.__array_ufunc__ = call_ufunc  # type: ignore[attr-defined]

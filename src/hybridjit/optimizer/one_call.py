@@ -152,7 +152,7 @@ class OneCall:
         try:
             if OPEN.undo is not None:
                 for array in self._written:
-                    OPEN.undo.keep(array)
+                    OPEN.undo.keep(array._data, array._storage)
             self._table.run(done)
             self._note()
         except BaseException:
