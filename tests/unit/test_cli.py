@@ -657,7 +657,7 @@ class TestNameOfAModel:
 
     def test_a_prefix_without_files_is_an_error(self, printed, tmp_path):
         err = printed.error("inspect", str(tmp_path / "n"), code=1)
-        assert "n-symbol.json: No such file" in err
+        assert "n: No such file" in err and "n-symbol.json of which it is the prefix" in err
 
 
 class TestCompile:

@@ -123,6 +123,16 @@ def of_another(hybridized, *layers):
     made(hybridized).load_parameters("other.params")
 
 
+def near_model(name):
+    Path("my_model-symbol.json").write_text("{}")
+    mx.load(name)
+
+
+def of_file(name):
+    Path(name).write_text("some text")
+    mx.load(name)
+
+
 def of_bytes(hybridized, content):
     Path("some.params").write_bytes(content)
     made(hybridized).load_parameters("some.params")
@@ -239,7 +249,12 @@ MISTAKES = [
     ("stale gradient", UserWarning, "ignore_stale_grad=True", lambda h: trainer(h, "sgd").step(1)),
     ("batch of 0", ZeroDivisionError, "division by zero", lambda h: trainer(h, "sgd").step(0)),
     ("no file", mx.MXNetError, "none.params: No such file", lambda h: made(h).load_parameters("none.params")),  # noqa: E501
-    ("no model", mx.MXNetError, "none-symbol.json: No such file", lambda h: mx.load("none")),
+    ("no model", mx.MXNetError, "^none: No such file.* no none-symbol.json", lambda h: mx.load("none")),  # noqa: E501
+    ("name of a model", mx.MXNetError, "did you mean 'my_model'", lambda h: near_model("mymodel")),
+    ("folder of a model", mx.MXNetError, "^no/x: No such file.* no folder no", lambda h: mx.load("no/x")),  # noqa: E501
+    ("text for a model", mx.MXNetError, r"^x.txt: a model's file is named PREFIX-symbol.json", lambda h: of_file("x.txt")),  # noqa: E501
+    ("parameters for a model", mx.MXNetError, r"^x.params: there is no graph .* x-symbol.json. net.load_parameters", lambda h: of_file("x.params")),  # noqa: E501
+    ("parameters of an epoch", mx.MXNetError, r"^x-0000.params: there is no graph .* x-symbol.json\. ", lambda h: of_file("x-0000.params")),  # noqa: E501
     ("small image", mx.MXNetError, "covers 7 cells .* has 4", lambda h: made(h, nn.Conv2D(4, 7, in_channels=3))(nd.ones((1, 3, 4, 4)))),  # noqa: E501
     ("channels", mx.MXNetError, "needs 3 input channels, but data has 4", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 4, 8, 8)))),  # noqa: E501
     ("no batch axis", mx.MXNetError, r"4D .* got \(3,8,8\)", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((3, 8, 8)))),  # noqa: E501

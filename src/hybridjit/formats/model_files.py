@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._core.lazy import Late
-from ..errors import MXNetError
+from ..errors import MXNetError, did_you_mean
 from .atomic import system_errors
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ else:
 SYMBOL, PARAMS, ONNX = ENDINGS = ("-symbol.json", ".params", ".onnx")
 ZIPS = (".zip", ".mar", ".model")
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+ARCHIVES = TARS + ZIPS
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
 
 
@@ -56,10 +57,10 @@ def find_model(name: str, epoch: int | None = None) -> ModelFiles:
     """The files of the model at a path that is not an archive. Raises MXNetError for several."""
     if name.endswith(ONNX):
         return ModelFiles(name, None)
-    if name.endswith(SYMBOL):
+    if name.endswith(SYMBOL) and os.path.exists(name):
         return _of_prefix(name.removesuffix(SYMBOL), epoch)
     found = _EPOCH.search(name)
-    if found:
+    if found and os.path.exists(name[: found.start()] + SYMBOL):
         return ModelFiles(name[: found.start()] + SYMBOL, name)
     if os.path.isdir(name) and not os.path.exists(name + SYMBOL):
         return _in_folder(name, epoch, name)
@@ -67,8 +68,40 @@ def find_model(name: str, epoch: int | None = None) -> ModelFiles:
 
 
 def _of_prefix(prefix: str, epoch: int | None) -> ModelFiles:
+    if not os.path.exists(prefix + SYMBOL):
+        raise MXNetError(f"{prefix}: {_without_graph(prefix)}")
     number = _only_epoch(prefix) if epoch is None else epoch
     return ModelFiles(prefix + SYMBOL, f"{prefix}-{number:04d}{PARAMS}")
+
+
+def _without_graph(prefix: str) -> str:
+    """The message for a path that is not the prefix of a graph's file."""
+    if os.path.isfile(prefix) and prefix.endswith(PARAMS):
+        graph = _EPOCH.sub("", prefix).removesuffix(PARAMS) + SYMBOL
+        return (
+            f"there is no graph beside these parameters, {graph}. net.load_parameters reads them "
+            "into a network that your program makes; net.export(PREFIX) writes both files, and "
+            "load(PREFIX) reads them"
+        )
+    if os.path.isfile(prefix):
+        return (
+            f"a model's file is named PREFIX{SYMBOL}, PREFIX-0000{PARAMS} or "
+            f"*{ONNX}, an archive {', '.join(ARCHIVES)}. SymbolBlock.imports takes a graph "
+            "and parameters of any names"
+        )
+    folder = os.path.dirname(prefix)
+    if folder and not os.path.isdir(folder):
+        return f"No such file or directory: there is no folder {folder}"
+    near = did_you_mean(prefix.removesuffix(SYMBOL), _models_in(folder))
+    if prefix.endswith(ENDINGS):
+        return f"No such file or directory{near}"
+    return f"No such file or directory, and no {prefix}{SYMBOL} of which it is the prefix{near}"
+
+
+def _models_in(folder: str) -> list[str]:
+    """The models in a folder, as paths that :func:`find_model` takes."""
+    names = [name for name in _names_in(folder or ".") if name.endswith((SYMBOL, ONNX))]
+    return [os.path.join(folder, name.removesuffix(SYMBOL)) for name in names]
 
 
 def _only_epoch(prefix: str) -> int:
