@@ -42,6 +42,7 @@ from neighbours import (
     TAILS,
     Layer,
     Network,
+    bordered_pixels,
     conv,
     deconv,
     dense,
@@ -207,6 +208,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"bytes dense {size}", dense_of_bytes(size % 7 + 1, size, 70)
         yield f"bytes of a row {size}", dense_of_bytes(1, 70, size)
         yield f"bytes pooled {size}", pool_of_bytes((2, 5, 6, size))
+        yield f"bytes of pixels {size}", bordered_pixels(size % 3 + 2, size)
         yield f"nibbles {size}", of_nibbles(size % 7 + 1, 48, size, 16)
         each = {"num_group": size, "pad": (1, 1)}
         yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)

@@ -405,6 +405,16 @@ def pool_of_bytes(shape: Shape) -> Network:
     return Network([made], arrays, [])
 
 
+def bordered_pixels(channels: int, width: int) -> Network:
+    """A border around bytes whose channels become the last axis."""
+    shape = (1, channels, 3, width)
+    arrays = {"x": np.random.default_rng(width).integers(0, 256, shape).astype(np.uint8)}
+    last = call("transpose", var("x"), axes=(0, 2, 3, 1))
+    border = {"before": (0, 1, 1, 0), "after": (0, 0, 2, 0), "value": 9.0}
+    made = call("_pad_axes", last, name="layer", mode="constant", **border)  # type: ignore[arg-type]
+    return Network([made], arrays, [])
+
+
 def of_nibbles(rows: int, size: int, filters: int, block: int) -> Network:
     """A dense layer with weights of 4 bits and its relu."""
     random = np.random.default_rng(rows + size + filters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -268,6 +270,23 @@ def test_functions_follow_maxima_of_bytes_in_one_kernel(target):
     assert [step.kind for step in plan_of(outputs, arrays).steps] == ["byte_pool"]
     for one, other in zip(found, run_reference(outputs, arrays)):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+def test_bordered_pixels_of_few_bytes_are_those_of_the_planes(target):
+    """Rows of 16 pixels and of others, which end in a part that is written twice."""
+    arrays, outputs = {}, []
+    for channels, width in itertools.product((1, 2, 3, 4, 5), (7, 16, 39)):
+        arrays[f"x{channels}{width}"] = some_bytes(2, channels, 4, width, dtype="uint8")
+    for name in arrays:
+        last = call("transpose", var(name), axes=(0, 2, 3, 1), name=f"{name}last")
+        border = {"before": (0, 1, 2, 0), "after": (0, 2, 3, 0), "value": 117.0}
+        outputs.append(call("_pad_axes", last, mode="constant", name=f"{name}wide", **border))
+    with override(target=target):
+        found = run_compiled(outputs, arrays)
+    assert {step.kind for step in plan_of(outputs, arrays).steps} == {"pad"}
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_one_program_multiplies_bytes_at_all_sizes():

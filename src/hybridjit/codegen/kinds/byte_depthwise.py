@@ -406,11 +406,6 @@ class _Rows:
                 continue
             pieces = [b.shuffle(vectors[k], range(i, i + _WORD)) for k, i in parts]
             while len(pieces) > 1:
-                pieces = [_joined(b, *pair) for pair in zip(pieces[::2], pieces[1::2])]
+                pieces = [b.joined(*pair) for pair in zip(pieces[::2], pieces[1::2])]
             result.append(pieces[0])
         return result
-
-
-def _joined(b: LoopBuilder, low: Value, high: Value) -> Value:
-    count = 2 * low.type.count
-    return b.b.shuffle_vector(low, high, ir.Constant(vector_of(I32, count), [*range(count)]))

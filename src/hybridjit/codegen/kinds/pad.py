@@ -16,7 +16,7 @@ from ..call import Address, Call, Setting, about, rounds_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS
 from ..llvm.indices import Index
-from ..llvm.types import Value, constant_of
+from ..llvm.types import I8, Value, constant_of, vector_of
 from ..spec import Extents, Ints, KernelSpec
 from .parts.arguments import Arguments
 from .parts.partial import each_vector, read_vector, write_vector
@@ -48,6 +48,8 @@ class PadSpec(KernelSpec):
     needs_passes = False
 
 
+# Pixels whose bytes are interleaved at once, and the numbers of bytes that a pixel may have.
+_PIXELS, _CHANNELS = 16, (2, 3, 4)
 # Assumed positions of a border whose width the call gives.
 _MOST_BORDER = 256
 
@@ -74,16 +76,30 @@ def choose_pad(step: Step, setting: Setting) -> tuple[Call, ...]:
     return (Call(spec, (Address(x), Address(y), x.shape[0]), product(y.shape)),)
 
 
+def _is_woven(spec: PadSpec) -> bool:
+    """Whether rows of pixels of few bytes are read from planes: the bytes of 16 pixels are then
+    interleaved in registers. Pixel by pixel, 3 planes of 224x224 take 0.178 ms, so 0.005 (Zen 4).
+    """
+    if spec.mode != "constant" or spec.dtype != "int8" or len(spec.out) < 2:
+        return False
+    (width, channels), full = spec.inp[-2:], spec.out[-1]
+    if not isinstance(width, int) or width < _PIXELS or channels != full:
+        return False
+    return channels in _CHANNELS and spec.x[-2] == 1 and spec.y[-2:] == (channels, 1)
+
+
 def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
     """y[n, place] = x[n, place - before], or the border's value."""
     x, y, count = args.pointer("x"), args.pointer("y"), args.integer("count")
+    is_woven = _is_woven(spec)
     spec = args.sized(spec)
-    units = b.mul(count, b.product(spec.out[:-1]))
+    outer = spec.out[: -2 if is_woven else -1]
+    units = b.mul(count, b.product(outer))
     element = ELEMENTS[spec.dtype].stored
     with b.each_unit(units, args.share, args.shares) as unit:
-        first, *place = b.split(unit.index, (0, *spec.out[:-1]))
+        first, *place = b.split(unit.index, (0, *outer))
         target = b.at(y, b.dot([first, *place], spec.y), element)
-        row = _Row(b, spec, target)
+        row = _WovenRow(b, spec, target) if is_woven else _Row(b, spec, target)
         sources, inside = _sources(b, spec, place)
         source = b.at(x, b.dot([first, *sources], spec.x), element)
         if inside is None:
@@ -93,7 +109,7 @@ def emit_pad(b: LoopBuilder, spec: PadSpec, args: Arguments) -> None:
                 with within:
                     row.copy(source)
                 with outside:
-                    row.fill(0, spec.out[-1])
+                    row.fill(0, row.length)
 
 
 def _sources(b: LoopBuilder, spec: PadSpec, place: list[Index]) -> tuple[list[Index], Value | None]:
@@ -126,6 +142,7 @@ class _Row:
     def __init__(self, b: LoopBuilder, spec: PadSpec, target: Value) -> None:
         self.b, self.spec, self.target = b, spec, target
         self.steps = spec.x[-1], spec.y[-1]
+        self.length = spec.out[-1]
 
     def copy(self, source: Value) -> None:
         """Copy the run, with its borders."""
@@ -182,6 +199,41 @@ class _Row:
                 place = _mapped(b, spec.mode, b.sub(i.index, spec.before[-1]), spec.inp[-1])
                 value = b.load_scalar(source, b.mul(place, self.steps[0]), element)
                 b.store(value, self.target, b.mul(i.index, self.steps[1]))
+
+
+class _WovenRow(_Row):
+    """The pixels of a row, whose bytes are adjacent; those of a channel are in the data."""
+
+    def __init__(self, b: LoopBuilder, spec: PadSpec, target: Value) -> None:
+        super().__init__(b, spec, target)
+        self.channels = spec.out[-1]
+        self.length = b.mul(self.channels, spec.out[-2])
+
+    def copy(self, source: Value) -> None:
+        """Copy the row, with its borders."""
+        b, (width, _), before = self.b, self.spec.inp[-2:], self.spec.before[-2]
+        assert isinstance(width, int)
+        begin = b.mul(self.channels, before)
+        self.fill(0, begin)
+        self.fill(b.add(begin, b.mul(self.channels, width)), self.length)
+        with b.loop("pixel", 0, width - width % _PIXELS, _PIXELS) as pixel:
+            self._weave(source, pixel.index, begin)
+        if width % _PIXELS:
+            self._weave(source, width - _PIXELS, begin)
+
+    def _weave(self, source: Value, pixel: Index, begin: Index) -> None:
+        """The bytes of adjacent pixels."""
+        b, channels = self.b, self.channels
+        assert isinstance(channels, int)
+        kind = vector_of(I8, _PIXELS)
+        planes = [b.add(b.mul(channel, self.steps[0]), pixel) for channel in range(channels)]
+        parts = [b.b.load(b.at(source, place, I8), typ=kind, align=1) for place in planes]
+        whole = b.joined(*parts[:2])
+        if channels > 2:
+            whole = b.joined(whole, b.joined(parts[2], parts[-1]))
+        order = [c * _PIXELS + p for p in range(_PIXELS) for c in range(channels)]
+        place = b.add(begin, b.mul(channels, pixel))
+        b.b.store(b.shuffle(whole, order), b.at(self.target, place, I8), align=1)
 
 
 register("pad", choose_pad, {PadSpec: emit_pad})

@@ -392,6 +392,12 @@ class VectorBuilder(IndexBuilder):
         pattern = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
         return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), pattern)
 
+    def joined(self, low: Value, high: Value) -> Value:
+        """The lanes of two vectors of the same type."""
+        count = 2 * low.type.count
+        lanes = ir.Constant(ir.VectorType(I32, count), [*range(count)])
+        return self.b.shuffle_vector(low, high, lanes)
+
     def reduce_lanes(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """Combine all lanes by halves, always in the same order, to a scalar.
 
