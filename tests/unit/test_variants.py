@@ -186,6 +186,17 @@ def test_bits_are_those_of_the_specialised_executable_in_any_order(name, seed):
             np.testing.assert_array_equal(mine, wanted)
 
 
+@pytest.mark.parametrize("channels, most", [(3, 2), (2, 3)])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_pictures_that_differ_in_one_side_vary_in_both(layout, channels, most):
+    net = applied(lambda F, x: F.Activation(x * 2, act_type="relu"))()
+    net.hybridize()
+    for height, width in ((9, 7), (9, 8), (6, 5), (8, 9)):
+        sides = {"N": 1, "C": channels, "H": height, "W": width}
+        net(arrays([sides[axis] for axis in layout], 0))
+    assert compiled_of(net) == most
+
+
 @pytest.mark.parametrize(
     "name, most", [("mlp", 3), ("lstm", 3), ("convolutions, batch", 3), ("attention", 3)]
 )

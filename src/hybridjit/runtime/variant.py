@@ -46,6 +46,7 @@ MAX_VARIANTS = 8
 # Number of variants that pin a size after which it stays a constant, and the minimum of sizes that
 # are counted: small ones may be pinned by chance, if one equals another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
+_COLOURS = 3
 # Classes of sizes in one variant beyond which a warning names the latest comparisons.
 _MANY_CLASSES = 16
 # Signatures that are compared to find the sizes that vary.
@@ -399,18 +400,35 @@ class Variants(Generic[V]):
         return seen if shapes in seen else [*seen, shapes][-_HISTORY:]
 
     def _varying(self, history: Sequence[Shapes]) -> list[tuple[int, int]]:
+        """Inputs and axes of the sizes that are named, that differed, or will soon."""
         places = [(i, axis) for i, shape in enumerate(history[0]) for axis in range(len(shape))]
+        differing = {
+            (i, axis) for i, axis in places if len({seen[i][axis] for seen in history}) > 1
+        }
+        for i, shape in enumerate(history[-1]):
+            sides = _sides(shape)
+            if any((i, axis) in differing for axis in sides):
+                differing.update((i, axis) for axis in sides)
         return [
             (i, axis)
             for i, axis in places
             if self._pins[i, axis] < _MOST_PINS
-            and (self._is_named(i, axis) or len({seen[i][axis] for seen in history}) > 1)
+            and ((i, axis) in differing or self._is_named(i, axis))
         ]
 
     def _is_named(self, i: int, axis: int) -> bool:
         if isinstance(self._dynamic, Mapping):
             return axis in self._dynamic.get(self._names[i], ())
         return self._dynamic is True
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of height and width, if the shape is that of pictures of three colours: pictures
+    that differ in one of them soon differ in the other one too.
+    """
+    if len(shape) != 4 or _COLOURS not in (shape[1], shape[3]):
+        return ()
+    return (2, 3) if shape[1] == _COLOURS else (1, 2)
 
 
 def _ranks(shapes: Shapes) -> tuple[int, ...]:
