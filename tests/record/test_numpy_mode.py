@@ -762,3 +762,22 @@ def test_a_step_of_training_in_one_call_takes_arrays_of_numpy_mode(attention):
     losses = [step(x, np.ones((2, 4))) for _ in range(8)]
     assert type(losses[0]) is np.ndarray
     assert losses[-1].mean().item() < losses[0].mean().item()
+
+
+@pytest.mark.parametrize(
+    ("call", "dtype", "values"),
+    [
+        (lambda: abs(np.array([-1.5, 2])), "float32", [1.5, 2]),
+        (lambda: abs(np.array([-1, 2], dtype="int8")), "int8", [1, 2]),
+        (lambda: np.sum(np.array([0.6, 0.6]), dtype="int32"), "int32", 1),
+        (lambda: np.prod(np.array([1.6, 1.6]), dtype="int64"), "int64", 2),
+        (lambda: np.bincount(np.array([1, 2, 2], dtype="uint8")), "uint8", [0, 1, 2]),
+        (lambda: np.einsum("ij->j", np.ones((2, 2), dtype="float16")), "float16", [2, 2]),
+        (lambda: np.linalg.eigvalsh(np.array([[2, 0], [0, 3]], dtype="int32")), "float64", [2, 3]),
+        (lambda: np.hsplit(np.array([[1, 2, 3]]), 2)[0], "float32", [[1, 2]]),
+    ],
+)
+def test_results_of_integers_and_of_unequal_parts_are_mxnets(call, dtype, values):
+    found = call()
+    assert found.dtype == onp.dtype(dtype)
+    assert found.tolist() == values

@@ -155,6 +155,7 @@ def reductions() -> None:
         add(name, (2, 3), dtype_="float64")
         add(name, ints([-34], [-113], dtype="int8"), dtype_="int8")
         add(name, (2, 3), axis=(1,), dtype_="int32")
+        add(name, np.float32([[0.6, 0.7], [-0.6, -0.7]]), axis=(1,), dtype_="int32")
         add(name, (0, 3), axis=(0,))
         bad(name, (2, 3), error=DTypeError, says="initial is not supported", initial=1.0)
     for name in ("_npi_std", "_npi_var"):
@@ -285,6 +286,7 @@ def joining() -> None:
     for name, shape in (("hsplit", (2, 4, 6)), ("hsplit", (4,)), ("dsplit", (2, 3, 4))):
         add(f"_npi_{name}", shape, indices=(), sections=2)
         add(f"_npi_{name}", shape, indices=(0, 1, 3))
+    add("_npi_hsplit", (2, 5), indices=(), sections=2)
     for n in (0, 1, 2, 9):
         add("_npi_diff", (3, 5), n=n)
     add("_npi_diff", (3, 5), axis=0)
@@ -333,7 +335,8 @@ def counting() -> None:
     add("_npi_unique", x, return_index=True, return_inverse=True, return_counts=True)
     add("_npi_unique", x, axis=0)
     add("_npx_nonzero", x)
-    add("_npi_bincount", x.ravel())
+    for dtype in ("int64", "int32", "uint8"):
+        add("_npi_bincount", x.ravel().astype(dtype))
     add("_npi_bincount", x.ravel(), (6,), has_weights=True, minlength=9)
     bad("_npi_bincount", (3,), error=DTypeError, says="counts integers")
     add("_npi_diag_indices_from", (3, 3))
@@ -366,7 +369,8 @@ def products() -> None:
         ("bqhd,bkhd->bhqk", (2, 3, 4, 5), (2, 6, 4, 5)),
     ):
         add("_npi_einsum", *operands, num_args=len(operands), subscripts=text)
-    add("_npi_einsum", WHOLE, WHOLE, num_args=2, subscripts="ij,kj->ik")
+    for whole in (WHOLE, WHOLE.astype(np.float16), WHOLE.astype(bool)):
+        add("_npi_einsum", whole, whole, num_args=2, subscripts="ij,kj->ik")
     bad("_np_dot", (2, 3), (2, 3), error=ShapeError, says="they must be equal")
     bad("_npi_matmul", (), (2, 3), error=ShapeError, says="got a scalar")
     bad("_npi_einsum", (2, 3), error=AttributeValueError, says="names 2 operands", num_args=1,
@@ -381,6 +385,8 @@ def matrices() -> None:
                 add(f"_npi_{name}", x, UPLO=triangle)
         for name in ("eig", "eigvals", "svd"):
             add(f"_npi_{name}", x)
+    for name in ("eig", "eigvals", "eigh", "eigvalsh"):
+        add(f"_npi_{name}", ints([2, 1], [1, 3]))
     add("_npi_solve", SQUARE, (3, 2))
     add("_npi_solve", SQUARE, (3,))
     add("_npi_solve", SYMMETRIC, np.ones((2, 3, 1)))

@@ -241,14 +241,22 @@ def test_an_optimizer_that_does_not_divide():
         module.init_optimizer(optimizer=mx.optimizer.SGD(learning_rate=0.1))
 
 
-def test_checkpoints_with_states(tmp_path):
+def test_checkpoints_with_states(tmp_path, caplog):
     prefix = str(tmp_path / "net")
     options = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.1}}
     module = bound()
     module.init_optimizer(**options)
     module.forward_backward(batch())
     module.update()
-    module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+    with caplog.at_level("INFO"):
+        module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+    assert caplog.messages == [
+        f'Saved {what}"'
+        for what in (
+            f'checkpoint to "{prefix}-0001.params',
+            f'optimizer state to "{prefix}-0001.states',
+        )
+    ]
     loaded = Module.load(prefix, 1, load_optimizer_states=True)
     loaded.bind([("data", (8, 4))], [("softmax_label", (8,))])
     loaded.init_optimizer(**options)

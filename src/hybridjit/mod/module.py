@@ -7,6 +7,7 @@ hybridized block.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +72,12 @@ class Module(BoundModule):
                 prefix, epoch, self._symbol, args, auxs, remove_amp_cast
             )
         ]
+        states = f"{prefix}-{epoch:04d}.states"
         if save_optimizer_states:
-            writers.append(lambda: self.save_optimizer_states(f"{prefix}-{epoch:04d}.states"))
+            writers.append(lambda: self.save_optimizer_states(states))
         together(*writers)
+        if save_optimizer_states:
+            logging.info('Saved optimizer state to "%s"', states)
 
     # ---- running --------------------------------------------------------------------------------
 

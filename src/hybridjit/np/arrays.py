@@ -210,9 +210,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         return invoke(lookup("_npi_broadcast_to"), (self,), {"shape": sizes})
 
-    def __abs__(self) -> NoReturn:
-        """Raise AttributeError: MXNet's arrays do not have ``abs``."""
-        raise AttributeError("mxnet.numpy.ndarray object has no attribute abs: use np.abs")
+    def __abs__(self) -> ndarray:
+        return invoke(lookup("_npi_absolute"), (self,), {})
 
     # Python's operators
 

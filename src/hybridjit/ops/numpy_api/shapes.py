@@ -254,10 +254,8 @@ class Shapes(Group):
         return self._front.several(op, ary, squeeze_axis=False, **given, **attrs)
 
     def hsplit(self, ary: Any, indices_or_sections: Any) -> Any:
-        """Slices along axis 1; for vectors along axis 0."""
+        """Slices along axis 1; for vectors along axis 0. The first may be longer by one."""
         self._require_axes("hsplit", ary, 1)
-        axis = 0 if not self._front.is_symbolic and len(self._front.shape(ary)) == 1 else 1
-        self._require_equal(ary, indices_or_sections, axis)
         return self._parts("_npi_hsplit", ary, indices_or_sections)
 
     def vsplit(self, ary: Any, indices_or_sections: Any) -> Any:
@@ -268,17 +266,17 @@ class Shapes(Group):
     def dsplit(self, ary: Any, indices_or_sections: Any) -> Any:
         """Slices along axis 2."""
         self._require_axes("dsplit", ary, 3)
-        self._require_equal(ary, indices_or_sections, 2)
+        self._require_equal(ary, indices_or_sections)
         return self._parts("_npi_dsplit", ary, indices_or_sections)
 
     def _require_axes(self, name: str, ary: Any, count: int) -> None:
         if not self._front.is_symbolic and len(self._front.shape(ary)) < count:
             raise ValueError(f"{name} only works on arrays of {count} or more dimensions")
 
-    def _require_equal(self, ary: Any, sections: Any, axis: int) -> None:
+    def _require_equal(self, ary: Any, sections: Any) -> None:
         if self._front.is_symbolic or not isinstance(sections, int) or sections < 1:
             return
-        if self._front.shape(ary)[axis] % sections:
+        if self._front.shape(ary)[2] % sections:
             raise ValueError("array split does not result in an equal division")
 
     # Differences, insertion and deletion

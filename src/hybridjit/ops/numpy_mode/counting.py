@@ -74,7 +74,7 @@ def _bincount_type(data: TensorType, *weights: TensorType, **attrs: Any) -> Tens
         raise DTypeError(f"bincount counts integers, got {data.dtype.name}")
     if data.ndim != 1 or any(w.dims != data.dims for w in weights):
         raise ShapeError(f"bincount takes a vector, and weights of its shape, got {data}")
-    return TensorType((None,), weights[0].dtype if weights else INT64)
+    return TensorType((None,), (*weights, data)[0].dtype)
 
 
 def _bincount(
@@ -83,7 +83,7 @@ def _bincount(
     if minlength < 0 or (data.size and data.min() < 0):
         raise AttributeValueError("bincount's elements and minlength cannot be negative")
     counts = np.bincount(data, weights[0] if weights else None, minlength)
-    return convert(counts, weights[0].dtype if weights else INT64)
+    return convert(counts, (*weights, data)[0].dtype)
 
 
 register(
@@ -94,7 +94,7 @@ register(
     ref=_bincount,
     grad=none_at_all,
     traits=_BY_VALUES,
-    doc="Count of each integer, or the sum of its weights.",
+    doc="Count of each integer, in their type, or the sum of its weights.",
 )
 
 

@@ -267,8 +267,6 @@ def _einsum_rule(
     for t in operands:
         assert dtype is not None and t.dtype is not None
         equal_type(dtype, t.dtype)
-    if dtype == np.dtype("bool") or dtype == np.float16:
-        raise DTypeError(f"einsum takes float32, float64 and integers, got {dtype}")
     terms, result = parsed(subscripts, [t.ndim for t in operands])
     sizes = _letter_sizes(terms, [t.dims for t in operands])
     return TensorType(tuple(sizes[c] for c in result), dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.types import FLOAT32, Shape, TensorType, product, shape_text
+from ..._core.types import FLOAT64, Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, MXNetError, ShapeError
 from ..algebra import add, as_shape, div, mul, negated, scaled, sub
 from ..building import Builder, Many, Reached, X
@@ -318,8 +318,8 @@ def _eigen_rule(A: TensorType, **attrs: Any) -> tuple[TensorType, ...]:  # noqa:
 
 
 def _in_float(dtype: np.dtype) -> np.dtype:
-    """float32 for integers, else the dtype itself."""
-    return dtype if dtype.kind == "f" else FLOAT32
+    """float64 for integers, else the dtype itself."""
+    return dtype if dtype.kind == "f" else FLOAT64
 
 
 def _values_rule(A: TensorType, **attrs: Any) -> TensorType:  # noqa: N803

@@ -65,14 +65,11 @@ def _mean_type(own: np.dtype, dtype: np.dtype | None) -> np.dtype:
     return dtype or (own if own.kind == "f" else FLOAT32)
 
 
-def _taken(own: np.dtype, wanted: np.dtype, is_mean: bool) -> np.dtype:
-    """Element type of the computation: the wider of two floating types.
-
-    A mean of floats is computed in the operand's type if the result's type is not a float.
-    """
+def _taken(own: np.dtype, wanted: np.dtype) -> np.dtype:
+    """Element type of the computation: the wider of two floating types, or the floating one."""
     if own.kind == wanted.kind == "f":
         return max(own, wanted, key=lambda t: t.itemsize)
-    return own if is_mean and own.kind == "f" else wanted
+    return own if own.kind == "f" else wanted
 
 
 def _with_dtype(
@@ -104,7 +101,7 @@ def _with_dtype(
     ) -> np.ndarray:
         wanted = type_of(a.dtype, dtype)
         axes = axes_of(a.ndim, axis)
-        data = convert(a, _taken(a.dtype, wanted, classic == "mean"))
+        data = convert(a, _taken(a.dtype, wanted))
         found = np.asarray(compute(data, axes)) if axes else data.copy()
         return convert(found, wanted).reshape(kept_shape(a.shape, axes, keepdims))
 
@@ -123,7 +120,7 @@ def _with_dtype(
         wanted = type_of(own, dtype)
         if classic == "mean" and wanted.kind in "iu" and own.kind != "f":
             return _whole_mean(g, a, axis, keepdims, wanted)
-        x = cast(g, a, _taken(own, wanted, classic == "mean"), at="cast")
+        x = cast(g, a, _taken(own, wanted), at="cast")
         return cast(g, reduced(g, classic, x, axis, keepdims, at="wide"), wanted)
 
     register(
