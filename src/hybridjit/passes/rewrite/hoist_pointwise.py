@@ -7,12 +7,15 @@ the batch and the steps of a recurrent layer are exchanged after a dense layer a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..._core.types import Shape
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, rewrite, rule
 from ...ops.nn.embedding_table import EMBEDDING
 from ...ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ...ops.quantized import FROM_BYTES, INTEGER_DENSE, TO_BYTES
 from ...ops.tensor.by_index import TAKE
 from ...ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
 
@@ -22,39 +25,57 @@ def hoist_pointwise(graph: Graph, fired: list[str] | None = None) -> Graph:
     return rewrite(graph, (pointwise_on_rows, rows_behind_dense, rows_before_look_up), fired)
 
 
+class _Product(NamedTuple):
+    """A product's shape, and whether its data are, or its results become, bytes."""
+
+    shape: Shape
+    of_bytes: bool
+
+
 @rule("f(reshape(x), ...)  =>  reshape(f(x, ...)) behind a product: it ends its kernel")
 def pointwise_on_rows(value: Value, match: Match) -> Replacement:
     """For operands with the result's shape, which are reshaped as x is, and single elements, as
-    ONNX files have for the constants of a GELU. A product of one element may be one of these.
+    ONNX files have for the constants of a GELU. A product of one element may be one of these. Of
+    products of bytes also for rows and columns: their biases and zero points come after a reshape.
     """
     if value.op is None or not value.op.is_pointwise or len(value.types) > 1:
         return None
     whole = [use for use in value.inputs if use.type.dims == value.shape]
-    shape = next((shape for use in whole if (shape := _shape_of_product(use))), None)
-    if shape is None or not all(_is_whole_or_single(use, value.shape) for use in value.inputs):
+    product = next((found for use in whole if (found := _product_of(use))), None)
+    if product is None:
         return None
-    g = building(value)
-    inputs = [_on_rows(g, use, value.shape, shape, i) for i, use in enumerate(value.inputs)]
+    g, inputs = building(value), []
+    for number, use in enumerate(value.inputs):
+        shape = _shape_on_rows(use, value.shape, product)
+        if shape is None:
+            return None
+        inputs.append(_on_rows(g, use, shape, number))
     result = g.op(value.op, *inputs, at="on_rows", **value.attrs)
     return reshape(g, result, value.shape)
 
 
-def _is_whole_or_single(use: Use, shape: Shape) -> bool:
-    return use.type.dims == shape or _is_single(use)
+def _shape_on_rows(use: Use, whole: Shape, product: _Product) -> Shape | None:
+    """The shape on rows of an operand of the shape ``whole``, or of a single element for all sizes;
+    after products of bytes, also of one element for each column or row.
+    """
+    dims, rows = use.type.dims, product.shape
+    if dims == whole:
+        return rows
+    if all(isinstance(size, int) and size == 1 for size in dims):
+        return (1,)
+    if not (
+        product.of_bytes and len(rows) == 2 and rows[1] == whole[-1] and dims[-1] in (1, whole[-1])
+    ):
+        return None
+    if all(isinstance(size, int) and size == 1 for size in dims[:-1]):
+        return 1, dims[-1]
+    return (rows[0], dims[-1]) if dims[:-1] == whole[:-1] else None
 
 
-def _is_single(use: Use) -> bool:
-    """Whether an operand has one element, for all sizes."""
-    return all(isinstance(size, int) and size == 1 for size in use.type.dims)
-
-
-def _on_rows(g: ValueBuilder, use: Use, whole: Shape, shape: Shape, number: int) -> Use:
-    """An operand of the shape ``whole`` in the shape of the rows; a single element as it is."""
-    if use.type.dims != whole:
-        return reshape(g, use, (1,), at=f"single{number}")
+def _on_rows(g: ValueBuilder, use: Use, shape: Shape, number: int) -> Use:
     if use.value.op is RESHAPE_TO and use.value.inputs[0].type.dims == shape:
         return use.value.inputs[0]
-    return reshape(g, use, shape, at=f"rows{number}")
+    return reshape(g, use, shape, at=f"{'single' if shape == (1,) else 'rows'}{number}")
 
 
 @rule(
@@ -106,15 +127,18 @@ def _moved_rows(value: Value) -> Value | None:
     return moved if permutation(last + 1, moved.attrs["axes"])[-1] == last else None
 
 
-def _shape_of_product(use: Use) -> Shape | None:
-    """The shape of the product that ``use`` reshapes, directly or after pointwise operators."""
+def _product_of(use: Use) -> _Product | None:
+    """The product that ``use`` reshapes, directly or after pointwise operators."""
     if use.value.op is not RESHAPE_TO:
         return None
-    source = use.value.inputs[0]
+    source, of_bytes = use.value.inputs[0], False
     while source.value.op is not None and source.value.op.is_pointwise:
+        of_bytes |= source.value.op in (TO_BYTES, FROM_BYTES)
         whole = [u for u in source.value.inputs if u.type.dims == source.type.dims]
         if not whole:
             return None
         source = whole[0]
-    is_product = source.value.op in (FULLY_CONNECTED, BATCH_DOT)
-    return use.value.inputs[0].type.dims if is_product else None
+    if source.value.op not in (FULLY_CONNECTED, BATCH_DOT, INTEGER_DENSE):
+        return None
+    shape = use.value.inputs[0].type.dims
+    return _Product(shape, of_bytes or source.value.op is INTEGER_DENSE)
