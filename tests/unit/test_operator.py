@@ -506,3 +506,56 @@ def test_arguments_of_operators_are_described_in_the_words_of_the_original():
     assert dict(zip(*mx.operator.get_operator_arguments("clip")[1:]))["a_min"] == "float, required"
     with pytest.raises(UnknownOpError, match="Activatoin"):
         mx.operator.get_operator_arguments("Activatoin")
+
+
+@pytest.fixture
+def squares():
+    """Class for sparse operands: its calls, each with the storage types of all arrays."""
+    calls = []
+
+    class Squares(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            calls.append(["forward", *(x.stype for x in (*in_data, *out_data))])
+            x = in_data[0]
+            values = (x.data * x.data, x.indices, x.indptr)
+            self.assign(out_data[0], req[0], nd.sparse.csr_matrix(values, shape=x.shape))
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            kinds = (x.stype for x in (*out_grad, *in_data, *out_data, *in_grad))
+            calls.append(["backward", *kinds])
+            self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
+
+    @mx.operator.register("squares_of_stored_values")
+    class Properties(mx.operator.CustomOpProp):
+        def infer_storage_type(self, in_stype):
+            return in_stype, in_stype, []
+
+        def infer_storage_type_backward(self, ograd, inputs, outputs, igrad, aux):
+            return ograd, inputs, outputs, igrad, aux
+
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return Squares()
+
+    return calls
+
+
+@pytest.mark.parametrize("way", ["array", "symbol"])
+def test_a_class_with_a_storage_rule_receives_sparse_arrays(squares, way):
+    x = nd.array([[0, 2, 0], [3, 0, 0]]).tostype("csr")
+    if way == "array":
+        x.attach_grad(stype="csr")
+        with autograd.record():
+            y = nd.Custom(x, op_type="squares_of_stored_values")
+        y.backward()
+        gradient = x.grad
+    else:
+        data = sym.var("data", stype="csr")
+        bound = sym.Custom(data, op_type="squares_of_stored_values").bind(
+            mx.cpu(), {"data": x}, args_grad={"data": nd.sparse.zeros("csr", (2, 3))}
+        )
+        (y,) = bound.forward(is_train=True)
+        bound.backward(nd.ones((2, 3)))
+        gradient = bound.grad_dict["data"]
+    np.testing.assert_array_equal(y.asnumpy(), [[0, 4, 0], [9, 0, 0]])
+    np.testing.assert_array_equal(gradient.asnumpy(), [[0, 4, 0], [6, 0, 0]])
+    assert squares == [["forward", "csr", "csr"], ["backward", "default", "csr", "csr", "csr"]]

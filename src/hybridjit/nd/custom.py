@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from .._core.frames import public
 from ..ops.attrs import attr_text
 from ..ops.custom import custom_operator, keyword_texts
+from .interpreter import on_own
 from .ndarray import NDArray, invoke
 
 
@@ -30,13 +30,7 @@ def Custom(*args: NDArray, **kwargs: Any) -> Any:
     if left := named.keys() - set(names):
         raise TypeError(f"Custom() does not have the operand {', '.join(sorted(left))}")
     inputs = [*args, *(named[name] for name in names)]
-    assert op.traits.on_live is not None
-    own = op.traits.on_live({i: partial(_itself, x) for i, x in enumerate(inputs)})
-    return invoke(own, inputs, texts, out)
-
-
-def _itself(array: NDArray) -> NDArray:
-    return array
+    return invoke(on_own(op, inputs), inputs, texts, out)
 
 
 def _is_array(value: object) -> bool:

@@ -8,6 +8,7 @@ Operators behave as in a compiled graph (strict shapes), and training variants a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..context import Context
 from ..ir.interpret import run_in_order
 from ..ir.node import Node, Output, topological
 from ..ops.attrs import Attrs
+from ..ops.record import OpDef
 from ..ops.tensor.new_arrays import resolved
 from ..passes.infer import NodeTypes
 from .ndarray import NDArray, invoke
@@ -46,7 +48,7 @@ def interpret_nodes(
     def run(node: Node, inputs: list[NDArray]) -> list[NDArray]:
         if node.op is None:
             return [named[node.name]]
-        found = invoke(node.op, inputs, _settled_attrs(node, types), ctx=ctx)
+        found = invoke(_on_stored(node.op, inputs), inputs, _settled_attrs(node, types), ctx=ctx)
         results = found if isinstance(found, list) else [found]
         if monitor is not None:
             _report(monitor, node, inputs, results)
@@ -56,6 +58,22 @@ def interpret_nodes(
 
     results = run_in_order(topological(outputs), {}, run)
     return [results[output] for output in outputs]
+
+
+def _on_stored(op: OpDef, inputs: Sequence[NDArray]) -> OpDef:
+    """Operator that receives sparse arrays themselves where its class has a rule for them."""
+    is_dense = op.traits.on_live is None or all(x.stype == "default" for x in inputs)
+    return op if is_dense else on_own(op, inputs)
+
+
+def on_own(op: OpDef, inputs: Sequence[NDArray]) -> OpDef:
+    """Operator written in Python that receives the caller's own arrays."""
+    assert op.traits.on_live is not None
+    return op.traits.on_live({i: partial(_itself, x) for i, x in enumerate(inputs)})
+
+
+def _itself(array: NDArray) -> NDArray:
+    return array
 
 
 def _settled_attrs(node: Node, types: NodeTypes) -> Attrs:

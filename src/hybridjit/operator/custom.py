@@ -288,27 +288,39 @@ class _Use:
         shapes = self._shapes([x.shape for x in data])[1]
         dtypes = self._dtypes([x.dtype for x in data])[1]
         outs = [_array(np.zeros(s, d)) for s, d in zip(shapes, dtypes)]
+        instance = self._instance(data)
+        if stypes := self.stypes():
+            data, outs, states = (_stored(x, t) for x, t in zip((data, outs, states), stypes))
         with _inside("CustomOp.forward"), recording_as(False, is_train):
             self._run(
                 self.op_type,
-                self._instance(data).forward,
+                instance.forward,
                 is_train=is_train,
                 req=["write"] * len(outs),
                 in_data=data,
                 out_data=outs,
                 aux=states,
             )
-        return tuple(x._data for x in (*outs, *(states if gives_states else ())))
+        return tuple(_values(x) for x in (*outs, *(states if gives_states else ())))
 
     def _backward(self, *arrays: np.ndarray, **attrs: object) -> tuple[np.ndarray, ...]:
         count = len(self.outputs)
         heads, outs = ([_array(a) for a in part] for part in (arrays[:count], arrays[-count:]))
         data, states = self._given(arrays[count:-count])
         grads = [_array(np.zeros_like(x._data)) for x in data]
+        instance = self._instance(data)
+        if stypes := self.stypes():
+            given, kept, auxiliary = stypes
+            with _inside(f"{self.who}.infer_storage_type_backward"):
+                all_stypes = self.prop.infer_storage_type_backward(  # type: ignore[attr-defined]
+                    ["default"] * count, given, kept, list(given), auxiliary
+                )
+            parts = (heads, data, outs, grads, states)
+            heads, data, outs, grads, states = (_stored(x, t) for x, t in zip(parts, all_stypes))
         with _inside("CustomOp.backward"), recording_as(False, True):
             self._run(
                 f"_backward_{self.op_type}",
-                self._instance(data).backward,
+                instance.backward,
                 req=["write"] * len(grads),
                 out_grad=heads,
                 in_data=data,
@@ -316,7 +328,21 @@ class _Use:
                 in_grad=grads,
                 aux=states,
             )
-        return tuple(d._data for d in grads)
+        return tuple(_values(d) for d in grads)
+
+    def stypes(self) -> Three[str] | None:
+        """Storage types of arguments, outputs and states, where the class has a rule for them.
+
+        None if all arguments are dense: without the rule ``forward`` receives dense values.
+        """
+        live = [(self.live.get(i) or _copied)() for i in range(len(self.arguments))]
+        known = ["default" if found is None else found.stype for found in live]
+        rule = getattr(self.prop, "infer_storage_type", None)
+        if rule is None or set(known) <= {"default"}:
+            return None
+        with _inside(f"{self.who}.infer_storage_type"):
+            parts = self._three([list(part) for part in rule(known)], "infer_storage_type")
+        return parts[0], parts[1], parts[2]
 
     def _run(self, name: str, method: Callable[..., None], **kwargs: object) -> None:
         if TIMELINE.eager or TIMELINE.graphs:
@@ -354,8 +380,19 @@ def _array(data: np.ndarray, storage: Any = None) -> NDArray:
     return made.as_np_ndarray() if is_np_array() else made
 
 
-def _copied() -> None:
+def _stored(arrays: Sequence[NDArray], stypes: Sequence[str]) -> list[NDArray]:
+    """Arrays in the storage types that a class's rule states."""
+    return [x if t == "default" else x.tostype(t) for x, t in zip(arrays, stypes)]
+
+
+def _values(array: NDArray) -> np.ndarray:
+    """Dense values of an array that a class wrote."""
+    return array._data if array.stype == "default" else array.asnumpy()
+
+
+def _copied() -> Any:
     """Return None: only the values of the operand are known."""
+    return None
 
 
 def _sizes(shape: Sequence[int], is_exact: bool, who: str) -> tuple[int | None, ...] | None:
