@@ -1,10 +1,11 @@
 """Run plans with every buffer adjacent to inaccessible memory (Linux).
 
 Each input, weight, result, intermediate and scratch gets separate pages between two pages without
-access, and is placed at the very end or the very beginning of them. A kernel that reads or writes
-one element too far ends the process, so this runs as a separate program:
+access. A network runs with its memory at the very end of these pages, and again at the very
+beginning. A kernel that reads or writes one element too far ends the process, so this runs as a
+separate program:
 
-    python tests/support/guarded.py end|start [--too-far|--open]
+    python tests/support/guarded.py [--open | --too-far end|start]
 
 prints a line for each network before it runs and, last, the kinds of kernels that ran, with the
 element type after a colon if it is not float32.
@@ -64,6 +65,7 @@ from random_graphs import random_graph
 
 PAGE = mmap.PAGESIZE
 NO_ACCESS = 0
+AT_END = (True, False)
 THREADS = 3  # every kernel is called once for each, one after the other
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _GO_ON = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(lambda poll: 0)
@@ -591,7 +593,7 @@ class SizedRun(GuardedRun):
         return super()._number(argument)
 
 
-def run_open(make: Layer, channels: int, at_end: bool, options: Options) -> int:
+def run_open(make: Layer, channels: int, options: Options) -> int:
     """A layer at all sizes, added to itself: in bounds, and with the bits of code for each size.
 
     Returns how many compilations it took.
@@ -616,48 +618,57 @@ def run_open(make: Layer, channels: int, at_end: bool, options: Options) -> int:
         sizes = variant.sizes_for(types)
         executable = variant.at(sizes)
         executable.bind({n: net.arrays[n] for n in net.params}, PackedStore())
-        found = SizedRun(executable, at_end, dict(zip(scope.symbols, sizes)))(net.inputs)
-        for mine, wanted in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(mine, wanted)
+        for at_end in AT_END:
+            found = SizedRun(executable, at_end, dict(zip(scope.symbols, sizes)))(net.inputs)
+            for mine, wanted in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(mine, wanted)
     return len(variants)
 
 
-def main_open(at_end: bool) -> None:
+def main_open() -> None:
     """All layers of images whose sizes are given, by all algorithms; prints how many compilations
     each takes.
     """
     for name, (make, channels) in OPEN_LAYERS.items():
         print(name, flush=True)
         for winograd in (True, "always", False):
-            count = run_open(make, channels, at_end, Options(winograd=winograd))
+            count = run_open(make, channels, Options(winograd=winograd))
             print("  winograd", winograd, count, flush=True)
 
 
-def main(place: str, too_far: bool) -> None:
+def main_too_far(place: str) -> None:
+    """One element is read beyond the pages of a buffer, which ends the process."""
+    net = network(layer("relu"), (4, 33))
+    executable = compiled(net.outputs, net.arrays)
+    GuardedRun(reaching_too_far(executable, place == "end"), place == "end")(net.inputs)
+
+
+def main() -> None:
+    """All networks, each compiled once."""
     kinds: set[str] = set()
-    if too_far:
-        net = network(layer("relu"), (4, 33))
-        executable = compiled(net.outputs, net.arrays)
-        GuardedRun(reaching_too_far(executable, place == "end"), place == "end")(net.inputs)
-        return
     for name, net in networks():
         print(name, flush=True)
         executable = compiled(net.outputs, net.arrays, net.params, options=net.options)
         specs = {kernel_call.spec for row in executable.code.calls for kernel_call in row}
-        at_end = place == "end"
         kinds |= {s.kind if str(s.element) == "float32" else f"{s.kind}:{s.element}" for s in specs}
-        run = GuardedRun(executable, at_end)
-        if net.options.dynamic:
-            sizes = [size for array in net.inputs for size in array.shape]
-            run = SizedRun(executable, at_end, {f"s{i}": size for i, size in enumerate(sizes)})
-        found = run(net.inputs)
+        expected = run_reference(net.outputs, net.arrays)
         tolerance = 1e-4 if net.options.precision == "float32" else 2e-2
-        assert_near(found, run_reference(net.outputs, net.arrays), tolerance)
+        for at_end in AT_END:
+            assert_near(guarded_run(executable, net, at_end)(net.inputs), expected, tolerance)
     print(*sorted(kinds))
+
+
+def guarded_run(executable: Executable, net: Network, at_end: bool) -> GuardedRun:
+    if not net.options.dynamic:
+        return GuardedRun(executable, at_end)
+    sizes = [size for array in net.inputs for size in array.shape]
+    return SizedRun(executable, at_end, {f"s{i}": size for i, size in enumerate(sizes)})
 
 
 if __name__ == "__main__":
     if "--open" in sys.argv:
-        main_open(sys.argv[1] == "end")
+        main_open()
+    elif "--too-far" in sys.argv:
+        main_too_far(sys.argv[-1])
     else:
-        main(sys.argv[1], "--too-far" in sys.argv)
+        main()
