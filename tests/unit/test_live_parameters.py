@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from combining import one_in
 from compiling import (
     AVAILABLE,
     assert_near,
@@ -32,6 +33,8 @@ from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.threads import threads
 from neighbours import LIVE, STORED, Network, conv, in_double, inside, live, network, of_stored
 
+TARGETS = ["" if t == "native" else t for t in AVAILABLE]
+SHAPES = ((7, 5, 6), (35, 33, 9), (16, 48, 4), (3, 4, 5))  # filters, channels, size of an image
 HOST_TARGETS = [pytest.param("" if t == "native" else t, id=t) for t in AVAILABLE]
 # Layers for which another algorithm may be chosen where weights are packed at every call.
 OTHERWISE = (
@@ -72,9 +75,7 @@ def same_bits(found: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
 # --- weights in kernels ---
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", LIVE)
-@pytest.mark.parametrize("target", HOST_TARGETS)
+@pytest.mark.parametrize("target, name, dtype", one_in(2, TARGETS, LIVE, TYPES))
 def test_layers_run_in_kernels(target: str, name: str, dtype: str):
     """No step is NumPy's, the numbers are the reference's, and the bits those of parameters.
 
@@ -105,9 +106,7 @@ def winograd(request, monkeypatch) -> bool | str:
     return option
 
 
-@pytest.mark.parametrize("shape", [(7, 5, 6), (35, 33, 9), (16, 48, 4), (3, 4, 5)], ids=str)
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("target", HOST_TARGETS)
+@pytest.mark.parametrize("target, stored, shape", one_in(2, TARGETS, STORED, SHAPES))
 def test_weights_in_any_order(target: str, stored: str, shape, winograd: bool | str):
     """Filters, channels or taps in a row, or none of them: the bits are those of parameters.
 
