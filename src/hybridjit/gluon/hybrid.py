@@ -38,6 +38,7 @@ from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.binding import Evictable, PackedStore
 from ..runtime.cache import Entry, SignatureCache
 from ..runtime.executable import Executable
+from ..runtime.sized_call import SizedCall
 from ..runtime.split_batch import SplitBatch
 from ..runtime.variant import NotServedError, Variant, Variants
 from .inference import finish_deferred
@@ -175,7 +176,8 @@ class CachedGraph:
 
     def compiled_for(self, arrays: Sequence[NDArray]) -> Executable | SplitBatch:
         """The executable for these inputs, bound to the current parameters."""
-        return self._entry_for(arrays).executable
+        found = self._entry_for(arrays).executable
+        return found.whole() if isinstance(found, SizedCall) else found
 
     @holding(_binding)
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
@@ -216,7 +218,7 @@ class CachedGraph:
         found = variants.find(types)
         if found is not None:
             variant, sizes = found
-            return self.cache.add(types, variant.at(sizes), variant, is_compiled=False)
+            return self.cache.add(types, variant.call_at(sizes), variant, is_compiled=False)
         known = {name: type_of_array(array) for name, array in params.items()}
 
         def compiled(scope: Scope, sized: list[TensorType]) -> Variant:

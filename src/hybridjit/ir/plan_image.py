@@ -107,6 +107,11 @@ class Tables(NamedTuple):
     kernels: tuple[str, ...]
     rows: np.ndarray
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(a.nbytes for a in (self.values, self.of_base, self.places, self.rows))
+
     def slots(self, addresses: np.ndarray) -> np.ndarray:
         """The arguments of all calls, with the addresses of the bases, counted from 1."""
         slots: np.ndarray = self.values + addresses[self.of_base]

@@ -266,6 +266,22 @@ def slot_columns(image: Image, repeats: Mapping[int, Repeat]) -> tuple[list[Any]
     return first, added
 
 
+class Sized(NamedTuple):
+    """The integers of a template for given sizes.
+
+    types    shapes and dtypes of the outputs
+    arena    bytes of the arena
+    working  bytes of scratch memory for each thread and for all, and the number of multiplications
+    counts   the number of calls of each step
+    """
+
+    types: Types
+    arena: int
+    working: Sequence[int]
+    tables: Tables
+    counts: tuple[int, ...]
+
+
 class Template:
     """A plan and its image with symbolic integers, which become plain ones for given sizes.
 
@@ -306,6 +322,13 @@ class Template:
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""
+        types, arena, working, made, counts = self.evaluated(sizes)
+        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
+        # SizedPlan has all fields of a plan.
+        return cast(Plan, plan), SizedImage(self.image, made, counts, working)
+
+    def evaluated(self, sizes: Sequence[int]) -> Sized:
+        """All integers for these sizes. Raises ShapeError if they exceed any memory."""
         nbytes, dims, working, ends, shapes, distinct = self._evaluate(*sizes)
         types, arena = [*zip(shapes, self._dtypes)], nbytes[0]
         if min(dims) < 1 or max(nbytes) > _COMMON:
@@ -323,9 +346,12 @@ class Template:
             rounds = tuple(max(0, high - low) for low, high in zip(*[iter(ends)] * 2))
             made = self._layout.unrolled(made, _filled(self._add, self._added, found), rounds)
             counts = self._counted(rounds)
-        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
-        # SizedPlan has all fields of a plan.
-        return cast(Plan, plan), SizedImage(self.image, made, counts, working)
+        return Sized(types, arena, working, made, counts)
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the number of kernel calls depends on sizes."""
+        return self._layout is not None
 
     def _counted(self, rounds: Sequence[int]) -> tuple[int, ...]:
         """The number of calls of each step for these rounds of the repeated calls."""

@@ -72,13 +72,18 @@ class Code(Protocol):
     def pack(self) -> Pack: ...
 
 
-class Prepared(Protocol):
-    """An executable, as its instances, its checks and its timed runs use it."""
+class Arguments(Protocol):
+    """The arguments of a plan's kernels, and the memory that they need."""
 
-    plan: Plan
     code: Code
     tables: Tables
     room: Room
+
+
+class Prepared(Arguments, Protocol):
+    """An executable, as its instances, its checks and its timed runs use it."""
+
+    plan: Plan
     segments: list[Segment]
     results: Results
 
@@ -108,7 +113,7 @@ class Instance:
 
     def __init__(
         self,
-        executable: Prepared,
+        executable: Arguments,
         binding: Binding,
         threads: int,
         workspace: Workspace | None = None,
@@ -116,7 +121,7 @@ class Instance:
         packed = binding.addresses(executable.tables.bases, executable.code.image.packed)
         workspace = workspace or Workspace(executable.room, threads)
         self.binding = binding
-        self.threads = workspace.threads
+        self.threads, self.room = workspace.threads, workspace.room
         self.arena, self.scratch = workspace.arena, workspace.scratch
         self.flag = ctypes.c_int64(0)
         own = {
@@ -125,22 +130,35 @@ class Instance:
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        addresses = packed.numbers.copy()
+        self._addresses = packed.numbers.copy()
         for place, base in packed.others:
-            addresses[place] = own[base]
-        self.slots = executable.tables.slots(addresses)
-        self.steps_address, self.connect, self.run_all = self._entries(executable)
+            self._addresses[place] = own[base]
+        self.tables = executable.tables
+        self.slots = self.tables.slots(self._addresses)
+        self.steps_address, self.connect, self.run_all = self._entries(executable.code)
         INSTANCES.add(self)  # last: other threads read the instances in the set
 
-    def _entries(self, executable: Prepared) -> tuple[int, Entry, Entry]:
+    def turn_to(self, other: Arguments) -> None:
+        """Take the arguments for other sizes of the same template, for which there is room."""
+        before, tables = self.tables, other.tables
+        slots = tables.slots(self._addresses)
+        self.tables = tables
+        if tables.rows is before.rows:
+            self.slots[:], self._places[:] = slots, tables.places
+            return
+        self.slots = slots
+        self.steps_address, self.connect, self.run_all = self._entries(other.code)
+
+    def _entries(self, code: Code) -> tuple[int, Entry, Entry]:
         """The address of the table of kernels and their arguments, and two functions.
 
         ``connect(*inputs, *outputs)`` stores the addresses of one call's arrays in the table;
         ``run_all(*inputs, *outputs)`` then runs all steps on the calling thread. Omitted arrays
         keep their previous addresses.
         """
-        code, tables, base = executable.code, executable.tables, address_of(self.slots)
-        self._steps = tables.steps(code.addresses, base)
+        tables, base = self.tables, address_of(self.slots)
+        self._steps, self._places = tables.steps(code.addresses, base), tables.places.copy()
         steps, count = address_of(self._steps), len(self._steps)
-        bound = code.driver.entries.bound(steps, count, main_thread(), base, tables.places)
+        places = address_of(self._places), len(self._places)
+        bound = code.driver.entries.bound(steps, count, main_thread(), base, *places)
         return steps, *bound

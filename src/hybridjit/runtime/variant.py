@@ -10,10 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -23,12 +24,13 @@ from .._core.symbolic import Decision, Guard, Scope, Size, guard_function, hint_
 from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
-from ..ir.sized import SizedImage, SizedPlan, bind_symbols
+from ..ir.sized import SizedImage, SizedPlan, Template, bind_symbols
 from .binding import Binding, PackedStore
 from .compile_stats import add_seconds
 from .compile_stats import count as count_one
 from .executable import Executable
 from .instance import Code
+from .sized_call import SHARED_FROM, Pattern, SizedCall
 from .split_batch import SplitBatch
 from .workspace import Turns
 
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
 else:
     logging = Late("logging")  # for a rare warning
 
-# Bytes of scratch memory from which on executables of one variant share it. Smaller ones have
-# separate memory, which makes a call 1.5 us shorter.
-_SHARED_FROM = 1 << 18
 # Number of variants of one graph that are kept. If they served less than twice as many signatures,
 # sizes lead to code that is too different, and each signature is compiled separately.
 MAX_VARIANTS = 8
@@ -60,7 +59,7 @@ class NotServedError(Exception):
 
 def share_memory(executable: Executable, turns: Turns) -> None:
     """Let an executable that needs much scratch memory share it. Only before its first call."""
-    if executable.room.nbytes >= _SHARED_FROM:
+    if executable.room.nbytes >= SHARED_FROM:
         executable.take_turns(turns)
 
 
@@ -107,9 +106,7 @@ class Templates(Protocol):
     def made(self) -> int: ...
     def conditions(self) -> list[str]: ...
     def prepare(self, sizes: tuple[int, ...]) -> None: ...
-    def at(
-        self, sizes: tuple[int, ...]
-    ) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]: ...
+    def entry(self, sizes: tuple[int, ...]) -> tuple[Template, Callable[[SizedImage], Code]]: ...
 
 
 class Variant:
@@ -140,7 +137,9 @@ class Variant:
         self._has_warned = False
         self._turns = Turns([])
         self._bindings: WeakValueDictionary[tuple[int, ...], Binding] = WeakValueDictionary()
-        self._bound_by = bind_symbols(templates.plan.graph)
+        symbols = list(scope.symbols)
+        self._bound_by = [*map(symbols.index, bind_symbols(templates.plan.graph))]
+        self._patterns: WeakKeyDictionary[Template, Pattern] = WeakKeyDictionary()
         scope.close()
 
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
@@ -191,17 +190,36 @@ class Variant:
         """
         executable = self._known.get(sizes)
         if executable is None:
-            plan, image, code = self._templates.at(sizes)
             self.served += 1
-            executable = Executable(plan, code(image))
-            share_memory(executable, self._turns)
-            self._known[sizes] = executable
+            executable = self._known[sizes] = self._made(sizes)
         if self._samples is None:
             return executable
         names = list(self.scope.symbols)
         samples = self._samples
         count = sizes[names.index(str(samples))] if isinstance(samples, Size) else samples
         return SplitBatch(executable, count)
+
+    def _made(self, sizes: tuple[int, ...]) -> Executable:
+        template, code = self._templates.entry(sizes)
+        plan, image = template.at(sizes)
+        executable = Executable(plan, code(image))
+        share_memory(executable, self._turns)
+        if template not in self._patterns:
+            self._patterns[template] = Pattern(template, executable)
+        return executable
+
+    def call_at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch | SizedCall:
+        """What calls a graph at sizes that :meth:`sizes_for` gave, to be bound.
+
+        For the first sizes of a template an executable, and where a call is not kernels alone.
+        Raises ShapeError for sizes beyond any memory.
+        """
+        template, _ = self._templates.entry(sizes)
+        pattern = self._patterns.get(template)
+        if pattern is None or not pattern.is_native or self._samples is not None:
+            return self.at(sizes)
+        self.served += 1
+        return SizedCall(pattern, sizes, self._turns, partial(self._made, sizes))
 
     def share_turns(self, other: Variant) -> None:
         """Let executables share the memory of another variant's; before any is made."""
@@ -229,7 +247,7 @@ class Variant:
 
     def bind(
         self,
-        executable: Executable | SplitBatch,
+        executable: Executable | SplitBatch | SizedCall,
         params: Mapping[str, np.ndarray],
         store: PackedStore,
     ) -> None:
@@ -240,7 +258,9 @@ class Variant:
             assert run.binding is not None
             self._bindings[key] = run.binding
 
-    def bind_as_before(self, executable: Executable | SplitBatch, store: PackedStore) -> bool:
+    def bind_as_before(
+        self, executable: Executable | SplitBatch | SizedCall, store: PackedStore
+    ) -> bool:
         """Bind an executable as an earlier one of this variant; return whether there was one.
 
         Sizes that do not affect any value computed from parameters share one binding.
@@ -252,11 +272,17 @@ class Variant:
         run.bind_as(known)
         return True
 
-    def _to_bind(self, executable: Executable | SplitBatch) -> tuple[Executable, tuple[int, ...]]:
+    def _to_bind(
+        self, executable: Executable | SplitBatch | SizedCall
+    ) -> tuple[Executable | SizedCall, tuple[int, ...]]:
         """The executable that is bound, and the sizes on which the values it binds depend."""
         run = executable.one if isinstance(executable, SplitBatch) else executable
-        assert isinstance(run.plan, SizedPlan)
-        return run, tuple(run.plan.values[name] for name in self._bound_by)
+        if isinstance(run, SizedCall):
+            sizes = run.sizes
+        else:
+            assert isinstance(run.plan, SizedPlan)
+            sizes = tuple(run.plan.values.values())
+        return run, tuple(sizes[place] for place in self._bound_by)
 
 
 V = TypeVar("V", bound=Variant)

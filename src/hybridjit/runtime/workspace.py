@@ -35,6 +35,12 @@ class Room:
         )
 
     @property
+    def rounded(self) -> Room:
+        """The room for which each number is rounded up to a power of two."""
+        numbers = (self.arena, self.scratch, self.shared)
+        return Room(*(1 << max(0, number - 1).bit_length() if number else 0 for number in numbers))
+
+    @property
     def nbytes(self) -> int:
         """Bytes for a call on one thread."""
         return self.arena + self.scratch + self.shared

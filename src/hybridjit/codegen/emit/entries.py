@@ -5,9 +5,9 @@
 functions: LeNet's call takes 0.9 us less than through ctypes with addresses looked up by Python
 (AMD Zen 5).
 
-Both are bound to a record: a bytes object that begins with :data:`FIELDS` and continues with three
-integers for each place: the number of an array, the slot, and the offset to add to the array's
-address.
+Both are bound to a record, a bytes object with :data:`FIELDS`. The table of places, to which it
+refers, has three integers for each: the number of an array, the slot, and the offset to add to the
+array's address.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .pool_memory import load_slot, new_function, null, slot_at
 
 # Fields of a record, 64 bits each: None; the class of arrays, and the offset of the data address in
 # such an object; TypeError and its message; the job, which is steps, first, last and main thread;
-# the address of the slots; the number of places.
+# the address of the slots; the number of places and their address.
 FIELDS = (
     *("none", "ndarray", "data", "type_error", "text"),
-    *("steps", "first", "last", "main_thread", "slots", "places"),
+    *("steps", "first", "last", "main_thread", "slots", "count", "places"),
 )
 FROM_PYTHON = (
     *("PyBytes_AsString", "PyErr_Occurred", "PyErr_SetString", "PyType_IsSubtype", "Py_IncRef"),
@@ -64,21 +64,21 @@ class Entries:
         self._new = new(("PyCFunction_NewEx", ctypes.pythonapi))
 
     def bound(
-        self, steps: int, count: int, main_thread: int, slots: int, places: np.ndarray
+        self, steps: int, count: int, main_thread: int, slots: int, places: int, filled: int
     ) -> tuple[Callable[..., None], Callable[..., None]]:
         """``connect`` and ``run_all`` of a new record.
 
         steps        the address of the table of ``count`` steps
         main_thread  the thread whose calls handle signals
         slots        the address of the kernels' arguments
-        places       rows of: the number of an array, inputs first; a slot; and the offset to add to
-                     the array's address
+        places       the address of the table of ``filled`` places, rows of: the number of an array,
+                     inputs first; a slot; and the offset to add to the array's address
         """
         # The data address is the first field that NumPy adds to an object, see
         # https://numpy.org/doc/stable/reference/c-api/types-and-structures.html.
         known = [id(None), id(np.ndarray), object.__basicsize__, id(TypeError)]
-        fields = [ctypes.addressof(_TEXT), steps, 0, count, main_thread, slots, len(places)]
-        record = _bytes_of([*known, *fields]) + places.tobytes()
+        fields = [ctypes.addressof(_TEXT), steps, 0, count, main_thread, slots, filled, places]
+        record = _bytes_of([*known, *fields])
         connect, run_all = (
             self._new(ctypes.addressof(definition), record, None)
             for definition in self._definitions.values()
@@ -122,10 +122,10 @@ class _Record:
     def emit_connect(self, arrays: Value, count: Value) -> None:
         """Store the addresses of ``count`` arrays in their places; other places are unchanged."""
         lb = self._lb
-        data, slots = self.load("data"), self.load("slots", PTR)
-        with lb.loop("place", 0, self.load("places")) as loop:
-            row = lb.add(lb.mul(loop.index, 3), len(FIELDS))
-            number, slot, offset = (load_slot(lb, self._numbers, lb.add(row, i)) for i in range(3))
+        data, slots, places = self.load("data"), self.load("slots", PTR), self.load("places", PTR)
+        with lb.loop("place", 0, self.load("count")) as loop:
+            row = lb.mul(loop.index, 3)
+            number, slot, offset = (load_slot(lb, places, lb.add(row, i)) for i in range(3))
             with lb.when(lb.less(number, count)):
                 array = load_slot(lb, arrays, number, PTR)
                 self._emit_require_array(array, data)

@@ -179,7 +179,7 @@ class Templates:
         self.made = 0
         self._latest: tuple[tuple[int, ...], _Entry] | None = None  # each call looks it up twice
         self._classes: list[_Class] = []  # most recently used first
-        self._entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
+        self.entry(tuple(int(hint_of(symbol)) for symbol in scope.symbols.values()), log)
 
     def conditions(self) -> list[str]:
         """The comparisons that each class of sizes satisfies, most recently used class first."""
@@ -187,14 +187,10 @@ class Templates:
 
     def prepare(self, sizes: tuple[int, ...]) -> None:
         """Compile kernels for sizes that satisfy the guards, unless they exist."""
-        self._entry(sizes)
+        self.entry(sizes)
 
-    def at(self, sizes: tuple[int, ...]) -> tuple[Plan, SizedImage, Callable[[SizedImage], Code]]:
-        """The plan and the image for these sizes, and the function that makes its code."""
-        template, code = self._entry(sizes)
-        return *template.at(sizes), code
-
-    def _entry(self, sizes: tuple[int, ...], log: CompileLog | None = None) -> _Entry:
+    def entry(self, sizes: tuple[int, ...], log: CompileLog | None = None) -> _Entry:
+        """The template for these sizes, and the function that makes the code of an image."""
         latest = self._latest
         if latest is None or latest[0] != sizes:
             latest = self._latest = (sizes, self._found(sizes, log))
