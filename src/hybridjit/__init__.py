@@ -97,7 +97,8 @@ _FUNCTIONS = {
 
 __getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, "PACKAGE")
 
-_provide(__name__, "np.arrays")  # arrays convert themselves into those of NumPy mode
+# For conversions to NumPy mode, `HybridBlock.export_onnx`, and the initializer of a fused cell.
+_provide(__name__, "np.arrays sym.np onnx.export rnn")
 
 ndarray = nd
 symbol = sym

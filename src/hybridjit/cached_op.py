@@ -17,11 +17,9 @@ from .nd import NDArray
 from .sym import Symbol
 
 if TYPE_CHECKING:
-    from . import executor
-    from .gluon import hybrid
-else:  # imported with the first CachedOp: both import the compiler
-    executor = Late(".executor", __package__)
-    hybrid = Late(".gluon.hybrid", __package__)
+    from .graph_exec import cached_graph
+else:  # imported with the first CachedOp: it imports the compiler
+    cached_graph = Late(".graph_exec.cached_graph", __package__)
 
 _FLAGS = [
     *("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size"),
@@ -83,10 +81,12 @@ class CachedOp:
 
     def _graph_with(
         self, weights: dict[str, NDArray]
-    ) -> tuple[dict[str, NDArray], hybrid.CachedGraph]:
+    ) -> tuple[dict[str, NDArray], cached_graph.CachedGraph]:
         inputs = [name for name in self._names if name not in weights]
-        params = {name: executor.holding(name, array) for name, array in weights.items()}
-        graph = hybrid.CachedGraph(self._symbol.outputs, inputs, params, self._flags, "cached_op")
+        params = {name: cached_graph.HeldArray(name, array) for name, array in weights.items()}
+        graph = cached_graph.CachedGraph(
+            self._symbol.outputs, inputs, params, self._flags, "cached_op"
+        )
         return weights, graph
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from . import nd, registry
 from . import random as _random
 from ._core.frames import public
-from ._core.lazy import Late
+from ._core.lazy import Above, Late
 from .nd import NDArray
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 else:
     logging = Late("logging")  # for set_verbosity
+rnn = Above("rnn")
 
 
 class InitDesc(str):
@@ -502,10 +503,8 @@ class FusedRNN(Initializer):
         )
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        from .rnn import FusedRNNCell  # noqa: PLC0415 (see test_layers.py)
-
         options = {key: value for key, value in self._kwargs.items() if key != "init"}
-        cell = FusedRNNCell(**options, prefix="")
+        cell = rnn.FusedRNNCell(**options, prefix="")
         parts = cell.unpack_weights({"parameters": arr})
         outer = getattr(name, "global_init", None)
         init = self._init or outer or Uniform()

@@ -7,7 +7,7 @@ block.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from ._core.background import Task, begin
 from ._core.frames import public
 from ._core.lazy import Late
 from .context import Context
-from .errors import ModelFormatError, MXNetError
-from .formats.mxnet import params as params_file
+from .errors import MXNetError
 from .formats.mxnet import symbol_json
 from .gluon.parameter.single import Fresh
 from .gluon.symbol_block import SymbolBlock
@@ -30,9 +29,11 @@ from .sym import Symbol
 if TYPE_CHECKING:
     from . import compilation
     from .formats import model_files
+    from .formats.mxnet import named_params
 else:
     compilation = Late(".compilation", __package__)  # imported with the first network
     model_files = Late(".formats.model_files", __package__)
+    named_params = Late(".formats.mxnet.named_params", __package__)
 onnx: Any = Late(".onnx", __package__)  # with the first ONNX file; a layer above
 
 
@@ -81,7 +82,7 @@ def _load(graph: str, path: str, ctx: Context | None) -> SymbolBlock:
         compilation.prepare()
     params = reading.result()
     roles = sort_variables(outputs, params)
-    require_parameters(roles, path, params)
+    named_params.require_parameters(roles, path, params)
     fresh = {name: Fresh(array) for name, array in params.items()}
     return make_block(outputs, roles, fresh, ctx)
 
@@ -111,34 +112,15 @@ class _Reading:
     def _read(self) -> None:
         self._is_begun = True
         try:
-            self._params = load_params(self._path)
+            self._params = named_params.load_params(self._path)
         except BaseException as error:
             self._error = error
 
     def result(self) -> dict[str, np.ndarray]:
-        """The result of :func:`load_params`. Raises its exception."""
+        """The result of :func:`.named_params.load_params`. Raises its exception."""
         if self._error is not None:
             raise self._error
         return self._params
-
-
-def load_params(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a parameter file by name, without the prefixes ``arg:`` and ``aux:``.
-
-    Raises MXNetError if it cannot be read, ModelFormatError if its arrays have no names.
-    """
-    arrays = params_file.load(path)
-    if isinstance(arrays, list):
-        if arrays:
-            raise ModelFormatError(f"{path}: contains {len(arrays)} arrays without names")
-        return {}
-    return {bare_name(name): array for name, array in arrays.items()}
-
-
-def bare_name(name: str) -> str:
-    """A parameter's name without the prefix ``arg:`` or ``aux:``."""
-    kind, colon, rest = name.partition(":")
-    return rest if colon and kind in ("arg", "aux") else name
 
 
 def make_block(
@@ -163,19 +145,3 @@ def make_block(
         raise MXNetError(str(error)) from None
     block.hybridize()
     return block
-
-
-def require_parameters(roles: Roles, path: str, held: Collection[str]) -> None:
-    """Raise MXNetError with a list of all parameters that the file with the names ``held``
-    lacks."""
-    if not roles.missing:
-        return
-    names = ", ".join(f"'{name}'" for name in roles.missing)
-    message = f"the graph reads parameters that are missing in {path}: {names}"
-    if any("." in name for name in held):
-        message += (
-            ". Its names are those of save_parameters, which only load_parameters of the same "
-            "block "
-            "reads; a graph needs the file that export writes"
-        )
-    raise MXNetError(message)

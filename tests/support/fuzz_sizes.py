@@ -16,8 +16,7 @@ from hybridjit import autograd
 from hybridjit._core.types import type_of
 from hybridjit.context import cpu
 from hybridjit.errors import MXNetError
-from hybridjit.executor import holding
-from hybridjit.gluon.hybrid import CachedGraph
+from hybridjit.graph_exec.cached_graph import CachedGraph, HeldArray
 from hybridjit.nd import NDArray
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.runtime.executable import Executable
@@ -99,7 +98,7 @@ def order_difference(
 
 def _graph(case: Any, inputs: Sequence[str], dynamic: bool | None) -> CachedGraph:
     params = {
-        name: holding(name, NDArray(np.ascontiguousarray(case.arrays[name]).copy(), cpu()))
+        name: HeldArray(name, NDArray(np.ascontiguousarray(case.arrays[name]).copy(), cpu()))
         for name in case.arrays
         if name not in inputs
     }

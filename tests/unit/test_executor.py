@@ -6,7 +6,7 @@ import pytest
 
 import hybridjit as mx
 from hybridjit import nd, sym
-from hybridjit.gluon import hybrid, training
+from hybridjit.graph_exec import cached_graph, training
 
 
 @pytest.fixture
@@ -356,8 +356,8 @@ def compilations(monkeypatch) -> list[str]:
     """Compilations from here on."""
     seen: list[str] = []
     for module, name in (
-        (hybrid, "compile_graph"),
-        (hybrid, "compile_variant"),
+        (cached_graph, "compile_graph"),
+        (cached_graph, "compile_variant"),
         (training, "compile_training"),
     ):
         original = getattr(module, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +56,9 @@ LAYERS = [
     {"compiler"},
     {"compilation"},
     {"library"},
-    {"nd", "sym"},  # siblings
+    {"nd"},
+    {"graph_exec"},
+    {"sym"},
     {"np"},
     {"autograd", "random", "io", "metric", "monitor", "operator", "profiler", "verification"},
     {"callback", "image", "optimizer"},
@@ -90,12 +92,9 @@ LATE = {
     ("compilation", "codegen"),  # on first use, so that eager mode does not pay for llvmlite
     ("gluon", "library"),  # on first use, as the compiler: a library of a step of training
     ("gluon", "contrib"),  # a data set's vocabulary is one of contrib.text, as in MXNet
-    ("gluon", "onnx"),  # on first use, as all of ONNX: 10 ms, and on a layer above
-    ("initializer", "rnn"),  # the gates in a fused cell's vector, on a layer above
     ("np", "image"),  # on first use: pictures as arrays of NumPy mode
     ("mod", "kvstore"),  # on first use, as the optimizer
     ("mod", "optimizer"),  # on first use, as everything of training: 4 ms of every import
-    ("sym", "executor"),  # MXNet's methods of a symbol that evaluate it, on layers above
 }
 
 
@@ -255,69 +254,59 @@ print([n for n in {SLOW} if n in sys.modules and n not in before])
     assert done.stdout == "[]\n", done.stderr
 
 
-def is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
-def modules_imported_by(path: Path) -> Iterator[str]:
-    """Dotted names below the package that a file imports when it is loaded."""
-    for base, names in imported_names(path, False):
-        yield from (f"{base}.{name}" for name in names)
-        yield base
-
-
-def named_modules(path: Path, known: Collection[str]) -> Iterator[str]:
-    """Modules of the package that a file's imports name, those for types included."""
-    for base, names in imported_names(path, True):
-        found = [f"{base}.{name}".lstrip(".") for name in names]
-        yield from (name if name in known else base for name in found)
-
-
-def imported_names(path: Path, for_types: bool) -> Iterator[tuple[str, list[str]]]:
-    """Relative imports at the top of a file: the module below the package, and the names."""
+def imported_modules(path: Path, text: str, known: Collection[str]) -> set[str]:
+    """Modules of the package that a file imports: when it is loaded, for types, in functions, and
+    on first use through ``Late``.
+    """
     package = list(path.relative_to(PACKAGE).parts[:-1])
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    guarded = [node.body for node in body if is_for_types(node) and for_types]
-    nodes = [node for nodes in (body, *guarded) for node in nodes]
-    for node in (node for node in nodes if isinstance(node, ast.ImportFrom) and node.level):
-        base = package[: len(package) - (node.level - 1)]
-        base += node.module.split(".") if node.module else []
-        yield ".".join(base), [alias.name for alias in node.names]
+    found = set()
+
+    def add(level: int, module: str | None, names: Iterable[str]) -> None:
+        base = package[: len(package) - (level - 1)] + (module.split(".") if module else [])
+        dotted = [".".join([*base, name]) for name in names]
+        found.update(name if name in known else ".".join(base) for name in dotted)
+
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            add(node.level, node.module, [alias.name for alias in node.names])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Late" and node.args[1:]:
+            late = ast.literal_eval(node.args[0])
+            add(len(late) - len(late.lstrip(".")), None, [late.lstrip(".")])
+    return found & {*known}
+
+
+def dotted_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts).removesuffix("__init__").removesuffix(".")
+
+
+def order_of(texts: Mapping[Path, str]) -> list[str]:
+    """All modules, each after those that it imports. Raises CycleError with those of a cycle."""
+    known = {dotted_name(path) for path in texts}
+    edges = {
+        dotted_name(path): imported_modules(path, text, known) - {dotted_name(path)}
+        for path, text in texts.items()
+    }
+    return list(TopologicalSorter(edges).static_order())
 
 
 def test_no_module_imports_itself_through_others():
-    """The order exists: graphlib.CycleError names the modules of a cycle."""
-    files = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in FILES}
-    edges = {name: {m for m in modules_imported_by(p) if m in files} for name, p in files.items()}
-    assert len(list(TopologicalSorter(edges).static_order())) == len(files)
+    """Imports for types, in functions and on first use included."""
+    assert len(order_of({path: path.read_text() for path in FILES})) == len(FILES)
 
 
-# Groups of modules that name each other's classes in annotations, or load each other on first use.
-RECURSIVE = {
-    # a symbol makes executors, which compute with the graphs of blocks
-    *("autograd", "executor", "gluon.hybrid", "gluon.inference", "gluon.parameter.__init__"),
-    *("gluon.parameter.collection", "gluon.parameter.constant", "gluon.parameter.loading"),
-    *("gluon.parameter.single", "gluon.types", "sym.__init__", "sym.contrib", "sym.control"),
-    *("sym.creation", "sym.custom", "sym.np.front", "sym.np.symbols", "sym.op", "sym.random"),
-    "sym.symbol",
-}
-
-
-def reached(name: str, edges: Mapping[str, set[str]]) -> set[str]:
-    """The modules that a module imports, directly or through others."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        new = edges[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
-
-
-def test_no_other_modules_import_themselves_through_types():
-    files = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in FILES}
-    full = {name.removesuffix(".__init__"): name for name in files}
-    edges = {
-        name: {full[m] for m in named_modules(path, full)} - {name} for name, path in files.items()
-    }
-    assert {name for name in files if name in reached(name, edges)} == RECURSIVE
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from .node import Node",
+        "from . import node",
+        "if TYPE_CHECKING:\n    from .node import Node",
+        "def f():\n    from ..ir import node",
+        "node = Late('.node', __package__)",
+    ],
+)
+def test_the_order_does_not_exist_for_a_cycle(text):
+    program = {"ir/node.py": "from ..passes import infer", "passes/infer.py": "from ..ir import a"}
+    program |= {"ir/a.py": text, "ir/__init__.py": ""}
+    with pytest.raises(CycleError, match="ir.node"):
+        order_of({PACKAGE / name: text for name, text in program.items()})

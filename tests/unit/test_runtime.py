@@ -24,7 +24,8 @@ from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
 from hybridjit.codegen.emit import compile_pool, generate
 from hybridjit.errors import InternalError, MXNetError
-from hybridjit.gluon import hybrid, nn, training
+from hybridjit.gluon import nn
+from hybridjit.graph_exec import cached_graph, training
 from hybridjit.runtime import cache
 from hybridjit.runtime.cache import LEAST_SIGNATURES
 from hybridjit.runtime.threads import Pool, threads
@@ -83,7 +84,7 @@ def run(net: gluon.Block, x: np.ndarray) -> np.ndarray:
     return net(nd.array(x)).asnumpy()
 
 
-def cache_of(net: gluon.Block) -> hybrid.SignatureCache:
+def cache_of(net: gluon.Block) -> cached_graph.SignatureCache:
     return net._cached.graph.cache
 
 
@@ -423,7 +424,7 @@ def compilations(monkeypatch) -> list[dict]:
         return compile_and_note
 
     for name in ("compile_graph", "compile_variant"):
-        monkeypatch.setattr(hybrid, name, counting(getattr(hybrid, name)))
+        monkeypatch.setattr(cached_graph, name, counting(getattr(cached_graph, name)))
     return seen
 
 

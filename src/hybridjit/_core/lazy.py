@@ -50,7 +50,7 @@ class Late:
         return getattr(import_module(*self._where), name)
 
 
-_above: dict[str, Late] = {}  # modules of higher layers, by the path that ``Above`` has
+_above: dict[str, str] = {}  # packages of modules of higher layers, by the path below them
 
 
 class Above:
@@ -63,12 +63,12 @@ class Above:
         self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_above[self._path], name)
+        return getattr(import_module(f".{self._path}", _above[self._path]), name)
 
 
 def provide(package: str, paths: str) -> None:
     """Provide the modules at these blank-separated paths to the layers below them."""
-    _above.update({path: Late(f".{path}", package) for path in paths.split()})
+    _above.update(dict.fromkeys(paths.split(), package))
 
 
 other_names = Late(".other_names", __package__)  # needed only for errors

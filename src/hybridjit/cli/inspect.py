@@ -20,11 +20,11 @@ from .._core.types import TensorType, merge, type_of
 from ..errors import MXNetError, UnknownOpError
 from ..formats.mxnet import params as params_file
 from ..formats.mxnet import symbol_json
+from ..formats.mxnet.named_params import bare_name
 from ..formats.mxnet.symbol_upgrade import Changes
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..ir.signature import in_call_order
-from ..loading import bare_name
 from ..onnx.files import read_file
 from ..onnx.functions import inlined
 from ..onnx.graph import unknown_operators

@@ -17,12 +17,12 @@ import numpy as np
 from .._core.types import FLOAT32, TensorType, merge, type_of
 from ..errors import MXNetError
 from ..formats.mxnet import symbol_json
+from ..formats.mxnet.named_params import load_params, require_parameters
 from ..formats.ranges import read_ranges
 from ..gluon.calibration import with_ranges
 from ..ir.node import Output
 from ..ir.roles import Roles, readings, sort_variables, variables, without_labels
 from ..ir.signature import in_call_order
-from ..loading import load_params, require_parameters
 from ..onnx.load import read_graph
 from ..passes.infer import infer_node_types
 from ..sym import Symbol

@@ -7,9 +7,9 @@ arguments already contain the addresses. Changed weights are detected as in any 
 from __future__ import annotations
 
 from .._core.types import type_of
+from ..graph_exec.cached_graph import CachedGraph
 from ..nd import NDArray
 from ..nd.storage import WRITES
-from .hybrid import CachedGraph
 from .structure import Format, Nested, regroup
 
 

@@ -20,13 +20,14 @@ from ..errors import MXNetError
 from ..formats.ranges import checked_ranges
 from ..formats.ranges import read_ranges as read_ranges
 from ..formats.ranges import write_ranges as write_ranges
+from ..graph_exec.cached_graph import CachedGraph
 from ..io import DataBatch
 from ..ir import calibrated
 from ..ir.calibrated import Ranges as Ranges
 from ..ir.calibrated import float_products, layers_of
 from ..ir.node import Output
 from ..nd import NDArray, array
-from .hybrid import CachedGraph
+from .inference import finish_deferred
 from .parameter import Parameter
 from .statistics import STATISTICS, Ends
 from .trace import Trace
@@ -115,7 +116,9 @@ def calibrate(
             layers = layers_of(traced.outputs, params)
             statistics = {data: STATISTICS[mode]() for data in layers.values()}
             watched = tuple(statistics)
-            graph = CachedGraph(watched, traced.input_names, params, {}, f"{block.name}_ranges")
+            graph = CachedGraph(
+                watched, traced.input_names, params, {}, f"{block.name}_ranges", finish_deferred
+            )
         found = {data: x.asnumpy() for data, x in zip(statistics, graph(arrays))}
         _require_finite(found, layers, number)
         for data, values in found.items():

@@ -17,7 +17,7 @@ from .._core.async_safety import holding, restoring
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.frames import public, warn
 from .._core.keywords import by_position, of_function
-from .._core.lazy import Late, Replaceable
+from .._core.lazy import Above, Late, Replaceable
 from .._core.options import Flag, Options
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_array
@@ -55,17 +55,21 @@ from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
     from .. import verification
+    from ..graph_exec import cached_graph, training
     from ..io.batches import DataDesc
     from ..ir.calibrated import Ranges
     from ..np import arrays as numpy_mode
-    from . import bound, calibration, hybrid, interface, training
+    from . import bound, calibration, interface
 else:  # not needed for eager execution: each of them imports the compiler
     verification = Late("..verification", __package__)
     numpy_mode = Late("..np.arrays", __package__)
-    bound, calibration, hybrid, training = (
-        Late(f".{n}", __package__) for n in ("bound", "calibration", "hybrid", "training")
-    )
+    bound = Late(".bound", __package__)
+    calibration = Late(".calibration", __package__)
+    cached_graph = Late("..graph_exec.cached_graph", __package__)
+    training = Late("..graph_exec.training", __package__)
     interface = Late(".interface", __package__)
+
+onnx = Above("onnx.export")
 
 # Held while a block is traced: two threads may make the first call at the same time.
 _tracing = held_at_fork(Rank.TRACING)
@@ -74,7 +78,7 @@ _tracing = held_at_fork(Rank.TRACING)
 class _Cached(NamedTuple):
     """A traced, callable block. Replaced as a whole, so that threads see all of it or nothing."""
 
-    graph: hybrid.CachedGraph
+    graph: cached_graph.CachedGraph
     trace: Trace
     arity: int  # number of arguments; -1 if they are nested or None
     is_plain: bool  # one input array, one output array
@@ -489,7 +493,9 @@ class HybridBlock(Block):
             if self._infers_itself():
                 self._finish_as_it_says(args, used)
             outputs = self._ranged(traced.outputs, used)
-            graph = hybrid.CachedGraph(outputs, traced.input_names, used, flags_of(self))
+            graph = cached_graph.CachedGraph(
+                outputs, traced.input_names, used, flags_of(self), finish=finish_deferred
+            )
             graph.monitor = self._monitor
             graph.kind = _kind_of(traced.mode)
             graph.compiled &= self._is_compiled
@@ -629,15 +635,13 @@ class HybridBlock(Block):
         MXNetError
             If a node's result in the file differs; it names the node.
         """
-        from ..onnx.export import write_graph  # noqa: PLC0415 (see test_layers.py)
-
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         traced, params = self._traced_with_values(args)
         given = data_of(dict(zip(traced.input_names, arrays)))
         fixed = data_of({name: param.data() for name, param in params.items()})
         wanted = dynamic_input_shapes and dict(zip(given, dynamic_input_shapes))
-        write_graph(path, traced.outputs, fixed, given, dynamic, wanted or None)
+        onnx.write_graph(path, traced.outputs, fixed, given, dynamic, wanted or None)
         return path
 
     def _exportable(self) -> Trace | None:

@@ -16,6 +16,7 @@ from .._core.async_safety import restoring
 from .._core.recording import FLAGS, recording_as
 from .._core.types import type_of
 from ..errors import MXNetError
+from ..graph_exec.training import leading_variables
 from ..library.interface import MAX_COUNT
 from ..library.training import Training, Update
 from ..nd import NDArray
@@ -26,7 +27,6 @@ from ..optimizer.one_call import Told, Use, find_uses, rule_of
 from .hybrid_block import HybridBlock
 from .parameter import Parameter
 from .trainer import Trainer
-from .training import leading_variables
 
 
 class Step(Protocol):
@@ -90,7 +90,7 @@ class _Updates:
     """
 
     def __init__(
-        self, step: Step, params: Mapping[str, Parameter], wanted: frozenset[str], size: int
+        self, step: Step, params: Mapping[str, object], wanted: frozenset[str], size: int
     ) -> None:
         trainer = step._trainer
         trainer._prepare()

@@ -24,7 +24,7 @@ from ..ir.signature import fixed_shapes
 from ..nd import NDArray
 from ..passes.infer import hinted_dtype
 from ..sym import Symbol
-from ..sym.creation import declared_stypes
+from ..sym.outputs import declared_stypes
 from ..sym.symbol import FUNCTIONS
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict

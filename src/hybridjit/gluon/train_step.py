@@ -19,8 +19,11 @@ from .._core.frames import shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.types import type_of
 from ..errors import MXNetError
+from ..graph_exec.cached_graph import CachedGraph
+from ..graph_exec.training import leading_variables, stages_of
 from ..nd import NDArray
 from ..nd.buffers import Places
+from ..nd.fixed_gamma import put_ones
 from ..nd.storage import Storage, together_written
 from ..nd.tape import Leaf
 from ..runtime.arena import address_of
@@ -30,14 +33,10 @@ from ..runtime.instance import Instance
 from ..runtime.results import spans
 from ..runtime.saved import SAVED, Layout
 from ..trained import Trained
-from .fixed_gamma import put_ones
-from .hybrid import CachedGraph
 from .hybrid_block import HybridBlock
-from .parameter.single import is_plain
 from .step_library import training_of
 from .structure import Format, Nested, regroup
 from .trainer import Trainer
-from .training import leading_variables, stages_of
 from .utils import clip_global_norm as clip_together
 
 __all__ = ["TrainStep", "train_step"]
@@ -306,7 +305,7 @@ class _Ready:
         self._params = {name: array for name, array in named.items() if name not in given}
         self._held = [self._params[name] for name in self._params]
         self._given = [*graph.params.values()]
-        self._is_plain = all(map(is_plain, self._given))
+        self._is_plain = all(param._is_plain for param in self._given)
         self._arrays = [*map(_DATA, self._given)]
         self._entries = [*map(_ENTRY, self._held)]
         self._leaves = {name: leaf for name, x in self._params.items() if (leaf := x._leaf)}

@@ -28,7 +28,6 @@ from ..nd.tape import Leaf
 from ..nd.undo import whole
 from ..optimizer import Optimizer, Updater
 from .parameter import Parameter, ParameterDict
-from .parameter.single import is_plain
 
 __all__ = ["Trainer"]
 
@@ -79,7 +78,7 @@ class _Lists(NamedTuple):
 
 def _lists(params: list[Parameter]) -> _Lists | None:
     """The lists for these parameters; None if some are deferred, or of a user's class."""
-    if any(not is_plain(p) or p._data is None or p.stype != "default" for p in params):
+    if any(not p._is_plain or p._data is None or p.stype != "default" for p in params):
         return None
     trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
     if not trained:

@@ -17,9 +17,9 @@ from .._core.frames import public_methods, warn
 from .._core.types import TensorType
 from ..context import Context, cpu
 from ..errors import MXNetError
-from ..executor import gradient_stypes
-from ..gluon.hybrid import CachedGraph
+from ..gluon.inference import finish_deferred
 from ..gluon.parameter import Parameter
+from ..graph_exec.cached_graph import CachedGraph
 from ..initializer import InitDesc, Initializer, Uniform
 from ..io import DataDesc
 from ..ir.node import topological
@@ -29,7 +29,8 @@ from ..nd.interpreter import Monitor
 from ..nd.storage import together_written
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym import Symbol
-from ..sym.creation import declared_stypes
+from ..sym.executor import gradient_stypes
+from ..sym.outputs import declared_stypes
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .names import check_names, match_names
 from .updates import Updates
@@ -242,7 +243,7 @@ class BoundModule(BaseModule):
         is_known = self._params.keys() == params.keys() and [*self._inputs] == names
         if is_known and all(self._params[name] is param for name, param in params.items()):
             return self._graph
-        return CachedGraph(self._symbol.outputs, names, params, {}, "module")
+        return CachedGraph(self._symbol.outputs, names, params, {}, "module", finish_deferred)
 
     @finished
     def _take_shapes(

@@ -12,11 +12,11 @@ from typing import Any
 
 from .. import nd
 from ..context import Context
-from ..executor import Executor, Requests, requests_by_name, simple_bind
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
 from ..nd import NDArray
 from ..sym import Symbol
+from ..sym.executor import Executor, Requests, requests_by_name, simple_bind
 from .base_module import Logger, Merged, Shapes, described
 from .by_hand import load_general, split_input_slice
 

@@ -18,7 +18,7 @@ from .._core.async_safety import restoring
 from .._core.frames import public_methods
 from ..errors import MXNetError
 from ..formats.atomic import together
-from ..gluon.training import Heads, head_gradients
+from ..graph_exec.training import Heads, head_gradients
 from ..io import DataBatch, DataDesc, checkpoint
 from ..metric import EvalMetric
 from ..nd import NDArray

@@ -17,10 +17,10 @@ from ..control import unrolled
 from ..errors import MXNetError, ShapeError
 from ..formats.atomic import write_atomically
 from ..formats.mxnet import symbol_json
+from ..formats.mxnet.named_params import bare_name, load_params, require_parameters
 from ..formats.onnx import messages
 from ..ir.node import Output, topological
 from ..ir.roles import Roles, sort_variables, without_labels
-from ..loading import bare_name, load_params, require_parameters
 from ..log import get_logger
 from ..nd import NDArray
 from ..sym import Symbol

@@ -14,7 +14,7 @@ from .._core.types import type_of
 from ..compilation import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
-from ..gluon.training import floating, leading_variables
+from ..graph_exec.training import floating, leading_variables
 from ..ir.node import Output
 from ..nd import NDArray
 from ..optimizer import Optimizer

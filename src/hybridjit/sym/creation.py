@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from ..formats.mxnet import symbol_json
 from ..ir.node import Output, variable
 from ..ops.attrs import attr_text
 from .compose import Dumpable, user_texts
+from .outputs import STORAGE_CODES
 from .symbol import FUNCTIONS, Symbol
 
 _INTERNAL = FUNCTIONS["_internal"]
-_STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
 @public
@@ -45,7 +45,7 @@ def var(
         "__wd_mult__": None if wd_mult is None else str(wd_mult),
         "__dtype__": None if dtype is None else _dtype_code(dtype),
         "__init__": init if init is None or isinstance(init, str) else init.dumps(),
-        "__storage_type__": None if stype is None else _STORAGE_CODES[stype],
+        "__storage_type__": None if stype is None else STORAGE_CODES[stype],
     }
     for key in kwargs:
         if not (key.startswith("__") and key.endswith("__")):
@@ -59,17 +59,6 @@ def var(
 
 
 Variable = var
-
-
-def declared_stypes(symbol: Symbol, given: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Storage types of the variables that are not dense: from ``given``, or their attributes."""
-    stypes = {code: stype for stype, code in _STORAGE_CODES.items()}
-    found = {
-        name: stypes.get(attrs.get("__storage_type__", ""), "default")
-        for name, attrs in symbol.attr_dict().items()
-    }
-    found |= {name: str(stype or "default") for name, stype in (given or {}).items()}
-    return {name: stype for name, stype in found.items() if stype != "default"}
 
 
 @public

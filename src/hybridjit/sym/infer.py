@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from .._core.frames import warn
 from .._core.shapes import partial_shape, shown_shape
 from .._core.types import (
     DTYPE_NAMES,
@@ -117,6 +118,21 @@ def is_complete(lists: Lists[Fact]) -> bool:
 def is_known_fact(item: object) -> bool:
     """Test whether a shape or dtype of the lists is known."""
     return is_known_shape(item) if isinstance(item, tuple) else item is not None
+
+
+def decided_shapes(symbol: Outputs, shapes: Mapping[str, Shape | None]) -> Any:
+    """All shapes as MXNet shows them; ``(None, None, None)`` with a warning if some are unknown."""
+    found = infer_shapes(symbol, shapes)
+    shown = shown_shapes(found)
+    if is_complete(found):
+        return shown
+    rows = zip(symbol.list_arguments(), shown[0], found[0])
+    warn(
+        "Cannot decide shape for the following arguments (0s in shape means unknown "
+        "dimensions). Consider providing them as input:\n\t"
+        + "\n\t".join(f"{name}: {text}" for name, text, fact in rows if not is_known_fact(fact))
+    )
+    return None, None, None
 
 
 def by_argument_name(

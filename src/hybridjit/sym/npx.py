@@ -11,7 +11,7 @@ from ..ops.numpy_api.later import LaterBatches, LaterLayers
 from .control import cond as cond
 from .control import foreach as foreach
 from .control import while_loop as while_loop
-from .np.front import EXTENSIONS, FRONT
+from .np.symbols import EXTENSIONS, FRONT
 
 
 def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:

@@ -15,6 +15,8 @@ from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
 
 Self = TypeVar("Self", bound="Outputs")
 
+# Values of the attribute __storage_type__.
+STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 _VALUES_ONLY = frozenset({"shape", "dtype", "size", "ndim", "context", "ctx", "T", "stype", "grad"})
 
 
@@ -216,3 +218,14 @@ def _debug_lines(node: Node) -> list[str]:
     if node.text:
         lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.text.items()))]
     return lines
+
+
+def declared_stypes(symbol: Outputs, given: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Storage types of the variables that are not dense: from ``given``, or their attributes."""
+    stypes = {code: stype for stype, code in STORAGE_CODES.items()}
+    found = {
+        name: stypes.get(attrs.get("__storage_type__", ""), "default")
+        for name, attrs in symbol.attr_dict().items()
+    }
+    found |= {name: str(stype or "default") for name, stype in (given or {}).items()}
+    return {name: stype for name, stype in found.items() if stype != "default"}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from .._core.frames import public, warn
-from .._core.lazy import Late
+from .._core.frames import public
+from .._core.lazy import Above, Late
 from .._core.types import DType, Number, Shape, Sizes
 from ..context import Context
 from ..errors import MXNetError, NotImplementedForSymbol
@@ -25,21 +25,21 @@ from .compose import compose
 from .infer import (
     Lists,
     by_argument_name,
+    decided_shapes,
     infer_shapes,
     infer_types,
     is_complete,
-    is_known_fact,
     shown_shapes,
 )
 from .outputs import Outputs, substituted
 
 if TYPE_CHECKING:
-    from ..executor import Arrays, Executor, NDArray, Requests
+    from . import executor
+    from .executor import Arrays, Executor, NDArray, Requests
+else:  # lazy: for programs without Gluon; imports the compiler
+    executor = Late(".executor", __package__)
 
-if TYPE_CHECKING:
-    from .np import symbols as numpy_symbols
-else:  # lazy: only programs in NumPy mode use it
-    numpy_symbols = Late(".np", __package__)
+numpy_mode = Above("sym.np")
 
 _NUMBERS = (float, int, np.generic)
 Operand: TypeAlias = "Symbol | Number"
@@ -76,17 +76,7 @@ class Symbol(Outputs):
         Returns ``(None, None, None)`` with a warning if they do not determine all shapes. Raises
         MXNetError for inconsistent shapes.
         """
-        found = infer_shapes(self, by_argument_name(self, args, kwargs))
-        shown = shown_shapes(found)
-        if is_complete(found):
-            return shown
-        rows = zip(self.list_arguments(), shown[0], found[0])
-        warn(
-            "Cannot decide shape for the following arguments (0s in shape means unknown "
-            "dimensions). Consider providing them as input:\n\t"
-            + "\n\t".join(f"{name}: {text}" for name, text, fact in rows if not is_known_fact(fact))
-        )
-        return None, None, None
+        return decided_shapes(self, by_argument_name(self, args, kwargs))
 
     @public
     def infer_shape_partial(self, *args: Shape | None, **kwargs: Shape | None) -> Lists[Shape]:
@@ -111,9 +101,7 @@ class Symbol(Outputs):
     @public
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """List of the outputs, computed from arrays by argument name."""
-        from ..executor import evaluate  # noqa: PLC0415 (see test_layers.py)
-
-        return evaluate(self, ctx, kwargs)
+        return executor.evaluate(self, ctx, kwargs)
 
     @public
     def bind(
@@ -130,9 +118,7 @@ class Symbol(Outputs):
         ``args_grad`` has arrays for gradients, ``grad_req`` how to store them: "write", "add" or
         "null", for all, as a list or by name.
         """
-        from ..executor import bind  # noqa: PLC0415 (see test_layers.py)
-
-        return bind(self, ctx, args, aux_states, args_grad, grad_req)
+        return executor.bind(self, ctx, args, aux_states, args_grad, grad_req)
 
     @public
     def simple_bind(
@@ -154,9 +140,7 @@ class Symbol(Outputs):
         ``shared_`` arguments, which save memory in MXNet, have no effect. Raises MXNetError for an
         argument with a sparse storage type.
         """
-        from ..executor import simple_bind  # noqa: PLC0415 (see test_layers.py)
-
-        return simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
+        return executor.simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
         """Return the symbol itself: hybridjit has no other backends."""
@@ -235,7 +219,7 @@ class Symbol(Outputs):
 
     def as_np_ndarray(self) -> Any:
         """Symbol of NumPy mode with the same outputs."""
-        return numpy_symbols._Symbol(self.outputs)
+        return numpy_mode._Symbol(self.outputs)
 
     # Python's operators
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from .. import nd
 from .._core.types import DType
-from ..executor import Executor, Requests
 from ..nd import NDArray
 from ..sym import Symbol
+from ..sym.executor import Executor, Requests
 from .comparing import Tolerance, assert_almost_equal, get_tols
 
 if TYPE_CHECKING:

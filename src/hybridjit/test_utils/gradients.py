@@ -14,9 +14,9 @@ import numpy as np
 from .. import nd, sym
 from .._core.types import DType
 from ..context import Context
-from ..executor import Executor, requests_by_name
 from ..nd import NDArray
 from ..sym import Symbol
+from ..sym.executor import Executor, requests_by_name
 from .comparing import Tolerance, assert_almost_equal
 from .running import Located, located
 

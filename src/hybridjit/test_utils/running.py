@@ -19,10 +19,10 @@ import numpy as np
 from .. import autograd, nd
 from .._core.types import DType
 from ..context import Context
-from ..executor import Executor
 from ..gluon.hybrid_block import HybridBlock
 from ..nd import NDArray
 from ..sym import Symbol
+from ..sym.executor import Executor
 from .comparing import Tolerance, assert_almost_equal
 
 if TYPE_CHECKING:

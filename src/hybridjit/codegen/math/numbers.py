@@ -13,7 +13,9 @@ from ..llvm.types import Value
 if TYPE_CHECKING:
     from . import double, integer, single
 else:  # 4 ms of the first call of a process, for emission alone
-    double, integer, single = (Late(f".{n}", __package__) for n in ("double", "integer", "single"))
+    double = Late(".double", __package__)
+    integer = Late(".integer", __package__)
+    single = Late(".single", __package__)
 
 FloatMath: TypeAlias = "single.VectorMath | double.DoubleMath"
 Numbers: TypeAlias = "FloatMath | integer.IntegerMath"

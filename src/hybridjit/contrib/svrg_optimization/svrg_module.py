@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ... import nd
 from ...context import Context
-from ...gluon.training import Heads
+from ...graph_exec.training import Heads
 from ...io import DataBatch, DataIter
 from ...mod import Module
 from ...mod.base_module import Arrays, Logger, Shapes

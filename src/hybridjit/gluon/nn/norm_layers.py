@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import nd
 from ..._core.types import DType
-from ..fixed_gamma import put_ones
+from ...nd.fixed_gamma import put_ones
 from ..hybrid_block import HybridBlock
 from ..naming import BlockArgs
 from ..parameter import Parameter, ParameterDict

@@ -228,6 +228,13 @@ class Parameter:
         return self._data is not None
 
     @property
+    def _is_plain(self) -> bool:
+        """Whether its arrays are the stored ones: the class does not override their access."""
+        kind = type(self)
+        plain = ("data", "list_data", "list_grad", "grad_req")
+        return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)
+
+    @property
     def is_deferred(self) -> bool:
         """Whether initialisation waits for the shape."""
         return self._data is None and self._deferred_init is not None
@@ -633,10 +640,3 @@ def _can_hold(
     return [array.context for array in arrays] == contexts and all(
         array.shape == shape and array.dtype == dtype for array in arrays
     )
-
-
-def is_plain(param: Parameter) -> bool:
-    """Whether its arrays are the stored ones: the class does not override their access."""
-    kind = type(param)
-    plain = ("data", "list_data", "list_grad", "grad_req")
-    return all(getattr(kind, name) is getattr(Parameter, name) for name in plain)

@@ -7,7 +7,7 @@ from ...ops.numpy_api.functions import bound as _bound
 from . import _internal as _internal
 from . import linalg as linalg
 from . import random as random
-from .front import FRONT as _FRONT
+from .symbols import FRONT as _FRONT
 from .symbols import _Symbol as _Symbol
 from .symbols import add_methods
 

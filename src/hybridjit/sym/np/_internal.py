@@ -5,7 +5,7 @@ from typing import Any
 
 from ...ops.namespace import attach
 from ..custom import Custom as _custom
-from .front import INTERNAL
+from .symbols import INTERNAL
 
 
 def Custom(*args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from ...ops.numpy_api.functions import bound
 from ...ops.numpy_api.products import Linalg
-from .front import FRONT
+from .symbols import FRONT
 
 table: dict[str, Any] = bound(Linalg(FRONT))
 globals().update(table)

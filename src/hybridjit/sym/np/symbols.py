@@ -1,23 +1,28 @@
-"""``_Symbol``: a symbol with Python operators, methods and index rules of NumPy mode."""
+"""``_Symbol``: a symbol with Python operators, methods and index rules of NumPy mode.
+
+``FRONT`` applies operators to such symbols, for their methods and the functions of ``mx.sym.np``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as onp
 
-from ..._core.lazy import Late
 from ...errors import NotImplementedForSymbol
-from ..symbol import Symbol
-
-if TYPE_CHECKING:
-    from . import front
-else:  # lazy: it creates symbols of this class
-    front = Late(".front", __package__)
+from ...ir.node import Output
+from ...ops.namespace import Functions as OperatorFunctions
+from ...ops.namespace import attr_texts
+from ...ops.numpy_api.frontend import Frontend
+from ...ops.record import OpDef
+from ...ops.registry import lookup
+from ..compose import compose
+from ..symbol import Symbol, single_output
 
 _NUMBERS = (bool, int, float, onp.generic)
 _MARKS = (int, onp.integer, slice)
+_PREFIXES = ("_npi_", "_npx_", "_np_")
 
 
 class _Symbol(Symbol):
@@ -66,7 +71,7 @@ class _Symbol(Symbol):
         return _pair("_npi_multiply", self, -1.0)
 
     def __invert__(self) -> _Symbol:
-        return front.FRONT.op("_npi_bitwise_not", self)
+        return FRONT.op("_npi_bitwise_not", self)
 
     def __abs__(self) -> NoReturn:
         """Raise AttributeError, as MXNet's symbols do."""
@@ -107,7 +112,7 @@ class _Symbol(Symbol):
         return _pair("_npi_rpower", self, other)
 
     def __matmul__(self, other: Any) -> _Symbol:
-        return front.FRONT.op("_npi_matmul", self, other)
+        return FRONT.op("_npi_matmul", self, other)
 
     def __and__(self, other: Any) -> _Symbol:
         return _pair("_npi_bitwise_and", self, other)
@@ -141,12 +146,12 @@ class _Symbol(Symbol):
     def reshape(self, *args: Any, order: str = "C") -> _Symbol:  # type: ignore[override]
         """Array reshaped; one size may be -1."""
         shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-        return front.FRONT.op("_np_reshape", self, newshape=tuple(shape), order=order)
+        return FRONT.op("_np_reshape", self, newshape=tuple(shape), order=order)
 
     def transpose(self, *axes: Any) -> _Symbol:
         """Array with permuted axes, by default reversed."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return front.FRONT.op("_np_transpose", self, axes=order)
+        return FRONT.op("_np_transpose", self, axes=order)
 
     @property
     def T(self) -> _Symbol:
@@ -159,15 +164,15 @@ class _Symbol(Symbol):
 
     def squeeze(self, axis: Any = None, **kwargs: Any) -> _Symbol:  # type: ignore[override]
         """Array without the given axes of size 1, by default all."""
-        return front.FRONT.op("_np_squeeze", self, axis=axis)
+        return FRONT.op("_np_squeeze", self, axis=axis)
 
     def expand_dims(self, axis: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
         """Array with a new axis of size 1."""
-        return front.FRONT.op("expand_dims", self, axis=axis)
+        return FRONT.op("expand_dims", self, axis=axis)
 
     def astype(self, dtype: Any, **kwargs: Any) -> _Symbol:  # type: ignore[override]
         """Array converted to another dtype."""
-        return front.FRONT.op("Cast", self, dtype=onp.dtype(dtype or "float32").name)
+        return FRONT.op("Cast", self, dtype=onp.dtype(dtype or "float32").name)
 
     def copy(self) -> NoReturn:
         """Raise NotImplementedForSymbol: only arrays have ``copy``."""
@@ -186,10 +191,10 @@ def _pair(name: str, lhs: _Symbol, rhs: Any) -> _Symbol:
     """
     if isinstance(rhs, Symbol):
         if name in _INVERSE:
-            return front.FRONT.op(_INVERSE[name], rhs, lhs)
-        return front.FRONT.op(name, lhs, rhs)
+            return FRONT.op(_INVERSE[name], rhs, lhs)
+        return FRONT.op(name, lhs, rhs)
     if isinstance(rhs, _NUMBERS):
-        return front.FRONT.op(f"{name}_scalar", lhs, scalar=float(rhs), is_int=True)
+        return FRONT.op(f"{name}_scalar", lhs, scalar=float(rhs), is_int=True)
     raise TypeError(f"type {type(rhs)} not supported")
 
 
@@ -209,10 +214,10 @@ def _part(x: _Symbol, parts: tuple[Any, ...]) -> _Symbol:
         begin.append(marks[0])
         end.append(marks[1])
         step.append(marks[2])
-    found = front.FRONT.op("slice", x, begin=tuple(begin), end=tuple(end), step=tuple(step))
+    found = FRONT.op("slice", x, begin=tuple(begin), end=tuple(end), step=tuple(step))
     if -3 not in codes:
         return found
-    return front.FRONT.op("_npx_reshape", found, newshape=(*codes, -4))
+    return FRONT.op("_npx_reshape", found, newshape=(*codes, -4))
 
 
 METHODS = """all any argmax argmin argsort broadcast_to clip cumsum dot max mean min prod repeat
@@ -231,3 +236,59 @@ def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     method.__name__, method.__doc__ = name, function.__doc__
     return method
+
+
+class SymbolFrontend(Frontend):
+    """Frontend of symbols: operators create nodes, named after the function."""
+
+    tensor = _Symbol
+    other = Symbol
+    is_symbolic = True
+
+    def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
+        """Results of an operator on symbols of NumPy mode, as one symbol."""
+        for x in inputs:
+            self.check(name, x)
+        op = lookup(name)
+        return made(op, hint_of(name), inputs, attrs)
+
+    def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
+        """One symbol for each result."""
+        return [_Symbol((output,)) for output in self.op(name, *inputs, **attrs).outputs]
+
+
+def hint_of(name: str) -> str:
+    """Base of the names of an operator's nodes."""
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return name[len(prefix) :].lower()
+    return name.lower().lstrip("_")
+
+
+def made(
+    op: OpDef, hint: str, inputs: Any, attrs: dict[str, Any], name: str | None = None
+) -> _Symbol:
+    """Symbol of a new node."""
+    given = {key: value for key, value in attrs.items() if key != "ctx"}
+    names = op.input_names(op.parse(attr_texts(op, given)))
+    by_name = {n: single_output(n, x) for n, x in zip(names, inputs)}
+    node = compose(op, hint, by_name, given, name)
+    return _Symbol(Output(node, i) for i in range(len(node.output_names)))
+
+
+FRONT = SymbolFrontend()
+
+
+def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Call a function of ``sym.npx``, an operator of the registry."""
+    for x in tensors.values():
+        FRONT.check(called, x)
+    name, attr = given.pop("name", None), given.pop("attr", None)
+    given.pop("out", None)
+    inputs = {key: single_output(key, x) for key, x in tensors.items()}
+    node = compose(op, called.lower(), inputs, given, name, attr)
+    return _Symbol(Output(node, i) for i in range(len(node.output_names)))
+
+
+EXTENSIONS = OperatorFunctions("npx", call, ("name", "attr", "out"))
+INTERNAL = OperatorFunctions("npi", call, ("name", "attr", "out"))

@@ -26,6 +26,7 @@ from ..errors import MXNetError
 from ..ir.graph import Use
 from ..ir.node import Node, Output, topological
 from ..nd import NDArray
+from ..nd.fixed_gamma import fixed_gammas, put_ones
 from ..nd.replay import is_drawn, replay
 from ..nd.storage import Storage
 from ..nd.tape import Leaf, Network, Some, Stage, Step, Watch, leads_back, record
@@ -35,7 +36,6 @@ from ..runtime.compile_stats import count
 from ..runtime.executable import Executable
 from ..runtime.variant import Variants
 from ..trained import Trained, TrainedVariant
-from .fixed_gamma import fixed_gammas, put_ones
 
 Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, is_
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,9 +41,6 @@ from ..runtime.executable import Executable
 from ..runtime.sized_call import SizedCall
 from ..runtime.split_batch import SplitBatch
 from ..runtime.variant import NotServedError, Variant, Variants
-from .inference import finish_deferred
-from .parameter import Parameter
-from .parameter.single import is_plain
 from .training import TrainingGraph
 
 # Held from the check of the parameters until they are bound. Calls that detect no change do not
@@ -62,6 +59,61 @@ class _Live(NamedTuple):
     named: dict[str, NDArray]
 
 
+class GraphParameter(Protocol):
+    """A parameter as a graph uses it: one of ``gluon``, or a :class:`HeldArray`."""
+
+    @property
+    def _data(self) -> list[NDArray] | None:
+        """The arrays on all contexts, before a subclass of a user changes them."""
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether ``data`` and ``list_data`` return these arrays."""
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether its shape is not known yet."""
+
+    @property
+    def stype(self) -> str: ...
+
+    @property
+    def grad_stype(self) -> str: ...
+
+    def data(self, ctx: Context) -> NDArray: ...
+
+    def list_data(self) -> list[NDArray]: ...
+
+
+class HeldArray:
+    """An array as a parameter of a graph, without a copy."""
+
+    stype = grad_stype = "default"
+    is_deferred, _is_plain = False, True
+
+    def __init__(self, name: str, array: NDArray) -> None:
+        self.name = name
+        self._data = [array]
+
+    def data(self, ctx: Context) -> NDArray:
+        """The array. Raises RuntimeError for another context."""
+        (array,) = self._data
+        if array.context != ctx:
+            raise RuntimeError(
+                f"Parameter '{self.name}' was not initialized on context {ctx}. It was only "
+                f"initialized on [{array.context}]."
+            )
+        return array
+
+    def list_data(self) -> list[NDArray]:
+        """The array in a list."""
+        return self._data
+
+
+# Makes the arrays of deferred parameters, from a graph, the types of its inputs and its parameters.
+Finish = Callable[[Sequence[Output], Mapping[str, TensorType], Mapping[str, Any]], None]
+
+
 class CachedGraph:
     """A callable graph.
 
@@ -71,6 +123,7 @@ class CachedGraph:
     monitor     receives the results of every operator
     by_rows     gradients of parameters are sparse: training is not compiled
     by_stored   parameters are sparse: nothing is compiled
+    finish      initialises deferred parameters
     made_for    for a graph with symbolic sizes in its attributes: their scope, and the types of the
                 inputs. It is compiled once, with that scope
     """
@@ -79,9 +132,10 @@ class CachedGraph:
         self,
         outputs: tuple[Output, ...],
         input_names: list[str],
-        params: Mapping[str, Parameter],
+        params: Mapping[str, GraphParameter],
         flags: Mapping[str, Flag],
         name: str = "graph",
+        finish: Finish | None = None,
     ) -> None:
         if flags.get("static_shape") and not flags.get("static_alloc"):
             raise MXNetError("static_alloc must be True when static_shape is True")
@@ -107,7 +161,8 @@ class CachedGraph:
         self._variants: dict[object, Variants[Variant]] = {}
         self._latest: Entry | None = None
         self._live: _Live | None = None  # of the previous call, if parameters are plain
-        self._is_plain = all(map(is_plain, self.params.values()))
+        self._is_plain = all(param._is_plain for param in params.values())
+        self._finish = finish
         self.seen_writes = NEVER
         # Storages, not their ids: a new object may get the id of a freed one, with the same
         # version.
@@ -322,11 +377,12 @@ class CachedGraph:
         return named
 
     def _found_arrays(self, arrays: Sequence[NDArray], ctx: Context) -> dict[str, NDArray]:
-        if any(param.is_deferred for param in self.params.values()):
+        deferred = any(param.is_deferred for param in self.params.values())
+        if deferred and self._finish is not None:
             for param in self.params.values():
                 if not param.is_deferred:
                     param.data(ctx)
-            finish_deferred(self.outputs, _types(self.input_names, arrays), self.params)
+            self._finish(self.outputs, _types(self.input_names, arrays), self.params)
         return {name: param.data(ctx) for name, param in self.params.items()}
 
     def _checked_types(self, named: Mapping[str, NDArray]) -> NodeTypes:
@@ -341,7 +397,7 @@ class CachedGraph:
         return self._types[signature]
 
 
-def _only_array(param: Parameter) -> NDArray | None:
+def _only_array(param: GraphParameter) -> NDArray | None:
     """The array of a parameter on one context, else None."""
     arrays = param.list_data()
     return arrays[0] if len(arrays) == 1 else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .._core.recording import FLAGS, recording_as
 from ..ir.node import Output, topological
-from ..nd import NDArray
+from .ndarray import NDArray
 
 
 def fixed_gammas(outputs: Sequence[Output]) -> list[str]:
