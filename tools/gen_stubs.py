@@ -14,6 +14,7 @@ import inspect
 import itertools
 import keyword
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,7 @@ NAMESPACES = {
 }
 FILLED = ("image", "linalg", "sparse")  # sub-modules whose own names are imported
 WIDTH = 100
+_UNBROKEN = "\xa0"  # a space at which no line ends
 _ARRAYS = ("NDArray", "ndarray")
 # Operators whose arguments for GPUs are accepted and have no effect.
 _TUNED_ON_GPUS = {
@@ -271,13 +273,13 @@ def _assignments(room: str, names: Iterable[str], whole: Whole) -> Iterator[str]
 
 
 def _laid_out(name: str, parameters: list[str], result: str) -> str:
-    """A definition broken over lines as the formatter would break it."""
+    """A definition on one line, or with as many parameters on each line as fit."""
     inside = ", ".join(parameters)
     if len(f"def {name}({inside}) -> {result}: ...") <= WIDTH:
         return f"def {name}({inside}) -> {result}: ..."
-    if len(f"    {inside}") > WIDTH:
-        inside = ",\n    ".join(parameters) + ","
-    return f"def {name}(\n    {inside}\n) -> {result}: ..."
+    unbroken = " ".join(f"{parameter.replace(' ', _UNBROKEN)}," for parameter in parameters)
+    filled = textwrap.fill(unbroken, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"def {name}(\n{filled.replace(_UNBROKEN, ' ')}\n) -> {result}: ..."
 
 
 def _parameters(op: OpDef, tensor: str) -> Iterator[str]:

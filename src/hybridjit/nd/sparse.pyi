@@ -31,18 +31,12 @@ class _Call(TypedDict, total=False):
 def _contrib_round_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def _contrib_sign_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def adagrad_update(
-    weight: NDArray | None = ...,
-    grad: NDArray | None = ...,
-    history: NDArray | None = ...,
-    lr: float = ...,
-    epsilon: float = 1e-07,
-    wd: float = 0.0,
-    rescale_grad: float = 1.0,
-    clip_gradient: float = -1.0,
-    **call: Unpack[_Call],
+    weight: NDArray | None = ..., grad: NDArray | None = ..., history: NDArray | None = ...,
+    lr: float = ..., epsilon: float = 1e-07, wd: float = 0.0, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0, **call: Unpack[_Call],
 ) -> NDArray: ...
 def retain(
-    data: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call]
+    data: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call],
 ) -> NDArray: ...
 
 ElementWiseSum = _whole.add_n

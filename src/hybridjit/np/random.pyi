@@ -7,44 +7,32 @@ from .arrays import ndarray
 def beta(a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> ndarray: ...
 def chisquare(df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> ndarray: ...
 def choice(
-    a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None
+    a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None,
 ) -> ndarray: ...
 def exponential(
-    scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> ndarray: ...
 def gamma(
-    shape: Any,
-    scale: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> ndarray: ...
 def gumbel(
-    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> ndarray: ...
 def laplace(loc: float = 0.0, scale: float = 1.0, size: Any = ()) -> ndarray: ...
 def logistic(
-    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> ndarray: ...
 def lognormal(
-    mean: Any = 0.0,
-    sigma: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> ndarray: ...
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray: ...
 def multivariate_normal(
-    mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None
+    mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None,
 ) -> ndarray: ...
 def normal(
-    loc: Any = 0.0,
-    scale: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> ndarray: ...
 def pareto(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray: ...
@@ -52,11 +40,7 @@ def permutation(x: Any) -> ndarray: ...
 def power(a: Any, size: Any = None) -> ndarray: ...
 def rand(*size: int, **kwargs: Any) -> ndarray: ...
 def randint(
-    low: Any,
-    high: Any = None,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> ndarray: ...
 def randn(*size: int, **kwargs: Any) -> ndarray: ...
@@ -67,11 +51,7 @@ def seed(seed: Any, ctx: Any = "all") -> ndarray: ...
 def shuffle(x: Any) -> ndarray: ...
 def standard_normal(size: Any = ()) -> ndarray: ...
 def uniform(
-    low: Any = 0.0,
-    high: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> ndarray: ...
 def weibull(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray: ...

@@ -14,63 +14,44 @@ class _Call(TypedDict, total=False):
     name: str | None
 
 def adjust_lighting(
-    data: Symbol | None = ..., alpha: _Sizes = ..., **call: Unpack[_Call]
+    data: Symbol | None = ..., alpha: _Sizes = ..., **call: Unpack[_Call],
 ) -> Symbol: ...
 def crop(
-    data: Symbol | None = ...,
-    x: int = ...,
-    y: int = ...,
-    width: int = ...,
-    height: int = ...,
+    data: Symbol | None = ..., x: int = ..., y: int = ..., width: int = ..., height: int = ...,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def flip_left_right(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def flip_top_bottom(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def normalize(
-    data: Symbol | None = ..., mean: _Sizes = ..., std: _Sizes = ..., **call: Unpack[_Call]
+    data: Symbol | None = ..., mean: _Sizes = ..., std: _Sizes = ..., **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_brightness(
-    data: Symbol | None = ...,
-    min_factor: float = ...,
-    max_factor: float = ...,
+    data: Symbol | None = ..., min_factor: float = ..., max_factor: float = ...,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_color_jitter(
-    data: Symbol | None = ...,
-    brightness: float = ...,
-    contrast: float = ...,
-    saturation: float = ...,
-    hue: float = ...,
-    **call: Unpack[_Call],
+    data: Symbol | None = ..., brightness: float = ..., contrast: float = ...,
+    saturation: float = ..., hue: float = ..., **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_contrast(
-    data: Symbol | None = ...,
-    min_factor: float = ...,
-    max_factor: float = ...,
+    data: Symbol | None = ..., min_factor: float = ..., max_factor: float = ...,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_flip_left_right(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def random_flip_top_bottom(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def random_hue(
-    data: Symbol | None = ...,
-    min_factor: float = ...,
-    max_factor: float = ...,
+    data: Symbol | None = ..., min_factor: float = ..., max_factor: float = ...,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_lighting(
-    data: Symbol | None = ..., alpha_std: float = 0.05, **call: Unpack[_Call]
+    data: Symbol | None = ..., alpha_std: float = 0.05, **call: Unpack[_Call],
 ) -> Symbol: ...
 def random_saturation(
-    data: Symbol | None = ...,
-    min_factor: float = ...,
-    max_factor: float = ...,
+    data: Symbol | None = ..., min_factor: float = ..., max_factor: float = ...,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def resize(
-    data: Symbol | None = ...,
-    size: _Sizes = (),
-    keep_ratio: bool = False,
-    interp: int = 1,
+    data: Symbol | None = ..., size: _Sizes = (), keep_ratio: bool = False, interp: int = 1,
     **call: Unpack[_Call],
 ) -> Symbol: ...
 def to_tensor(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...

@@ -8,44 +8,32 @@ def beta(a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -
 def bound(group: Any) -> _Symbol: ...
 def chisquare(df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> _Symbol: ...
 def choice(
-    a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None
+    a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None,
 ) -> _Symbol: ...
 def exponential(
-    scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> _Symbol: ...
 def gamma(
-    shape: Any,
-    scale: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> _Symbol: ...
 def gumbel(
-    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> _Symbol: ...
 def laplace(loc: float = 0.0, scale: float = 1.0, size: Any = ()) -> _Symbol: ...
 def logistic(
-    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None,
 ) -> _Symbol: ...
 def lognormal(
-    mean: Any = 0.0,
-    sigma: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> _Symbol: ...
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> _Symbol: ...
 def multivariate_normal(
-    mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None
+    mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None,
 ) -> _Symbol: ...
 def normal(
-    loc: Any = 0.0,
-    scale: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> _Symbol: ...
 def pareto(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> _Symbol: ...
@@ -53,11 +41,7 @@ def permutation(x: Any) -> _Symbol: ...
 def power(a: Any, size: Any = None) -> _Symbol: ...
 def rand(*size: int, **kwargs: Any) -> _Symbol: ...
 def randint(
-    low: Any,
-    high: Any = None,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> _Symbol: ...
 def randn(*size: int, **kwargs: Any) -> _Symbol: ...
@@ -67,11 +51,7 @@ def rayleigh(scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = Non
 def shuffle(x: Any) -> _Symbol: ...
 def standard_normal(size: Any = ()) -> _Symbol: ...
 def uniform(
-    low: Any = 0.0,
-    high: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
     out: Any = None,
 ) -> _Symbol: ...
 def weibull(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> _Symbol: ...
