@@ -23,14 +23,8 @@ _TRAINS = (
 _INTEGER = "is of int8 layers that hybridjit does not run: use the float32 layers"
 _ONNX = "is internal to MXNet's exporter: call onnx.export_model"
 _GRAPHS = "works on graphs stored as sparse arrays, and hybridjit has no operators on graphs"
-_RANDOM = "changes images at random in a symbol: use the function of nd.image"
-_DECODES = "does not exist: use mx.image.imdecode"
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
-)
-_OTHER = (
-    "is not among hybridjit's operators: compute it outside of the network, or register the "
-    "operator as hybridjit's docs/internals/adding.md says"
 )
 _ITERATORS = (
     "is not among the iterators here: use gluon.data, mx.io.ImageRecordIter or mx.image.ImageIter"

@@ -45,7 +45,6 @@ _BINARY = {
     "greater_equal": ("_npi_greater_equal", "_npi_greater_equal_scalar", "_npi_less_equal_scalar"),
 }
 _BINARY.update(true_divide=_BINARY["divide"], remainder=_BINARY["mod"])
-UNARY_NAMES, BINARY_NAMES = tuple(_UNARY), tuple(_BINARY)
 
 
 def _unary(name: str, op: str) -> Callable[..., Any]:
