@@ -94,7 +94,7 @@ OPERATORS: Toy = {
     "ops/nn/normalization.py": ("", "\n" + CENTRED),
     "ops/tensor/cycled.py": ("", CYCLED),
     "ops/__init__.py": ("    by_index,\n", "    cycled,\n"),
-    "ops/manual.py": (
+    "ops/manual/arguments.py": (
         '    "shape": "Shape of the result',
         '    "shift": "Number of positions.",\n',
     ),
