@@ -16,6 +16,7 @@ LATE = (
         "executor",
         "executor_manager",
         "gluon.data",
+        "gluon.loss",
         "gluon.rnn",
         "image",
         "io",
