@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hybridjit import gluon, nd
 from hybridjit.cli import main
@@ -64,6 +65,29 @@ def test_a_step_is_timed_in_its_parts(tmp_path):
     assert sum(event["tid"] < THREAD for event in events) == steps + 4
     starts = [event["ts"] for event in events if event["tid"] < THREAD]
     assert starts == sorted(starts)
+
+
+class Unused(gluon.HybridBlock):
+    """A block with a layer whose result no output needs: its shapes stay unknown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Dense(3), nn.Dense(4)
+
+    def hybrid_forward(self, F, x):
+        y = self.used(x)
+        self.unused(y)
+        return y
+
+
+@pytest.mark.filterwarnings("ignore:Parameter dense1")  # as in MXNet
+def test_a_layer_that_no_output_needs_is_left_out():
+    net = Unused()
+    net.initialize()
+    net.hybridize()
+    for train in (False, True):
+        report = profile(net, nd.ones((2, 4)), seconds=0.01, train=train)
+        assert "dense0_fwd" in str(report) and "dense1" not in str(report)
 
 
 def test_an_optimizer_without_a_kernel_runs_in_numpy():

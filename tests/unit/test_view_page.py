@@ -22,6 +22,7 @@ from hybridjit.cli import main
 from hybridjit.compiler import PIPELINE
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
+from hybridjit.ir.kinds import KIND_NAMED
 from hybridjit.ir.node import topological
 from hybridjit.viewing import Subject, compare, graphs, inference_document, write_page
 from hybridjit.viewing.page import SCRIPTS, inert_json, page_text
@@ -780,6 +781,24 @@ class TestWholeNetworks:
         )
         assert 11 * scale > 8
 
+    def test_every_kind_has_a_colour(self, browser, deep):
+        """Attention and detection were black, which is invisible on the dark page."""
+        browser.open(deep)
+        kinds = [*KIND_NAMED, "host", "view", "block"]
+        black = browser.run(
+            f"{json.dumps(kinds)}.filter((kind) => {{"
+            " const bar = s('rect', { class: `bar kind-${kind}` });"
+            " document.getElementById('graph').append(bar);"
+            " const fill = getComputedStyle(bar).fill;"
+            " bar.remove(); return fill === 'rgb(0, 0, 0)'; })"
+        )
+        assert black == []
+
+    def test_short_times_keep_their_digits(self, browser, deep):
+        browser.open(deep)
+        found = browser.run("[time(0), time(1.234e-7), time(2.5e-5), time(0.0125)]")
+        assert found == ["0 ms", "0.12 µs", "0.0250 ms", "12.500 ms"]
+
     def test_rates_have_units(self, browser, deep):
         browser.open(deep)
         assert browser.run("[-2, 0, 3, 5, 7, 9, 11, 13].map(powerOfTen)") == [
@@ -791,6 +810,10 @@ class TestWholeNetworks:
         browser.run("app.open('training')")
         label = browser.run("document.querySelector('.stacked').getAttribute('aria-label')")
         assert all(part in label for part in ("forward", "backward", "update"))
+        reasons = browser.run(
+            "[...document.querySelectorAll('#panel-training td.wide')].map((e) => e.textContent)"
+        )
+        assert reasons and all(reason.startswith("read by ") for reason in reasons)
 
     def test_saved_values_have_units(self, browser, folder):
         net = nn.HybridSequential(prefix="wide_")

@@ -16,6 +16,7 @@ from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
 from ..graph_exec.training import floating, leading_variables
 from ..ir.node import Output
+from ..ir.roles import variables
 from ..nd import NDArray
 from ..optimizer import Optimizer
 from .report import Report, measure
@@ -90,7 +91,8 @@ def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
     net(*arrays)  # initialises deferred parameters, and checks the arrays
     net = net.for_arrays(*arrays)
     trace = net._traced(arrays)
-    params = {name: param.data() for name, param in net.collect_params().items()}
+    known = net.collect_params()  # the graph need not read all of them
+    params = {n: known[n].data() for n in variables(trace.outputs) if n in known}
     given = dict(zip(trace.input_names, arrays))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
     wanted = leading_variables({**given, **params}) or floating(given)

@@ -226,7 +226,7 @@ function stackedBar(label, parts) {
     const wide = (part.seconds / total) * width;
     const text = `${part.name} ${time(part.seconds)} (${percent(part.seconds / total)})`;
     const bar = s("g", {}, s("rect", { class: `shade-${i % PALETTE}`, x: at, y: 4, height: 34, width: Math.max(0.5, wide - 1) },
-      s("title", {}, text)), wide > 60 ? s("text", { class: "inside", x: at + 6, y: 25 }, cut(text, Math.floor(wide / 6.2)))
+      s("title", {}, text)), wide > 60 ? s("text", { class: "inside", x: at + 6, y: 25 }, cut(text, Math.floor((wide - 12) / 6.6)))
       : null);
     at += wide;
     return bar;
@@ -241,7 +241,7 @@ function pairedBars(label, rows) {
   const width = across();
   const [line, left] = [34, 0.29 * width];
   const bars = rows.map((row, i) => [
-    s("text", { x: left - 8, y: i * line + 20, "text-anchor": "end" }, cut(shown(row.name), Math.floor(left / 6.5))),
+    s("text", { x: left - 8, y: i * line + 20, "text-anchor": "end" }, cut(shown(row.name), Math.floor((left - 8) / 6.8))),
     row.seconds.map((seconds, j) => [s("rect", { class: `shade-${j}`, x: left, y: i * line + 4 + 13 * j, height: 11,
       width: Math.max(0.5, ((seconds || 0) / most) * (width - left - 90)) }),
     s("text", { x: left + 6 + ((seconds || 0) / most) * (width - left - 90), y: i * line + 13 + 13 * j },

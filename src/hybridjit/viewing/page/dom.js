@@ -70,11 +70,12 @@ function bytes(count) {
 }
 
 function milliseconds(seconds) {
-  return (1e3 * seconds).toFixed(seconds >= 1e-3 ? 3 : 4);
+  return seconds === 0 ? "0" : (1e3 * seconds).toFixed(seconds >= 1e-3 ? 3 : seconds >= 1e-5 ? 4 : 6);
 }
 
 function time(seconds) {
-  return seconds === null || seconds === undefined ? "" : milliseconds(seconds) + " ms";
+  if (seconds === null || seconds === undefined) return "";
+  return seconds && seconds < 1e-5 ? (1e6 * seconds).toFixed(2) + " µs" : milliseconds(seconds) + " ms";
 }
 
 function percent(share, digits = 1) {

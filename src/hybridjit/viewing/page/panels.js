@@ -246,7 +246,8 @@ function trainingPanel(app) {
     table("Saved", [{ title: "value", main: true, value: (row) => row.value[0],
       show: (row) => name(row.value[0], 44) }, { title: "type", value: (row) => row.type },
       { title: "size", right: true, value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
-      { title: "why", wide: true, value: (row) => row.reason, show: (row) => name(row.reason) }], saved,
+      { title: "why", wide: true, value: (row) => row.reason,
+        show: (row) => name(row.reason.replace(/^saved .*?, \d+ B: (?=read by)/, "")) }], saved,
       (row) => choose(row.value[0])),
     table("The optimizer's step", [{ title: "parameter", main: true, value: (row) => row.name,
       show: (row) => name(row.name, 44) }, { title: "rule", value: (row) => row.rule },
@@ -320,7 +321,7 @@ function pairedTable(title, changes, key) {
   const of = (heading, run, list, show) => ({ title: `${heading} ${["before", "after"][run]}`, right: true,
     value: (row) => row[list][run], show: (row) => (row.calls[run] ? show(row[list][run]) : "") });
   const ratio = (row) => (row.seconds[0] && row.seconds[1] ? row.seconds[1] / row.seconds[0] : 0);
-  return table(`After and before by ${title}`, [{ title, value: (row) => row.key, show: (row) => name(row.key, 60) },
+  return table(`Before and after by ${title}; the ratio is after to before`, [{ title, value: (row) => row.key, show: (row) => name(row.key, 60) },
     of("steps", 0, "calls", number), of("steps", 1, "calls", number),
     ...(isTimed ? [of("ms", 0, "seconds", milliseconds), of("ms", 1, "seconds", milliseconds),
       { title: "ratio", right: true, value: ratio, show: (row) => (ratio(row) ? ratio(row).toFixed(2) : "") }] : [])],
