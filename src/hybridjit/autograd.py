@@ -29,7 +29,6 @@ from .errors import MXNetError
 from .ir.node import Node, Output, apply, topological, variable
 from .nd import NDArray, zeros
 from .nd.tape import (
-    REQUESTS,
     Entry,
     Leaf,
     Network,
@@ -37,6 +36,7 @@ from .nd.tape import (
     Step,
     behind,
     place_of,
+    require_request,
     variable_number,
 )
 from .nd.tape import record as put_on_tape
@@ -121,8 +121,7 @@ def mark_variables(
     requests = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
     assert len(arrays) == len(grads) == len(requests), "one gradient and request for each variable"
     for x, gradient, request in zip(arrays, grads, requests):
-        if request not in REQUESTS:
-            raise KeyError(request)
+        require_request(request)
         x._mark(gradient, request)
 
 
@@ -131,6 +130,9 @@ def _paired(heads: Arrays, head_grads: Any) -> tuple[list[NDArray], list[NDArray
     if isinstance(head_grads, NDArray):
         head_grads = [head_grads]
     given = [None] * len(heads) if head_grads is None else list(head_grads)
+    for head in heads:
+        if not isinstance(head, NDArray):
+            raise TypeError(f"heads are NDArrays, results of recorded calls, got {type(head)}")
     assert len(given) == len(heads), "heads and head_grads must be lists of the same length"
     return heads, given
 

@@ -96,8 +96,10 @@ def get_create_func(base_class: type[_Base], nickname: str) -> Callable[..., _Ba
             return name
         if isinstance(name, dict):
             return create(**name)
+        way = f": write {name.__name__}()" if isinstance(name, type) else ""
         assert isinstance(name, str), (
-            f"{nickname} must be a registered name, its configuration or an instance, got {name!r}"
+            f"{nickname} must be a registered name, its configuration or an instance, "
+            f"got {name!r}{way}"
         )
         if name.startswith(("[", "{")):
             assert not rest and not kwargs, "a configuration must not have further arguments"

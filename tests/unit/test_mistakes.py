@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import autograd, gluon, metric, nd, sym
+from hybridjit import autograd, gluon, metric, nd, profiling, sym
 from hybridjit.gluon import nn, rnn
 
 MOST = 15  # lines that a program prints
@@ -121,6 +121,12 @@ def of_another(hybridized, *layers):
     """The parameters of a network with these layers, read by another."""
     made(hybridized, *layers).save_parameters("other.params")
     made(hybridized).load_parameters("other.params")
+
+
+def half(hybridized):
+    net = made(hybridized)
+    net.cast("float16")
+    return net
 
 
 def near_model(name):
@@ -319,7 +325,22 @@ MISTAKES = [
     ("axis out of range", mx.MXNetError, "axis 5 is out of range for 2", lambda h: X.sum(axis=5)),
     ("uneven split", mx.MXNetError, "3 is not divisible into 2", lambda h: nd.split(X, 2)),
     ("mixed dtypes", mx.MXNetError, "expected float32, got float64", lambda h: X + X.astype("float64")),  # noqa: E501
-    ("channels last", mx.MXNetError, "needs 3 input channels, but data has 8", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 8, 8, 3)))),  # noqa: E501
+    ("channels last", mx.MXNetError, r"needs 3 input channels, but data has 8; if the data are NHWC, pass x.transpose\(\(0, 3, 1, 2\)\)", lambda h: made(h, nn.Conv2D(**CONV))(nd.ones((1, 8, 8, 3)))),  # noqa: E501
+    ("grey images with channels last", mx.MXNetError, r"the input has 1, or 1 with padding; if the data are NHWC, pass x.transpose", lambda h: made(h, nn.Conv2D(4, 3, in_channels=8))(nd.ones((2, 8, 8, 1)))),  # noqa: E501
+    ("arrays in a list", AssertionError, r"pass them one by one", lambda h: made(h)([X])),
+    ("operator of nd", AssertionError, "takes operators from F", lambda h: traced(lambda F, x: nd.relu(x))),  # noqa: E501
+    ("array in a traced block", TypeError, r"shape \(2, 3\): a block makes a constant by self.params.get_constant", lambda h: traced(lambda F, x: x + nd.ones((2, 3)))),  # noqa: E501
+    ("NumPy array in a traced block", AssertionError, "a block makes a constant", lambda h: traced(lambda F, x: F.dot(x, np.ones((3, 2))))),  # noqa: E501
+    ("heads of NumPy", TypeError, "heads are NDArrays", lambda h: autograd.backward(np.ones(3))),
+    ("request of a gradient", KeyError, "one of 'null', 'write', 'add', got 'sum'", lambda h: X.attach_grad("sum")),  # noqa: E501
+    ("rate as text", TypeError, "learning_rate of SGD is a number, got '0.1'", lambda h: trainer(h, "sgd", learning_rate="0.1")),  # noqa: E501
+    ("class of an initializer", AssertionError, r"write Xavier\(\)", lambda h: made(h).initialize(mx.init.Xavier, force_reinit=True)),  # noqa: E501
+    ("padding of another library", TypeError, r"got 'same': kernel_size // 2", lambda h: nn.Conv2D(4, 3, padding="same")),  # noqa: E501
+    ("data of a network in float16", mx.MXNetError, r"x.astype\('float16'\)", lambda h: half(h)(X)),
+    ("list of layers", ValueError, r"add\(\*layers\)", lambda h: made(h, [nn.Dense(3)])),
+    ("function for a layer", ValueError, "nn.HybridLambda", lambda h: made(h, lambda x: x)),
+    ("profile of a Block", TypeError, "is a HybridBlock, got Sequential", lambda h: profiling.profile(gluon.nn.Sequential(), X)),  # noqa: E501
+    ("one image", mx.MXNetError, r"got \(3,8,8\); a batch of one is x.expand_dims\(0\)", lambda h: made(h, nn.MaxPool2D())(nd.ones((3, 8, 8)))),  # noqa: E501
     ("labels of another batch", mx.MXNetError, r"index \(5\) must be \(4\)", lambda h: CELOSS(nd.ones((4, 3)), nd.ones(5))),  # noqa: E501
     ("no label", TypeError, "missing 1 required .* 'label'", lambda h: gluon.loss.L2Loss()(X)),
     ("lengths of labels", ValueError, "labels 4 .* predictions 3", lambda h: metric.Accuracy().update(nd.ones(4), nd.ones((3, 2)))),  # noqa: E501

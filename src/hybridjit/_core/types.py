@@ -206,7 +206,8 @@ def merge_shapes(a: PartialShape | None, b: PartialShape | None) -> PartialShape
 def merge_dtypes(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
     """The known one of two dtypes. Raises DTypeError when both are known and differ."""
     if a is not None and b is not None and a != b:
-        to = a if a == FLOAT32 else b
+        # The data come before the parameters, which decide; float64 is often an oversight.
+        to = b if b in (FLOAT32, np.float16) else a
         raise DTypeError(f"expected {a.name}, got {b.name}; x.astype({to.name!r}) casts an array")
     return b if a is None else a
 

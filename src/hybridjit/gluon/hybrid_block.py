@@ -153,6 +153,10 @@ class HybridBlock(Block):
             way = "If you are using Sequential, please try HybridSequential instead."
             if isinstance(block, type):
                 way = f"Call the class to make a layer: {block.__name__}(...)."
+            elif isinstance(block, (list, tuple)):
+                way = "Pass layers one by one: add(*layers)."
+            elif callable(block) and not isinstance(block, Block):
+                way = "nn.HybridLambda(function) makes a layer of a function(F, x)."
             raise ValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type "
                 f"{type(block)}. {way}"

@@ -483,7 +483,13 @@ def _no_array(found: object) -> str:
         return f"a NumPy array of shape {found.shape}: pass nd.array(x)"
     if isinstance(found, (list, tuple)) and any(isinstance(one, NDArray) for one in found):
         return f"a {type(found).__name__} of arrays: pass them one by one, as f(*arrays)"
-    return str(found)
+    return f"{found}{_way_for_symbol(found)}"
+
+
+def _way_for_symbol(found: object) -> str:
+    """The way out for a symbol of a traced block; "" for something else."""
+    is_symbol = hasattr(found, "list_arguments")
+    return ": hybrid_forward takes operators from F, as F.relu" if is_symbol else ""
 
 
 def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -558,7 +564,7 @@ def _binary(
 
 
 def _unsupported(operand: object) -> TypeError:
-    way = ": pass nd.array(x)" if isinstance(operand, np.ndarray) else ""
+    way = ": pass nd.array(x)" if isinstance(operand, np.ndarray) else _way_for_symbol(operand)
     return TypeError(f"type {type(operand)} not supported{way}")
 
 

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 REQUESTS = ("null", "write", "add")
 
+
+def require_request(word: object) -> None:
+    """Raise KeyError unless ``word`` is one of :data:`REQUESTS`."""
+    if word not in REQUESTS:
+        raise KeyError(f"grad_req is one of {', '.join(map(repr, REQUESTS))}, got {word!r}")
+
+
 Gradient: TypeAlias = Any  # an NDArray; this module is below its class
 Some = Sequence[Gradient | None]
 

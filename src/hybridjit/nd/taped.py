@@ -21,7 +21,17 @@ from ..ops.registry import lookup
 from ..runtime.arena import address_of
 from .memory import DenseArray
 from .sparse_dispatch import is_dense, sparse_arrays
-from .tape import REQUESTS, Entry, Gradient, Gradients, Leaf, Some, What, record, run_back
+from .tape import (
+    Entry,
+    Gradient,
+    Gradients,
+    Leaf,
+    Some,
+    What,
+    record,
+    require_request,
+    run_back,
+)
 
 Self = TypeVar("Self", bound="TapedArray")
 
@@ -39,8 +49,7 @@ class TapedArray(DenseArray):
         ``stype`` is the storage type of the gradient, by default the array's. Raises KeyError
         unless ``grad_req`` is "write", "add" or "null", and ValueError for an unknown storage type.
         """
-        if grad_req not in REQUESTS:
-            raise KeyError(grad_req)
+        require_request(grad_req)
         self._mark(self._untouched_zeros(stype), grad_req)
 
     def _untouched_zeros(self, stype: str | None) -> Gradient:

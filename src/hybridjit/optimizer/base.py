@@ -115,6 +115,9 @@ class Optimizer:
         **unknown: NoReturn,
     ) -> None:
         require_no_more(self, unknown)
+        for name, value in (("learning_rate", learning_rate), ("wd", wd)):
+            if isinstance(value, str):
+                raise TypeError(f"{name} of {type(self).__name__} is a number, got {value!r}")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None and learning_rate is None:

@@ -87,7 +87,13 @@ class Traced:
 
 
 def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
-    """Call ``net`` with these arrays, and trace it. Raises the exceptions of the call."""
+    """Call ``net`` with these arrays, and trace it. Raises the exceptions of the call, and
+    TypeError for a network that is not a HybridBlock."""
+    if not isinstance(net, HybridBlock):
+        raise TypeError(
+            f"a compiled network is a HybridBlock, got {type(net).__name__}. A Block runs operator "
+            "by operator: pass one of its hybrid children, or use mx.profiler"
+        )
     net(*arrays)  # initialises deferred parameters, and checks the arrays
     net = net.for_arrays(*arrays)
     trace = net._traced(arrays)

@@ -316,6 +316,21 @@ class Symbol(Outputs):
         raise NotImplementedForSymbol("__array__")
 
 
+def _no_symbol(found: object) -> str:
+    """The text for an operand of another class, with the way out."""
+    if isinstance(found, (list, tuple)) and any(isinstance(one, Symbol) for one in found):
+        return f"a {type(found).__name__} of symbols: pass them one by one, as f(*symbols)"
+    return f"{type(found).__name__} {found}" if not hasattr(found, "shape") else _constant(found)
+
+
+def _constant(found: Any) -> str:
+    """The text for an array in a traced block."""
+    return (
+        f"a {type(found).__name__} of shape {found.shape}: a block makes a constant by "
+        "self.params.get_constant(name, array), and hybrid_forward takes it by its name"
+    )
+
+
 def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, Any]) -> Symbol:
     """Call a function of the ``sym`` namespace with its arguments."""
     name, attr = given.pop("name", None), given.pop("attr", None)
@@ -325,7 +340,7 @@ def call(op: OpDef, called: str, tensors: dict[str, Symbol], given: dict[str, An
     for key, tensor in tensors.items():
         if not isinstance(tensor, Symbol):
             who = "Positional arguments" if is_variadic(op) else f"Argument {key}"
-            raise AssertionError(f"{who} must be Symbol instances, but got {tensor}")
+            raise AssertionError(f"{who} must be Symbol instances, but got {_no_symbol(tensor)}")
     inputs = {key: single_output(key, tensor) for key, tensor in tensors.items()}
     node = compose(op, called.lower(), inputs, given, name, attr)
     kind = kind_of(tensors.values())
@@ -387,7 +402,8 @@ def _binary(
         if plain is not None and isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
             return plain(lhs, rhs)
         strange = rhs if isinstance(lhs, (Symbol, *_NUMBERS)) else lhs
-        raise TypeError(f"type {type(strange)} not supported")
+        way = f", {_constant(strange)}" if hasattr(strange, "shape") else ""
+        raise TypeError(f"type {type(strange)} not supported{way}")
 
     called = word.lstrip("_").lower()
     function.__doc__ = f"{called} of two symbols of equal shape, or of a symbol and a number."

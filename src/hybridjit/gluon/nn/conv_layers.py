@@ -28,7 +28,8 @@ def per_axis(value: Size, count: int, name: str) -> tuple[int, ...]:
     try:
         return (value,) * count if isinstance(value, int) else tuple(map(index, value))
     except TypeError:
-        raise TypeError(f"{name} is an integer or {count} integers, got {value!r}") from None
+        way = ": kernel_size // 2 keeps sizes with strides=1" if isinstance(value, str) else ""
+        raise TypeError(f"{name} is an integer or {count} integers, got {value!r}{way}") from None
 
 
 class _AnyConv(HybridBlock):

@@ -22,6 +22,7 @@ from ..registry import lookup, register
 from ..rules import Types, fill, forward, merged, require_float, same_dtype
 from .window_geometry import (
     Window,
+    channels_first,
     check_rank,
     is_channel_last,
     join_axes,
@@ -55,18 +56,27 @@ def check_groups(num_filter: int, num_group: int, channels: int | None) -> None:
 
 
 def check_weight(
-    found: PartialShape | None, expected: PartialShape, axis: int, groups: int
+    found: PartialShape | None,
+    expected: PartialShape,
+    axis: int,
+    groups: int,
+    data: PartialShape = (),
 ) -> None:
-    """Raise ShapeError with a description if a weight does not match the data or the attributes."""
+    """Raise ShapeError with a description if a weight does not match the data or the attributes.
+
+    data  the shape of data whose channels are the second axis: the last one may have been meant
+    """
     if found is None:
         return
     if len(found) != len(expected):
         raise ShapeError(f"weight should be {len(expected)}D, got {shape_text(found)}")
     if None not in (found[axis], expected[axis]) and found[axis] != expected[axis]:
         per_group = "" if groups == 1 else f" in {groups} groups"
+        needed = found[axis] * groups  # type: ignore[operator]
+        hint = channels_first(len(data) - 2) if data and data[-1] == needed else ""
         raise ShapeError(
-            f"weight needs {found[axis] * groups} input channels, "  # type: ignore[operator]
-            f"but data has {expected[axis] * groups}{per_group}"  # type: ignore[operator]
+            f"weight needs {needed} input channels, "
+            f"but data has {expected[axis] * groups}{per_group}{hint}"  # type: ignore[operator]
         )
     if any(None not in (f, e) and f != e for f, e in zip(found, expected)):
         raise ShapeError(
@@ -104,7 +114,8 @@ def _infer_convolution(
     check_groups(num_filter, num_group, channels)
     per_group = None if channels is None else channels // num_group
     expected = join_axes(num_filter, per_group, kernel, last)
-    check_weight(ins[1].shape, expected, len(expected) - 1 if last else 1, num_group)
+    axis = len(expected) - 1 if last else 1
+    check_weight(ins[1].shape, expected, axis, num_group, () if last else shape)
     new_ins = [data.with_shape(shape), fill(ins[1], expected, dtype)]
     new_ins += [fill(bias, (num_filter,), dtype) for bias in ins[2:]]
     out = join_axes(shape[0], num_filter, window.out_sizes(sizes), last)

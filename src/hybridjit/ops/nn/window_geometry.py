@@ -16,6 +16,7 @@ from ..rules import spatial
 
 CHANNEL_FIRST = ("NCW", "NCHW", "NCDHW")
 CHANNEL_LAST = ("NWC", "NHWC", "NDHWC")
+_COLOURS = (1, 3, 4)  # usual numbers of channels of images
 _LARGEST = 2**31 - 1  # limit of a window's attributes in MXNet
 
 
@@ -51,11 +52,19 @@ class Window:
     def _room(self, axis: int, size: int) -> int:
         padded, span = size + 2 * self.pad[axis], self.spans[axis]
         if span > padded:
+            is_last = axis == self.rank - 1 and size in _COLOURS
             raise ShapeError(
                 f"kernel size exceed input: the kernel covers {span} cells on spatial axis {axis},"
                 f" but the input has {size}, or {padded} with padding"
+                f"{channels_first(self.rank) if is_last else ''}"
             )
         return padded - span
+
+
+def channels_first(rank: int) -> str:
+    """The way out for data whose channels are the last axis, for a message."""
+    axes = (0, rank + 1, *range(1, rank + 1))
+    return f"; if the data are {CHANNEL_LAST[rank - 1]}, pass x.transpose({axes})"
 
 
 def require_cells(sizes: PartialShape) -> None:
@@ -118,8 +127,10 @@ def check_rank(shape: PartialShape, rank: int) -> None:
         raise AttributeValueError(f"a window must have 1 to 3 sizes, got {rank}")
     if len(shape) != rank + 2:
         axes = ("x", "y-x", "depth-y-x")[rank - 1]
+        one = "; a batch of one is x.expand_dims(0)" if len(shape) == rank + 1 else ""
         raise ShapeError(
-            f"Input data should be {rank + 2}D in batch-num_filter-{axes}, got {shape_text(shape)}"
+            f"Input data should be {rank + 2}D in batch-num_filter-{axes}, "
+            f"got {shape_text(shape)}{one}"
         )
 
 
