@@ -781,3 +781,55 @@ def test_results_of_integers_and_of_unequal_parts_are_mxnets(call, dtype, values
     found = call()
     assert found.dtype == onp.dtype(dtype)
     assert found.tolist() == values
+
+
+@pytest.mark.parametrize("make", [np.array, mx.nd.array])
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_a_recorded_copy_by_array_passes_the_gradient(make, dtype):
+    x = make([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = make(x, dtype=dtype) * 3
+    y.backward()
+    assert y.dtype == onp.dtype(dtype or "float32")
+    assert x.grad.asnumpy().tolist() == [3, 3]
+
+
+def test_element_types_are_official_numpys_objects():
+    x = np.ones(2, dtype="int8")
+    assert isinstance(x.dtype, onp.dtype)
+    assert (x.dtype, x.dtype.name, x.dtype.itemsize) == ("int8", "int8", 1)
+    assert x.as_nd_ndarray().dtype is onp.int8
+
+
+@pytest.mark.parametrize(
+    ("number", "equal", "more"),
+    [
+        (0, [False, True], [True, False]),
+        (0.5, [True, False], [False, False]),
+        (2, [True, False], [False, False]),
+    ],
+)
+def test_a_number_beside_bools_is_compared_by_its_truth(number, equal, more):
+    x = np.array([True, False], dtype="bool")
+
+    class Both(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x == number, x > number
+
+    net = Both()
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        assert [y.tolist() for y in net(x)] == [equal, more]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_of_a_zero_dim_array_has_the_gradient_0(name):
+    x = np.array(2.0)
+    x.attach_grad()
+    with autograd.record():
+        y = getattr(npx, name)(x, axis=-1)
+    y.backward()
+    assert (y.item(), x.grad.item()) == (1 if name == "softmax" else 0, 0)
+    with pytest.raises(MXNetError, match="at least one axis"):
+        npx.softmax(x, np.array(1, dtype="int32"), use_length=True)

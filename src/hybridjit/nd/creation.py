@@ -14,6 +14,7 @@ import numpy as np
 from .._core.errstate import quiet
 from .._core.frames import public
 from .._core.lazy import Late
+from .._core.recording import is_recording
 from .._core.shapes import partial_shape
 from .._core.timeline import PLACE, TIMELINE
 from .._core.types import FLOAT32, DType, Sizes, require_dims
@@ -47,11 +48,12 @@ def array(
         return sparse_arrays().array(source_array, ctx, dtype)
     default = source_array._data.dtype if isinstance(source_array, NDArray) else FLOAT32
     wanted = default if dtype is None else dtype_of(dtype)
-    if isinstance(source_array, NDArray):
-        source = source_array._data
-    else:
-        source = _numbers(source_array, wanted)
-    return NDArray(converted(source, wanted), _place(ctx, "array"))
+    place = _place(ctx, "array")
+    if not isinstance(source_array, NDArray):
+        return NDArray(converted(_numbers(source_array, wanted), wanted), place)
+    if is_recording():
+        return source_array.astype(wanted).as_in_context(place)
+    return NDArray(converted(source_array._data, wanted), place)
 
 
 @public

@@ -37,6 +37,11 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Properties
 
     @property
+    def dtype(self) -> onp.dtype:  # type: ignore[override]
+        """Element type, as official NumPy's object, which equals its name."""
+        return self._data.dtype
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return self._data.size

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as onp
 
 from .._core.frames import public
+from .._core.recording import is_recording
 from .._core.types import FLOAT32
 from ..context import Context, current_context
 from ..nd.memory import converted
@@ -21,6 +22,8 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     Raises ValueError for a classic array, TypeError for data that are not numeric, and KeyError for
     a dtype that arrays do not have.
     """
+    if isinstance(object, ndarray) and is_recording():
+        return object.astype(as_dtype(dtype, object.dtype)).as_in_ctx(ctx or current_context())
     if isinstance(object, ndarray):
         source: Any = object._data
     elif isinstance(object, NDArray):

@@ -63,6 +63,8 @@ def _infer_softmax(
         if t.dtype is not None and t.dtype.kind not in "iu":
             raise DTypeError(f"length needs an integer type, got {t.dtype.name}")
     if data.shape is not None:
+        if lengths and not data.shape:
+            raise ShapeError(f"softmax with lengths needs data of at least one axis, got {data}")
         axis = normalized_axis(axis, len(data.shape) or 1)  # 0 or -1 for an array without axes
         others = data.shape[:axis] + data.shape[axis + 1 :]
         lengths = tuple(_lengths(t, others) for t in lengths)
@@ -146,9 +148,14 @@ def _grad_softmax(
 ) -> tuple[X | None, ...]:
     """y (d - sum(d y)) / temperature; lengths have no gradient."""
     y, d = in_single(g, outs[0]), in_single(g, douts[0])
-    along = (axis % g.type(y).ndim,)
+    along = _along(axis, g.type(y).ndim)
     centred = sub(g, d, total(g, mul(g, d, y), along))
     return _over(g, mul(g, y, centred), temperature), *[None] * (len(ins) - 1)
+
+
+def _along(axis: int, ndim: int) -> tuple[int, ...]:
+    """Axes of the sum; none for an array without axes."""
+    return (axis % ndim,) if ndim else ()
 
 
 def _grad_softmin(
@@ -170,7 +177,7 @@ def _grad_log_softmax(
 ) -> X:
     """(d - exp(y) sum(d)) / temperature"""
     y, d = in_single(g, outs[0]), in_single(g, douts[0])
-    along = (axis % g.type(y).ndim,)
+    along = _along(axis, g.type(y).ndim)
     share = mul(g, g.op(EXP, y, at="softmax"), total(g, d, along))
     return _over(g, sub(g, d, share), temperature)
 

@@ -451,16 +451,23 @@ _quotient("_npi_true_divide_scalar", "_div_scalar", "Operand divided by a scalar
 _quotient("_npi_rtrue_divide_scalar", "_rdiv_scalar", "Scalar divided by the operand.")
 
 
+def _like(scalar: float, dtype: np.dtype | None) -> float:
+    """Scalar that is compared with an array: beside bools its truth, so that 0.5 equals True."""
+    return float(bool(scalar)) if dtype == BOOL else scalar
+
+
 def _comparison(word: str, classic: str) -> None:
     op = lookup(f"_{classic}_scalar")
 
-    def expand(g: Builder[X], data: X, **attrs: Any) -> X:
+    def expand(g: Builder[X], data: X, *, scalar: float, is_int: bool) -> X:
         """comparison of x with a scalar  =>  Cast of the indicator to bool"""
-        return truth(g, g.op(op, as_number(g, data, "bytes"), at="indicator", **attrs))
+        given = {"scalar": _like(scalar, g.type(data).dtype), "is_int": is_int}
+        return truth(g, g.op(op, as_number(g, data, "bytes"), at="indicator", **given))
 
-    def ref(data: np.ndarray, **attrs: Any) -> np.ndarray:
+    def ref(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
         number = data.astype(UINT8) if data.dtype == BOOL else data
-        return np.asarray(op.ref(number, **attrs), BOOL)
+        found = op.ref(number, scalar=_like(scalar, data.dtype), is_int=is_int)
+        return np.asarray(found, BOOL)
 
     register(
         f"_npi_{word}_scalar",
