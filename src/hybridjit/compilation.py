@@ -27,7 +27,12 @@ from .ir.plan import Plan
 from .ir.signature import without_sizes
 from .ir.update import UpdateRule
 from .ir.verify import Verified
-from .passes.plan.split_batch import batch_of, is_sample_of, should_split_batch
+from .passes.plan.split_batch import (
+    batch_of,
+    is_sample_of,
+    is_worth_splitting,
+    should_split_batch,
+)
 from .runtime.compile_stats import counted
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
@@ -40,8 +45,10 @@ if TYPE_CHECKING:
     from . import trained
     from ._core import limits
     from ._core.target import Target
+    from .passes.plan import one_sample
 else:
     limits = Late("._core.limits", __package__)  # for the first compilation
+    one_sample = Late(".passes.plan.one_sample", __package__)  # for large batches
     trained = Late(".trained", __package__)  # for the first training step
 
 
@@ -50,6 +57,7 @@ from .compiler import (
     SPLIT_BATCH,
     new_log,
     plan_graph,
+    plan_hoisted,
     plan_typed,
     purpose_with,
     training_parts,
@@ -91,7 +99,7 @@ def compile_graph(
     log.report()
     if one is None:
         return executable
-    return SplitBatch(executable, batch_of(plan.graph))
+    return SplitBatch(executable, plan.graph.inputs[0].shape[0])
 
 
 @holding(_LOCK)
@@ -254,8 +262,33 @@ def plan_one_sample(
     purpose = plan.graph.purpose
     if replace(purpose, precision=INFERENCE.precision, winograd=True) != INFERENCE:
         return None
-    if SPLIT_BATCH in config.skip or not should_split_batch(plan):
+    if SPLIT_BATCH in config.skip:
         return None
+    return _planned_again(plan, outputs, input_types, param_types, log) or _plan_of_sample(
+        plan, log
+    )
+
+
+def _plan_of_sample(plan: Plan, log: CompileLog) -> Plan | None:
+    """The plan of one sample where the graph has the batch in sizes that it states."""
+    graph = one_sample.graph_of_sample(plan.graph) if is_worth_splitting(plan) else None
+    if graph is None:
+        return None
+    log.notes.append(f"{graph.name} runs its samples one by one")
+    return plan_hoisted(graph, log)
+
+
+def _planned_again(
+    plan: Plan,
+    outputs: tuple[Output, ...],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    log: CompileLog,
+) -> Plan | None:
+    """The plan for a batch of 1, if its graph differs from the batch's in the batch only."""
+    if not should_split_batch(plan):
+        return None
+    purpose = plan.graph.purpose
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
     try:
         log_of_one = new_log(log.wanted)

@@ -342,6 +342,17 @@ def plan_typed(graph: Graph, log: CompileLog, seen: Verified | None = None) -> P
     _check(graph, state, "infer")
     for row in (TRAINING, *PIPELINE):
         graph = run_pass(row, graph, state, log)
+    return _in_memory(graph, log)
+
+
+def plan_hoisted(graph: Graph, log: CompileLog) -> Plan:
+    """The plan of a graph on which all passes but the last have run."""
+    state = Checked(None)
+    state.facts |= {row.gives for row in PIPELINE[:-1] if row.gives}
+    return _in_memory(run_pass(PIPELINE[-1], graph, state, log), log)
+
+
+def _in_memory(graph: Graph, log: CompileLog) -> Plan:
     plan = log.timed("plan", "views, and one arena", lambda: plan_memory(graph))
     if config.verify:
         verify_plan(plan if not is_symbolic_plan(plan) else at_hints(plan))

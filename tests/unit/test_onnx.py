@@ -394,6 +394,18 @@ def test_constants_without_elements(tmp_path, np_shape):
     np.testing.assert_array_equal(hybridjit.onnx.load(path)(nd.array(x)).asnumpy(), x)
 
 
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_token_that_is_repeated_for_the_batch_is_kept_once(repeats):
+    token = np.repeat(np.array([[[-0.0, 1, 2]]], "float32"), 2, axis=0)
+    token[1, 0, 0] = -0.0 if repeats else 0.0  # equal numbers, other bits
+    model = model_of([node("Concat", "token x", axis=1)], {"x": (2, 4, 3)}, {"token": token})
+    x = np.arange(24, dtype="float32").reshape(2, 4, 3)
+    (found,) = computed(model, x)
+    assert found.tobytes() == np.concatenate([token, x], 1).tobytes()
+    params = make_block(make_graph(model, KNOWN, None, {})).collect_params().values()
+    assert [p.shape for p in params] == [(1, 1, 3) if repeats else (2, 1, 3)]
+
+
 def test_every_unknown_operator_is_listed_with_its_nodes():
     nodes = [node("Foo", "x", "a"), node("Relu", "a", "b"), node("Bar", "b")]
     model = model_of(nodes, {"x": (1,)})

@@ -8,7 +8,7 @@ import pytest
 from compiling import call, compiled, plan_of, var
 from hybridjit import gluon, nd
 from hybridjit._core.config import override
-from hybridjit.ir.node import Output
+from hybridjit.ir.node import Output, topological
 from hybridjit.passes.plan import split_batch
 from hybridjit.passes.plan.split_batch import batch_of, should_split_batch
 from hybridjit.runtime.split_batch import SplitBatch
@@ -31,6 +31,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "hybridjit.compilation.should_split_batch", lambda plan: bool(batch_of(plan.graph))
     )
+    monkeypatch.setattr("hybridjit.compilation.is_worth_splitting", lambda plan: True)
 
 
 def separable(y: Output, shape: tuple[int, ...] = (BATCH, 4, 5)) -> int:
@@ -106,13 +107,87 @@ def test_epilogues_of_layers_are_split_too(always: None, tail: str):
     assert isinstance(executable, SplitBatch)
 
 
-def test_a_shape_written_for_this_batch_keeps_it_whole(always: None):
-    """reshape(3, 20) of 3 samples is separable, but says nothing of one sample."""
-    y = call("reshape", var("x"), shape=(BATCH, 20))
-    x = np.arange(60, dtype=np.float32).reshape(BATCH, 4, 5)
-    executable = compiled([y], {"x": x})
+def heads(x: Output) -> Output:
+    """(3, 4, 6) as (3, 2, 4, 3): two heads."""
+    return call("transpose", call("reshape", x, shape=(BATCH, 4, 2, 3)), axes=(0, 2, 1, 3))
+
+
+def attention(x: Output) -> Output:
+    """Both axes of samples and heads as one, as in graphs of MXNet."""
+    rows = call("reshape", heads(x), shape=(2 * BATCH, 4, 3))
+    scores = call("softmax", call("batch_dot", rows, rows, transpose_b=True), axis=-1)
+    made = call("reshape", call("batch_dot", scores, rows), shape=(BATCH, 2, 4, 3))
+    return call("reshape", call("transpose", made, axes=(0, 2, 1, 3)), shape=(BATCH, 4, 6))
+
+
+def one_of_three(x: Output) -> Output:
+    """Queries of the projection of a ViT: their axis comes before the batch."""
+    parts = call("transpose", call("reshape", x, shape=(BATCH, 4, 3, 2)), axes=(2, 0, 1, 3))
+    return call("reshape", call("slice_axis", parts, axis=0, begin=1, end=2), shape=(BATCH, 4, 2))
+
+
+def on_rows(x: Output) -> Output:
+    """A dense layer on the positions of all samples."""
+    rows = call("reshape", x, shape=(BATCH * 4, 6))
+    made = call("FullyConnected", rows, var("w"), num_hidden=6, no_bias=True)
+    return call("reshape", call("relu", made), shape=(BATCH, 4, 6))
+
+
+WRITTEN = {
+    "a shape": lambda x: call("reshape", x, shape=(BATCH, 24)),
+    "rows": on_rows,
+    "heads": lambda x: call("sum", heads(x), axis=(1, 3)),
+    "attention": attention,
+    "one of three": one_of_three,
+    "a repeated parameter": lambda x: call(
+        "Concat", x, call("broadcast_to", var("c"), shape=(BATCH, 2, 6)), dim=1, num_args=2
+    ),
+    "a number": lambda x: call("broadcast_to", call("sum", x, axis=(1, 2), keepdims=True),
+                               shape=(BATCH, 4, 1)),
+}  # fmt: skip
+TOGETHER = {
+    "a parameter of the batch": lambda x: call("broadcast_add", x, var("b")),
+    "joined along the batch": lambda x: call(
+        "slice_axis", call("Concat", x, x, dim=0, num_args=2), axis=0, begin=0, end=BATCH
+    ),
+    "the batch inside": lambda x: call(
+        "reshape", call("transpose", x, axes=(1, 0, 2)), shape=(BATCH, 24)
+    ),
+    "softmax over rows of all": lambda x: call(
+        "reshape", call("softmax", call("reshape", x, shape=(BATCH * 4, 6)), axis=0),
+        shape=(BATCH, 24)
+    ),
+    "turned": lambda x: call("reshape", call("reverse", x, axis=0), shape=(BATCH, 24)),
+    "cut": lambda x: call("slice", call("reshape", x, shape=(BATCH, 24)), begin=(1, 0),
+                          end=(None, None)),
+}  # fmt: skip
+SIZES = {"w": (6, 6), "c": (1, 2, 6), "b": (BATCH, 1, 6)}
+
+
+def both_ways(y: Output) -> tuple[object, list[np.ndarray], list[np.ndarray]]:
+    """The executable of a program with sizes of this batch, its results, and those of the whole."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((BATCH, 4, 6)).astype(np.float32)
+    used = {name for name in SIZES if name in {node.name for node in topological([y])}}
+    params = {n: rng.standard_normal(SIZES[n]).astype(np.float32) for n in sorted(used)}
+    executable = compiled([y], {"x": x, **params}, list(params))
+    with override(skip=("by-sample",)):
+        whole = compiled([y], {"x": x, **params}, list(params))
+    return executable, executable([x]), whole([x])
+
+
+@pytest.mark.parametrize("what", WRITTEN)
+def test_sizes_written_for_this_batch_are_taken_apart(always: None, what: str):
+    executable, mine, right = both_ways(WRITTEN[what](var("x")))
+    assert isinstance(executable, SplitBatch) and executable.samples == BATCH
+    np.testing.assert_array_equal(mine[0], right[0])
+
+
+@pytest.mark.parametrize("what", TOGETHER)
+def test_samples_that_belong_together_stay_together(always: None, what: str):
+    executable, mine, right = both_ways(TOGETHER[what](var("x")))
     assert not isinstance(executable, SplitBatch)
-    np.testing.assert_array_equal(executable([x])[0], x.reshape(BATCH, 20))
+    np.testing.assert_array_equal(mine[0], right[0])
 
 
 def test_activations_decide():

@@ -264,7 +264,7 @@ def _plan(network: Network, request: Request, log: CompileLog) -> tuple[Plan, in
         _require_separable(plan, network, purpose)
         return plan, 1
     one = plan_one_sample(plan, network.outputs, *types, log)
-    return (plan, 1) if one is None else (one, batch_of(plan.graph))
+    return (plan, 1) if one is None else (one, plan.graph.inputs[0].shape[0])
 
 
 def _symbolic_plan(

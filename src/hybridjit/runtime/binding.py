@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .._core.background import begin
 from .._core.errstate import quiet
-from ..ir.graph import Graph, Use, walk
+from ..ir.graph import Graph, Use, Value, walk
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
@@ -148,6 +149,11 @@ class Binding:
 
     # --- packing ---
 
+    @cached_property
+    def _readers(self) -> Counter[Value]:
+        """For each value of the bind graph the number of outputs that depend on it."""
+        return Counter(chain.from_iterable(walk([use]) for use in self._bind.outputs))
+
     def _like(self, wanted: Packed) -> np.ndarray:
         """An array with the shape and type of the unpacked parameter that occupies no memory."""
         if wanted.index is None:
@@ -202,7 +208,7 @@ class Binding:
             return None
         if not moved.is_exact or not isinstance(self._params, Evictable):
             return None
-        if sum(moved.variable in walk([use]) for use in self._bind.outputs) > 1:
+        if self._readers[moved.variable] > 1:
             return None
         restore = partial(_restored, moved, packing.rows, unpack, made)
         return partial(self._params.evict, moved.variable.name, restore)

@@ -123,7 +123,24 @@ def squeeze(g: Importer, use: Use, x: Value, axes: Value | None = None) -> Value
 def concat(g: Importer, use: Use, *xs: Value) -> Value:
     """Concatenation along an axis."""
     axis = use.number("axis") % g.rank(xs[0])
+    if axis:
+        xs = tuple(_once(g, x, xs) for x in xs)
     return g.op("Concat", *xs, num_args=len(xs), dim=axis)
+
+
+def _once(g: Importer, x: Value, others: Sequence[Value]) -> Value:
+    """A constant that repeats one sample's values for a batch, as one sample's.
+
+    Exporters repeat the class token of a ViT so. Without the repetition, each sample of the batch
+    can be computed for itself.
+    """
+    like = next((y for y in others if not y.is_constant), None)
+    if like is None or x.array is None or not x.array.size or g.shape(like)[0] != len(x.array):
+        return x
+    one = g.constant(x.array[:1])
+    if len(x.array) == 1 or x.array.tobytes() != x.array[:1].tobytes() * len(x.array):
+        return x
+    return g.op("broadcast_like", one, like, lhs_axes=(0,), rhs_axes=(0,), at="once")
 
 
 @translates("Split")

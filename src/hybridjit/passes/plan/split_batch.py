@@ -25,10 +25,16 @@ _CACHE_BYTES = 8 << 20
 
 def should_split_batch(plan: Plan) -> bool:
     """Whether a batch larger than 1 is separable, large, and moves mostly activations."""
-    if not batch_of(plan.graph) or plan.arena_bytes <= _CACHE_BYTES:
+    return bool(batch_of(plan.graph)) and is_worth_splitting(plan)
+
+
+def is_worth_splitting(plan: Plan) -> bool:
+    """Whether a batch, the first axis of the first input, is large and moves mostly activations."""
+    shapes = [value.shape for value in plan.graph.inputs]
+    if not shapes or not shapes[0] or plan.arena_bytes <= _CACHE_BYTES:
         return False
     weights = sum(value.type.nbytes for value in plan.graph.params)
-    moved = sum(map(_activation_bytes, plan.steps)) // batch_of(plan.graph)
+    moved = sum(map(_activation_bytes, plan.steps)) // shapes[0][0]
     return moved > weights and all(step.kind != "host" for step in plan.steps)
 
 
