@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hybridjit._core.target import PAIRS, Target
 from hybridjit._core.types import product
 from hybridjit.codegen.families import family_of
+from hybridjit.codegen.kinds.conv.blocks import Block, blocks_of
 from hybridjit.codegen.kinds.conv.cost import transform_instructions
-from hybridjit.codegen.kinds.conv.direct import Block, blocks_of
 from hybridjit.codegen.kinds.conv.spec import ConvSpec, WinogradSpec
 from hybridjit.codegen.kinds.parts.window import Windowed, tiles_of_row
 

@@ -17,8 +17,8 @@ from ...._core.target import Target
 from ...._core.types import product
 from ...spec import Ints
 from .choose_direct import MOST_TAPS
-from .direct import LONG
 from .layer import Layer
+from .sums import LONG
 from .tile import ends_in_half
 
 # The largest ratio of products, with zeros, to products of the layer as it is that is worth it.

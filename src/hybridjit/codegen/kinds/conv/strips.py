@@ -18,7 +18,7 @@ from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import at_column, operand_addresses, store_epilogue
 from ..parts.window import GivenRow, Positions, Tile, first_input, stored_from, tiles_of_row
-from .direct import Block, blocks_of, in_range, runs_of_blocks
+from .blocks import Block, blocks_of, in_range, runs_of_blocks
 from .spec import DepthwiseSpec
 
 

@@ -13,7 +13,7 @@ from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
+from ..conv.blocks import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.window import first_input, input_line, rows_inside, whole_windows

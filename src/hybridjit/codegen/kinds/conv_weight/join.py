@@ -14,7 +14,7 @@ from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
+from ..conv.blocks import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.partial import whole_and_last, write_vector
 from ..parts.transpose import transposed

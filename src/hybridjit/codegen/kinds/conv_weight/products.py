@@ -19,7 +19,7 @@ from ...._core.types import product
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
+from ..conv.blocks import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
 from ..parts.regions import Region

@@ -14,7 +14,7 @@ from ...._core.frozen import dataclass
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ..conv.direct import Block, blocks_of, in_range, runs_of_blocks
+from ..conv.blocks import Block, blocks_of, in_range, runs_of_blocks
 from ..parts.arguments import Arguments
 from ..parts.gemm import (
     Ahead,

@@ -1,0 +1,310 @@
+"""Sums of a convolution in a tile of registers: over taps, or over channels, of one position.
+
+In: the addresses of a unit of work, a tile, its sums so far. Out: the sums. Weights of the next
+block and the input of tiles below are prefetched in the rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...._core.types import product
+from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
+from ...llvm.types import I64, Value
+from ..parts.gemm import (
+    Ahead,
+    NextTile,
+    Operand,
+    Rows,
+    added,
+    line_elements,
+    multiply,
+    rank_one,
+    steps_of_sum,
+)
+from ..parts.window import (
+    Tile,
+    first_input,
+    input_line,
+    is_always_inside,
+    rows_inside,
+    runs_of_taps,
+    valid_taps,
+)
+from .blocks import Block
+from .spec import ConvSpec
+
+LONG = 8192  # maximum products of a sum without interruption, if there are several taps
+
+
+@dataclass
+class Place:
+    """Addresses of a unit of work; ``runs`` are those of a tile of given width."""
+
+    x: Value
+    w: Value
+    bias: Value
+    reads: list[Value]
+    writes: list[Value]
+    ahead: Value
+    depth: Index
+    row: Index
+    runs: Runs | None = None
+
+
+class Runs:
+    """Runs of adjacent horizontal taps that read for the same columns of a tile of given width.
+
+    The taps of a run are summed over all rows of the window, then those of the next run: so the
+    order of a column's sum is that of its tile.
+    """
+
+    def __init__(self, b: LoopBuilder, spec: ConvSpec, start: Index, stop: Index) -> None:
+        self.b, taps = b, spec.kernel[2]
+        self.table = b.scratch(I64, taps)
+        reach = [self._reach(b, spec, tap, start, stop) for tap in range(taps)]
+        alike = [
+            b.b.and_(*(b.equal(*two) for two in zip(one, other)))
+            for one, other in zip(reach, reach[1:])
+        ]
+        after: Index = taps
+        for tap in reversed(range(taps)):
+            if tap < taps - 1:
+                after = b.b.select(alike[tap], b.i64(after), b.i64(tap + 1))
+            begins = b.less(*reach[tap])
+            if tap:
+                begins = b.b.and_(begins, b.b.not_(alike[tap - 1]))
+            end = b.b.select(begins, b.i64(after), b.i64(tap))
+            b.b.store(end, b.at(self.table, tap, I64), align=8)
+
+    @staticmethod
+    def _reach(
+        b: LoopBuilder, spec: ConvSpec, tap: int, start: Index, stop: Index
+    ) -> tuple[Index, Index]:
+        """The columns whose input under a tap is inside the row; (0, 0) if there are none."""
+        stride, behind = spec.stride[2], tap * spec.dilate[2] - spec.pad[2]
+        low = b.max(start, -(behind // stride))
+        beyond = b.max(b.add(b.sub(spec.inp[2], 1 + behind), stride), 0)
+        high = b.min(stop, b.divmod(beyond, stride)[0])
+        there = b.less(low, high)
+        none = b.i64(0)
+        return b.b.select(there, b.i64(low), none), b.b.select(there, b.i64(high), none)
+
+    def end(self, tap: Index) -> Value:
+        """The tap after the run that begins with this one; the same tap if none begins."""
+        return self.b.b.load(self.b.at(self.table, tap, I64), typ=I64, align=8)
+
+
+def has_uniform_tiles(spec: ConvSpec) -> bool:
+    """Whether no column reads outside its row: then each tile is a separate unit of work."""
+    return is_always_inside(spec, 2)
+
+
+def sum_by_tap(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Value],
+) -> list[Value]:
+    """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+    # ``multiply`` handles a single tap, so that a dense layer on one row sums as one on many.
+    is_long = _is_long(spec) and product(spec.kernel) > 1
+    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
+    size = steps_of_sum(b, spec.ic)
+
+    def sum_run(
+        first: Index, stop: Index, reach: tuple[int, int], accs: list[Value]
+    ) -> list[Value]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
+            line = zeros if is_long else accs
+            if isinstance(first, int) and isinstance(stop, int) and stop - first == 1:
+                line = one_tap(kd, kh, first, line, reach)
+            else:
+                with b.loop("kw", first, stop, carry=line, most=spec.kernel[2]) as loop:
+                    loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
+                line = loop.results
+            return [added(b, *pair) for pair in zip(accs, line)] if is_long else list(line)
+
+        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+
+    def one_tap(
+        kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
+    ) -> list[Value]:
+        line = input_line(b, spec, (place.depth, place.row), (kd, kh))
+        first = b.add(left, b.mul(kw, spec.dilate[2]))
+        at = b.add(line, b.mul(first, spec.xs[3]))
+        tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
+        weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
+        x = b.at(place.x, at)
+        # A narrower tile leaves registers free, into which LLVM would load all weights of a round
+        # at once; with few registers it then spills them (measured: 4 per 40 FMAs, AVX2).
+        tight = reach != (0, tile.width) and b.target.vector_registers < 32
+        ahead = None if tight else _ahead(b, spec, place, tap, column)
+        unroll = 1 if tight else spec.unroll
+        return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
+
+    if place.runs is not None:
+        return _sum_given_runs(b, spec, place.runs, tile, left, accs, sum_run)
+    for reach, run in runs_of_taps(tile):
+        accs = sum_run(run[0], run[-1] + 1, reach, accs)
+    return accs
+
+
+# Adds the products of a range of taps to the sums of a tile's columns in reach.
+SumRun = Callable[[Index, Index, tuple[int, int], list[Value]], list[Value]]
+
+
+def _sum_given_runs(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    runs: Runs,
+    tile: Tile,
+    left: Index,
+    accs: list[Value],
+    sum_run: SumRun,
+) -> list[Value]:
+    """Sum run by run, if the call gives the runs. Every run serves all columns, except at an edge,
+    where a tile is a single column.
+    """
+    with b.loop("run", 0, spec.kernel[2], carry=accs) as run:
+        first, stop = run.index, runs.end(run.index)
+        begins = b.less(first, stop)
+        if not tile.reach:
+            at = b.i64(b.add(left, b.mul(first, spec.dilate[2])))
+            begins = b.b.and_(begins, b.b.icmp_unsigned("<", at, b.i64(spec.inp[2])))
+        there = b.b.zext(begins, I64)
+        with b.loop("some", 0, there, carry=run.carried, most=1) as some:
+            some.yields(sum_run(first, stop, (0, tile.width), some.carried))
+        run.yields(some.results)
+    return run.results
+
+
+def _is_long(spec: ConvSpec) -> bool:
+    """Whether a sum is a sum of partial sums over lines of taps, as in ``multiply``."""
+    return product(spec.kernel) * spec.ic > LONG
+
+
+def lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
+    """Number of cache lines of the next block of weights that a round prefetches; 0 without one.
+
+    The first block of the next group follows the last of a group. In ResNeXt-50, whose weights come
+    from memory: 14x14 of 32 groups of 16 at 79 % of the FMA peak, without at 67 %; 7x7 of 32 groups
+    of 32 at 93 %, without at 68 %.
+    """
+    width = spec.nv * b.lanes
+    if spec.groups * spec.oc <= width:
+        return 0
+    round_ = spec.kernel[2] if spec.taps else spec.unroll
+    return Ahead.lines_for(width * b.target.element_bytes, round_, spec.rows)
+
+
+def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index, column: Index) -> Ahead | None:
+    lines, tile = lines_ahead(b, spec), _next_tile(b, spec, place, column)
+    if not lines and tile is None:
+        return None
+    step = lines * line_elements(b) * (steps_of_sum(b, spec.ic) // spec.unroll)
+    return Ahead(b.at(place.ahead, b.mul(tap, step)), lines, tile)
+
+
+def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> NextTile | None:
+    """The operands of the next unit's program, if a sum is short, with a single tap."""
+    steps = steps_of_sum(b, spec.ic)
+    if product(spec.kernel) > 1 or not has_uniform_tiles(spec) or steps < spec.unroll:
+        return None
+    is_line = isinstance(spec.out[2], int) and spec.out[2] <= spec.mr
+    next_column = b.add(column, spec.mr)
+    operands = tuple(
+        Operand(
+            b.at(pointer, strides[2] if is_line else b.mul(next_column, strides[3])),
+            strides[3],
+            spec.nv * b.lanes,
+        )
+        for pointer, strides in zip(place.reads, spec.reads)
+        if strides[3] and strides[4] == 1
+    )
+    return NextTile(operands, spec.mr, steps) if operands else None
+
+
+def sum_by_channel(
+    b: LoopBuilder,
+    spec: ConvSpec,
+    block: Block,
+    place: Place,
+    tile: Tile,
+    column: Index,
+    accs: list[Value],
+) -> list[Value]:
+    """Horizontal taps innermost: for few channels, with any stride.
+
+    The taps are unrolled only if sums leave half of the registers free: LLVM keeps every value of A
+    for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s). Without
+    FMA products need registers as well.
+    """
+    sums = tile.width * block.nv
+    unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
+    left = first_input(b, column, spec.stride[2], spec.pad[2])
+    columns = block.nv * b.lanes
+    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+    is_long, zeros = _is_long(spec), [b.constant(0.0, like=sum_) for sum_ in accs]
+
+    def per_channel(c: Index, accs: Sequence[Value]) -> list[Value]:
+        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
+            row = input_line(b, spec, (place.depth, place.row), (kd, kh))
+            at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
+            line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
+            x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
+            _ask_by_channel(b, spec, place, tile, line, x)
+            step, values = spec.dilate[2] * spec.xs[3], zeros if is_long else list(accs)
+
+            def looped(
+                first: Index, stop: Index, values: Sequence[Value], reach: tuple[int, int]
+            ) -> list[Value]:
+                with b.loop("kw", first, stop, carry=values, most=spec.kernel[2]) as kw:
+                    xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, columns))
+                    kw.yields(rank_one(b, xk, wk, 0, 0, rows, block.nv, kw.carried, reach))
+                return kw.results
+
+            if not tile.reach:
+                values = looped(*valid_taps(b, spec, 2, column), values, (0, tile.width))
+            for reach, run in runs_of_taps(tile):
+                if len(run) == 1 or unrolled:
+                    for k in run:
+                        values = rank_one(b, x, w, k * step, k, rows, block.nv, values, reach)
+                else:
+                    values = looped(run[0], run[-1] + 1, values, reach)
+            return [b.b.fadd(*pair) for pair in zip(accs, values)] if is_long else values
+
+        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+
+    if spec.ic == 1:
+        return per_channel(0, accs)
+    with b.loop("ic", 0, spec.ic, carry=accs) as loop:
+        loop.yields(per_channel(loop.index, loop.carried))
+    return loop.results
+
+
+def _ask_by_channel(
+    b: LoopBuilder, spec: ConvSpec, place: Place, tile: Tile, line: Index, x: Value
+) -> None:
+    """If windows do not overlap, prefetch weights of the next block, and the input of the tile
+    below.
+
+    If they overlap, the rows above have read most of it, and there are many tiles per weight. 16x16
+    windows of 3 channels to 192, in a network whose weights come from memory: 0.25 instead of 0.33
+    ms.
+    """
+    if spec.stride[1] < spec.kernel[1] or (spec.out[1] == 1 and not spec.usual):
+        return
+    lines = lines_ahead(b, spec)
+    for number in range(lines):
+        b.prefetch(place.ahead, b.mul(b.add(b.mul(line, lines), number), line_elements(b)))
+    reach, below = tile.width * spec.stride[2] * spec.xs[3], b.mul(spec.stride[1], spec.xs[2])
+    for first in range(0, reach, line_elements(b)):
+        b.prefetch(x, b.add(below, first))
