@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Any
@@ -13,31 +13,29 @@ from typing import Any
 from ... import nd, sym
 from ..._core.frames import public
 from ...context import Context, cpu
-from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock
 from ...gluon.calibration import inputs_taken
 from ...io import DataDesc, DataIter
 from ...io.checkpoint import load_checkpoint
 from ...nd import NDArray
 from ...sym import Symbol
-from .calibration import Arrays, LoaderIter, as_data_iter, collect_statistics
-from .collectors import (
-    LayerHistogramCollector,
-    LayerOutputMinMaxCollector,
-    Range,
-    require_ranges,
-    thresholds,
+from .arguments import (
+    CALIBRATIONS,
+    loaded,
+    require_choices,
+    require_cpu,
+    require_lists,
+    require_one,
 )
+from .calibration import Arrays, LoaderIter, as_data_iter
+from .collectors import Range
 from .fuse import fused
+from .layers import calibrated, collect, collector_for, needed
 from .quantize import Choice, quantized
-from .ranges import absorbed, aligned, calibrated_name, with_ranges
+from .ranges import absorbed, aligned
 
 Quantized = tuple[Symbol, dict[str, NDArray], Arrays]
 _CPU = cpu()
-_DTYPES = ("int8", "uint8", "auto")
-_MODES = ("full", "smart")
-_GRANULARITIES = ("tensor-wise", "channel-wise")
-_CALIBRATIONS = ("none", "naive", "entropy", "customize")
 
 
 @public
@@ -114,7 +112,7 @@ def quantize_model(
     """
     if calib_mode == "customize":
         raise ValueError("quantize_model has no calib_mode customize: call quantize_graph")
-    symbol = _loaded(sym)
+    symbol = loaded(sym)
     made, parameters, _, collector = quantize_graph(
         symbol, arg_params, aux_params, ctx, excluded_sym_names, excluded_op_names, calib_mode,
         quantized_dtype, quantize_mode, quantize_granularity, None, logger,
@@ -126,8 +124,8 @@ def quantize_model(
             f"calib_data must be of DataIter type when calib_mode={calib_mode}, while received "
             f"type {type(calib_data)}"
         )
-    _collect(
-        symbol, (arg_params, aux_params), calib_data, data_names, _needed(made), collector, ctx,
+    collect(
+        symbol, (arg_params, aux_params), calib_data, data_names, needed(made), collector, ctx,
         num_calib_examples, logger,
     )  # fmt: skip
     return calib_graph(made, arg_params, aux_params, collector, calib_mode, quantized_dtype, logger)
@@ -170,8 +168,8 @@ quantize_granularity, logger
     ValueError, ShapeError, MXNetError
         As :func:`quantize_model`.
     """
-    _require_cpu(ctx)
-    symbol = Symbol(fused(_loaded(sym).outputs))
+    require_cpu(ctx)
+    symbol = Symbol(fused(loaded(sym).outputs))
     made, parameters, states = quantize_model(
         symbol, arg_params, aux_params, data_names, label_names, ctx, excluded_sym_names,
         excluded_op_names, calib_mode, calib_data, num_calib_examples, quantized_dtype,
@@ -222,8 +220,8 @@ quantize_mode, quantize_granularity, logger
     ValueError
         For an unknown mode or type.
     """
-    _require_lists(excluded_sym_names, excluded_op_names)
-    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
+    require_lists(excluded_sym_names, excluded_op_names)
+    require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
     choice = Choice(
         excluded_sym_names or (),
         excluded_op_names or (),
@@ -232,12 +230,12 @@ quantize_mode, quantize_granularity, logger
         quantized_dtype,
         quantize_granularity == "channel-wise",
     )
-    symbol = Symbol(quantized(_loaded(sym).outputs, choice))
+    symbol = Symbol(quantized(loaded(sym).outputs, choice))
     collector = LayerOutputCollector
     if calib_mode in (None, "none"):
         collector = None
     elif calib_mode != "customize":
-        collector = _collector(calib_mode, quantized_dtype, _needed(symbol), logger)
+        collector = collector_for(calib_mode, quantized_dtype, needed(symbol), logger)
     elif collector is None:
         raise ValueError("calib_mode=customize needs a LayerOutputCollector")
     return symbol, _quantized_parameters(symbol, arg_params, {}), aux_params, collector
@@ -287,8 +285,8 @@ def calib_graph(
     """
     if calib_mode in (None, "none"):
         raise ValueError("please set calibration mode to naive or entropy.")
-    _require_one("calibration mode", calib_mode, _CALIBRATIONS)
-    symbol, table = _calibrated(qsym, collector, calib_mode, quantized_dtype, logger)
+    require_one("calibration mode", calib_mode, CALIBRATIONS)
+    symbol, table = calibrated(qsym, collector, calib_mode, quantized_dtype, logger)
     return symbol, _quantized_parameters(symbol, arg_params, table), aux_params
 
 
@@ -371,7 +369,7 @@ def quantize_net_v2(
     >>> float(abs(small(x) - net(x)).max().asscalar()) < 0.01
     True
     """
-    _require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
+    require_choices(quantized_dtype, quantize_mode, quantize_granularity, calib_mode, ctx)
     data = None if calib_data is None else as_data_iter(calib_data)
     shapes = list(data_shapes or _taken(network, data))
     if not shapes:
@@ -394,8 +392,8 @@ def quantize_net_v2(
     if calib_mode not in (None, "none"):
         if data is None:
             raise ValueError(f"calib_data must be provided when calib_mode={calib_mode}")
-        _collect(
-            float_symbol, (arguments, states), data, names, _needed(made), collector, ctx,
+        collect(
+            float_symbol, (arguments, states), data, names, needed(made), collector, ctx,
             num_calib_examples, logger,
         )  # fmt: skip
         made, parameters, states = calib_graph(
@@ -448,54 +446,6 @@ exclude_operators, calib_data, data_shapes, calib_mode, num_calib_examples, ctx,
     )  # fmt: skip
 
 
-# Arguments
-
-
-def _require_one(what: str, found: str | None, choices: Sequence[str]) -> None:
-    if found not in choices:
-        expected = ", ".join(f"`{choice}`" for choice in choices)
-        raise ValueError(f"unknown {what} {found} received, expected one of {expected}")
-
-
-def _require_choices(
-    dtype: str, mode: str, granularity: str, calibration: str | None, ctx: Context
-) -> None:
-    _require_one("quantized_dtype", dtype, _DTYPES)
-    _require_one("quantize_mode", mode, _MODES)
-    _require_one("quantize_granularity", granularity, _GRANULARITIES)
-    _require_one("calibration mode", calibration or "none", _CALIBRATIONS)
-    _require_cpu(ctx)
-
-
-def _require_cpu(ctx: Context) -> None:
-    if not isinstance(ctx, Context):
-        raise ValueError(f"currently only supports single ctx, while received {ctx}")
-    if ctx.device_type != "cpu":
-        raise ValueError(f"quantized networks run on CPUs, got ctx={ctx}")
-
-
-def _require_lists(names: object, operators: object) -> None:
-    for what, found, members in (
-        ("excluded_sym_names", names, "symbols"),
-        ("excluded_op_names", operators, "operators"),
-    ):
-        if found is not None and not isinstance(found, list):
-            raise ValueError(
-                f"{what} must be a list of strings representing the names of the {members} that "
-                f"will not be quantized, while received type {type(found)}"
-            )
-
-
-def _loaded(symbol: str | Symbol) -> Symbol:
-    if isinstance(symbol, str):
-        return sym.load(symbol)
-    if isinstance(symbol, Symbol):
-        return symbol
-    raise ValueError(
-        f"sym must be a Symbol or the name of a symbol file, while received type {type(symbol)}"
-    )
-
-
 # Networks
 
 
@@ -544,61 +494,4 @@ def _quantized_parameters(
             value = parameters[original]
             made = nd.contrib.quantize(value, nd.min(value), nd.max(value), out_type="int8")
             found.update(zip((name, f"{name}_min", f"{name}_max"), made))
-    return found
-
-
-# Calibration
-
-
-def _collector(
-    mode: str | None, dtype: str, layers: Collection[str], logger: Logger | None
-) -> LayerHistogramCollector | LayerOutputMinMaxCollector:
-    if mode == "entropy":
-        return LayerHistogramCollector(include_layer=layers, logger=logger)
-    return LayerOutputMinMaxCollector(dtype, include_layer=layers, logger=logger)
-
-
-def _needed(symbol: Symbol) -> list[str]:
-    """Names of the values whose ranges the quantized symbol needs."""
-    nodes = dict.fromkeys(output.node for output in symbol.get_internals().outputs)
-    return [name for name in map(calibrated_name, nodes) if name is not None]
-
-
-def _collect(
-    symbol: Symbol,
-    parameters: tuple[Arrays, Arrays],
-    data: DataIter,
-    names: Sequence[str],
-    layers: Sequence[str],
-    collector: Any,
-    ctx: Context,
-    most: int | None,
-    logger: Logger | None,
-) -> None:
-    data.reset()
-    examples = collect_statistics(
-        symbol, parameters, data, names, layers, collector, context=ctx, most=most, logger=logger
-    )
-    if logger:
-        logger.info("Collected layer output values from FP32 model using %d examples", examples)
-
-
-def _calibrated(
-    symbol: Symbol, collector: Any, mode: str | None, dtype: str, logger: Any
-) -> tuple[Symbol, dict[str, Range]]:
-    """The symbol with the ranges that the collector found, and these."""
-    if mode == "entropy":
-        if logger:
-            logger.info("Calculating optimal thresholds for quantization")
-        table = thresholds(_attribute(collector, "hist_dict"), dtype, logger)
-    else:
-        table = dict(_attribute(collector, "min_max_dict"))
-    require_ranges(table, _needed(symbol))
-    return Symbol(with_ranges(symbol.outputs, table)), table
-
-
-def _attribute(collector: Any, name: str) -> Mapping[str, Any]:
-    found = getattr(collector, name, None)
-    if not isinstance(found, Mapping):
-        raise MXNetError(f"the collector has no {name}: it belongs to another calibration mode")
     return found
