@@ -562,6 +562,17 @@ def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():
     assert all(4 * other.nbytes < alone.nbytes for other in others)
 
 
+def test_a_further_length_counts_with_its_memory():
+    net = Recurrent()
+    net.initialize()
+    net.hybridize()
+    for length in (9, 12, 30, 17, 40):
+        net(arrays((length, 2), 0))
+    *_, entry = net._cached.graph.cache._entries.values()
+    (instance,) = entry.executable.idle
+    assert entry.nbytes > instance.room.nbytes + instance.slots.nbytes + instance.tables.nbytes
+
+
 @pytest.mark.parametrize("kind", [nn.GlobalAvgPool2D, nn.GlobalMaxPool2D])
 @pytest.mark.parametrize("width", [9, 10, 13, 16, 17])
 def test_pooling_of_wide_windows_of_one_channel_reads_each_element_once(kind, width):

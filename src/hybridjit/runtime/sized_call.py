@@ -61,14 +61,16 @@ class SizedCall:
         self.code, self.tables, self.output_types = pattern.code, made.tables, made.types
         scratch, shared, work = made.working
         self._is_small = work < WORTH_SHARING
-        room = Room(made.arena, scratch, shared)
-        self.room = room.rounded
-        self._owner: Pattern | SizedCall = self if pattern.template.has_rounds else pattern
+        room, has_own = Room(made.arena, scratch, shared), pattern.template.has_rounds
+        self.room = room if has_own else room.rounded
+        self._owner: Pattern | SizedCall = self if has_own else pattern
         self.idle: list[Instance] = []
         self._turns = turns if room.nbytes >= SHARED_FROM else None
         if self._turns:
-            self._turns.grow(self.room)
+            self._turns.grow(room.rounded)
         self.nbytes = _OBJECT_BYTES + made.tables.nbytes
+        if has_own:
+            self.nbytes += made.tables.nbytes + (0 if self._turns else room.nbytes)
         self.binding: Binding | None = None
         keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
 
