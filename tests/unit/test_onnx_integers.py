@@ -105,3 +105,17 @@ def test_dynamic_products_multiply_bytes(zero, capfd):
     levels = np.clip(np.rint(x / unit) + np.rint(-low / unit), 0, 255) - np.rint(-low / unit)
     right = levels @ (b.astype(float) - (zero or 0)) * (unit * scale)
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("pads", [(1, 1, 1, 1), (0, 1, 1, 0)])
+def test_maxima_of_bytes_are_taken_as_bytes(dtype, pads, capfd):
+    """In files whose operators take bytes; a border on two sides alone is computed in float32."""
+    x = some_bytes(2, 5, 7, 8, dtype=dtype)
+    use = node("MaxPool", "x", kernel_shape=(3, 3), strides=(2, 2), pads=pads)
+    found, said = computed(use, {"x": x}, {}, capfd)
+    least = np.iinfo(dtype).min
+    wide = np.pad(x, ((0, 0), (0, 0), pads[::2], pads[1::2]), constant_values=least)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(2, 3))
+    np.testing.assert_array_equal(found, windows[:, :, ::2, ::2].max((4, 5)))
+    assert ("_byte_pooling(" in said) == (pads[0] == pads[2]) and "f64" not in said

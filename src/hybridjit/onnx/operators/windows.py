@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import MXNetError
-from ...ops.quantized import has_kernel
+from ...ops.quantized import BYTES, has_kernel
 from ..importer import Importer, Value
 from ..use import Use
 from .picking import put_rows
@@ -190,6 +190,10 @@ def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
     begin, end = _pads(g, use, x, kernel, stride, dilate)
     if len([o for o in use.outputs if o]) > 1:
         return _with_places(g, use, x, _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end))
+    if g.dtype(x) in BYTES:  # a form of which the kernel takes the largest bytes
+        made = pool(g, use, g.op("_from_bytes", x, scale=1.0, zero=0, at="numbers"))
+        assert isinstance(made, Value)
+        return g.op("_to_bytes", made, scale=1.0, zero=0, dtype=g.dtype(x))
     if g.dtype(x).kind in "iu":
         numbers = g.op("Cast", x, dtype=np.dtype("float64"), at="numbers")
         made = pool(g, use, numbers)
