@@ -136,6 +136,26 @@ class TestMain:
     def test_missing_file_is_a_problem_of_the_model(self, printed):
         assert "nowhere.json: No such file" in printed.error("inspect", "nowhere.json", code=1)
 
+    @pytest.mark.parametrize("command", ["profile", "view"])
+    def test_an_unknown_optimizer(self, printed, command):
+        words = (command, SYMBOL, *SHAPE, "--train", "--optimizer", "adm")
+        err = printed.error(*words, code=2)
+        assert "argument --optimizer: " in err and "did you mean 'adam'" in err
+
+    @pytest.mark.parametrize("text", ["-1", "nan", "1e9", "soon"])
+    def test_a_duration_is_a_number_of_seconds(self, printed, text):
+        for command in ("bench", "profile"):
+            err = printed.error(command, SYMBOL, *SHAPE, "--seconds", text, code=2)
+            assert f"'{text}': expected a number of seconds" in err
+
+    def test_inputs_larger_than_memory(self, printed, monkeypatch):
+        def no_memory(*args):
+            raise MemoryError("Unable to allocate 9.00 TiB")
+
+        monkeypatch.setattr("hybridjit.cli.model.stand_in", no_memory)
+        err = printed.error("bench", SYMBOL, *SHAPE, code=1)
+        assert err == "hybridjit bench: Unable to allocate 9.00 TiB\n"
+
     def test_traceback_on_request(self, capsys):
         assert main(["inspect", "nowhere.json", "--traceback"]) == 1
         assert "Traceback" in capsys.readouterr().err

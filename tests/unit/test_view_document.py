@@ -368,6 +368,10 @@ class TestCommand:
         (part,) = compare(found, document)["parts"]
         assert {change["what"] for change in part["changes"]} == {"same"}
 
+    def test_no_earlier_one(self, capsys):
+        assert main([*self.WORDS, "--against", "none.json"]) == 1
+        assert capsys.readouterr().err == "hybridjit view: none.json: No such file or directory\n"
+
     def test_damaged_earlier_one(self, capsys, tmp_path):
         (tmp_path / "before.json").write_text('{"format": "hybridjit-view", "version": 1}')
         assert main([*self.WORDS, "--against", str(tmp_path / "before.json")]) == 1

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"hybridjit {args.command}: {error}", file=sys.stderr)
         return 2
-    except (MXNetError, OSError) as error:
+    except (MXNetError, OSError, MemoryError) as error:
         return _problem(error, args)
     except KeyboardInterrupt:
         return 130

@@ -93,7 +93,7 @@ def add_measuring(parser: argparse.ArgumentParser, seconds: float) -> None:
     parser.add_argument(
         "--seconds",
         metavar="S",
-        type=float,
+        type=duration,
         default=seconds,
         help=f"duration of the measurement in seconds ({seconds:g})",
     )
@@ -271,6 +271,18 @@ def count(text: str) -> int:
         shown = shown_value(text)
         raise argparse.ArgumentTypeError(f"{shown}: expected an integer, at least 1")
     return int(digits)
+
+
+def duration(text: str) -> float:
+    """Seconds, from 0 to a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        shown = shown_value(text)
+        raise argparse.ArgumentTypeError(f"{shown}: expected a number of seconds, from 0 to 86400")
+    return seconds
 
 
 def folder(text: str) -> str:

@@ -30,6 +30,7 @@ from .arguments import (
     add_target,
     chosen_target,
     counts,
+    duration,
     is_onnx,
     print_json,
 )
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="batch sizes, which replace the first size of every --shape",
     )
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=2.0, help="duration of each row (2)"
+        "--seconds", metavar="S", type=duration, default=2.0, help="duration of each row (2)"
     )
     parser.add_argument("--cold", action="store_true", help="ignore the cache of compiled objects")
     add_json(parser)

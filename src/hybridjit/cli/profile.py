@@ -29,6 +29,7 @@ from .arguments import (
     symbolic_shape,
 )
 from .model import Model, Types, example_inputs, learned, model_of, parameters
+from .step import add_step
 from .symbols import symbolic_shapes, with_symbols
 
 
@@ -36,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
     add_shapes(parser, symbolic_shape, "; a capital letter is a symbolic size: data=N,3,H,W")
     add_measuring(parser, 3)
-    parser.add_argument(
-        "--train", action="store_true", help="profile a training step: forward, backward, update"
-    )
-    parser.add_argument(
-        "--optimizer", metavar="NAME", default="sgd", help="optimizer of --train (sgd)"
-    )
+    add_step(parser, "profile a training step: forward, backward, update")
     parser.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for ui.perfetto.dev")
     parser.epilog = (
         "GFLOP/s counts two operations for each multiplication in the definition of the operator; "

@@ -37,6 +37,7 @@ from .arguments import (
     symbolic_shape,
 )
 from .model import example_inputs, learned, model_of, parameters
+from .step import add_step
 from .symbols import symbolic_shapes, with_symbols
 
 
@@ -45,12 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shapes(parser, symbolic_shape, "; a capital letter is a symbolic size: data=N,3,H,W")
     parser.add_argument("--profile", action="store_true", help="measure every step")
     add_measuring(parser, 2)
-    parser.add_argument(
-        "--train", action="store_true", help="show forward and backward of a training step"
-    )
-    parser.add_argument(
-        "--optimizer", metavar="NAME", default="sgd", help="optimizer of --train (sgd)"
-    )
+    add_step(parser, "show forward and backward of a training step")
     parser.add_argument("-o", "--out", metavar="FILE", help="output file (default: NAME.html)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from .._core.safe_open import open_file
 from ..errors import ModelFormatError
+from ..formats.atomic import system_errors
 from .schema import Change, ComparedPart, Comparison, Document, Part, Step, require_document
 
 _MOST_BYTES = 64 << 20
@@ -22,10 +23,10 @@ _MOST_BYTES = 64 << 20
 def read_document(path: str | os.PathLike[str]) -> Document:
     """Read a file of ``hybridjit view --json``.
 
-    Raises OSError if it cannot be read, ModelFormatError if it is not a document.
+    Raises MXNetError if it cannot be read, ModelFormatError if it is not a document.
     """
     name = os.fspath(path)
-    with open_file(name) as file:
+    with system_errors(name), open_file(name) as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
         raise ModelFormatError(f"{name}: must have at most {_MOST_BYTES} bytes")
