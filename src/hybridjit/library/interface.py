@@ -190,14 +190,27 @@ class Interface:
 
     def texts(self) -> Iterator[tuple[int, str]]:
         """Every error code of the library, with its message."""
-        names = ", ".join(self.targets)
         yield OK, "no error"
+        yield from self._texts_of_contexts()
+        yield BATCH, self._batch_text()
+        for bound in self.bounds:
+            yield array_code(BOUND, self.place(bound.name)), f"the size {bound}"
+        for number, text in enumerate(self.refusals):
+            yield array_code(REFUSED, number), text
+        yield from self._texts_of_calls()
+        for number, array in enumerate(self.arrays):
+            yield from self._texts_of(number, array)
+        if self.trains:
+            yield from self._texts_of_states()
+
+    def _texts_of_contexts(self) -> Iterator[tuple[int, str]]:
+        """Errors that the creation of a context finds."""
         more = ", or to a name or its data" if self.trains else ""
         yield NULL, f"a pointer to a context, to inputs or to outputs{more} is NULL"
         yield (
             CPU,
             "this CPU or operating system lacks features of the CPUs that the library supports: "
-            f"{names}",
+            f"{', '.join(self.targets)}",
         )
         if self.threads:
             yield (
@@ -212,36 +225,21 @@ class Interface:
             yield FOREIGN, f"the file of weights is not the {self.weights} of this library"
         else:
             yield OPEN, "the weights are inside this library: the path of their file must be NULL"
-        yield BATCH, self._batch_text()
-        for bound in self.bounds:
-            yield array_code(BOUND, self.place(bound.name)), f"the size {bound}"
-        for number, text in enumerate(self.refusals):
-            yield array_code(REFUSED, number), text
-        if self.trains:
-            yield (
-                BUSY,
-                "another thread is in a call that reads or writes the states of this context",
-            )
-        else:
-            yield BUSY, "another thread is in a call that uses this context's own workspace"
-        yield (
-            ROOM,
-            (
-                f"the workspace must be aligned to {ALIGNMENT} bytes and have at least "
-                + (
-                    f"the bytes that {self.name}_shapes gives"
-                    if self.sizes
-                    else f"{self.name}_workspace_bytes bytes"
-                )
-            ),
-        )
+
+    def _texts_of_calls(self) -> Iterator[tuple[int, str]]:
+        """Errors of a call that its arrays do not cause by their sizes."""
         kept = "weights and states did not change" if self.trains else "outputs are not valid"
+        use = (
+            "is in a call that reads or writes the states of this context"
+            if self.trains
+            else "is in a call that uses this context's own workspace"
+        )
+        given = f"the bytes that {self.name}_shapes gives"
+        least = given if self.sizes else f"{self.name}_workspace_bytes bytes"
+        yield BUSY, f"another thread {use}"
+        yield ROOM, f"the workspace must be aligned to {ALIGNMENT} bytes and have at least {least}"
         yield DATA, f"an index in an input is out of range: {kept}"
         yield FORKED, "this process is a fork of the one that started the context's threads"
-        for number, array in enumerate(self.arrays):
-            yield from self._texts_of(number, array)
-        if self.trains:
-            yield from self._texts_of_states()
 
     def _texts_of_states(self) -> Iterator[tuple[int, str]]:
         yield RATE, "the learning rate must be finite"
