@@ -15,6 +15,8 @@ COMPILER = (  # _core, codegen, passes, ir, runtime, compiler.py, compilation.py
     "src/hybridjit/codegen",
     "src/hybridjit/compilation.py",
     "src/hybridjit/compiler.py",
+    "src/hybridjit/fused",
+    "src/hybridjit/graph_exec",
     "src/hybridjit/ir",
     "src/hybridjit/passes",
     "src/hybridjit/runtime",
@@ -94,6 +96,12 @@ def test_prose_has_no_banned_phrases_and_names_its_nouns(place):
     found = prose.found_in(ROOT / place)
     assert found, f"{place} has no prose: renamed?"
     assert prose.count(found).within, "\n".join(prose.offences(found))
+
+
+def test_every_part_of_the_package_is_held_to_the_prose():
+    parts = [*(ROOT / "src/hybridjit").glob("*.py"), *(ROOT / "src/hybridjit").glob("*/")]
+    names = {str(p.relative_to(ROOT)) for p in parts if p.suffix or any(p.glob("*.py"))}
+    assert names <= {*HELD}
 
 
 def test_banned_phrases_and_headless_clauses_are_counted(tmp_path):
