@@ -258,6 +258,33 @@ def test_few_elements_with_many_products_are_costly():
     assert native.is_costly(op, attrs, ins, (TensorType((1, 64, 14, 14), FLOAT32),))
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second", "by_numpy"),
+    [
+        ("FullyConnected", (1, 512), (128, 512), True),
+        ("FullyConnected", (2, 512), (128, 512), False),
+        ("batch_dot", (4, 1, 64), (4, 64, 128), True),
+        ("batch_dot", (4, 64, 128), (4, 128, 1), True),
+        ("batch_dot", (4, 64, 64), (4, 64, 128), False),
+    ],
+)
+def test_a_matrix_by_a_vector_is_numpys_product(forgetting: None, name, first, second, by_numpy):
+    """Packing the matrix takes longer; the gradients of both are compiled."""
+    attrs = {"num_hidden": 128, "no_bias": True} if name == "FullyConnected" else {}
+    operands = [draw(*first), draw(*second)]
+    before = mx.compile_stats()["eager"]
+    with autograd.record():
+        for x in operands:
+            x.attach_grad()
+        y = getattr(nd, name)(*operands, **attrs)
+    assert mx.compile_stats()["eager"] - before == (0 if by_numpy else 1)
+    a, b = (x.asnumpy() for x in operands)
+    right = a @ (b.T if name == "FullyConnected" else b)
+    np.testing.assert_allclose(y.asnumpy(), right, atol=1e-6 * abs(right).max())
+    y.backward()
+    assert mx.compile_stats()["eager"] - before == (1 if by_numpy else 2)
+
+
 def test_small_calls_load_no_compiler():
     program = """
 import sys

@@ -42,11 +42,12 @@ _remembered: dict[tuple[object, ...], Prepared] = {}
 class Prepared:
     """A valid call: its attribute values, and its compiled code if it ``is_costly``."""
 
-    __slots__ = ("attrs", "is_costly", "_code")
+    __slots__ = ("attrs", "is_costly", "_is_forward", "_code")
 
     def __init__(self, op: OpDef, attrs: Attrs, types: Types, outs: Types) -> None:
         self.attrs = attrs
         self.is_costly = native.is_costly(op, attrs, types, outs)
+        self._is_forward = self.is_costly and not native.is_matrix_vector(op, attrs, types, outs)
         self._code: eager_code.CallCode | None = None
 
     def code(self, op: OpDef, arrays: Sequence[np.ndarray]) -> eager_code.CallCode | None:
@@ -54,7 +55,7 @@ class Prepared:
         if config.eager == "numpy":
             return None
         if self._code is None:
-            self._code = eager_code.CallCode(op, self.attrs, arrays)
+            self._code = eager_code.CallCode(op, self.attrs, arrays, self._is_forward)
         return self._code
 
 

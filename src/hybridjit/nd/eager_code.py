@@ -226,14 +226,15 @@ class _Use(NamedTuple):
 class CallCode:
     """The code of one checked call of an operator: forward, and backward for wanted gradients.
 
-    learned  shapes of the operands that are parameters of layers
-    runs     the code that was compiled; None where the references compute the call
+    learned     shapes of the operands that are parameters of layers
+    is_forward  whether compiled code computes the results too, not gradients alone
+    runs        the code that was compiled; None where the references compute the call
     """
 
-    __slots__ = ("attrs", "learned", "runs")
+    __slots__ = ("attrs", "is_forward", "learned", "runs")
 
-    def __init__(self, op: OpDef, attrs: Attrs, arrays: Arrays) -> None:
-        self.attrs = attrs
+    def __init__(self, op: OpDef, attrs: Attrs, arrays: Arrays, is_forward: bool = True) -> None:
+        self.attrs, self.is_forward = attrs, is_forward
         names = op.input_names(attrs)
         self.learned = tuple([a.shape for name, a in zip(names, arrays) if name in LEARNED])
         self.runs: dict[_Use, Run | None] = {}
@@ -243,7 +244,7 @@ class CallCode:
 
         A result may be one of the arrays.
         """
-        if used.is_ufunc:
+        if used.is_ufunc or not self.is_forward:
             return None
         run = self._run(_Use(used, (), None, config.fingerprint()), arrays)
         return (
