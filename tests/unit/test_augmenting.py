@@ -195,3 +195,12 @@ class TestHybrid:
             transforms.HybridCompose([transforms.CenterCrop(2)])
         with pytest.raises(AssertionError, match="is not a HybridBlock"):
             transforms.HybridRandomApply([transforms.ToTensor()])
+
+
+def test_a_jitter_of_strengths_0_returns_the_image():
+    x = nd.array(np.arange(2 * 3 * 3).reshape(2, 3, 3), dtype="uint8")
+    for y in (
+        transforms.RandomColorJitter(0, 0, 0, 0)(x),
+        nd.image.random_color_jitter(x, 0, 0, 0, 0),
+    ):
+        assert (y.asnumpy() == x.asnumpy()).all()

@@ -437,3 +437,16 @@ def test_a_module_with_alternating_batch_sizes_compiles_each_once(compilations, 
         if turn == 0:
             compilations.clear()
     assert not compilations
+
+
+@pytest.mark.parametrize(
+    "head", ["LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput"]
+)
+def test_the_gradient_of_a_regressions_label_is_0(head):
+    net = getattr(sym, head)(sym.var("data"), sym.var("label"))
+    args = {name: nd.array([[1.0, 2.0]]) for name in ("data", "label")}
+    gradients = {name: nd.ones((1, 2)) for name in args}
+    executor = net.bind(mx.cpu(), args, args_grad=gradients)
+    executor.forward(is_train=True)
+    executor.backward()
+    assert gradients["label"].asnumpy().tolist() == [[0, 0]]

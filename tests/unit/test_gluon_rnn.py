@@ -295,3 +295,11 @@ def test_states_by_a_function_of_ones_own():
 def test_modules_have_mxnets_names():
     assert rnn.rnn_cell.LSTMCell is rnn.LSTMCell
     assert rnn.rnn_layer.LSTM is rnn.LSTM
+
+
+@pytest.mark.parametrize("kind", [rnn.SequentialRNNCell, rnn.HybridSequentialRNNCell])
+def test_cells_of_a_row_are_read_like_those_of_a_list(kind):
+    cells = row(kind)
+    assert [type(cell).__name__ for cell in cells] == ["LSTMCell", "DropoutCell", "GRUCell"]
+    assert cells[-1] is cells[2]
+    assert len(cells[:2]) == 2

@@ -446,3 +446,14 @@ class TestPickles:
             warnings.simplefilter("ignore")
             update.set_states(states)
         assert type(update.optimizer) is mx.optimizer.Adam
+
+
+def test_lbsgd_takes_the_mean_of_gradients_that_share_one_array():
+    update = mx.optimizer.get_updater(
+        mx.optimizer.LBSGD(learning_rate=1.0, batch_scale=2, warmup_epochs=0)
+    )
+    weight, grad = nd.zeros((1,)), nd.zeros((1,))
+    for value in (1.0, 3.0):
+        grad[:] = value
+        update(0, grad, weight)
+    assert weight.asscalar() == -2 * (1 + 3) / 2  # the rate is multiplied by batch_scale
