@@ -340,6 +340,8 @@ MISTAKES = [
     ("list of layers", ValueError, r"add\(\*layers\)", lambda h: made(h, [nn.Dense(3)])),
     ("function for a layer", ValueError, "nn.HybridLambda", lambda h: made(h, lambda x: x)),
     ("profile of a Block", TypeError, "is a HybridBlock, got Sequential", lambda h: profiling.profile(gluon.nn.Sequential(), X)),  # noqa: E501
+    ("size of a batch as text", ValueError, "at least 1, got '2'", lambda h: gluon.data.DataLoader([1, 2], "2")),  # noqa: E501
+    ("loader of empty batches", ValueError, "at least 1, got 0", lambda h: gluon.data.DataLoader([1, 2], 0)),  # noqa: E501
     ("one image", mx.MXNetError, r"got \(3,8,8\); a batch of one is x.expand_dims\(0\)", lambda h: made(h, nn.MaxPool2D())(nd.ones((3, 8, 8)))),  # noqa: E501
     ("labels of another batch", mx.MXNetError, r"index \(5\) must be \(4\)", lambda h: CELOSS(nd.ones((4, 3)), nd.ones(5))),  # noqa: E501
     ("no label", TypeError, "missing 1 required .* 'label'", lambda h: gluon.loss.L2Loss()(X)),
@@ -451,3 +453,15 @@ def test_a_mistake_names_the_way_out(kind, text, program, hybridized, tmp_path, 
         program(hybridized)
     lines = printed(caught.value)
     assert len(lines) <= MOST, "\n".join(lines)
+
+
+@pytest.mark.parametrize("name, near", [("precison", "precision"), ("static_aloc", "static_alloc")])
+def test_a_misspelt_flag_of_hybridize_is_named(name, near):
+    with pytest.warns(UserWarning, match=f"no flag '{name}'; did you mean '{near}'") as caught:
+        made(False).hybridize(**{name: False})
+    assert {one.filename for one in caught} == {__file__}
+
+
+def test_flags_of_mxnet_give_no_warning(recwarn):
+    made(False).hybridize(static_alloc=True, is_dynamic=False, flag_of_another_library=1)
+    assert not recwarn.list

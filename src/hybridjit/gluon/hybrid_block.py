@@ -7,7 +7,8 @@ implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -25,7 +26,7 @@ from .._core.types import DType, TensorType
 from ..attribute import STACK as ATTRIBUTES
 from ..context import STACK as CONTEXTS
 from ..context import Context
-from ..errors import DeferredInitializationError, MXNetError
+from ..errors import DeferredInitializationError, MXNetError, did_you_mean
 from ..ir.node import Output, precision_of
 from ..name import STACK as NAMES
 from ..nd import NDArray
@@ -83,6 +84,23 @@ class _Cached(NamedTuple):
     arity: int  # number of arguments; -1 if they are nested or None
     is_plain: bool  # one input array, one output array
     called: Mapping[str, TensorType]  # types of the first call's inputs
+
+
+_FLAGS = (
+    *(field.name for field in fields(Options)),
+    *("calibration", "exclude", "cache_size", "inline_limit"),
+    # of MXNet, without effect
+    *("static_alloc", "static_shape", "forward_bulk_size", "backward_bulk_size", "is_dynamic"),
+    *("data_indices", "param_indices", "backend_opts", "partition_if_dynamic"),
+)
+
+
+def _warn_of_misspelt(flags: Collection[str]) -> None:
+    """Warn of flags that are not known and spelt nearly as one that is."""
+    for name in flags:
+        near = "" if name in _FLAGS else did_you_mean(name, _FLAGS)
+        if near:
+            warn(f"hybridize() has no flag {name!r}{near}")
 
 
 class HybridBlock(Block):
@@ -204,7 +222,8 @@ class HybridBlock(Block):
               faster.
             - ``inline_limit``: the number of operators up to which ``autograd.get_symbol`` shows
               them instead of one for the network; 2 by default.
-            - ``static_alloc``, ``static_shape`` and other names are accepted without effect.
+            - ``static_alloc``, ``static_shape`` and other names are accepted without effect; a
+              warning names a flag above that is spelt nearly so.
 
         Raises
         ------
@@ -214,6 +233,7 @@ class HybridBlock(Block):
             For a calibration that is absent, has no batch, or has data that are not finite; at the
             next call for one of another network.
         """
+        _warn_of_misspelt(flags)
         calibrated, excluded = flags.pop("calibration", None), frozenset(flags.pop("exclude", ()))
         own, options, ranges = dict(flags), Options.of(flags), None
         if active and options.precision == "int8":

@@ -268,6 +268,8 @@ def _batches(
     """The batch sampler for these arguments."""
     if batch_size is None:
         raise ValueError("batch_size must be specified unless batch_sampler is specified")
+    if isinstance(batch_size, str) or batch_size < 1:
+        raise ValueError(f"batch_size must be an integer, at least 1, got {batch_size!r}")
     if sampler is None:
         sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
     elif shuffle:
