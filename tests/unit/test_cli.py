@@ -131,7 +131,9 @@ class TestMain:
         assert f"usage: hybridjit {command}" in capsys.readouterr().out
 
     def test_unknown_command(self, printed):
-        assert "invalid choice: 'fly'" in printed.error("fly", code=2)
+        assert "unknown command 'fly': known are inspect, dump" in printed.error("fly", code=2)
+        err = printed.error("insepct", SYMBOL, code=2)
+        assert err.endswith("unknown command 'insepct'; did you mean 'inspect'?\n")
 
     def test_missing_file_is_a_problem_of_the_model(self, printed):
         assert "nowhere.json: No such file" in printed.error("inspect", "nowhere.json", code=1)

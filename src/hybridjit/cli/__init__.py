@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from importlib import import_module, metadata
 
 from .._core.limits import explained_shortage
-from ..errors import MXNetError, OutOfMemoryError
+from ..errors import MXNetError, OutOfMemoryError, did_you_mean
 from .arguments import UsageError, model_files
 
 COMMANDS = {
@@ -50,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except ImportError as error:
         return _no_compiler(words[0], error)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        near = did_you_mean(words[0], COMMANDS)
+        parser.error(f"unknown command {words[0]!r}{near or ': known are ' + ', '.join(COMMANDS)}")
     args = parser.parse_args(words)
     try:
         with model_files(args) if "symbol" in args else nullcontext():

@@ -133,7 +133,9 @@ function timeline(track, act, rows, width) {
     const found = rows.map((row) => [row, row.spanOf(timed)]).filter(([, span]) => span && span.length);
     const begin = now;
     now += timed.once;
-    return found.map(([row, span]) => bar(track, act, timed, row, ((begin + span[0]) / whole) * width,
+    // Thousands of steps on many threads have parts that nobody can see at this scale.
+    const isSeen = ([row, span]) => row.thread === undefined || ((span[1] - span[0]) / whole) * width > 0.2;
+    return found.filter(isSeen).map(([row, span]) => bar(track, act, timed, row, ((begin + span[0]) / whole) * width,
       ((span[1] - span[0]) / whole) * width, span[1] - span[0]));
   });
   const count = Math.round(width / 225);
