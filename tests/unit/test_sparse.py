@@ -345,3 +345,15 @@ def test_the_first_call_that_asks_for_a_storage_gets_it(call: str):
 def test_rows_of_a_number_are_refused():
     with pytest.raises(mx.MXNetError, match=r"at least 1 axis, got shape \(\)"):
         nd.array(np.float32(3)).reshape(()).tostype("row_sparse")
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+def test_a_recorded_copy_by_array_passes_the_gradient(stype):
+    x = nd.array([[0, 2], [3, 0]])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.array(x.tostype(stype), dtype="float64")
+        z = y * 2
+    z.backward()
+    assert (y.stype, y.dtype) == (stype, np.float64)
+    assert x.grad.asnumpy().tolist() == [[2, 2], [2, 2]]

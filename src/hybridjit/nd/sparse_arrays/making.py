@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ..._core.recording import is_recording
 from ..._core.types import FLOAT32, DType
 from ...context import Context
 from ...formats.stored import CSR, INDEX, ROW_SPARSE, Stored, nothing, starts_of, stored
@@ -100,6 +101,8 @@ def array(
     source_array: Source, ctx: Context | None = None, dtype: DType | None = None
 ) -> BaseSparseNDArray:
     """Copy of a sparse array of ours or of SciPy. Raises ValueError for a dense one."""
+    if isinstance(source_array, (RowSparseNDArray, CSRNDArray)) and is_recording():
+        return source_array.astype(dtype or source_array.dtype)
     if isinstance(source_array, RowSparseNDArray):
         return row_sparse_array(source_array, None, ctx, dtype)
     if isinstance(source_array, CSRNDArray) or is_scipys(source_array):
