@@ -110,6 +110,26 @@ def test_a_symbol_without_fusion():
     assert parameters["net_conv0_weight_quantize"].dtype == np.int8
 
 
+def test_the_range_of_a_layer_that_is_called_twice_covers_both_values():
+    """Both nodes have the layer's name, as in MXNet."""
+    layer = nn.Dense(4, in_units=3, prefix="fc_")
+    layer.initialize()
+    x = sym.var("data")
+    made = layer(x) - layer(x * -5)
+    arguments = {name: p.data() for name, p in layer.collect_params().items()}
+    data = np.random.default_rng(1).normal(size=(6, 3)).astype("float32")
+    quantized, _, _ = quantization.quantize_model(
+        made, arguments, {}, calib_data=io.NDArrayIter(nd.array(data), batch_size=6),
+        calib_mode="naive",
+    )  # fmt: skip
+    values = np.concatenate([layer(nd.array(each)).asnumpy() for each in (data, data * -5)])
+    nodes = [n for n in graph_of(quantized)["nodes"] if n["op"] == "_contrib_requantize"]
+    assert len(nodes) == 2
+    for node in nodes:
+        found = [float(node["attrs"][key]) for key in RANGES]
+        np.testing.assert_allclose(found, [values.min(), values.max()], rtol=1e-5)
+
+
 def test_the_older_name_warns_and_is_tensor_wise():
     with pytest.warns(UserWarning, match="please use quantize_net_v2"):
         block = quantization.quantize_net(network(), calib_data=batches(), calib_mode="naive")

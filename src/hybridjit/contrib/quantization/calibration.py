@@ -107,16 +107,18 @@ def collect_statistics(
     MXNetError
         For data with NaN or infinity, and without any batch.
     """
+    # Layers that a network calls twice are nodes of the same name: their values have one range.
     internals = symbol.get_internals()
-    inner = [name for name in dict.fromkeys(wanted) if name not in names]
-    group = sym.Group([internals[name] for name in inner]) if inner else None
+    every = zip(internals, internals.list_outputs())
+    inner = [(part, name) for part, name in every if name in wanted and name not in names]
+    group = sym.Group([part for part, _ in inner]) if inner else None
     run = _Runs(group, parameters, context)
     examples = batches = 0
     for batch in data:
         inputs = _checked_inputs(batch, data, names, batches)
         for name, array in inputs.items():
             collector.collect(name, array)
-        for name, array in zip(inner, run(inputs)):
+        for (_, name), array in zip(inner, run(inputs)):
             collector.collect(name, array)
         batches += 1
         examples += data.batch_size
