@@ -15,6 +15,7 @@ CALIBRATIONS = ("none", "naive", "entropy", "customize")
 
 
 def require_one(what: str, found: str | None, choices: Sequence[str]) -> None:
+    """Raise ValueError unless ``found`` is one of ``choices``."""
     if found not in choices:
         expected = ", ".join(f"`{choice}`" for choice in choices)
         raise ValueError(f"unknown {what} {found} received, expected one of {expected}")
@@ -23,6 +24,7 @@ def require_one(what: str, found: str | None, choices: Sequence[str]) -> None:
 def require_choices(
     dtype: str, mode: str, granularity: str, calibration: str | None, ctx: Context
 ) -> None:
+    """Raise ValueError for a word that is not among those of its argument."""
     require_one("quantized_dtype", dtype, _DTYPES)
     require_one("quantize_mode", mode, _MODES)
     require_one("quantize_granularity", granularity, _GRANULARITIES)
@@ -31,6 +33,7 @@ def require_choices(
 
 
 def require_cpu(ctx: Context) -> None:
+    """Raise ValueError unless ``ctx`` is one context of a CPU."""
     if not isinstance(ctx, Context):
         raise ValueError(f"currently only supports single ctx, while received {ctx}")
     if ctx.device_type != "cpu":
@@ -38,6 +41,7 @@ def require_cpu(ctx: Context) -> None:
 
 
 def require_lists(names: object, operators: object) -> None:
+    """Raise ValueError unless both exclusions are lists or None."""
     for what, found, members in (
         ("excluded_sym_names", names, "symbols"),
         ("excluded_op_names", operators, "operators"),
@@ -50,6 +54,7 @@ def require_lists(names: object, operators: object) -> None:
 
 
 def loaded(symbol: str | Symbol) -> Symbol:
+    """The symbol, read if a file's name is given. Raises ValueError for something else."""
     if isinstance(symbol, str):
         return sym.load(symbol)
     if isinstance(symbol, Symbol):

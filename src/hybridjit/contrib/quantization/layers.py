@@ -24,6 +24,7 @@ from .ranges import calibrated_name, with_ranges
 def collector_for(
     mode: str | None, dtype: str, layers: Collection[str], logger: Logger | None
 ) -> LayerHistogramCollector | LayerOutputMinMaxCollector:
+    """The collector of a calibration mode: of histograms for "entropy", else of extremes."""
     if mode == "entropy":
         return LayerHistogramCollector(include_layer=layers, logger=logger)
     return LayerOutputMinMaxCollector(dtype, include_layer=layers, logger=logger)
@@ -46,6 +47,7 @@ def collect(
     most: int | None,
     logger: Logger | None,
 ) -> None:
+    """Give the values of ``layers`` in runs on ``data`` to the collector; ``most`` examples."""
     data.reset()
     examples = collect_statistics(
         symbol, parameters, data, names, layers, collector, context=ctx, most=most, logger=logger
