@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from hybridjit import MXNetError, autograd, contrib, gluon, io, nd, sym
+from hybridjit.context import cpu
 from hybridjit.contrib import quantization
+from hybridjit.contrib.quantization.calibration import collect_statistics
 from hybridjit.errors import ShapeError
 from hybridjit.gluon import nn
 from hybridjit.io.checkpoint import load_checkpoint
@@ -128,6 +130,21 @@ def test_the_range_of_a_layer_that_is_called_twice_covers_both_values():
     for node in nodes:
         found = [float(node["attrs"][key]) for key in RANGES]
         np.testing.assert_allclose(found, [values.min(), values.max()], rtol=1e-5)
+
+
+def test_a_collector_sees_an_input_as_often_as_mxnets_monitor():
+    """Once for each reader: the threshold of entropy depends on it by the smoothing of zeros."""
+    seen: list[str] = []
+
+    class Names:
+        def collect(self, name: str, arr: nd.NDArray) -> None:
+            seen.append(name)
+
+    x = sym.var("data")
+    made = sym.relu(x, name="positive") + sym.sum(x, axis=1, keepdims=True)
+    data, wanted = io.NDArrayIter(nd.ones((4, 3)), batch_size=2), ["data", "positive_output"]
+    collect_statistics(made, ({}, {}), data, ["data"], wanted, Names(), context=cpu())
+    assert seen == ["data", "data", "positive_output"] * 2
 
 
 def test_the_older_name_warns_and_is_tensor_wise():
