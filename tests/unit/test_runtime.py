@@ -719,10 +719,21 @@ def test_callers_at_the_same_time_share_the_threads():
     assert pool.workers == 3
 
 
+def empty_cache(folder: Path, knows_the_cpu: bool) -> dict[str, str]:
+    """Variables of a process whose cache holds no objects, or only the facts of this CPU."""
+    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": str(folder)}
+    if knows_the_cpu:
+        finding = "from hybridjit.codegen.targets import find_target; find_target()"
+        subprocess.run([sys.executable, "-c", finding], env=environment, check=True)
+    return environment
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
 @pytest.mark.parametrize("free", [20, 130, 165, 185])
-def test_a_first_call_without_room_for_the_compiler_says_so(free):
+@pytest.mark.parametrize("knows_the_cpu", [False, True])
+def test_a_first_call_without_room_for_the_compiler_says_so(free, knows_the_cpu, tmp_path):
     """LLVM's library was "not found", or LLVM ended the process."""
+    environment = empty_cache(tmp_path, knows_the_cpu)
     program = f"""if True:
         import resource
         import hybridjit as mx
@@ -742,7 +753,8 @@ def test_a_first_call_without_room_for_the_compiler_says_so(free):
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         assert abs(net(mx.nd.ones((2, 4))) - eager).max().asscalar() < 1e-5
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert len(said) == 2 and all("too little memory to load the compiler" in s for s in said)
@@ -750,7 +762,9 @@ def test_a_first_call_without_room_for_the_compiler_says_so(free):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
-def test_commands_without_room_for_the_compiler_say_so():
+@pytest.mark.parametrize("knows_the_cpu", [False, True])
+def test_commands_without_room_for_the_compiler_say_so(knows_the_cpu, tmp_path):
+    environment = empty_cache(tmp_path, knows_the_cpu)
     program = """if True:
         import resource, sys
         from hybridjit.cli import main
@@ -762,7 +776,7 @@ def test_commands_without_room_for_the_compiler_say_so():
     """
     model = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits"
     command = [sys.executable, "-c", program, str(model)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines()[-1] == "1 1" and "Traceback" not in done.stderr
     assert "too little memory to load the compiler" in done.stdout  # doctor's table
     assert "too little memory to load the compiler" in done.stderr

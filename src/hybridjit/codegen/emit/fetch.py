@@ -77,7 +77,9 @@ def fetch_objects(
             origins.update({w.text: (keys[w.text], part.log) for w in new})
             progress.expect(len(new), part.log.name)
             for w in new:
-                yield compile_pool.Job(w.text, str(w.emit()), w.with_passes, w.level)
+                with loading_compiler():
+                    job = compile_pool.Job
+                yield job(w.text, str(w.emit()), w.with_passes, w.level)
 
     jobs = missing()
     try:
