@@ -45,6 +45,8 @@ def _conversions() -> None:
     add("_weight_from_bytes", _bytes(4, 3, 2), np.array([1, 2, 0.5, 3], np.float32))
     add("_weight_from_bytes", _bytes(4, 3), np.array([1, 2, 0.5], np.float32), axis=1)
     add("_weight_from_bytes", _bytes(4, 3), np.array([0.1], np.float32))
+    points, scales = np.array([-128, 127, 3], np.int8), np.array([1, 2, 0.5], np.float32)
+    add("_weight_from_bytes", _bytes(4, 3), scales, points, axis=1, no_zero=False)
     add("_zero_bias", _bytes(4, 3, 3, 2), zero=113, no_bias=True)
     add("_zero_bias", _bytes(4, 7), _bias(4), zero=-5)
     filters = np.linspace(-1, 1, 40, dtype=np.float32).reshape(4, 5, 2)
@@ -60,6 +62,8 @@ def _conversions() -> None:
     bad("_from_bytes", x, error=DTypeError, says="int8 or uint8", scale=1.0)
     w = TensorType((4, 3), _S8)
     bad("_weight_from_bytes", w, x, error=AttributeValueError, says="axis 0")
+    bad("_weight_from_bytes", w, x, TensorType((1,), _S8), error=AttributeValueError,
+        says="zero points of weights are int8", axis=1, no_zero=False)  # fmt: skip
 
 
 def _convolutions() -> None:

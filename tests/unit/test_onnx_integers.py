@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_onnx import info, model_of, node
 
+from compiling import AVAILABLE
 from hybridjit import nd
 from hybridjit._core.config import override
 from hybridjit.formats.onnx.tensors import CODES
@@ -119,3 +120,82 @@ def test_maxima_of_bytes_are_taken_as_bytes(dtype, pads, capfd):
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(2, 3))
     np.testing.assert_array_equal(found, windows[:, :, ::2, ::2].max((4, 5)))
     assert ("_byte_pooling(" in said) == (pads[0] == pads[2]) and "f64" not in said
+
+
+def levels_of(name: str, shape: tuple[int, ...], dtype: str, size: int) -> dict[str, np.ndarray]:
+    """Constant bytes, their scales and asymmetric zero points."""
+    scale = RANDOM.uniform(0.01, 0.02, size).astype(np.float32)
+    parts = {name: some_bytes(*shape, dtype=dtype), f"{name}_s": scale}
+    parts[f"{name}_z"] = some_bytes(size, dtype=dtype)
+    return {key: x.reshape(()) if x.shape == (1,) else x for key, x in parts.items()}
+
+
+def static_model(use, axis: int, constants: dict[str, np.ndarray], shape: tuple[int, ...]):
+    """A product between DequantizeLinear nodes, quantized, of data with zero point 7."""
+    one = {"x_s": np.float32(0.05), "x_z": np.array(7, np.uint8)}
+    one |= {"y_s": np.float32(1.5), "y_z": np.array(100, np.uint8)}
+    nodes = [
+        node("DequantizeLinear", "x x_s x_z", "data"),
+        node("DequantizeLinear", "w w_s w_z", "weight", axis=axis),
+        use,
+        node("QuantizeLinear", "real y_s y_z", "y"),
+    ]
+    model = model_of(nodes, {}, {**constants, **{k: np.asarray(v) for k, v in one.items()}})
+    model.graph.input = [info("x", shape, CODES[np.dtype("uint8")])]
+    return make_block(make_graph(model, KNOWN, None, {}))
+
+
+def bytes_on_all_targets(make, x: np.ndarray, capfd) -> np.ndarray:
+    """The bytes of a model, the same on all targets and near those of NumPy, by products of
+    bytes."""
+    found = []
+    for target in AVAILABLE:
+        block = make()
+        block.hybridize()
+        with override(target=target, dump=("fuse",)):
+            found.append(block(nd.array(x, dtype=x.dtype)).asnumpy())
+        np.testing.assert_array_equal(found[0], found[-1])
+        said = capfd.readouterr().err
+        assert "_integer_" in said
+        assert not any(name in said for name in (" Convolution(", " FullyConnected(", " dot("))
+    eager = make()(nd.array(x, dtype=x.dtype)).asnumpy().astype(int)
+    distance = np.abs(found[0] - eager)
+    assert distance.max() <= 1 and distance.mean() < 1e-2
+    return found[0].astype(int)
+
+
+def quantized_levels(sums: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    real = sums * (np.float64(np.float32(0.05)) * scale.astype(float))
+    return np.clip(np.rint(real / 1.5) + 100, 0, 255)
+
+
+@pytest.mark.parametrize("dtype, size", [("uint8", 1), ("uint8", 40), ("int8", 40)])
+@pytest.mark.parametrize(
+    "channels, groups, stride, taps",
+    [(24, 1, 1, 3), (24, 1, 1, 1), (40, 40, 1, 3), (16, 4, 2, 3), (3, 1, 2, 7)],
+)
+def test_static_convolutions_multiply_weights_of_any_zero_point(
+    dtype, size, channels, groups, stride, taps, capfd
+):
+    """Zero points of 9 bits after subtraction; the padding of the data stands for 0."""
+    x = some_bytes(2, channels, 18, 17)
+    parts = levels_of("w", (40, channels // groups, taps, taps), dtype, size)
+    pad = taps // 2
+    use = node("Conv", "data weight", "real", pads=(pad,) * 4, strides=(stride,) * 2, group=groups)
+    found = bytes_on_all_targets(lambda: static_model(use, 0, parts, x.shape), x, capfd)
+    wide = np.pad(x.astype(np.int64) - 7, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    less, scale = (parts[name].reshape(-1, 1, 1, 1) for name in ("w_z", "w_s"))
+    sums = convolved(wide, parts["w"].astype(np.int64) - less, stride, groups)
+    wanted = quantized_levels(sums, scale.reshape(1, -1, 1, 1))
+    assert (found != wanted).mean() < 1e-3 and np.abs(found - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("dtype, size", [("uint8", 1), ("uint8", 24), ("int8", 24)])
+@pytest.mark.parametrize("lead", [(5,), (2, 3)])
+def test_static_products_multiply_weights_of_any_zero_point(dtype, size, lead, capfd):
+    x, parts = some_bytes(*lead, 100), levels_of("w", (100, 24), dtype, size)
+    use = node("MatMul", "data weight", "real")
+    found = bytes_on_all_targets(lambda: static_model(use, 1, parts, x.shape), x, capfd)
+    sums = (x.astype(np.int64) - 7) @ (parts["w"].astype(np.int64) - parts["w_z"])
+    wanted = quantized_levels(sums, parts["w_s"])
+    assert (found != wanted).mean() < 1e-3 and np.abs(found - wanted).max() <= 1

@@ -394,6 +394,7 @@ def test_quantized_values_and_integer_products_are_written(tmp_path):
         "s": random.uniform(0.01, 0.02, 8).astype(np.float32),
         "b": random.integers(-999, 999, 8).astype(np.int32),
         "v": random.integers(-127, 128, (3, 120)).astype(np.int8),
+        "z": random.integers(-127, 128, 8).astype(np.int8),
     }
     window = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 8}
     names = {name: var(name) for name in arrays}
@@ -404,7 +405,9 @@ def test_quantized_values_and_integer_products_are_written(tmp_path):
     sums = call("_integer_convolution", x, names["w"], names["b"], zero=120, name="sums", **window)
     q = call("_to_bytes", y, scale=9.5, zero=-3, dtype_="int8", multiply=True, name="q")
     dense = call("_integer_dense", x, names["v"], num_hidden=3, no_bias=True, zero=9, name="dense")
-    outputs = [x, y, sums, q, dense]
+    parts = [names[name] for name in "wsz"]
+    moved = call("_weight_from_bytes", *parts, no_zero=False, name="moved")
+    outputs = [x, y, sums, q, dense, moved]
     wanted = run_reference(outputs, {"data": data, **arrays})
     params = {name: nd.array(array, dtype=array.dtype) for name, array in arrays.items()}
     path = tmp_path / "quantized.onnx"

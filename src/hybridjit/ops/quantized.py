@@ -149,7 +149,9 @@ FROM_BYTES = register(
 )
 
 
-def _weight_types(data: TensorType, scale: TensorType, *, axis: int) -> TensorType:
+def _weight_types(
+    data: TensorType, scale: TensorType, *zero: TensorType, axis: int, **attrs: AttrValue
+) -> TensorType:
     if data.dtype != INT8 or scale.dtype != FLOAT32:
         raise DTypeError(
             f"weights are int8 with scales of float32, got {data.dtype} and {scale.dtype}"
@@ -158,24 +160,37 @@ def _weight_types(data: TensorType, scale: TensorType, *, axis: int) -> TensorTy
         raise AttributeValueError(
             f"scales have one element, or one for each index of axis {axis} of {data}, got {scale}"
         )
+    if zero and zero[0] != scale.with_dtype(INT8):
+        raise AttributeValueError(
+            f"zero points of weights are int8, one for each scale ({scale}), got {zero[0]}"
+        )
     return data.with_dtype(FLOAT32)
 
 
-def _weight(data: np.ndarray, scale: np.ndarray, *, axis: int) -> np.ndarray:
+def _weight(
+    data: np.ndarray, scale: np.ndarray, *zero: np.ndarray, axis: int, **attrs: Declared
+) -> np.ndarray:
     shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
-    result: np.ndarray = data.astype(np.float32) * scale.reshape(shape)
+    levels = data.astype(np.float32)
+    for points in zero:
+        levels -= points.reshape(shape)
+    result: np.ndarray = levels * scale.reshape(shape)
     return result
+
+
+def _weight_inputs(*, no_zero: bool, **attrs: AttrValue) -> tuple[str, ...]:
+    return ("data", "scale") if no_zero else ("data", "scale", "zero")
 
 
 WEIGHT_FROM_BYTES = register(
     "_weight_from_bytes",
-    "data scale",
-    "axis:int=0",
+    _weight_inputs,
+    "axis:int=0 no_zero:bool=True",
     internal=True,
     infer=forward(_weight_types),
     ref=_weight,
     traits=_READ,
-    doc="float32 values of int8 weights, with one scale, or one for each index of an axis.",
+    doc="float32 values (w - zero) * scale of int8 weights; scales are of all, or along an axis.",
 )
 
 

@@ -121,19 +121,32 @@ def _byte_form(
 
 
 def _weight(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None) -> Value | None:
-    """Dequantized weights that stay int8; None unless x - zero is, with scales along one axis."""
-    whole = _whole_weight(g, use, x, zero)
-    if whole is None or not scale.is_constant or g.dtype(scale) != _SINGLE:
+    """Dequantized weights that stay int8, with scales, and zero points if differences from them
+    exceed int8, along one axis; None for others."""
+    if use.number("block_size") or not scale.is_constant or g.dtype(scale) != _SINGLE:
         return None
-    if use.number("block_size"):
+    if (parts := _int8_weight(g, use, x, zero)) is None:
         return None
     factors, axis = g.known(scale, "scale").reshape(-1), 0
     if factors.size > 1:
         axis = use.number("axis", 1) % g.rank(x)
     if g.rank(scale) > 1 or factors.size not in (1, g.shape(x)[axis]):
         return None
-    scales = g.constant(factors)
-    return g.kept("_weight_from_bytes", whole, scales, axis=axis, at="weight")[0]
+    if any(g.shape(points) != factors.shape for points in parts[1:]):
+        return None
+    operands = (parts[0], g.constant(factors), *parts[1:])
+    no_zero = len(parts) == 1
+    return g.kept("_weight_from_bytes", *operands, axis=axis, no_zero=no_zero, at="weight")[0]
+
+
+def _int8_weight(g: Importer, use: Use, x: Value, zero: Value | None) -> tuple[Value, ...] | None:
+    """Constant bytes minus their zero points as int8; or bytes and zero points, both int8."""
+    if (whole := _whole_weight(g, use, x, zero)) is not None:
+        return (whole,)
+    if g.rank(x) < 2 or (moved := _moved_weight(g, x, zero)) is None:
+        return None
+    levels, zeros = moved
+    return g.constant(levels), g.constant(zeros.astype(np.int8))
 
 
 def _whole_weight(g: Importer, use: Use, x: Value, zero: Value | None) -> Value | None:

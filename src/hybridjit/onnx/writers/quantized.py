@@ -40,11 +40,12 @@ def from_bytes(g: Exporter, use: Use, x: Value) -> Value:
 
 
 @writes("_weight_from_bytes")
-def weight_from_bytes(g: Exporter, use: Use, x: Value, scale: Value) -> Value:
-    """DequantizeLinear with a scale, or with one for each index of an axis."""
-    if g.shape(scale) == (1,):
-        return g.emit("DequantizeLinear", x, g.emit("Reshape", scale, g.constant(_NONE), at="one"))
-    return g.emit("DequantizeLinear", x, scale, axis=use.attrs["axis"])
+def weight_from_bytes(g: Exporter, use: Use, x: Value, *parts: Value) -> Value:
+    """DequantizeLinear with a scale and a zero point, or with them for each index of an axis."""
+    if g.shape(parts[0]) == (1,):
+        ones = (g.emit("Reshape", part, g.constant(_NONE), at="one") for part in parts)
+        return g.emit("DequantizeLinear", x, *ones)
+    return g.emit("DequantizeLinear", x, *parts, axis=use.attrs["axis"])
 
 
 _NONE = np.zeros(0, np.int64)

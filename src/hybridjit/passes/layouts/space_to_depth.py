@@ -17,7 +17,8 @@ from ...ir.rewrite import Match, Replacement, rewrite, rule
 from ...ops.internal import PAD_AXES
 from ...ops.nn.convolution import CONVOLUTION
 from ...ops.nn.window_geometry import is_channel_last
-from ...ops.tensor.primitives import TRANSPOSE, narrow, reshape, transpose
+from ...ops.quantized import WEIGHT_FROM_BYTES
+from ...ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, narrow, reshape, transpose
 
 _STRIDES = (2, 3, 4)
 # Bounds on the channels of the new layer: at least 3/4 of a vector of 16, and at most few vectors.
@@ -42,6 +43,8 @@ def plain_windows(value: Value, match: Match) -> Replacement:
     data, weight, *bias = value.inputs
     if not _gains(value) or not match.is_fixed(weight) or match.is_fixed(data):
         return None
+    if _has_zero_points(weight.value):
+        return None
     g, attrs = building(value), value.attrs
     stride = attrs["stride"][0]
     window = tuple(-(-taps // stride) for taps in attrs["kernel"])
@@ -50,6 +53,13 @@ def plain_windows(value: Value, match: Match) -> Replacement:
     w = _squares_of_filters(g, weight, window, stride)
     changed = {"kernel": window, "stride": (1, 1), "pad": (0, 0)}
     return g.op(CONVOLUTION, x, w, *bias, **{**attrs, **changed})
+
+
+def _has_zero_points(weight: Value) -> bool:
+    """Whether a weight is bytes in which another byte than that of the padding stands for 0."""
+    while weight.op in (TRANSPOSE, RESHAPE_TO):
+        weight = weight.inputs[0].value
+    return weight.op is WEIGHT_FROM_BYTES and not weight.attrs["no_zero"]
 
 
 def _gains(layer: Value) -> bool:

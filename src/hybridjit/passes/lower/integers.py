@@ -51,6 +51,7 @@ from ...ops.tensor.primitives import (
 from ..rewrite.cse import share_equal
 from .levels import implied_limits, unit_levels
 from .nibbles import multiplied_nibbles
+from .zero_points import centred_sums
 
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 _PLUS_SCALAR, _MUL_SCALAR = lookup("_plus_scalar"), lookup("_mul_scalar")
@@ -131,7 +132,7 @@ def moved_weight(value: Value, match: Match) -> Replacement:
     g = building(value)
     assert value.op is not None
     moved = g.op(value.op, source.inputs[0], at="bytes", **value.attrs)
-    return g.op(WEIGHT_FROM_BYTES, moved, source.inputs[1], axis=axis)
+    return g.op(WEIGHT_FROM_BYTES, moved, *source.inputs[1:], **{**source.attrs, "axis": axis})
 
 
 def _axis_after(move: Value, source: Value) -> int | None:
@@ -139,6 +140,7 @@ def _axis_after(move: Value, source: Value) -> int | None:
     axis = source.attrs["axis"]
     if move.op is PAD_AXES:
         is_zero = move.attrs["mode"] == "constant" and move.attrs["value"] == 0
+        is_zero &= source.attrs["no_zero"]
         return (
             axis if is_zero and not move.attrs["before"][axis] + move.attrs["after"][axis] else None
         )
@@ -168,11 +170,10 @@ def convolved_bytes(value: Value, match: Match) -> Replacement:
     is_known = has_kernel(attrs, value.inputs[1].type.dims)
     if not is_known or not _multiplies_bytes(value, match):
         return None
-    data = value.inputs[0].value
+    data, weight = (use.value for use in value.inputs[:2])
     g, zero = building(value), data.attrs["zero"]
     changed = {**attrs, "no_bias": True, "zero": zero}
-    operands = data.inputs[0], value.inputs[1].value.inputs[0]
-    sums = _plain_convolution(g, *operands, (), changed)
+    sums = centred_sums(g, _plain_convolution, data.inputs[0], weight, changed)
     return _scaled(g, value, sums)
 
 
@@ -180,10 +181,9 @@ def convolved_bytes(value: Value, match: Match) -> Replacement:
 def multiplied_bytes(value: Value, match: Match) -> Replacement:
     if not _multiplies_bytes(value, match) or value.inputs[0].type.ndim != 2:
         return None
-    data = value.inputs[0].value
+    data, weight = (use.value for use in value.inputs[:2])
     g, attrs = building(value), {**value.attrs, "no_bias": True, "zero": data.attrs["zero"]}
-    operands = data.inputs[0], value.inputs[1].value.inputs[0]
-    return _scaled(g, value, _plain_dense(g, *operands, (), attrs))
+    return _scaled(g, value, centred_sums(g, _plain_dense, data.inputs[0], weight, attrs))
 
 
 def _multiplies_bytes(value: Value, match: Match) -> bool:
@@ -193,7 +193,8 @@ def _multiplies_bytes(value: Value, match: Match) -> bool:
         return False
     if weight.attrs["axis"] != 0 and weight.inputs[1].type.size > 1:
         return False
-    is_short = weight.type.size <= LONGEST_SUM * max(1, weight.shape[0])
+    longest = LONGEST_SUM if weight.attrs["no_zero"] else LONGEST_SUM // 2
+    is_short = weight.type.size <= longest * max(1, weight.shape[0])
     return is_short and match.is_fixed(value.inputs[1]) and value.type.size > 0
 
 

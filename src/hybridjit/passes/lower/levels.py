@@ -20,6 +20,7 @@ from ...ops.registry import lookup
 
 _ADDITIONS = (lookup("broadcast_add"), lookup("elemwise_add"))
 _MULTIPLY, _DIVIDE = lookup("broadcast_mul"), lookup("_div_scalar")
+_SUBTRACT = lookup("broadcast_sub")
 _RELU, _ACTIVATION, _CLIP = lookup("relu"), lookup("Activation"), lookup("clip")
 # Scales by which no factor becomes infinite or denormal.
 _LEAST, _MOST = 2.0**-60, 2.0**60
@@ -85,7 +86,10 @@ class _Division:
 
     def _has_sums(self, value: Value) -> bool:
         if value.op is CAST:
-            return value.inputs[0].value.op in (INTEGER_CONVOLUTION, INTEGER_DENSE)
+            source = value.inputs[0].value
+            if source.op is _SUBTRACT:  # zero points of the weight times sums of the data
+                source = source.inputs[0].value
+            return source.op in (INTEGER_CONVOLUTION, INTEGER_DENSE)
         is_known = value.op in (*_ADDITIONS, _MULTIPLY, _CLIP) or _is_relu(value)
         return is_known and any(self._has_sums(use.value) for use in value.inputs)
 
