@@ -50,6 +50,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from samples(rng)
     yield from bins(rng)
     yield from moved(rng)
+    yield from rotated(rng)
     yield from inverses(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
@@ -129,6 +130,19 @@ def moved(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
         head = rng.standard_normal((5, 4, 3, 3)).astype(dtype)
         yield f"moved {dtype}", lambda o=operands, k=attrs: forward(*o, **k)
         yield f"moved back {dtype}", lambda o=(head, *operands), k=attrs: joined(back(*o, **k))
+
+
+def rotated(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Bins of rotated regions inside, outside and of no image; few and many samples of a bin."""
+    pool = lookup("_contrib_RROIAlign").ref
+    places = rng.uniform((-9, -9, 0, 0, -180), (30, 30, 40, 40, 180), (7, 5))
+    places[5, 3], places[6, 2] = 400, np.nan
+    rois = np.concatenate([[[0], [1], [0], [2], [-1], [1], [0]], places], 1)
+    for dtype in ("float32", "float64"):
+        operands = rng.standard_normal((2, 5, 9, 7)).astype(dtype), rois.astype(dtype)
+        for ratio in (-1, 3):
+            attrs = {"pooled_size": (3, 2), "spatial_scale": 0.5, "sampling_ratio": ratio}
+            yield f"rotated {dtype} {ratio}", lambda o=operands, k=attrs: pool(*o, **k)
 
 
 def samples(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -68,6 +68,44 @@ def test_rroialign_pools_rotated_regions():
     assert_numbers(found[0, 0], [20.2859, 16.0179, 25.9821, 21.7141])
 
 
+def rotated_bin(
+    image: np.ndarray, roi: np.ndarray, bins: tuple[int, int], at: tuple[int, int]
+) -> np.ndarray:
+    """A bin of a rotated region (x, y, w, h, degrees), one bilinear sample after the other."""
+    x, y, *size, degrees = roi.astype(np.float64)
+    cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    steps = np.maximum(size[::-1], 1) / bins
+    counts = np.ceil(steps).astype(int)
+    total = np.zeros(len(image))
+    for sample in np.ndindex(*counts):
+        v, u = (np.add(at, (np.array(sample) + 0.5) / counts) - np.divide(bins, 2)) * steps
+        point = np.array([v * cos - u * sin + y, u * cos + v * sin + x])
+        if (point < -1).any() or (point > image.shape[1:]).any():
+            continue
+        point = np.clip(point, 0, np.array(image.shape[1:]) - 1)
+        for corner in np.ndindex(2, 2):
+            cell = np.minimum(np.floor(point).astype(int) + corner, np.array(image.shape[1:]) - 1)
+            shares = np.where(corner, point % 1, 1 - point % 1)
+            total += image[:, cell[0], cell[1]] * shares.prod()
+    return total / counts.prod()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 11, 7), (1, 67, 5, 13)])
+def test_rotated_regions_by_their_definition(shape: tuple[int, ...]):
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal(shape).astype(np.float32)
+    low, high = (-4, -4, 0, 0, -180), (15, 15, 24, 24, 180)
+    places = rng.uniform(low, high, (9, 5)).astype(np.float32)
+    batch = rng.integers(0, shape[0], 9)
+    rois = np.concatenate([batch[:, None], places], 1).astype(np.float32)
+    found = nd.contrib.RROIAlign(
+        nd.array(data), nd.array(rois), pooled_size=(3, 1), spatial_scale=1
+    )
+    for k, i in np.ndindex(9, 3):
+        wanted = rotated_bin(data[batch[k]], places[k], (3, 1), (i, 0))
+        np.testing.assert_allclose(found.asnumpy()[k, :, i, 0], wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_bins_that_move():
     data = nd.arange(288).reshape((1, 8, 6, 6))
     regions, moves = nd.array([[0, 0, 0, 4, 4]]), nd.zeros((1, 2, 2, 2))

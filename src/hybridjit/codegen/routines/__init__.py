@@ -18,6 +18,7 @@ from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .resize_back import ResizeBackSpec, emit_resize_back
 from .select import SelectSpec, emit_select
 from .trsm import TrsmSpec, emit_trsm
+from .weighted import WeightedSpec, emit_weighted
 
 _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "bilinear_back": (BilinearBackSpec, emit_bilinear_back),
@@ -30,6 +31,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "resize_back": (ResizeBackSpec, emit_resize_back),
     "select": (SelectSpec, emit_select),
     "trsm": (TrsmSpec, emit_trsm),
+    "weighted": (WeightedSpec, emit_weighted),
 }
 ROUTINES.update({spec.kind: emit for spec, emit in _SPECS.values()})
 

@@ -54,11 +54,11 @@ def _infer_align(
     return data.with_shape((rois.dims[0], channels, *pooled_size))
 
 
-def samples_of_bin(step: np.floating, sample_ratio: int) -> int:
-    """Samples of a bin along one axis: ``sample_ratio``, or by default the bin's size in cells."""
+def samples_of_bins(steps: np.ndarray | np.floating, sample_ratio: int) -> np.ndarray:
+    """Samples of bins along one axis: ``sample_ratio``, or by default the bins' sizes in cells."""
     if sample_ratio > 0:
-        return sample_ratio
-    return int(bounded(np.ceil(step), 0, FAR))
+        return np.full(np.shape(steps), sample_ratio)
+    return bounded(np.ceil(steps), 0, FAR).astype(np.int64)
 
 
 def samples_near(
@@ -110,7 +110,7 @@ def _bin_weights(
     """
     dtype = np.asarray(size).dtype.type
     step = dtype(size / dtype(bins))
-    count = samples_of_bin(step, sample_ratio)
+    count = int(samples_of_bins(step, sample_ratio))
     weights = np.zeros((bins, length), dtype)
     if length == 0:
         return weights

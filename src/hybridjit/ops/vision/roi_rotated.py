@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.types import Shape, TensorType, shape_text
+from ..._core.types import Shape, TensorType, product, shape_text
 from ...errors import AttributeValueError, ShapeError
 from .. import native
 from ..attrs import AttrValue, Declared
@@ -24,18 +24,12 @@ from ..rules import forward, require_float, same_dtype
 from ..signatures import Arrays
 from ..tensor.by_index import whole
 from .region_bins import check_regions, check_samples, rounded
-from .roi_align import samples_along, samples_near, samples_of_bin
+from .roi_align import samples_along, samples_near, samples_of_bins
 
-
-def _bilinear(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Bilinear samples of (C, H, W) at points inside of it: (C, *points)."""
-    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
-    bottom = np.minimum(top + 1, image.shape[1] - 1)
-    right = np.minimum(left + 1, image.shape[2] - 1)
-    down, across = y - top, x - left
-    upper = image[:, top, left] * (1 - across) + image[:, top, right] * across
-    lower = image[:, bottom, left] * (1 - across) + image[:, bottom, right] * across
-    return upper * (1 - down) + lower * down
+# Samples of a bin along one axis that are computed for many regions at once, near the image or not;
+# and the samples whose places are in memory at a time.
+_FEW_SAMPLES = 16
+_AT_ONCE = 1 << 18
 
 
 @forward
@@ -63,53 +57,128 @@ def _rotated(
 ) -> np.ndarray:
     """Average of bilinear samples of each bin; samples far outside count as 0."""
     images, regions = widened(data), widened(rois)
-    number = images.dtype.type
+    number, batch = images.dtype.type, whole(rois[:, 0])
     out = np.zeros((len(rois), images.shape[1], *pooled_size), images.dtype)
-    for k, (batch, region) in enumerate(zip(whole(rois[:, 0]), regions)):
-        if 0 <= batch < len(images) and images[batch].size:
-            centre, size = region[1:5].reshape(2, 2)[:, ::-1] * number(spatial_scale)
-            angle = region[5] * number(np.pi) / number(180)
-            size = np.maximum(size, number(1))
-            out[k] = _rotated_bins(images[batch], centre, size, angle, pooled_size, sampling_ratio)
+    here = np.flatnonzero((batch >= 0) & (batch < len(images))) if images.size else batch[:0]
+    places = regions.copy()
+    places[:, 1:5] *= number(spatial_scale)
+    places[:, 3:5] = np.maximum(places[:, 3:5], number(1))
+    counts = samples_of_bins(places[:, 4:2:-1] / np.array(pooled_size, number), sampling_ratio)
+    few, many = _by_samples(here, counts)
+    for at in _in_parts(few, counts, product(pooled_size)):
+        samples = _all_samples(places[at], pooled_size, counts[at])
+        out[at] = _sums(images, batch[at], pooled_size, *samples)
+    for k in many:
+        samples = _near_samples(images.shape, places[k], pooled_size, sampling_ratio)
+        out[k] = _sums(images, batch[k : k + 1], pooled_size, *samples)[0]
+    out /= np.maximum(counts, 1).prod(1).astype(number)[:, None, None, None]
     return out.astype(data.dtype, copy=False)
 
 
-def _rotated_bins(
-    image: np.ndarray,
-    centre: np.ndarray,
-    size: np.ndarray,
-    angle: np.floating,
-    bins: Shape,
-    ratio: int,
-) -> np.ndarray:
-    """Bins of one region: (C, *bins). Arguments except the angle are (y, x)."""
-    number = image.dtype.type
-    height, width = image.shape[1:]
+def _by_samples(regions: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Regions whose bins have few samples, in the order of their number, and the others."""
+    most = counts[regions].max(1)
+    is_few = most <= _FEW_SAMPLES
+    return regions[is_few][np.argsort(most[is_few], kind="stable")], regions[~is_few]
+
+
+def _in_parts(regions: np.ndarray, counts: np.ndarray, bins: int) -> Iterator[np.ndarray]:
+    """Parts of the regions with at most ``_AT_ONCE`` samples, or single ones."""
+    samples = bins * int(counts[regions].max(initial=1)) ** 2
+    step = max(_AT_ONCE // samples, 1)
+    for start in range(0, len(regions), step):
+        yield regions[start : start + step]
+
+
+def _turned(places: np.ndarray, v: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points (y, x) of regions from those along their axes; ``places`` has regions' rows last."""
+    angle = places[5] * places.dtype.type(np.pi) / places.dtype.type(180)
     cos, sin = np.cos(angle), np.sin(angle)
-    ends = (
-        np.array([-1, height], image.dtype) - centre[0],
-        np.array([-1, width], number) - centre[1],
-    )
+    return v * cos - u * sin + places[2], u * cos + v * sin + places[1]
+
+
+def _all_samples(
+    places: np.ndarray, bins: Shape, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples of all bins of some regions: their bins in ascending order, y and x (NaN: none)."""
+    number = places.dtype.type
+    axes = []
+    for size, b, count in zip((places[:, 4], places[:, 3]), bins, counts.T):
+        step = (size / number(b))[:, None]
+        bases = -size[:, None] / number(2) + np.arange(b, dtype=number) * step
+        order, known = np.arange(count.max()), np.maximum(count, 1)[:, None].astype(number)
+        parts = (order.astype(number) + number(0.5)) * step / known
+        parts[order >= count[:, None]] = np.nan
+        axes.append(bases[:, :, None] + parts[:, None])
+    v, u = axes[0][:, :, None, :, None], axes[1][:, None, :, None, :]
+    y, x = _turned(places.T[..., None, None, None, None], v, u)
+    of_bins = np.repeat(np.arange(y[..., 0, 0].size), product(y.shape[3:]))
+    return of_bins, y.reshape(-1), x.reshape(-1)
+
+
+def _near_samples(
+    shape: Shape, place: np.ndarray, bins: Shape, ratio: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As :func:`_all_samples`, for one region and without most samples far from the image."""
+    number = place.dtype.type
+    height, width = shape[2:]
     # The image's corners in the region's axes, so that only samples near the image are taken.
+    ends = np.array([-1, height], number) - place[2], np.array([-1, width], number) - place[1]
     y, x = np.meshgrid(*ends)
-    corners = y * cos + x * sin, x * cos - y * sin
-    axes, count = [], 1
-    for n, b, seen in zip(size, bins, corners):
-        step = n / number(b)
-        samples = samples_of_bin(step, ratio)
+    origin = place * np.array([1, 0, 0, 1, 1, -1], number)
+    axes = []
+    for size, b, seen in zip(place[4:2:-1], bins, _turned(origin, y, x)):
+        step = size / number(b)
+        samples = int(samples_of_bins(step, ratio))
         near = partial(samples_near, low=seen.min(), high=seen.max(), reach=height + width + 2)
-        axes.append(samples_along(-n / number(2), step, b, samples, None if ratio > 0 else near))
-        count *= max(samples, 1)
+        axes.append(samples_along(-size / number(2), step, b, samples, None if ratio > 0 else near))
     (v, rows), (u, columns) = axes
-    v, u = v[:, None], u[None, :]
-    y, x = v * cos - u * sin + centre[0], u * cos + v * sin + centre[1]
-    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
-    values = _bilinear(image, bounded(y, 0, height - 1), bounded(x, 0, width - 1))
-    values = np.where(inside, values, 0)
-    down, across = (
-        (np.arange(b)[:, None] == at).astype(number) for b, at in zip(bins, (rows, columns))
-    )
-    return down @ values @ across.T / number(count)
+    of_bins = (rows[:, None] * bins[1] + columns).reshape(-1)
+    order = np.argsort(of_bins, kind="stable")
+    y, x = _turned(place, v[:, None], u)
+    return of_bins[order], y.reshape(-1)[order], x.reshape(-1)[order]
+
+
+def _corners(y: np.ndarray, x: np.ndarray, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """The flat cells around points inside of images, and their weights: (points, 4)."""
+    y, x = bounded(y, 0, shape[2] - 1), bounded(x, 0, shape[3] - 1)
+    low = np.floor(y), np.floor(x)
+    top, left = (n.astype(np.int64) for n in low)
+    rows = top * shape[3], np.minimum(top + 1, shape[2] - 1) * shape[3]
+    columns = left, np.minimum(left + 1, shape[3] - 1)
+    down, across = y - low[0], x - low[1]
+    cells = np.stack([row + column for row in rows for column in columns], -1)
+    weights = [v * u for v in (1 - down, down) for u in (1 - across, across)]
+    return cells, np.stack(weights, -1)
+
+
+def _sums(
+    images: np.ndarray,
+    batch: np.ndarray,
+    bins: Shape,
+    of_bins: np.ndarray,
+    y: np.ndarray,
+    x: np.ndarray,
+) -> np.ndarray:
+    """Sums of the samples in all bins, (R, C, *bins); samples outside of images are left out."""
+    (height, width), count = images.shape[2:], images.shape[1]
+    inside = np.flatnonzero((y >= -1) & (y <= height) & (x >= -1) & (x <= width))
+    of_bins = of_bins[inside]
+    cells, weights = _corners(y[inside], x[inside], images.shape)
+    out = np.zeros((len(batch), count, product(bins)), images.dtype)
+    run = native.routine("weighted", images.dtype.name, size=len(inside) * count)
+    if run is not None:
+        starts = np.searchsorted(of_bins, np.arange(len(batch) * out.shape[2] + 1))
+        tables = batch, starts.astype(np.int64), cells, weights
+        numbers = [*out.shape, height * width]
+        run([np.ascontiguousarray(images), out, *tables], numbers)
+    else:
+        region, place = np.divmod(of_bins, out.shape[2])
+        flat = images.reshape(*images.shape[:2], -1)
+        near = [flat[batch[region], :, cells[:, i]] * weights[:, i : i + 1] for i in range(4)]
+        values = (near[0] + near[1]) + (near[2] + near[3])
+        np.add.at(out.swapaxes(1, 2), (region, place), values)
+    return out.reshape(len(batch), count, *bins)
 
 
 register(
