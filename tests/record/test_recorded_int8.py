@@ -67,7 +67,7 @@ def test_results_equal_mxnets(name, hybridize):
 
 
 @pytest.mark.filterwarnings("ignore:_sg_mkldnn_conv")
-@pytest.mark.parametrize("name", ["net_residual", "net_joined_signed"])
+@pytest.mark.parametrize("name", ["net_residual", "net_joined_signed", "net_gelu"])
 @pytest.mark.parametrize("target", AVAILABLE)
 def test_bits_are_equal_on_every_target(name, target):
     wanted = results(block_of(name), name)
@@ -76,6 +76,20 @@ def test_bits_are_equal_on_every_target(name, target):
         block.hybridize()
         for y, one in zip(results(block, name), wanted):
             np.testing.assert_array_equal(y, one)
+
+
+def test_gelu_of_a_convolution_warns_and_after_a_sum_is_refused(tmp_path):
+    """MXNet applies it in units of bytes; behind a residual it stops."""
+    with pytest.warns(UserWarning, match="GELU is applied in units of the result"):
+        results(block_of("net_gelu"), "net_gelu")
+
+    def replace_relu(graph: dict) -> None:
+        node = next(node for node in graph["nodes"] if "with_postsum_act" in node.get("attrs", {}))
+        node["subgraphs"][0]["nodes"][-1].update(op="LeakyReLU", attrs={"act_type": "gelu"})
+
+    path = changed(tmp_path, "net_joined_signed", replace_relu)
+    with pytest.raises(MXNetError, match="activation gelu after a sum is not supported for bytes"):
+        block_of("net_joined_signed", path)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -95,7 +109,10 @@ def test_a_residual_of_another_type_warns_once():
     assert sum("_sg_mkldnn_conv" in str(w.message) for w in seen) == 1
 
 
-@pytest.mark.parametrize("name", ["net_conv_naive", "net_residual", "net_joined_signed"])
+@pytest.mark.filterwarnings("ignore:_sg_mkldnn_conv")
+@pytest.mark.parametrize(
+    "name", ["net_conv_naive", "net_residual", "net_joined_signed", "net_gelu"]
+)
 def test_layers_are_products_of_bytes(name):
     """No layer, conversion or pooling of a calibrated network is a step in NumPy."""
     stored = nd.load(str(FOLDER / f"{name}-0000.params"))

@@ -3,7 +3,8 @@
 The layer has float32 parameters in the file. Quantized, it folds the batch norm, quantizes the
 weights per filter, and computes int32 sums of bytes, which it converts to bytes of the calibrated
 range. MXNet saturates sums with a residual in the residual's type and reads their bits as the
-announced type; files that need it get MXNet's results and one warning.
+announced type, and applies GELU to values in units of the result; files that need it get MXNet's
+results and one warning.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ _ATTRS = (
     f"{CALIBRATED}"
 )
 _RENAMED = {"with_relu": "with_act", "with_postsum_relu": "with_postsum_act"}  # of MXNet 1.5
-_SUPPORTED = ("relu", "leaky", "clip")
+_SUPPORTED = ("relu", "leaky", "gelu", "clip")
+_AFTER_SUM = ("relu", "leaky", "clip")  # MXNet stops at GELU in this place
 _LIMIT = np.float32(2**30)  # largest bias in units of the sums
 
 
@@ -89,12 +91,16 @@ def fused_convolution(text: Mapping[str, str], outputs: Sequence[Output]) -> OpD
 
 
 def _quantized_record(pattern: Pattern) -> OpDef:
-    for node in (*pattern.before, *pattern.after):
-        if activation_name(node) not in _SUPPORTED:
-            raise MXNetError(
-                f"{NAME}: activation {activation_name(node)} is not supported for bytes; "
-                f"supported are {', '.join(_SUPPORTED)}"
-            )
+    for nodes, supported, place in (
+        (pattern.before, _SUPPORTED, ""),
+        (pattern.after, _AFTER_SUM, " after a sum"),
+    ):
+        for node in nodes:
+            if activation_name(node) not in supported:
+                raise MXNetError(
+                    f"{NAME}: activation {activation_name(node)}{place} is not supported for "
+                    f"bytes; supported are {', '.join(supported)}"
+                )
     limits = ["data_min", "data_max"] + ["sum_min", "sum_max"] * pattern.has_sum
     reference = _Reference(pattern)
     return OpDef(
@@ -204,7 +210,7 @@ class _Reference:
         scale = layer_scale(x.dtype, *limits[:2])
         layer = folded(pattern, operands)
         scales = filter_scales(layer, scale, known is not None)
-        self.warn_of_groups()
+        self.warn_of_layer()
         sums = _sums(pattern.layer.attrs, x, layer, scales, scale)
         if known is None:
             return self._as_sums(sums, layer, scales[0] * scale, operands, limits)
@@ -267,9 +273,11 @@ class _Reference:
                 f"sum saturates in {found.name}"
             )
 
-    def warn_of_groups(self) -> None:
-        """Warn if a group has several filters."""
+    def warn_of_layer(self) -> None:
+        """Warn of GELU in units of the result, and of groups of several filters."""
         attrs = self.pattern.layer.attrs
+        if any(activation_name(node) == "gelu" for node in self.pattern.before):
+            self._warn("as in MXNet 1.9.1 GELU is applied in units of the result, nearly a relu")
         if 1 < attrs["num_group"] < attrs["num_filter"]:
             self._warn("as in MXNet 1.9.1 all filters of a group have the scale of one")
 
@@ -334,7 +342,7 @@ def _by_kernels(
     sums = product_of_filters(g, data, weight, bias, pattern)
     if sums is None:
         return None
-    reference.warn_of_groups()
+    reference.warn_of_layer()
     y = activated_values(g, scaled_sums(g, sums, factors), pattern.before)
     dtype = announced_type(pattern)
     if z is None or residual is None:

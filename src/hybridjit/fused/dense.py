@@ -53,6 +53,7 @@ _ATTRS = (
     f"with_relu:bool=False channel_wise_quantize:bool?=None {CALIBRATED}"
 )
 _SUPPORTED = ("relu", "leaky", "elu", "gelu", "clip", "abs")
+_COMPILED = ("relu", "leaky", "gelu", "clip")
 _POSITIVE = ("relu", "leaky", "clip", "abs")  # results that MXNet announces as uint8
 _LIMIT = 1 << 30  # largest bias in units of the sums
 
@@ -221,8 +222,8 @@ def _by_kernels(
 ) -> X | tuple[X, ...] | None:
     """sg_mkldnn_fully_connected(b, w)  =>  act(float(integer_dense(b, w)) * factor)"""
     known = calibrated(min_calib_range, max_calib_range)
-    is_exact = all(activation_name(node) in ("relu", "leaky", "clip") for node in pattern.before)
-    if not (known or enable_float_output) or not is_exact or (known and not magnitude(*known)):
+    is_compiled = all(activation_name(node) in _COMPILED for node in pattern.before)
+    if not (known or enable_float_output) or not is_compiled or (known and not magnitude(*known)):
         return None
     kind = g.type(ins[0]).dtype
     assert kind is not None
