@@ -418,6 +418,20 @@ def test_files_of_full_names(net, tmp_path):
         longer.load_parameters(path)
 
 
+def test_a_file_of_full_names_needs_no_prefix_of_the_block(tmp_path):
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(2, in_units=3, prefix="a_"))
+    net.initialize(mx.init.One())
+    path = str(tmp_path / "p")
+    net.collect_params().save(path)
+    net.initialize(mx.init.Zero(), force_reinit=True)
+    net.load_parameters(path)
+    assert net[0].weight.data().asnumpy().all()
+    mx.nd.save(path, {"w": mx.nd.ones((2, 3))})
+    with pytest.raises(AssertionError, match="'a_weight' is missing in file: .*parameters: 'w'"):
+        net.load_parameters(path)
+
+
 def test_exported_parameters_load_into_their_network(net, x, tmp_path):
     net.hybridize()
     expected = net(x).asnumpy()

@@ -271,6 +271,8 @@ MISTAKES = [
     ("index", IndexError, "5 is out of bounds for axis 0 with size 2", lambda h: X[5]),
     ("assignment", ValueError, r"shape \(4,5\), target of shape \(2,3\)", lambda h: assigned()),
     ("asscalar", ValueError, "not a scalar", lambda h: X.asscalar()),
+    ("number", TypeError, r"only size-1 arrays .* of shape \(2,3\)", lambda h: int(X)),
+    ("number of none", TypeError, "only size-1 arrays", lambda h: float(nd.array([]))),
     ("truth", ValueError, "multiple elements is ambiguous", lambda h: bool(X)),
     ("saved list", TypeError, "dict str->NDArray", lambda h: nd.save("x.params", [1, 2])),
     ("saved, not exported", AssertionError, r"export\(\)", lambda h: loaded("save_parameters")),

@@ -92,14 +92,15 @@ def load_parameters(
     if not arrays and not params:
         return
     if not _has_paths(arrays, params):
-        # A file of export() has full names; one of save_params() lacks the block's prefix.
-        exported = any(name.startswith(("arg:", "aux:")) for name in arrays)
-        block.collect_params().load_dict(
+        full = block.collect_params()
+        # A file of save_params() lacks the block's prefix; other files have full names.
+        stripped = any(block.prefix + name in full for name in arrays)
+        full.load_dict(
             arrays,
             ctx,
             allow_missing,
             ignore_extra,
-            "" if exported else block.prefix,
+            block.prefix if stripped else "",
             filename,
             cast_dtype,
             dtype_source,

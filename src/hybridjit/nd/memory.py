@@ -164,10 +164,18 @@ class DenseArray:
         return self.size == 1 and bool(self.asscalar())
 
     def __float__(self) -> float:
-        return float(self.asscalar())
+        return float(self._only_element())
 
     def __int__(self) -> int:
-        return int(self.asscalar())
+        return int(self._only_element())
+
+    def _only_element(self) -> Any:
+        if self.size != 1:
+            raise TypeError(
+                "only size-1 arrays can be converted to Python scalars, not one of shape "
+                f"{shape_text(self.shape)}: use asnumpy() or an index"
+            )
+        return self._data.item()
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         """Values for NumPy; without a copy, a read-only view."""

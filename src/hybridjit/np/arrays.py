@@ -73,19 +73,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
             )
         return self.size == 1 and bool(self.item())
 
-    def __float__(self) -> float:
-        return float(self._only_element())
-
-    def __int__(self) -> int:
-        return int(self._only_element())
-
     def __round__(self, ndigits: int = 0) -> ndarray:
         return self.round(ndigits)
-
-    def _only_element(self) -> Any:
-        if self.size != 1:
-            raise TypeError("only size-1 arrays can be converted to Python scalars")
-        return self.item()
 
     def item(self, *args: Any) -> Any:
         """Element as a Python number: the only one, or the one at the given indices."""
