@@ -107,6 +107,10 @@ def moves() -> None:
         add("_pad_axes", (2, 3, 40), mode=mode, before=(0, 2, 3), after=(0, 1, 2), value=-1.5)
     add("_place", (2, 3), shape=(4, 5), begin=(1, 0), end=(3, 3))
     add("_place", (2, 3, 2), shape=(4, 5, 2), begin=(0, 4), end=(4, None), step=(2, -2))
+    add("_on_diagonal", (3,), shape=(5, 3), k=-1, axis1=0, axis2=1)
+    add("_on_diagonal", (3, 2), shape=(2, 3, 4), k=-2, axis1=-1, axis2=0)
+    bad("_on_diagonal", (3,), error=ShapeError, says="is not diagonal 1 of (3,3)",
+        shape=(3, 3), k=1, axis1=0, axis2=1)  # fmt: skip
     add("diag", (3,), k=1)
     add("diag", (3, 4), k=-1)
     add("diag", (2, 3, 4), axis1=1, axis2=-1)

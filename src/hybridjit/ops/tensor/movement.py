@@ -11,14 +11,15 @@ import math
 
 import numpy as np
 
-from ..._core.types import Shape, TensorType, shape_text
+from ..._core.types import PartialShape, Shape, TensorType, shape_text
 from ...errors import AttributeValueError, ShapeError
+from ..attrs import Declared
 from ..building import Builder, Many, X
 from ..internal import PAD_AXES
-from ..record import Traits
+from ..record import OpDef, Traits
 from ..registry import register
 from ..rules import forward, normalized_axis
-from .primitives import PLACE, in_range, moving, part, reordering, reshape, transpose
+from .primitives import in_range, moving, part, reordering, reshape, transpose
 
 # Permutation of axes
 
@@ -265,25 +266,30 @@ def _diagonal_as_slice(g: Builder[X], data: X, *, k: int, axis1: int, axis2: int
 
 
 def _grad_diag(
-    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, k: int, axis1: int, axis2: int
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
 ) -> X | None:
     """Diagonal of the gradient for a vector; the gradient on the diagonal for a matrix."""
     sizes, (d,) = g.type(ins[0]).dims, douts
     if len(sizes) == 1:
-        return g.op(DIAG, d, k=k)
-    *rest, length = g.type(d).dims
-    if not g.type(d).size:
-        return None
-    order = _axes_last(len(sizes), axis1, axis2)
-    rows, columns = (sizes[i] for i in order[-2:])
-    begin, end, step = _marks(tuple(rest), columns, length, k)
-    shape = (*rest, rows * columns)
-    flat = g.op(PLACE, d, at="placed", shape=shape, begin=begin, end=end, step=step)
-    whole = reshape(g, flat, (*rest, rows, columns), at="whole")
-    return transpose(g, whole, tuple(order.index(i) for i in range(len(order))))
+        return g.op(DIAG, d, k=attrs["k"])
+    return g.op(ON_DIAGONAL, d, shape=sizes, **attrs) if g.type(d).size else None
 
 
-DIAG = moving(
+def _on_diagonal(data: np.ndarray, shape: Shape, k: int, axis1: int, axis2: int) -> np.ndarray:
+    whole = np.zeros(shape, data.dtype)
+    place = np.diagonal(whole, k, axis1, axis2)
+    place.flags.writeable = True
+    place[...] = data
+    return whole
+
+
+def _matrix_shape(data: Shape, *, shape: Shape, k: int, axis1: int, axis2: int) -> PartialShape:
+    if data != _diagonal(shape, k, axis1, axis2):
+        raise ShapeError(f"{shape_text(data)} is not diagonal {k} of {shape_text(shape)}")
+    return shape
+
+
+DIAG: OpDef = moving(
     "diag",
     "data",
     "k:int=0 axis1:int=0 axis2:int=1",
@@ -293,4 +299,16 @@ DIAG = moving(
     expand=_diagonal_as_slice,
     grad=_grad_diag,
     traits=Traits(names_data=True),
+)
+
+
+ON_DIAGONAL: OpDef = moving(
+    "_on_diagonal",
+    "data",
+    "shape:shape! k:int! axis1:int! axis2:int!",
+    _matrix_shape,
+    _on_diagonal,
+    "Zeros of a shape, with the data as a diagonal of two axes; the gradient of diag.",
+    grad=lambda g, ins, outs, douts, shape, **attrs: g.op(DIAG, douts[0], **attrs),
+    internal=True,
 )
