@@ -326,6 +326,8 @@ def selections() -> None:
     add("where", ints(1, 0, 2), (3, 4), (3, 4))
     add("where", (3, 4), (3, 4), (3, 4))
     add("_contrib_boolean_mask", (3, 4), ints(1, 1, 1))
+    add("_mask_back", (2, 4), ints(1, 0, 7), axis=0)
+    add("_mask_back", (3, 1, 2), ints(0, 0, 1), axis=1)
     add("_contrib_index_copy", (4, 3), ints(1, 3), (2, 3))
     add("_contrib_index_array", (2, 3))
     add("_contrib_index_array", (2, 3, 4), axes=(2, 0))

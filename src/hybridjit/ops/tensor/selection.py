@@ -19,8 +19,8 @@ from ..building import Builder, Many, Reached, X
 from ..casting import convert, fresh, scalar_of
 from ..elementwise.element_type import cast
 from ..internal import constant_of_shape
-from ..record import GradientStored, Traits
-from ..registry import lookup, register
+from ..record import GradientStored, OpDef, Traits
+from ..registry import register
 from ..rules import Types, forward, normalized_axis, refuse_bool, same_dtype
 from ..signatures import Reference
 from .by_index import GATHER_ND, places_of
@@ -104,26 +104,11 @@ def _grad_mask(
     g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], *, axis: int
 ) -> tuple[Reached[X], ...]:
     """Gradient at selected rows, 0 at the others."""
-    data, index = ins
-    place, d = axis % g.type(data).ndim, douts[0]
-
-    def by_data() -> X | None:
-        if not g.type(d).size:
-            return None
-        count = g.type(index).size
-        kept = g.op(lookup("_not_equal_scalar"), cast(g, index, INT64), at="kept", scalar=0.0)
-        number = g.op(lookup("_np_cumsum"), kept, at="number")
-        number = g.op(lookup("_minus_scalar"), number, at="place", scalar=1.0)
-        rows = g.op(lookup("take"), d, number, at="rows", axis=place)
-        sizes = g.type(rows).dims
-        column = reshape(g, kept, tuple(count if i == place else 1 for i in range(len(sizes))))
-        wide = broadcast(g, column, sizes, at="column")
-        return g.op(WHERE, wide, rows, zeros_like(g, rows))
-
-    return by_data, None
+    index, d = ins[1], douts[0]
+    return lambda: g.op(MASK_BACK, d, index, axis=axis) if g.type(d).size else None, None
 
 
-register(
+BOOLEAN_MASK: OpDef = register(
     "_contrib_boolean_mask",
     "data index",
     "axis:int=0",
@@ -132,6 +117,31 @@ register(
     grad=_grad_mask,
     traits=Traits(sized_by_values=True),
     doc="Rows whose index is nonzero; their number depends on values.",
+)
+
+
+def _mask_back_type(head: TensorType, index: TensorType, *, axis: int) -> TensorType:
+    place = normalized_axis(axis, head.ndim)
+    return head.with_shape((*head.dims[:place], *index.dims, *head.dims[place + 1 :]))
+
+
+def _mask_back(head: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarray:
+    """Rows of ``head`` where ``index`` is nonzero, zeros elsewhere."""
+    place = axis % head.ndim
+    whole = np.zeros((*head.shape[:place], *index.shape, *head.shape[place + 1 :]), head.dtype)
+    whole[(slice(None),) * place + (index != 0,)] = head
+    return whole
+
+
+MASK_BACK = register(
+    "_mask_back",
+    "head index",
+    "axis:int!",
+    internal=True,
+    infer=forward(_mask_back_type),
+    ref=_mask_back,
+    grad=lambda g, ins, outs, douts, axis: (g.op(BOOLEAN_MASK, douts[0], ins[1], axis=axis), None),
+    doc="Gradient of boolean_mask with respect to the data.",
 )
 
 
