@@ -199,3 +199,38 @@ def test_static_products_multiply_weights_of_any_zero_point(dtype, size, lead, c
     sums = (x.astype(np.int64) - 7) @ (parts["w"].astype(np.int64) - parts["w_z"])
     wanted = quantized_levels(sums, parts["w_s"])
     assert (found != wanted).mean() < 1e-3 and np.abs(found - wanted).max() <= 1
+
+
+ROOT = {"root": np.array(2**0.5, np.float32), "one": np.array(1, np.float32)}
+FUNCTIONS = {
+    "swish": [node("Sigmoid", "a", "b"), node("Mul", "a b", "real")],
+    "gelu": [
+        node("Div", "a root", "b"), node("Erf", "b", "c"), node("Add", "c one", "d"),
+        node("Mul", "a d", "real"),
+    ],
+    "swish of a quantized sigmoid": [
+        node("Sigmoid", "a", "b"), node("QuantizeLinear", "b s z", "c"),
+        node("DequantizeLinear", "c s z", "d"), node("Mul", "a d", "real"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_costly_function_between_bytes_is_one_table(name, dtype, capfd):
+    """Computed by NumPy at binding, so that each byte is that of the operators."""
+    constants = {"s": np.array(0.03, np.float32), "z": np.array(20, dtype), **ROOT}
+    first, last = node("DequantizeLinear", "x s z", "a"), node("QuantizeLinear", "real s z", "y")
+    limits = np.iinfo(dtype)
+    x = np.arange(limits.min, limits.max + 1).astype(dtype).reshape(4, 64)
+    model = model_of([first, *FUNCTIONS[name], last], {}, constants)
+    model.graph.input = [info("x", x.shape, CODES[x.dtype])]
+    wanted = make_block(make_graph(model, KNOWN, None, {}))(nd.array(x, dtype=dtype)).asnumpy()
+    for target in AVAILABLE:
+        block = make_block(make_graph(model, KNOWN, None, {}))
+        block.hybridize()
+        with override(target=target, dump=("fuse",)):
+            found = block(nd.array(x, dtype=dtype)).asnumpy()
+        np.testing.assert_array_equal(found, wanted)
+        said = capfd.readouterr().err
+        assert said.count(" take(") == 1 and "_from_bytes(" not in said

@@ -51,6 +51,7 @@ from ...ops.tensor.primitives import (
 from ..rewrite.cse import share_equal
 from .levels import implied_limits, unit_levels
 from .nibbles import multiplied_nibbles
+from .tables import with_tables
 from .zero_points import centred_sums
 
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
@@ -65,7 +66,8 @@ def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
     after = rewrite(graph, _RULES, fired)
     if after is not graph:  # several products may move the same bytes
         after = uniquely_named(share_equal(after))
-    after = rewrite(_one_reader_each(after), (implied_limits,), fired)
+    after = _one_reader_each(with_tables(after, fired))
+    after = rewrite(after, (implied_limits,), fired)
     levels = rewrite(after, (unit_levels,), fired)
     return after if levels is after else uniquely_named(levels)
 
