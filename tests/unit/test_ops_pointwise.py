@@ -132,6 +132,16 @@ def test_scalars_are_truncated_beside_integers(name, scalar, wanted):
     assert found.dtype == np.int32 and found.tolist() == wanted
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_quotients_of_integers_are_those_of_c(dtype: str):
+    ends = np.iinfo(dtype)
+    numbers = {*(ends.min, ends.min + 1, ends.max, ends.max - 1), *range(max(ends.min, -7), 8)}
+    pairs = [(a, b) for a in numbers for b in numbers if b and (a, b) != (ends.min, -1)]
+    wanted = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
+    found = run("broadcast_div", *np.array(pairs, dtype).T)
+    assert found.dtype == dtype and found.tolist() == wanted
+
+
 @pytest.mark.parametrize(
     "name, wanted",
     [

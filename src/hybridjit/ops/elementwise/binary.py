@@ -179,8 +179,8 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Integer quotient towards zero; NumPy rounds down. Division by zero gives infinity's
     integer."""
     down = np.floor_divide(a, b)
-    whole = down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
-    return np.where(b == 0, scalar_of(np.inf, whole.dtype), whole)
+    whole, is_zero = down + ((down < 0) & (down * b != a)), b == 0
+    return np.where(is_zero, scalar_of(np.inf, whole.dtype), whole) if is_zero.any() else whole
 
 
 def _single_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
