@@ -263,6 +263,19 @@ def test_indexing_refuses(key, exception):
         sym.var("x")[key]
 
 
+@pytest.mark.parametrize("use", [len, list], ids=lambda use: use.__name__)
+def test_counting_of_rows_is_reported_by_the_switch_check(use):
+    data, parts = sym.var("x"), sym.split(sym.var("y"), num_outputs=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        use(data)
+        with mx.override(check=True):
+            use(parts)
+            assert data.list_arguments() == ["x"]
+    with mx.override(check=True), pytest.warns(UserWarning, match="'x' count its outputs: 1"):
+        use(data)
+
+
 def test_groups_list_their_symbols():
     x, y = sym.var("x"), sym.var("y")
     group = sym.Group([x, y])

@@ -51,6 +51,11 @@ def user_line() -> str:
     return f"{cell}, line {frame.f_lineno}{inside}"
 
 
+def is_called_by_program(levels: int) -> bool:
+    """Whether the frame ``levels`` above that of the calling function is the program's."""
+    return not _is_own(sys._getframe(levels + 1))
+
+
 def _is_own(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_PACKAGE)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
+from .._core.config import config
+from .._core.frames import is_called_by_program, warn
 from .._core.lazy import other_names
 from ..errors import MXNetError
 from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
@@ -42,10 +44,22 @@ class Outputs:
         return f"<Symbol group [{', '.join(output.node.name for output in self.outputs)}]>"
 
     def __len__(self) -> int:
+        self._warn_of_rows()
         return len(self.outputs)
 
     def __iter__(self: Self) -> Iterator[Self]:
+        self._warn_of_rows()
         return (type(self)((output,)) for output in self.outputs)
+
+    def _warn_of_rows(self) -> None:
+        """Warn a program that may mean an array's rows, if the switch CHECK is on."""
+        if config.check and len(self.outputs) == 1 and is_called_by_program(2):
+            warn(
+                f"len() and iteration of Symbol '{self.name}' count its outputs: 1. Those of an "
+                "array count its rows: use F.split(x, num_outputs=N, axis=0, squeeze_axis=True) or "
+                "F.contrib.foreach for rows, F.shape_array(x) for sizes, or call the block without "
+                "hybridize()"
+            )
 
     def __getitem__(self: Self, index: int | str | slice) -> Self:
         """Output selected by index or name, or a group selected by a slice.
