@@ -286,6 +286,11 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
              {"x": (2, 3, 5), "y": (2, 20), "a": (1, 5, 4)}),
         Case(one("_contrib_box_iou", "x", "a"), BOXES),
     ),
+    "_contrib_box_iou": (
+        Case(one("_contrib_box_iou", "x", "a", format="center"), {"x": (2, 3, 4), "a": (5, 4)}),
+        Case(one("_contrib_box_iou", "x", "a"), {"x": (0, 4), "a": (5, 4)}),
+        Case(one("_contrib_box_iou", "x", "a"), {"x": (3, 4), "a": (5, 4)}, "float16"),
+    ),
     "_contrib_box_decode": (
         Case(one("_contrib_box_decode", "x", "a", format="corner", clip=0.3, **SCALE), BOXES),
         Case(one("_contrib_box_iou", "x", "a"), BOXES),

@@ -46,6 +46,7 @@ from .vision import (
     correlation,
     deformable,
     multibox,
+    overlaps,
     pictures,
     position_sensitive,
     proposal,

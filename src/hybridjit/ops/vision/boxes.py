@@ -26,7 +26,7 @@ from ..tensor.ordering import first_of
 from ..tensor.primitives import narrow
 
 # Pairs of boxes compared at a time, so that temporary arrays fit into the second-level cache.
-_PAIRS = 1 << 15
+PAIRS = 1 << 15
 
 
 def to_corners(boxes: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def greedy_survivors(
     """
     alive, left = np.zeros(count, bool), np.arange(count)
     while len(left) and (wanted is None or np.count_nonzero(alive) < wanted):
-        own = left[: max(1, _PAIRS // len(left))]
+        own = left[: max(1, PAIRS // len(left))]
         fallen = np.zeros(len(left), bool)
         for i, hit in enumerate(hits(own, left)):
             if not fallen[i]:
@@ -220,47 +220,6 @@ register(
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",
     doc="Greedy non-maximum suppression: survivors first, then rows of -1.",
-)
-
-
-@forward
-def _infer_iou(lhs: TensorType, rhs: TensorType, **attrs: AttrValue) -> TensorType:
-    """All leading axes of lhs, then all of rhs."""
-    dtype = same_dtype(lhs, rhs)
-    require_float("box_iou", lhs)
-    for name, t in (("lhs", lhs), ("rhs", rhs)):
-        if t.ndim < 2 or t.dims[-1] != 4:
-            raise ShapeError(f"{name} must be (..., N, 4), got {shape_text(t.shape)}")
-    return TensorType(lhs.dims[:-1] + rhs.dims[:-1], dtype)
-
-
-def _box_iou(lhs: np.ndarray, rhs: np.ndarray, *, format: str) -> np.ndarray:
-    """Overlap of every box of lhs with every box of rhs."""
-    a, b = (to_corners(x) if format == "center" else x for x in (lhs, rhs))
-    a, b = a.reshape(-1, 4), b.reshape(-1, 4)
-    found = np.empty((len(a), len(b)), lhs.dtype)
-    # Blocks that stay in a cache, along the side that is longer.
-    step = max(1, _PAIRS // max(1, min(found.shape)))
-    is_turned = len(a) > len(b)
-    for first in range(0, max(found.shape), step):
-        part = slice(first, first + step)
-        if is_turned:
-            found[part] = overlaps(a[None, part], b[:, None]).T
-        else:
-            found[:, part] = overlaps(a[:, None], b[None, part])
-    return found.reshape(lhs.shape[:-1] + rhs.shape[:-1])
-
-
-# As for sign, MXNet's backward operator writes zeros, so the backward pass continues through it.
-register(
-    "_contrib_box_iou",
-    "lhs rhs",
-    "format:center|corner=corner",
-    infer=_infer_iou,
-    ref=_box_iou,
-    grad=none_at_all,
-    traits=Traits(stops=lambda attrs: ()),
-    doc="Intersection over union of every pair of boxes.",
 )
 
 
