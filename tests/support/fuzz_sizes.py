@@ -120,7 +120,7 @@ def _outcome(
 
 
 def _trained(graph: CachedGraph, given: list[NDArray]) -> list[NDArray]:
-    variables = [*given, *(p.data() for p in graph.params.values())]
+    variables = [*given, *(p.data(cpu()) for p in graph.params.values())]
     learned = [x for x in variables if x._data.dtype.kind == "f"]
     for x in learned:
         x.attach_grad()

@@ -264,7 +264,7 @@ def test_warnings_name_the_programs_line(tmp_path):
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="already initialized") as caught:
         made(False).initialize()
-    assert {one.filename for one in caught} == {__file__}
+    assert {one.filename for one in caught} == {__file__}, [*map(str, caught)]
 
 
 def test_a_program_prints_few_lines():

@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 
 from .._core import host
-from .executable import EXECUTABLES
+from .executable import EXECUTABLES, Executable
 from .holders import GRADIENTS, STATES, held_bytes
 from .instance import INSTANCES
 from .saved import SAVED
+from .sized_call import SIZED_CALLS, SizedCall
 
 try:
     import resource
@@ -29,7 +30,7 @@ def memory_stats() -> dict[str, int]:
     dict of str to int
         - ``executables``: compiled signatures that are alive
         - ``kernels``: distinct pieces of machine code in them
-            - ``kernels``: distinct kernels of their machine code
+        - ``code_bytes``: bytes of this machine code
         - ``packed_bytes``: weights in the layout of kernels, shared ones counted once
         - ``arena_bytes``: intermediate results and working memory of concurrent calls
         - ``saved_bytes``: values that recorded calls save for their backward pass
@@ -43,7 +44,8 @@ def memory_stats() -> dict[str, int]:
     >>> mx.memory_stats()["resident_bytes"] > 0
     True
     """
-    instances, executables = [*INSTANCES], [*EXECUTABLES]
+    instances = [*INSTANCES]
+    executables: list[Executable | SizedCall] = [*EXECUTABLES, *SIZED_CALLS]
     bindings = [e.binding for e in executables if e.binding is not None]
     bindings += [i.binding for i in instances]
     packed = {id(array): array for binding in bindings for array in binding.arrays()}

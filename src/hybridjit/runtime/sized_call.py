@@ -8,6 +8,7 @@ are written again. Where the number of kernel calls depends on sizes, instances 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakSet
 
 import numpy as np
 from numpy import empty
@@ -28,6 +29,9 @@ _OBJECT_BYTES = 2 << 10
 # Bytes of scratch memory from which on executables of one variant share it. Smaller ones have
 # separate memory, which makes a call 1.5 us shorter.
 SHARED_FROM = 1 << 18
+
+# All live calls, for memory accounting.
+SIZED_CALLS: WeakSet[SizedCall] = WeakSet()
 
 
 class Pattern:
@@ -73,6 +77,7 @@ class SizedCall:
             self.nbytes += made.tables.nbytes + (0 if self._turns else room.nbytes)
         self.binding: Binding | None = None
         keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
+        SIZED_CALLS.add(self)  # last, as for instances
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
         """As :meth:`Executable.bind`."""
