@@ -257,14 +257,15 @@ def test_generators_yield_and_end():
 
 
 def test_warnings_name_the_programs_line(tmp_path):
+    """Python may warn of files that earlier tests left open, at the line that runs then."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
-    with pytest.warns(UserWarning, match="not a directory") as caught:
+    with pytest.warns(UserWarning, match="not a directory") as first:
         data.vision.ImageFolderDataset(str(tmp_path))
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="already initialized") as caught:
+    with pytest.warns(UserWarning, match="already initialized") as second:
         made(False).initialize()
-    assert {one.filename for one in caught} == {__file__}, [*map(str, caught)]
+    for caught in (first, second):
+        assert {one.filename for one in caught if one.category is UserWarning} == {__file__}
 
 
 def test_a_program_prints_few_lines():

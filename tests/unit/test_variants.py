@@ -689,5 +689,5 @@ def test_memory_over_many_sizes_is_bounded(monkeypatch):
     assert cache._nbytes == sum(entry.nbytes for entry in cache._entries.values()) <= 1 << 20
     gc.collect()
     after = mx.memory_stats()
-    assert len(cache) < 500 and after["executables"] - before["executables"] < 8
+    assert after["executables"] - before["executables"] <= len(cache) < 500
     assert after["arena_bytes"] - before["arena_bytes"] < 16 << 20
