@@ -16,6 +16,9 @@ from hybridjit.ops import OpDef, lookup, run_ref
 from hybridjit.ops.gradient import gradients
 from samples import Sample, samples
 
+# Operators whose gradient has a size that depends on values: traces know types alone.
+SIZED_BY_VALUES = {"_mask_back"}
+
 
 def taken_apart(op: OpDef, sample: Sample) -> tuple[list, list, list, dict]:
     """The operator's operands, results, output gradients and attributes."""
@@ -64,7 +67,7 @@ def test_a_trace_gives_the_bits_of_the_rule(op: OpDef):
                 assert values[number].dtype == d.dtype, sample.name
                 assert values[number].tobytes() == d.asnumpy().tobytes(), sample.name
     has_floats = any(is_float(a) for sample in samples(op) for a in sample.arrays)
-    assert bool(traced) == has_floats
+    assert bool(traced) == (has_floats and op.name not in SIZED_BY_VALUES)
 
 
 def three_times(forward) -> list[tuple[bytes, ...]]:
