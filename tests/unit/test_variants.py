@@ -537,7 +537,7 @@ def test_equal_sizes_of_unlike_axes_are_no_guard():
 
 
 def test_templates_of_one_variant_are_bounded(monkeypatch):
-    """Released code is compiled again, with the same bits."""
+    """Released code is freed, and compiled again with the same bits."""
     monkeypatch.setattr(generate, "_MOST_TEMPLATES", 1)
     net = layer(128, 3, padding=1, in_channels=128)()
     net.initialize(mx.init.Normal(0.3))
@@ -549,6 +549,8 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
     (variants,) = net._cached.graph._variants.values()
     (variant,) = variants.variants
     assert [len(each.templates) for each in variant._templates._classes] == [1]
+    gc.collect()
+    assert len(variant._patterns) == 1
 
 
 def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():

@@ -37,11 +37,11 @@ SIZED_CALLS: WeakSet[SizedCall] = WeakSet()
 class Pattern:
     """The code of a template, and idle instances for calls that need little memory.
 
-    is_native  whether a call is kernels alone, and its outputs are new arrays
+    It does not refer to the template, so that it is freed with it. ``is_native``: whether a call is
+    kernels alone, and its outputs are new arrays.
     """
 
-    def __init__(self, template: Template, executable: Executable) -> None:
-        self.template = template
+    def __init__(self, executable: Executable) -> None:
         self.code: Code = executable.code
         self.idle: list[Instance] = []
         segments, results = executable.segments, executable.results
@@ -56,16 +56,16 @@ class SizedCall:
     """
 
     def __init__(
-        self, pattern: Pattern, sizes: tuple[int, ...], turns: Turns,
+        self, template: Template, pattern: Pattern, sizes: tuple[int, ...], turns: Turns,
         make_whole: Callable[[], Executable],
     ) -> None:  # fmt: skip
         """Raises ShapeError for sizes beyond any memory."""
-        made = pattern.template.evaluated(sizes)
-        self._pattern, self.sizes, self._make_whole = pattern, sizes, make_whole
+        made = template.evaluated(sizes)
+        self._template, self.sizes, self._make_whole = template, sizes, make_whole
         self.code, self.tables, self.output_types = pattern.code, made.tables, made.types
         scratch, shared, work = made.working
         self._is_small = work < WORTH_SHARING
-        room, has_own = Room(made.arena, scratch, shared), pattern.template.has_rounds
+        room, has_own = Room(made.arena, scratch, shared), template.has_rounds
         self.room = room if has_own else room.rounded
         self._owner: Pattern | SizedCall = self if has_own else pattern
         self.idle: list[Instance] = []
@@ -81,7 +81,7 @@ class SizedCall:
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
         """As :meth:`Executable.bind`."""
-        plan, _ = self._pattern.template.at(self.sizes)
+        plan, _ = self._template.at(self.sizes)
         self.binding = Binding(plan, self.code.pack, params, store)
 
     def bind_as(self, binding: Binding) -> None:

@@ -205,21 +205,21 @@ class Variant:
         executable = Executable(plan, code(image))
         share_memory(executable, self._turns)
         if template not in self._patterns:
-            self._patterns[template] = Pattern(template, executable)
+            self._patterns[template] = Pattern(executable)
         return executable
 
     def call_at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch | SizedCall:
-        """What calls a graph at sizes that :meth:`sizes_for` gave, to be bound.
+        """A callable for sizes that :meth:`sizes_for` gave, which has to be bound.
 
-        For the first sizes of a template an executable, and where a call is not kernels alone.
-        Raises ShapeError for sizes beyond any memory.
+        It is an executable for the first sizes of a template, and where a call is not kernels
+        alone. Raises ShapeError for sizes beyond any memory.
         """
         template, _ = self._templates.entry(sizes)
         pattern = self._patterns.get(template)
         if pattern is None or not pattern.is_native or self._samples is not None:
             return self.at(sizes)
         self.served += 1
-        return SizedCall(pattern, sizes, self._turns, partial(self._made, sizes))
+        return SizedCall(template, pattern, sizes, self._turns, partial(self._made, sizes))
 
     def share_turns(self, other: Variant) -> None:
         """Let executables share the memory of another variant's; before any is made."""
