@@ -274,8 +274,12 @@ def _plan_of_sample(plan: Plan, log: CompileLog) -> Plan | None:
     graph = one_sample.graph_of_sample(plan.graph) if is_worth_splitting(plan) else None
     if graph is None:
         return None
-    log.notes.append(f"{graph.name} runs its samples one by one")
+    log.notes.append(_one_by_one(plan.graph))
     return plan_hoisted(graph, log)
+
+
+def _one_by_one(graph: Graph) -> str:
+    return f"{graph.name} runs its {graph.inputs[0].shape[0]} samples one by one"
 
 
 def _planned_again(
@@ -299,7 +303,7 @@ def _planned_again(
         return None  # a shape is written out in the graph: it is for this batch alone
     if not is_sample_of(one.graph, plan.graph):
         return None
-    log.notes.append(f"{plan.graph.name} runs its {batch_of(plan.graph)} samples one by one")
+    log.notes.append(_one_by_one(plan.graph))
     return one
 
 

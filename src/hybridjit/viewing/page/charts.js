@@ -103,7 +103,7 @@ function heightOf(rows) {
   return last.top + last.high + 24;
 }
 
-/** The rows of the time line: what native code computes, each thread's part of it, and Python. */
+/** The rows of the time line: steps of native code, each thread's part of them, and Python. */
 function lanes(profile) {
   const { threads, parts } = profile;
   const numbers = threads < 2 ? [] : [...new Set(parts.flatMap((timed) => timed.spans.map((span) => span[0])))].sort(
@@ -123,7 +123,7 @@ function lanes(profile) {
   return rows;
 }
 
-/** The steps of one run, end to end, in the lanes of what executes them. */
+/** The steps of one run, end to end, in the lane of native code or of Python, and each thread's parts. */
 function timeline(track, act, rows, width) {
   const { parts } = track.part.profile;
   const whole = parts.reduce((sum, timed) => sum + timed.once, 0) || 1;
