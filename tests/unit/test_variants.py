@@ -635,6 +635,24 @@ def test_further_sizes_share_the_instances_of_a_template():
         np.testing.assert_array_equal(y, net(x).asnumpy())
 
 
+def test_idle_instances_of_replaced_parameters_are_freed():
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    inputs = [arrays((n, 20), n) for n in (9, 12, 30)]
+    for x in inputs:
+        net(x)
+    (variants,) = net._cached.graph._variants.values()
+    (pattern,) = variants.variants[0]._patterns.values()
+    other = pattern.idle.pop()
+    net(inputs[-1])
+    pattern.idle.insert(0, other)  # as after two calls at once
+    net[0].weight.set_data(net[0].weight.data() * 2)
+    net(inputs[-1])
+    (kept,) = pattern.idle
+    assert kept.binding is not other.binding
+
+
 def test_a_further_size_is_bound_checked_and_profiled_as_the_first(monkeypatch):
     net = mlp()
     net.initialize()

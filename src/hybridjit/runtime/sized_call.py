@@ -129,10 +129,13 @@ class SizedCall:
 
     def _idle(self, threads: int, binding: Binding) -> Instance:
         """An instance that no other call uses, with the arguments for these sizes."""
+        idle = self._owner.idle
         try:
-            instance = self._owner.idle.pop()
+            instance = idle.pop()
         except IndexError:
             return Instance(self, binding, threads)
+        if instance.binding is not binding:
+            idle.clear()  # they keep the memory of parameters that were replaced
         is_enough = instance.threads >= threads and instance.room.holds(self.room)
         if not is_enough or not self._fits(instance, binding):
             return Instance(self, binding, threads)
