@@ -66,11 +66,13 @@ SECONDS: Mapping[str, float] = {
 # A sample of the tests: cases of each function, and files that take longest for their number.
 SAMPLE = 3
 SLOW = (
-    *("batch", "bfloat16", "bfloat16_training", "compile_pool", "generated_code", "hostile_data"),
-    *("hostile_files", "interrupts", "kernels", "library", "library_sizes", "library_training"),
-    *("listening", "live_parameters", "memory_of_training", "pages", "processes", "rounds"),
-    *("serving", "storm", "toy_kernel", "toy_operators", "training_bits", "training_variants"),
-    *("variants", "verification", "view_page", "whole_files", "winograd"),
+    *("batch", "bfloat16", "bfloat16_training", "compile_pool", "digits_training"),
+    *("generated_code", "hostile_data", "hostile_files", "interrupts", "json_stream", "kernels"),
+    *("library", "library_sizes", "library_training", "listening", "live_parameters"),
+    *("memory_of_training", "pages", "processes", "quantize_command", "rounds", "serving"),
+    *("storm", "toy_kernel", "toy_operators", "training_bits", "training_variants"),
+    *("types_of_programs", "variants", "variants_of_detectors", "verification"),
+    *("verify_training", "view_page", "whole_files", "winograd"),
 )
 NO_TESTS_CHOSEN = 5
 """pytest's exit code; a part may have none of the tests that the arguments choose."""
