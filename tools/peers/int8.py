@@ -25,6 +25,12 @@ OURS = ("hybridjit", "hybridjit-calibrated")
 OTHERS = ("onnxruntime", "openvino", "openvino-nncf")
 COLUMNS = ["Network", "quantized file", "ratio", 'precision="int8"', "ratio", "ONNX Runtime",
            "OpenVINO", "OpenVINO, NNCF"]  # fmt: skip
+NAMES = {"resnet18_v1": "ResNet-18", "resnet50_v1": "ResNet-50", "mobilenet1_0": "MobileNet 1.0",
+         "mobilenet_v2_1_0": "MobileNetV2", "bert": "BERT base, 128 tokens",
+         "vit": "ViT small, 6 layers", "squeezenet1_1": "SqueezeNet 1.1",
+         "densenet121": "DenseNet-121", "efficientnet": "EfficientNet-B0",
+         "lstm_1": "LSTM, 32 steps, 1 sample", "lstm_16": "LSTM, 32 steps, 16 samples",
+         "decoder": "decoder of 6 layers, a token"}  # fmt: skip
 
 
 def made_models(options, folder):
@@ -50,7 +56,8 @@ def row_of(file, medians, said):
     """Cells of a network, and the ratios to the fastest other engine."""
     cells = {n: f"{s['ms']:.2f} ({s['error']:.2g})" for n, s in said.items()}
     ratios = {name: ratio_to_best(medians, name, OTHERS) for name in OURS}
-    row = [file.replace("-", ", ")]
+    net, mode = file.split("-")
+    row = [f"{NAMES.get(net, net)}; {mode}"]
     for name in OURS:
         found = ratios[name]
         row += [cells.get(name, "-"), f"{found['ratio']:.2f}" if found else "-"]
@@ -70,7 +77,7 @@ def compared(options, folder, threads):
     means = {name: mean_text(ratios, name) for name in OURS}
     kind = "CPU time" if threads == 1 else "elapsed time"
     known = ", ".join(f"{name} {versions[name]}" for name in OTHERS[:2] if name in versions)
-    title = f"8 bits, {threads} thread{'s' * (threads > 1)}"
+    title = f"8 bits, batch 1, {threads} thread{'s' * (threads > 1)}"
     return {
         "title": title,
         "unit": f"ms of {kind} a call and error in deviations of the output; {known}",

@@ -4,8 +4,9 @@
 
 ``--mxnet`` is an interpreter with MXNet, ``--peers`` one with ONNX Runtime and OpenVINO; engines
 without one are left out. The engines are processes that take turns, a few sizes each, first in a
-pass over sizes that they have not seen, then in a second pass. A cell is the mean of CPU time a
-call, compilation included; ``--json RECORD`` writes a record of ``docs/performance``.
+pass over sizes that they have not seen, then in a second pass. A cell is the mean time of a call,
+compilation included: CPU time with one thread, elapsed time with more, which needs a quiet
+machine. ``--json RECORD`` writes a record of ``docs/performance``.
 """
 
 import argparse
@@ -98,10 +99,11 @@ def require_equal(net, calls):
             assert math.isclose(one[2], other[2], rel_tol=TOLERANCE), (net, names[0], name)
 
 
-def rows_of(net, found):
-    """A row for each pass: hybridjit's CPU time, the others', and ratios to the fastest."""
+def rows_of(net, found, threads):
+    """A row for each pass: hybridjit's time, the others', and ratios to the fastest."""
+    clock = 0 if threads == 1 else 1
     for number, name in enumerate(PASSES):
-        cells = {engine: passes[number][0] for engine, passes in found.items()}
+        cells = {engine: passes[number][clock] for engine, passes in found.items()}
         others = [cells[engine] for engine in TITLES if engine in cells]
         ours = cells.get("hybridjit")
         ratio = f"{ours / min(others):.2f}" if ours and others else "-"
@@ -114,10 +116,11 @@ def record(rows, versions, threads, options):
     engines = ["hybridjit", *(f"{TITLES[e]} {versions[e]}" for e in TITLES if e in versions)]
     columns = ["hybridjit", *(TITLES[e] for e in TITLES)]
     title = f"Sizes that vary from call to call, {threads} thread{'s' * (threads > 1)}"
+    kind = "CPU time" if threads == 1 else "elapsed time"
     command = "python tools/peers/varying/compare.py --mxnet PYTHON --peers PYTHON"
     return {
         "title": title,
-        "unit": f"ms of CPU time a call; {', '.join(engines[1:])}",
+        "unit": f"ms of {kind} a call; {', '.join(engines[1:])}",
         **cpu_and_commit(options.note),
         "commands": [f"{command} --threads {threads} --every {options.every}"],
         "columns": ["Network", *columns, "ratio to the fastest other"],
@@ -160,7 +163,7 @@ def main(arguments=None):
             rows, versions = [], {}
             for net in options.nets:
                 found, known = measured(options, folder, net, threads)
-                rows += rows_of(net, found)
+                rows += rows_of(net, found, threads)
                 versions.update(known)
             made = record(rows, versions, threads, options)
             print(text_of(made), flush=True)
