@@ -3,7 +3,9 @@
 Input: ``set_config``, ``set_state``, and records that programs add: tasks, frames, events,
 counters, marks. Output: a file for chrome://tracing or ui.perfetto.dev, and the result of
 ``dumps``. Each eager operator is a span, and so is each step of a compiled graph, under the name of
-its operator; the span's ``args`` list the fused operators. Memory is that of the whole process.
+its operator; the span's ``args`` list the fused operators. Where several threads compute a step,
+the process "threads" of the file has a lane for each, with its part. Memory is that of the whole
+process.
 """
 
 from __future__ import annotations
@@ -230,12 +232,12 @@ def _names_of_threads(lanes: Iterable[tuple[int, int]]) -> Iterator[str]:
     """The name of each lane's thread; its number if it has ended."""
     alive = {thread.ident: thread.name for thread in threading.enumerate()}
     for _, thread in lanes:
-        yield alive.get(thread, f"thread {thread}")
+        yield f"worker {-thread}" if thread < 0 else alive.get(thread, f"thread {thread}")
 
 
 def _lane(lane: tuple[int, int], name: str) -> dict[str, object]:
     process, thread = lane
-    shape = {"name": "thread_name", "ph": "M", "pid": process, "tid": thread}
+    shape = {"name": "thread_name", "ph": "M", "pid": process, "tid": abs(thread)}
     return {**shape, "args": {"name": name}}
 
 
@@ -244,10 +246,10 @@ def _as_trace(event: timeline.Event, process: int) -> dict[str, object]:
         "name": event.name,
         "cat": event.category,
         "pid": process,
-        "tid": event.thread,
+        "tid": abs(event.thread),
         "ts": 1e-3 * event.start,
     }
-    if event.kind == "span":
+    if event.kind in ("span", "part"):
         details = {key: text for key, text in event.details.items() if text}
         return {**found, "ph": "X", "dur": 1e-3 * event.number, "args": details}
     if event.kind == "counter":

@@ -121,6 +121,33 @@ class TestGraphs:
         assert first["fused"] == "Activation" and "fused" not in second
         np.testing.assert_allclose(compiled.asnumpy(), eager.asnumpy(), rtol=1e-5, atol=1e-6)
 
+    def test_each_of_several_threads_has_a_lane(self, path):
+        net = gluon.nn.Dense(300, in_units=300, activation="relu")
+        net.initialize()
+        net.hybridize()
+        x = nd.ones((64, 300))
+        with mx.threads(2):
+            net(x)
+            TIMELINE.clear()
+            profiler.dumps(reset=True)
+            net(x)
+        (whole,) = [e for e in events(path) if "graph" in e["args"]]
+        parts = [e for e in events(path) if e["cat"] == "threads"]
+        assert {e["name"] for e in parts} == {whole["name"]} == {"FullyConnected"}
+        ends = [e["ts"] + e["dur"] for e in parts]
+        assert max(ends) <= whole["ts"] + whole["dur"] and min(e["dur"] for e in parts) >= 0
+        lanes = {e["tid"]: e["args"]["name"] for e in events(path, "M") if "tid" in e}
+        assert [lanes[e["tid"]] for e in parts] == ["MainThread", "worker 1"]
+        assert set(sums()) == {"operator"} and sums()["operator"]["FullyConnected"]["Count"] == 1
+
+    def test_one_thread_has_no_lanes_of_parts(self, path):
+        net = gluon.nn.Dense(300, in_units=300)
+        net.initialize()
+        net.hybridize()
+        with mx.threads(1):
+            net(nd.ones((64, 300)))
+        assert not [e for e in events(path) if e["cat"] == "threads"]
+
     def test_bound_networks_and_training(self, path):
         net = gluon.nn.Dense(3)
         net.initialize()

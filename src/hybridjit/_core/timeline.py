@@ -28,9 +28,9 @@ now = time.monotonic_ns
 class Event(NamedTuple):
     """An event with a time.
 
-    kind      "span", "counter" or "mark"
+    kind      "span", "part" (of a span, by one of several threads), "counter" or "mark"
     number    a span's nanoseconds, a counter's value
-    thread    the thread's identity
+    thread    the thread's identity; the negative number of a worker, which Python does not know
     details   further values, by name
     """
 
@@ -79,7 +79,8 @@ class Timeline:
     eager   whether eager operators are noted
     graphs  whether the steps of compiled graphs are noted
     marks   whether events that programs note are kept
-    sums    by kind and category, then by name, without marks; None where they are not wanted
+    sums    by kind and category, then by name, without marks and parts; None where they are not
+            wanted
     lost    number of events beyond the limit
     """
 
@@ -95,15 +96,23 @@ class Timeline:
 
     @holding(_lock)
     def add(
-        self, kind: str, category: str, name: str, start: int, number: int, **details: str
+        self,
+        kind: str,
+        category: str,
+        name: str,
+        start: int,
+        number: int,
+        worker: int = 0,
+        **details: str,
     ) -> None:
-        """Keep one event."""
-        event = Event(kind, category, name, start, number, threading.get_ident(), details)
+        """Keep one event, of this thread or of a worker with a number."""
+        thread = -worker if worker else threading.get_ident()
+        event = Event(kind, category, name, start, number, thread, details)
         if len(self.events) < MOST_EVENTS:
             self.events.append(event)
         else:
             self.lost += 1
-        if self.sums is not None and kind != "mark":
+        if self.sums is not None and kind not in ("mark", "part"):
             names = self.sums.setdefault((kind, category), {})
             names.setdefault(name, Sum()).add(number)
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from .._core.frozen import replace
 from .._core.types import TensorType
 from ..ops.building import ON_TYPES, parts_of
 from ..ops.record import OpDef
-from .graph import Use, Value, make, uses_of
+from .graph import Use, Value, make, typed_by_rule, uses_of
 
 
 class ValueBuilder:
     """A :class:`..ops.building.Builder` on uses of values.
 
-    New values take the name and the source line of the value that they are made for.
+    New values take the name and the source line of the value that they are made for; the one that
+    replaces it takes its layer too.
     """
 
-    def __init__(self, name: str, source: str = "") -> None:
-        self.name, self.source = name, source
+    def __init__(self, name: str, source: str = "", layer: str = "") -> None:
+        self.name, self.source, self.layer = name, source, layer
 
     def op(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> Use:
         return self.outputs(op, *inputs, at=at, **attrs)[0]
 
     def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> tuple[Use, ...]:
-        return uses_of(make(op, self.named(at), inputs, self.source, **attrs))
+        made = make(op, self.named(at), inputs, self.source, **attrs)
+        if self.layer and not at:
+            made = typed_by_rule(replace(made, layer=self.layer))
+        return uses_of(made)
 
     def named(self, at: str) -> str:
         return f"{self.name}:{at}" if at else self.name
@@ -32,7 +37,7 @@ class ValueBuilder:
 
 def building(value: Value) -> ValueBuilder:
     """A builder of replacements for ``value``."""
-    return ValueBuilder(value.name, value.source)
+    return ValueBuilder(value.name, value.source, value.layer)
 
 
 def is_canonical(value: Value) -> bool:

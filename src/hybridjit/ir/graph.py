@@ -36,7 +36,9 @@ class Use(NamedTuple):
 class Value:
     """One typed node; ``op`` is None for an input or a parameter.
 
-    ``is_ruled`` states that its types are known to be those of the operator's rule.
+    layer    the name of the layer that computes it, if its own is that of a later operator, which
+             was folded into the layer
+    is_ruled  its types are known to be those of the operator's rule
     """
 
     op: OpDef | None
@@ -45,6 +47,7 @@ class Value:
     inputs: tuple[Use, ...]
     types: tuple[TensorType, ...]
     source: str = ""
+    layer: str = ""
     is_ruled = False  # not a field: a copy with other contents is not known to be right
 
     @property
@@ -79,6 +82,11 @@ class Group:
     @property
     def name(self) -> str:
         return self.anchor.name
+
+    @property
+    def layer(self) -> str:
+        """The name that users know: that of the layer, which batch norms were folded into."""
+        return self.anchor.layer or self.anchor.name
 
     @property
     def epilogue(self) -> tuple[Value, ...]:

@@ -59,10 +59,11 @@ def rebuild(value: Value, inputs: tuple[Use, ...]) -> Value:
     old, new = ([use.type for use in each] for each in (value.inputs, inputs))
     types = value.types
     if value.op is None or old == new:
-        made = Value(value.op, value.name, value.attrs, inputs, types, value.source)
+        made = Value(value.op, value.name, value.attrs, inputs, types, value.source, value.layer)
         return typed_by_rule(made) if value.is_ruled else made
     types = infer_types(value.op, new, value.attrs)
-    return typed_by_rule(Value(value.op, value.name, value.attrs, inputs, types, value.source))
+    made = Value(value.op, value.name, value.attrs, inputs, types, value.source, value.layer)
+    return typed_by_rule(made)
 
 
 def uniquely_named(graph: Graph) -> Graph:

@@ -1,7 +1,8 @@
 """A run of an executable that records a span on the timeline for each step.
 
 Input: an executable, a connected instance, arrays. Output: the results of a run, and spans named by
-operator, like those of eager calls. Native code takes the times: see :mod:`.threads`.
+operator, like those of eager calls; on several threads also each thread's part of a kernel call.
+Native code takes the times: see :mod:`.threads`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def run_timed(
             run_host(segment.host)
         else:
             executable.run_steps(instance, segment.first, segment.last, stamps.clear())
-            times = stamps.bounds(segment.last - segment.first).tolist()
-            for step, start, end in _joined(segment, steps, times):
+            count = segment.last - segment.first
+            for step, start, end in _joined(segment, steps, stamps.bounds(count).tolist()):
                 _note(executable, step, start, end)
+            if instance.threads > 1:
+                _note_parts(steps[segment.first : segment.last], stamps.spans(count))
         if segment.flagged is not None and instance.flag.value:
             instance.flag.value = 0
             run_host(segment.flagged)
@@ -61,9 +64,26 @@ def _joined(
 
 def _note(executable: Prepared, step: Step, start: int, end: int) -> None:
     group = step.group
-    name = group.anchor.op.name if group.anchor.op else group.kind
     fused = ", ".join(value.op.name for value in group.epilogue if value.op)
-    graph = executable.plan.graph.name
     line = next((value.source for value in group.members if value.source), "")
-    details = {"graph": graph, "node": step.name, "fused": fused, "line": line}
-    TIMELINE.add("span", "operator", name, start, end - start, **details)
+    graph, node, name = executable.plan.graph.name, step.name, _operator(step)
+    took = end - start
+    TIMELINE.add(
+        "span", "operator", name, start, took, graph=graph, node=node, fused=fused, line=line
+    )
+
+
+def _operator(step: Step) -> str:
+    op = step.group.anchor.op
+    return op.name if op else step.group.kind
+
+
+def _note_parts(steps: Sequence[Step], spans: np.ndarray) -> None:
+    """Record the parts of the threads in a run of several; a worker that took none has no times."""
+    if not spans[:, 1:].any():
+        return
+    for step, of_threads in zip(steps, spans.tolist()):
+        for worker, (start, end) in enumerate(of_threads):
+            if start:
+                name = _operator(step)
+                TIMELINE.add("part", "threads", name, start, end - start, worker, node=step.name)

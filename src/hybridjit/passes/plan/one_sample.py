@@ -18,8 +18,8 @@ from typing import Any
 from ..._core.symbolic import Size
 from ..._core.types import Shape, product
 from ...errors import MXNetError
-from ...ir.building import ValueBuilder
-from ...ir.graph import Graph, Use, Value, make
+from ...ir.building import ValueBuilder, building
+from ...ir.graph import Graph, Use, Value
 from ...ops.nn.matrix_products import BATCH_DOT
 from ...ops.record import OpDef, Samples
 from ...ops.rules import reduced_axes
@@ -97,7 +97,7 @@ class _Sampler:
         assert value.op is not None
         axis, attrs = self._rule_of(value.op)(self, value)
         inputs = [self._operand(use, axis, len(value.shape)) for use in value.inputs]
-        one = make(value.op, value.name, inputs, value.source, **{**value.attrs, **attrs})
+        one = building(value).op(value.op, *inputs, **{**value.attrs, **attrs}).value
         for old, new in zip(value.types, one.types):
             if new.dtype != old.dtype or new.dims != self._sizes_of_one(old.dims, axis):
                 raise _MixedError

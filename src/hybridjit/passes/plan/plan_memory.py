@@ -173,7 +173,7 @@ class _Planner:
         writes: tuple[View, ...],
         note: str = "",
     ) -> None:
-        step = Step(len(self.steps), kind, group.name, group, reads, writes, note)
+        step = Step(len(self.steps), kind, group.layer, group, reads, writes, note)
         self.steps.append(step)
 
     def _plan_view(self, group: Group) -> None:

@@ -46,7 +46,7 @@ def fold_into_producer(value: Value, match: Match) -> Replacement:
     per_filter = reshape(building(value), scale, sizes, at="scale4")
     folded = building(layer).op(MULTIPLY.broadcasting, weight, per_filter, at="folded_weight")
     attrs = dict(layer.attrs) | {"no_bias": False}
-    g = ValueBuilder(value.name, layer.source)
+    g = ValueBuilder(value.name, layer.source, layer.layer or layer.name)
     return g.op(layer.op, data, folded, _shift(value, bias), **attrs)
 
 

@@ -331,7 +331,7 @@ class GraphView {
     const timed = step === undefined ? null : track.timed.get(step);
     return this.sized({
       title, names: group.members, kind: group.kind, isGroup: true, step: step === undefined ? -1 : step,
-      sub: group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null,
+      sub: record ? record.name : group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null,
         share: timed ? timed.share : 0,
       mark: group.members.map((member) => stop.marks.get(member)).find(Boolean) || "", count: group.members.length,
     });
