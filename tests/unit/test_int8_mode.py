@@ -63,9 +63,10 @@ def test_results_are_near_those_of_float32():
 def test_layers_multiply_bytes(capfd):
     net, x = convolutional(), batch(2)
     net.hybridize(precision="int8", calibration=x)
-    with override(dump=("fuse",)):
+    with override(dump=("fuse", "plan")):
         net(x)
     dumped = capfd.readouterr().err
+    assert "net_first_fwd:sums   epilogue" in dumped  # the step's name: norm is folded into it
     assert dumped.count("_integer_convolution(") == 2 and dumped.count("_integer_dense(") == 1
     assert " Convolution(" not in dumped and " FullyConnected(" not in dumped
 

@@ -12,8 +12,7 @@ from .graph import Use, Value, make, typed_by_rule, uses_of
 class ValueBuilder:
     """A :class:`..ops.building.Builder` on uses of values.
 
-    New values take the name and the source line of the value that they are made for; the one that
-    replaces it takes its layer too.
+    New values take the name, the source line and the layer of the value that they are made for.
     """
 
     def __init__(self, name: str, source: str = "", layer: str = "") -> None:
@@ -24,15 +23,19 @@ class ValueBuilder:
 
     def outputs(self, op: OpDef, /, *inputs: Use, at: str = "", **attrs: object) -> tuple[Use, ...]:
         made = make(op, self.named(at), inputs, self.source, **attrs)
-        if self.layer and not at:
-            made = typed_by_rule(replace(made, layer=self.layer))
+        if self.layer:
+            made = typed_by_rule(replace(made, layer=_joined(self.layer, at)))
         return uses_of(made)
 
     def named(self, at: str) -> str:
-        return f"{self.name}:{at}" if at else self.name
+        return _joined(self.name, at)
 
     def type(self, x: Use) -> TensorType:
         return x.type
+
+
+def _joined(name: str, at: str) -> str:
+    return f"{name}:{at}" if at else name
 
 
 def building(value: Value) -> ValueBuilder:
