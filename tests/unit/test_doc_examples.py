@@ -37,14 +37,20 @@ def described(doc: str) -> set[str]:
     return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
 
 
+def doc_of(thing: object) -> str:
+    """The docstring; of a class, also that of its constructor, which ``help`` prints as well."""
+    docs = [inspect.getdoc(thing)]
+    if inspect.isclass(thing):
+        docs.append(inspect.getdoc(thing.__init__))
+    return "\n\n".join(doc or "" for doc in docs)
+
+
 @pytest.mark.parametrize(("module", "name"), API, ids=lambda part: part)
 def test_docstring_describes_each_argument(module, name):
     thing = getattr(import_module(module), name)
-    doc = inspect.getdoc(thing) or ""
-    same = re.search(r"parameters as in :class:`(\w+)`", doc)
-    if same:
-        thing = getattr(import_module(module), same[1])
-        doc = inspect.getdoc(thing) or ""
+    same = re.search(r"parameters as in :class:`(\w+)`", doc_of(thing))
+    thing = getattr(import_module(module), same[1]) if same else thing
+    doc = doc_of(thing)
     taken = {n for n in inspect.signature(thing).parameters if n not in ("self", "unknown")}
     assert taken - described(doc) == set()
     assert described(doc) - taken == set()

@@ -148,6 +148,49 @@ class _Conv(_AnyConv):
         op_name: str | None = None,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer.
+
+        Parameters
+        ----------
+        channels : int
+            Number of output channels.
+        kernel_size : int or tuple of int
+            Size of the window; an int stands for all axes.
+        strides : int or tuple of int
+            Step of the window.
+        padding : int or tuple of int
+            Zeros added at both ends of each axis.
+        dilation : int or tuple of int
+            Distance of the window's taps.
+        groups : int
+            Number of groups of channels that do not influence each other. With as many groups as
+            input channels this is a depthwise convolution.
+        layout : str, optional
+            Axes of the input and the output: one of the class's ``layouts``; the first by default.
+        activation : str, optional
+            Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+        use_bias : bool
+            Whether a bias of shape (channels,) is added.
+        weight_initializer : Initializer or str, optional
+            Initializer of the weight; by default the one that ``initialize`` receives.
+        bias_initializer : Initializer or str
+            Initializer of the bias.
+        in_channels : int
+            Number of input channels. 0: taken from the first input.
+        op_name : str, optional
+            Name of the operator that computes the layer.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+
+        Raises
+        ------
+        AssertionError
+            For another layout, or a kernel size with another number of axes.
+        ValueError
+            For ``groups`` below 1.
+        ShapeError
+            In a call, for another number of axes or channels, or an input smaller than the kernel.
+        """
         self._set_up(
             channels,
             in_channels,
@@ -192,6 +235,51 @@ class _ConvTranspose(_AnyConv):
         op_name: str | None = None,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer.
+
+        Parameters
+        ----------
+        channels : int
+            Number of output channels.
+        kernel_size : int or tuple of int
+            Size of the window; an int stands for all axes.
+        strides : int or tuple of int
+            Step of the window.
+        padding : int or tuple of int
+            Zeros added at both ends of each axis.
+        output_padding : int or tuple of int
+            Elements added to one end of each axis of the output.
+        dilation : int or tuple of int
+            Distance of the window's taps.
+        groups : int
+            Number of groups of channels that do not influence each other. With as many groups as
+            input channels this is a depthwise convolution.
+        layout : str, optional
+            Axes of the input and the output: one of the class's ``layouts``; the first by default.
+        activation : str, optional
+            Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
+        use_bias : bool
+            Whether a bias of shape (channels,) is added.
+        weight_initializer : Initializer or str, optional
+            Initializer of the weight; by default the one that ``initialize`` receives.
+        bias_initializer : Initializer or str
+            Initializer of the bias.
+        in_channels : int
+            Number of input channels. 0: taken from the first input.
+        op_name : str, optional
+            Name of the operator that computes the layer.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+
+        Raises
+        ------
+        AssertionError
+            For another layout, or a kernel size with another number of axes.
+        ValueError
+            For ``groups`` below 1.
+        ShapeError
+            In a call, for another number of axes or channels, or an input smaller than the kernel.
+        """
         self._set_up(
             channels,
             in_channels,
@@ -218,47 +306,6 @@ class Conv1D(_Conv):
     An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
     in the output.
 
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCW. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
-
     Notes
     -----
     The weight has shape (channels, in_channels / groups, *kernel).
@@ -279,47 +326,6 @@ class Conv2D(_Conv):
 
     An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
     in the output.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCHW (default) or NHWC. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
 
     Notes
     -----
@@ -342,47 +348,6 @@ class Conv3D(_Conv):
 
     An axis of size n has (n + 2 * padding - dilation * (kernel - 1) - 1) // strides + 1 elements
     in the output.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCDHW (default) or NDHWC. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
 
     Notes
     -----
@@ -408,49 +373,6 @@ class Conv1DTranspose(_ConvTranspose):
     An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
     output_padding elements in the output.
 
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    output_padding : int or tuple of int
-        Elements added to one end of each axis of the output.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCW. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
-
     Notes
     -----
     The weight has shape (in_channels, channels / groups, *kernel).
@@ -475,49 +397,6 @@ class Conv2DTranspose(_ConvTranspose):
     An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
     output_padding elements in the output.
 
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    output_padding : int or tuple of int
-        Elements added to one end of each axis of the output.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCHW (default) or NHWC. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
-
     Notes
     -----
     The weight has shape (in_channels, channels / groups, *kernel) for NCHW.
@@ -541,49 +420,6 @@ class Conv3DTranspose(_ConvTranspose):
 
     An axis of size n has (n - 1) * strides - 2 * padding + dilation * (kernel - 1) + 1 +
     output_padding elements in the output.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int
-        Step of the window.
-    padding : int or tuple of int
-        Zeros added at both ends of each axis.
-    output_padding : int or tuple of int
-        Elements added to one end of each axis of the output.
-    dilation : int or tuple of int
-        Distance of the window's taps.
-    groups : int
-        Number of groups of channels that do not influence each other. With as many groups as
-        input channels this is a depthwise convolution.
-    layout : str
-        NCDHW (default) or NDHWC. The output has the same layout.
-    activation : str, optional
-        Function applied to the result: relu, sigmoid, tanh, softrelu or softsign.
-    use_bias : bool
-        Whether a bias of shape (channels,) is added.
-    weight_initializer : Initializer or str, optional
-        Initializer of the weight; by default the one that ``initialize`` receives.
-    bias_initializer : Initializer or str
-        Initializer of the bias.
-    in_channels : int
-        Number of input channels. 0: taken from the first input.
-    op_name : str, optional
-        Name of the operator that computes the layer.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a kernel size with another number of axes.
-    ValueError
-        For ``groups`` below 1.
-    ShapeError
-        In a call, for another number of axes or channels, or an input smaller than the kernel.
 
     Notes
     -----

@@ -75,35 +75,37 @@ class _MaxPool(_AnyPool):
         ceil_mode: bool = False,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer.
+
+        Parameters
+        ----------
+        pool_size : int or tuple of int
+            Size of the window; an int stands for all axes.
+        strides : int or tuple of int, optional
+            Step of the window; by default its size.
+        padding : int or tuple of int
+            Elements added at both ends of each axis.
+        layout : str, optional
+            Axes of the input: one of the class's ``layouts``; the first by default.
+        ceil_mode : bool
+            Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+            down.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+
+        Raises
+        ------
+        AssertionError
+            For another layout, or a window with another number of axes.
+        MXNetError
+            In a call, for an input with another number of axes, or smaller than the window.
+        """
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
         super().__init__(**kwargs)
 
 
 class MaxPool1D(_MaxPool):
     """Maximum pooling over (N, C, W) or (N, W, C).
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    layout : str, optional
-        NCW or NWC; the first one by default.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
 
     Examples
     --------
@@ -117,29 +119,6 @@ class MaxPool1D(_MaxPool):
 class MaxPool2D(_MaxPool):
     """Maximum pooling over (N, C, H, W) or (N, H, W, C).
 
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    layout : str, optional
-        NCHW or NHWC; the first one by default.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
-
     Examples
     --------
     >>> nn.MaxPool2D()(nd.ones((1, 2, 8, 8))).shape
@@ -151,29 +130,6 @@ class MaxPool2D(_MaxPool):
 
 class MaxPool3D(_AnyPool):
     """Maximum pooling over (N, C, D, H, W) or (N, D, H, W, C).
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    layout : str, optional
-        NCDHW or NDHWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
 
     Examples
     --------
@@ -193,37 +149,13 @@ class MaxPool3D(_AnyPool):
         layout: str | None = None,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer; parameters as in :class:`MaxPool2D`, ``ceil_mode`` before ``layout``."""
         self._set_up(pool_size, strides, padding, layout, ceil_mode)
         super().__init__(**kwargs)
 
 
 class AvgPool1D(_AnyPool):
     """Average pooling over (N, C, W) or (N, W, C).
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    layout : str, optional
-        NCW or NWC; the first one by default.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean; False divides by the elements inside.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
 
     Examples
     --------
@@ -244,6 +176,7 @@ class AvgPool1D(_AnyPool):
         count_include_pad: bool = True,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer; parameters as in :class:`AvgPool2D`, ``layout`` before ``ceil_mode``."""
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
         )
@@ -265,6 +198,33 @@ class _AvgPool(_AnyPool):
         count_include_pad: bool = True,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layer.
+
+        Parameters
+        ----------
+        pool_size : int or tuple of int
+            Size of the window; an int stands for all axes.
+        strides : int or tuple of int, optional
+            Step of the window; by default its size.
+        padding : int or tuple of int
+            Elements added at both ends of each axis.
+        ceil_mode : bool
+            Whether a window that reaches beyond the end counts: sizes are rounded up in place of
+            down.
+        layout : str, optional
+            Axes of the input: one of the class's ``layouts``; the first by default.
+        count_include_pad : bool
+            Whether padding counts as zeros in the mean; False divides by the elements inside.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+
+        Raises
+        ------
+        AssertionError
+            For another layout, or a window with another number of axes.
+        MXNetError
+            In a call, for an input with another number of axes, or smaller than the window.
+        """
         self._set_up(
             pool_size, strides, padding, layout, ceil_mode, count_include_pad=count_include_pad
         )
@@ -273,31 +233,6 @@ class _AvgPool(_AnyPool):
 
 class AvgPool2D(_AvgPool):
     """Average pooling over (N, C, H, W) or (N, H, W, C).
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    layout : str, optional
-        NCHW or NHWC; the first one by default.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean; False divides by the elements inside.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
 
     Examples
     --------
@@ -310,31 +245,6 @@ class AvgPool2D(_AvgPool):
 
 class AvgPool3D(_AvgPool):
     """Average pooling over (N, C, D, H, W) or (N, D, H, W, C).
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the window; an int stands for all axes.
-    strides : int or tuple of int, optional
-        Step of the window; by default its size.
-    padding : int or tuple of int
-        Elements added at both ends of each axis.
-    ceil_mode : bool
-        Whether a window that reaches beyond the end counts: sizes are rounded up in place of
-        down.
-    layout : str, optional
-        NCDHW or NDHWC; the first one by default.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean; False divides by the elements inside.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For another layout, or a window with another number of axes.
-    MXNetError
-        In a call, for an input with another number of axes, or smaller than the window.
 
     Examples
     --------
@@ -349,19 +259,21 @@ class _GlobalPool(_AnyPool):
     """One window over all spatial axes, which get size 1."""
 
     def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockArgs]) -> None:
+        """Make the layer.
+
+        Parameters
+        ----------
+        layout : str, optional
+            Axes of the input: one of the class's ``layouts``; the first by default.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+        """
         self._set_up(1, None, 0, layout, True, is_global=True)
         super().__init__(**kwargs)
 
 
 class GlobalMaxPool1D(_GlobalPool):
     """Maximum over all spatial axes of (N, C, W) or (N, W, C); these axes get size 1.
-
-    Parameters
-    ----------
-    layout : str, optional
-        NCW or NWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
 
     Examples
     --------
@@ -376,13 +288,6 @@ class GlobalMaxPool1D(_GlobalPool):
 class GlobalMaxPool2D(_GlobalPool):
     """Maximum over all spatial axes of (N, C, H, W) or (N, H, W, C); these axes get size 1.
 
-    Parameters
-    ----------
-    layout : str, optional
-        NCHW or NHWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
     Examples
     --------
     >>> nn.GlobalMaxPool2D()(nd.ones((1, 2, 8, 8))).shape
@@ -395,13 +300,6 @@ class GlobalMaxPool2D(_GlobalPool):
 
 class GlobalMaxPool3D(_GlobalPool):
     """Maximum over all spatial axes of (N, C, D, H, W) or (N, D, H, W, C); these axes get size 1.
-
-    Parameters
-    ----------
-    layout : str, optional
-        NCDHW or NDHWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
 
     Examples
     --------
@@ -416,13 +314,6 @@ class GlobalMaxPool3D(_GlobalPool):
 class GlobalAvgPool1D(_GlobalPool):
     """Mean over all spatial axes of (N, C, W) or (N, W, C); these axes get size 1.
 
-    Parameters
-    ----------
-    layout : str, optional
-        NCW or NWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
     Examples
     --------
     >>> nn.GlobalAvgPool1D()(nd.ones((1, 2, 8))).shape
@@ -436,13 +327,6 @@ class GlobalAvgPool1D(_GlobalPool):
 class GlobalAvgPool2D(_GlobalPool):
     """Mean over all spatial axes of (N, C, H, W) or (N, H, W, C); these axes get size 1.
 
-    Parameters
-    ----------
-    layout : str, optional
-        NCHW or NHWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
     Examples
     --------
     >>> nn.GlobalAvgPool2D()(nd.ones((1, 2, 8, 8))).shape
@@ -455,13 +339,6 @@ class GlobalAvgPool2D(_GlobalPool):
 
 class GlobalAvgPool3D(_GlobalPool):
     """Mean over all spatial axes of (N, C, D, H, W) or (N, D, H, W, C); these axes get size 1.
-
-    Parameters
-    ----------
-    layout : str, optional
-        NCDHW or NDHWC; the first one by default.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
 
     Examples
     --------
