@@ -21,8 +21,7 @@ from ...errors import MXNetError
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ops.nn.matrix_products import BATCH_DOT
-from ...ops.record import OpDef, Samples
-from ...ops.rules import reduced_axes
+from ...ops.record import OpDef
 from ...ops.sequence.attention import ATTENTION
 from ...ops.tensor.primitives import (
     BROADCAST_TO,
@@ -32,10 +31,7 @@ from ...ops.tensor.primitives import (
     narrow,
     permutation,
 )
-
-
-class _MixedError(Exception):
-    """Samples cannot be taken apart."""
+from .sample_axes import MixedError, SampleAxes, require
 
 
 def graph_of_sample(graph: Graph) -> Graph | None:
@@ -46,40 +42,39 @@ def graph_of_sample(graph: Graph) -> Graph | None:
         return None
     try:
         return _Sampler(graph, *batches).graph()
-    except (_MixedError, MXNetError):  # a rule refuses a shape: it is for this batch alone
+    except (MixedError, MXNetError):  # a rule refuses a shape: it is for this batch alone
         return None
 
 
-class _Sampler:
+class _Sampler(SampleAxes):
     """The values of one sample.
 
-    axes    for each value that depends on inputs, the axis whose outer part is the batch
     new     the same values for one sample
     parts   for each parameter that has the batch axis, that axis and the parameter of one sample
     """
 
     def __init__(self, graph: Graph, batch: int) -> None:
+        super().__init__(graph.inputs)
         assert graph.bind is not None
         self._whole, self._bind, self._batch = graph, graph.bind, batch
-        self._axes: dict[Value, int] = {}
         self._new: dict[Value, Value] = {}
         self._parts: dict[Value, tuple[int, Value]] = {}
 
     def graph(self) -> Graph:
-        """The graph; raises :class:`_MixedError`."""
+        """The graph; raises :class:`MixedError`."""
         whole = self._whole
         for value in whole.inputs:
             one = value.type.with_shape((1, *value.shape[1:]))
-            self._axes[value], self._new[value] = 0, Value(None, value.name, {}, (), (one,))
+            self._new[value] = Value(None, value.name, {}, (), (one,))
         for value in whole.values:
             if value.op is not None:
-                self._axes[value], self._new[value] = self._made(value)
+                self.axes[value], self._new[value] = self._made(value)
         is_whole = (
-            self._axes.get(use.value) == 0 and use.type.dims[0] == self._batch
+            self.axes.get(use.value) == 0 and use.type.dims[0] == self._batch
             for use in whole.outputs
         )
         if not all(is_whole):
-            raise _MixedError
+            raise MixedError
         found = replace(
             whole,
             inputs=tuple(self._new[value] for value in whole.inputs),
@@ -89,45 +84,46 @@ class _Sampler:
             bind=self._bind_of_one(),
         )
         if any(value in self._parts for value in found.values):
-            raise _MixedError  # another value reads the whole parameter
+            raise MixedError  # another value reads the whole parameter
         return found
 
     def _made(self, value: Value) -> tuple[int, Value]:
         """The axis of the batch, and the value of one sample."""
         assert value.op is not None
-        axis, attrs = self._rule_of(value.op)(self, value)
+        rule = _OF_OPERATORS.get(value.op)
+        axis, attrs = rule(self, value) if rule else (self.axis_of(value), {})
         inputs = [self._operand(use, axis, len(value.shape)) for use in value.inputs]
         one = building(value).op(value.op, *inputs, **{**value.attrs, **attrs}).value
         for old, new in zip(value.types, one.types):
             if new.dtype != old.dtype or new.dims != self._sizes_of_one(old.dims, axis):
-                raise _MixedError
+                raise MixedError
         return axis, one
 
     def _operand(self, use: Use, axis: int, rank: int) -> Use:
         """An operand for one sample: of a batched value, or a parameter for all samples."""
-        if use.value in self._axes:
+        if use.value in self.axes:
             return Use(self._new[use.value], use.index)
         return Use(self._parts[use.value][1]) if use.value in self._parts else use
 
     def _sizes_of_one(self, sizes: Shape, axis: int) -> Shape:
         if axis >= len(sizes) or sizes[axis] % self._batch:
-            raise _MixedError
+            raise MixedError
         return (*sizes[:axis], sizes[axis] // self._batch, *sizes[axis + 1 :])
 
     # --- parameters with the batch axis ---
 
-    def _take_part(self, use: Use, axis: int) -> None:
+    def take_part(self, use: Use, axis: int) -> None:
         """Replace a parameter by that of one sample if it repeats one."""
         known = self._parts.get(use.value)
         if known is None:
             sizes = self._sizes_of_one(use.type.dims, axis)
             number = self._whole.params.index(use.value)
             if not _repeats(self._bind.outputs[number], axis):
-                raise _MixedError
+                raise MixedError
             one = Value(None, use.value.name, {}, (), (use.type.with_shape(sizes),))
             known = self._parts[use.value] = axis, one
         if known[0] != axis:
-            raise _MixedError
+            raise MixedError
 
     def _bind_of_one(self) -> Graph:
         outputs = list(self._bind.outputs)
@@ -138,127 +134,49 @@ class _Sampler:
                 outputs[number] = narrow(builder, outputs[number], axis, 0, one.shape[axis])
         return replace(self._bind, outputs=tuple(outputs))
 
-    # --- rules: the axis of the result, and the attributes that differ for one sample ---
-
-    def _rule_of(self, op: OpDef) -> _Rule:
-        rule = _OF_OPERATORS.get(op)
-        samples = Samples.ALIGNED if op.is_pointwise else op.traits.samples
-        rule = rule or _OF_SAMPLES.get(samples)
-        if rule is None:
-            raise _MixedError
-        return rule
-
-    def _axis_of_first(self, value: Value) -> int:
-        """The batch axis of the first operand, if no other operand has one."""
-        first, *others = (self._axes.get(use.value) for use in value.inputs)
-        if first is None or any(axis is not None for axis in others):
-            raise _MixedError
-        return first
-
-    def _first(self, value: Value) -> _Found:
-        return _require(self._axis_of_first(value) == 0, 0)
-
-    def _same_axis(self, value: Value) -> int:
-        """The axis of all batched operands; it is the batch of parameters that have it too."""
-        rank = len(value.shape)
-        batched = [use for use in value.inputs if use.value in self._axes]
-        axes = {self._axes[use.value] + rank - len(use.type.dims) for use in batched}
-        if len(axes) != 1:
-            raise _MixedError
-        (axis,) = axes
-        for use in value.inputs:
-            place = axis + len(use.type.dims) - rank
-            size = use.type.dims[place] if place >= 0 else 1
-            if use.value not in self._axes and size != 1:
-                self._take_part(use, place)
-            if use.value in self._axes and size != value.shape[axis]:
-                raise _MixedError
-        return axis
-
-    def _aligned(self, value: Value) -> _Found:
-        return self._same_axis(value), {}
-
-    def _along_another(self, value: Value) -> _Found:
-        axis, along = self._axis_of_first(value), value.attrs["axis"]
-        return _require(along is not None and along % len(value.shape) != axis, axis)
-
-    def _joined(self, value: Value) -> _Found:
-        axis = self._same_axis(value)
-        return _require(value.attrs["dim"] % len(value.shape) != axis, axis)
-
-    def _reduced(self, value: Value) -> _Found:
-        axis, rank = self._axis_of_first(value), len(value.inputs[0].type.dims)
-        gone = reduced_axes(rank, value.attrs["axis"], value.attrs["exclude"])
-        before = sum(each < axis for each in gone) if len(value.shape) < rank else 0
-        return _require(axis not in gone, axis - before)
-
-    def _extended(self, value: Value) -> _Found:
-        axis = self._axis_of_first(value)
-        return _require(value.attrs["before"][axis] == value.attrs["after"][axis] == 0, axis)
-
-    def _turned(self, value: Value) -> _Found:
-        order = permutation(len(value.shape), value.attrs["axes"])
-        return order.index(self._axis_of_first(value)), {}
+    # --- operators whose attributes differ for one sample, or whose operands are matrices ---
 
     def _cut(self, value: Value) -> _Found:
-        axis, size = self._axis_of_first(value), value.inputs[0].type.dims
-        begin, end, step = (value.attrs[name] for name in ("begin", "end", "step"))
-        if axis >= len(begin):
+        axis, end = self.axis_of(value), value.attrs["end"]
+        if axis >= len(value.attrs["begin"]):
             return axis, {}
-        is_whole = begin[axis] in (None, 0) and end[axis] in (None, size[axis])
-        is_whole = is_whole and (not step or step[axis] in (None, 1))
-        return _require(is_whole, axis, end=(*end[:axis], None, *end[axis + 1 :]))
+        require(end[axis] in (None, value.inputs[0].type.dims[axis]), axis)
+        return axis, {"end": (*end[:axis], None, *end[axis + 1 :])}
 
     def _reshaped(self, value: Value) -> _Found:
         """The elements before the batch stay the same, and those of a sample adjacent."""
-        axis, sizes = self._axis_of_first(value), value.inputs[0].type.dims
+        axis, sizes = self.of_first(value), value.inputs[0].type.dims
         before = product(sizes[:axis])
         for place, size in enumerate(value.shape):
             if product(value.shape[:place]) == before and size % self._batch == 0:
                 return place, {"shape": self._sizes_of_one(value.shape, place)}
-        raise _MixedError
+        raise MixedError
 
     def _broadcast(self, value: Value) -> _Found:
-        axis = self._axis_of_first(value) + len(value.shape) - len(value.inputs[0].type.dims)
+        axis = self.of_first(value) + len(value.shape) - len(value.inputs[0].type.dims)
         return axis, {"shape": self._sizes_of_one(value.shape, axis)}
 
     def _products(self, value: Value) -> _Found:
         """Batches of products, whose last two axes are matrices, and attention."""
-        axis = self._same_axis(value)
-        return _require(axis < len(value.shape) - 2, axis)
+        axis = self.same(value)
+        return require(axis < len(value.shape) - 2, axis), {}
 
     def _attended(self, value: Value) -> _Found:
         """Attention: the first axis of all operands is the batch."""
-        axes = [self._axes.get(use.value, 0) for use in value.inputs]
-        own = [use for use in value.inputs if use.value not in self._axes]
+        axes = [self.axes.get(use.value, 0) for use in value.inputs]
+        own = [use for use in value.inputs if use.value not in self.axes]
         fits = all(not use.type.dims or use.type.dims[0] == 1 for use in own)
-        return _require(fits and not any(axes), 0)
+        return require(fits and not any(axes), 0), {}
 
 
 _Found = tuple[int, dict[str, Any]]
-_Rule = Callable[[_Sampler, Value], _Found]
-_OF_OPERATORS: dict[OpDef, _Rule] = {
+_OF_OPERATORS: dict[OpDef, Callable[[_Sampler, Value], _Found]] = {
     RESHAPE_TO: _Sampler._reshaped,
     BROADCAST_TO: _Sampler._broadcast,
-    TRANSPOSE: _Sampler._turned,
     SLICE: _Sampler._cut,
     BATCH_DOT: _Sampler._products,
     ATTENTION: _Sampler._attended,
 }
-_OF_SAMPLES: dict[Samples, _Rule] = {
-    Samples.FIRST: _Sampler._first,
-    Samples.ALIGNED: _Sampler._aligned,
-    Samples.AXIS: _Sampler._along_another,
-    Samples.JOINED: _Sampler._joined,
-    Samples.REDUCED: _Sampler._reduced,
-    Samples.PADDED: _Sampler._extended,
-}
-
-
-def _require(condition: bool, axis: int, **attrs: Any) -> _Found:
-    if not condition:
-        raise _MixedError
-    return axis, attrs
 
 
 def _repeats(use: Use, axis: int) -> bool:

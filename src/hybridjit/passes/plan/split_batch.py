@@ -8,14 +8,11 @@ each sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..._core.symbolic import are_same
 from ..._core.types import product
 from ...ir.graph import Graph, Value
 from ...ir.plan import Plan, Step
-from ...ops.record import Samples
-from ...ops.rules import reduced_axes
+from .sample_axes import MixedError, SampleAxes, require
 
 # A batch whose activations fit into a common last-level cache gains nothing. Time saved at batch 8,
 # on one thread and on two: MobileNetV2 8 and 11 %, SqueezeNet 5 and 4 %, MobileNet 3 and 1 %,
@@ -47,14 +44,21 @@ def batch_of(graph: Graph) -> int:
     batch = shapes[0][0] if shapes and shapes[0] else 0
     if batch < 2 or not all(shape and are_same(shape[0], batch) for shape in shapes):
         return 0
-    batched = set(graph.inputs)
-    for value in graph.values:
-        if value.op is None or value in batched:
-            continue
-        if not _keeps_samples_apart(value, batch, batched):
-            return 0
-        batched.add(value)
-    return batch if all(use.value in batched for use in graph.outputs) else 0
+    axes = SampleAxes(graph.inputs)
+    try:
+        for value in graph.values:
+            if value.op is not None and not _begins_with(batch, value):
+                return 0
+            if value.op is not None:
+                axes.axes[value] = require(axes.axis_of(value) == 0, 0)
+    except MixedError:
+        return 0
+    return batch if all(use.value in axes.axes for use in graph.outputs) else 0
+
+
+def _begins_with(batch: int, value: Value) -> bool:
+    """Whether the first axis of all results is the batch."""
+    return all(t.dims and are_same(t.dims[0], batch) for t in value.types)
 
 
 def is_sample_of(one: Graph, whole: Graph) -> bool:
@@ -71,95 +75,6 @@ def _is_same_value(one: Value, whole: Value) -> bool:
         a.dtype == b.dtype and (a.dims == b.dims or a.dims == (1, *b.dims[1:]))
         for a, b in zip(one.types, whole.types)
     )
-
-
-def _keeps_samples_apart(value: Value, batch: int, batched: set[Value]) -> bool:
-    """Whether sample i of every result depends only on sample i of the batched operands."""
-    assert value.op is not None
-    samples = Samples.ALIGNED if value.op.is_pointwise else value.op.traits.samples
-    has_batch = all(t.dims and are_same(t.dims[0], batch) for t in value.types)
-    if samples is Samples.MIXED or not has_batch:
-        return False
-    return _RULES[samples](value, batched)
-
-
-def _first_only(value: Value, batched: set[Value]) -> bool:
-    first, *others = (use.value in batched for use in value.inputs)
-    return first and not any(others)
-
-
-def _all_aligned(value: Value, batched: set[Value]) -> bool:
-    """Batched operands have the result's rank; the others lack the batch axis or have size 1
-    there."""
-    rank = len(value.shape)
-    return all(
-        len(use.type.dims) == rank and use.type.dims[0] == value.shape[0]
-        if use.value in batched
-        else len(use.type.dims) < rank or use.type.dims[0] == 1
-        for use in value.inputs
-    ) and any(use.value in batched for use in value.inputs)
-
-
-def _is_first_axis(value: Value, axis: int) -> bool:
-    return axis % len(value.inputs[0].type.dims) == 0
-
-
-def _along_another(value: Value, batched: set[Value]) -> bool:
-    if value.attrs["axis"] is None:  # all elements as one axis
-        return False
-    return not _is_first_axis(value, value.attrs["axis"]) and _first_only(value, batched)
-
-
-def _joins_another(value: Value, batched: set[Value]) -> bool:
-    apart = not _is_first_axis(value, value.attrs["dim"])
-    return apart and all(use.value in batched for use in value.inputs)
-
-
-def _reduces_others(value: Value, batched: set[Value]) -> bool:
-    rank = len(value.inputs[0].type.dims)
-    axes = reduced_axes(rank, value.attrs["axis"], value.attrs["exclude"])
-    return 0 not in axes and _first_only(value, batched)
-
-
-def _turns_others(value: Value, batched: set[Value]) -> bool:
-    axes = value.attrs["axes"]
-    return bool(axes) and axes[0] == 0 and _first_only(value, batched)
-
-
-def _picks_along_another(value: Value, batched: set[Value]) -> bool:
-    axis = value.attrs["axis"]
-    apart = axis is not None and not _is_first_axis(value, axis)
-    return apart and all(use.value in batched for use in value.inputs)
-
-
-def _cuts_others(value: Value, batched: set[Value]) -> bool:
-    """Whether the result has all samples: it begins with the first and skips none."""
-    begin, step = value.attrs["begin"], value.attrs["step"]
-    starts = not begin or begin[0] in (None, 0)
-    return starts and (not step or step[0] in (None, 1)) and _first_only(value, batched)
-
-
-def _within_rows(value: Value, batched: set[Value]) -> bool:
-    return len(value.shape) > 2 and _first_only(value, batched)
-
-
-def _extends_others(value: Value, batched: set[Value]) -> bool:
-    is_kept = value.attrs["before"][0] == 0 and value.attrs["after"][0] == 0
-    return is_kept and _first_only(value, batched)
-
-
-_RULES: dict[Samples, Callable[[Value, set[Value]], bool]] = {
-    Samples.FIRST: _first_only,
-    Samples.ALIGNED: _all_aligned,
-    Samples.AXIS: _along_another,
-    Samples.JOINED: _joins_another,
-    Samples.REDUCED: _reduces_others,
-    Samples.REORDERED: _turns_others,
-    Samples.PICKED: _picks_along_another,
-    Samples.CUT: _cuts_others,
-    Samples.ROWS: _within_rows,
-    Samples.PADDED: _extends_others,
-}
 
 
 def _activation_bytes(step: Step) -> int:
