@@ -11,62 +11,23 @@ from ...errors import MXNetError, ShapeError
 from ...formats.onnx.narrow import NARROW
 from ...formats.onnx.tensors import dtype_of
 from ...ops.rules import broadcast_shapes
+from ..equivalents import BINARY, COMPARISONS, LOGICAL, UNARY
 from ..importer import Importer, Value, supported
 from ..size_values import has_sizes
 from ..use import Use
 from .narrow import narrowed, nearest_even
 from .table import MICROSOFT, translates
 
-_UNARY = {
-    "Abs": "abs",
-    "Acos": "arccos",
-    "Acosh": "arccosh",
-    "Asin": "arcsin",
-    "Asinh": "arcsinh",
-    "Atan": "arctan",
-    "Atanh": "arctanh",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "Identity": "identity",
-    "Log": "log",
-    "Neg": "negative",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softsign": "softsign",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}
-
-
-@translates(*_UNARY)
+@translates("Identity", *UNARY)
 def unary(g: Importer, use: Use, x: Value) -> Value:
     """MXNet's equivalent."""
-    return g.op(_UNARY[use.op_type], x)
+    return g.op(UNARY.get(use.op_type, "identity"), x)
 
 
 @translates("Round")
 def round_to_even(g: Importer, use: Use, x: Value) -> Value:
     """Nearest integer, ties to even."""
     return nearest_even(g, x)
-
-
-_BINARY = {
-    "Add": "broadcast_add",
-    "Sub": "broadcast_sub",
-    "Mul": "broadcast_mul",
-    "Max": "broadcast_maximum",
-    "Min": "broadcast_minimum",
-    "Sum": "broadcast_add",
-}
 
 
 def _placed(g: Importer, use: Use, a: Value, b: Value) -> Value:
@@ -77,7 +38,7 @@ def _placed(g: Importer, use: Use, a: Value, b: Value) -> Value:
     return g.op("Reshape", b, shape=(*g.shape(b), *(1,) * behind), at="axis")
 
 
-@translates(*_BINARY)
+@translates("Sum", *BINARY)
 def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
     """Chain of a binary operator."""
     others = tuple(_placed(g, use, first, x) for x in others)
@@ -87,7 +48,8 @@ def fold(g: Importer, use: Use, first: Value, *others: Value) -> Value:
         dense = _biased(g, use, first, others[0]) or _biased(g, use, others[0], first)
         if dense is not None:
             return dense
-    return reduce(lambda a, b: g.op(_BINARY[use.op_type], a, b), others, first)
+    name, *_ = BINARY["Add" if use.op_type == "Sum" else use.op_type]
+    return reduce(lambda a, b: g.op(name, a, b), others, first)
 
 
 def _biased(g: Importer, use: Use, product: Value, bias: Value) -> Value | None:
@@ -157,18 +119,6 @@ def modulo(g: Importer, use: Use, a: Value, b: Value) -> Value:
     return g.op("broadcast_sub", a, g.op("broadcast_mul", quotient, b, at="whole"))
 
 
-_COMPARISONS = {
-    "Equal": "broadcast_equal",
-    "Greater": "broadcast_greater",
-    "GreaterOrEqual": "broadcast_greater_equal",
-    "Less": "broadcast_lesser",
-    "LessOrEqual": "broadcast_lesser_equal",
-    "And": "broadcast_logical_and",
-    "Or": "broadcast_logical_or",
-    "Xor": "broadcast_logical_xor",
-}
-
-
 def as_bool(g: Importer, x: Value) -> Value:
     """Convert 0 and 1 to bool."""
     return g.op("Cast", x, dtype=np.dtype("bool"))
@@ -179,11 +129,12 @@ def as_number(g: Importer, x: Value) -> Value:
     return g.op("Cast", x, dtype=np.dtype("uint8"), at="number") if g.dtype(x).kind == "b" else x
 
 
-@translates(*_COMPARISONS)
+@translates(*COMPARISONS, *LOGICAL)
 def compare(g: Importer, use: Use, a: Value, b: Value) -> Value:
     """Comparison or logical operator with a bool result."""
     b = _placed(g, use, a, b)
-    made = g.op(_COMPARISONS[use.op_type], as_number(g, a), as_number(g, b), at="number")
+    name = f"broadcast_{(COMPARISONS | LOGICAL)[use.op_type]}"
+    made = g.op(name, as_number(g, a), as_number(g, b), at="number")
     return as_bool(g, made)
 
 

@@ -7,37 +7,12 @@ import math
 import numpy as np
 
 from ...errors import MXNetError
+from ..equivalents import BINARY, COMPARISONS, LOGICAL, UNARY
 from ..exporter import Exporter, Use, Value
 from .formulas import by_formula
 from .table import writes
 
-_UNARY = {
-    "abs": "Abs",
-    "arccos": "Acos",
-    "arccosh": "Acosh",
-    "arcsin": "Asin",
-    "arcsinh": "Asinh",
-    "arctan": "Atan",
-    "arctanh": "Atanh",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "log": "Log",
-    "negative": "Neg",
-    "reciprocal": "Reciprocal",
-    "relu": "Relu",
-    "sigmoid": "Sigmoid",
-    "sign": "Sign",
-    "sin": "Sin",
-    "sinh": "Sinh",
-    "softsign": "Softsign",
-    "sqrt": "Sqrt",
-    "tan": "Tan",
-    "tanh": "Tanh",
-}
+_UNARY = {name: op_type for op_type, name in UNARY.items()}
 
 
 @writes(*_UNARY)
@@ -64,18 +39,7 @@ def logistic(g: Exporter, use: Use, x: Value, *label: Value) -> Value:
     return g.emit("Sigmoid", x)
 
 
-_BINARY = {
-    "elemwise_add": "Add",
-    "broadcast_add": "Add",
-    "elemwise_sub": "Sub",
-    "broadcast_sub": "Sub",
-    "elemwise_mul": "Mul",
-    "broadcast_mul": "Mul",
-    "_maximum": "Max",
-    "broadcast_maximum": "Max",
-    "_minimum": "Min",
-    "broadcast_minimum": "Min",
-}
+_BINARY = {name: op_type for op_type, names in BINARY.items() for name in names}
 
 
 @writes(*_BINARY)
@@ -132,15 +96,8 @@ def add_n(g: Exporter, use: Use, *xs: Value) -> Value:
     return g.emit("Identity", total)
 
 
-_COMPARISONS = {
-    "equal": "Equal",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
-    "lesser": "Less",
-    "lesser_equal": "LessOrEqual",
-    "not_equal": "Equal",
-}
-_LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+_COMPARISONS = {name: op_type for op_type, name in COMPARISONS.items()} | {"not_equal": "Equal"}
+_LOGICAL = {name: op_type for op_type, name in LOGICAL.items()}
 
 
 def _forms(name: str) -> list[str]:
