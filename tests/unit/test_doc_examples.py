@@ -54,6 +54,7 @@ def test_docstring_describes_each_argument(module, name):
     taken = {n for n in inspect.signature(thing).parameters if n not in ("self", "unknown")}
     assert taken - described(doc) == set()
     assert described(doc) - taken == set()
+    assert not re.search(r"[^\n] -{4,}", doc), "a heading and its line are one line"
 
 
 @pytest.mark.parametrize(("module", "name"), API, ids=lambda part: part)

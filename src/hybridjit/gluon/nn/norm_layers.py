@@ -51,8 +51,10 @@ class BatchNorm(HybridBlock):
     ShapeError
         In a call, if the input has no such axis or another number of channels.
 
-    Notes ----- After ``cast("float16")`` the parameters stay float32; input and output are
-    float16. Inference folds the layer into the convolution or dense layer before it.
+    Notes
+    -----
+    After ``cast("float16")`` the parameters stay float32; input and output are float16. Inference
+    folds the layer into the convolution or dense layer before it.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -28,45 +28,83 @@ class _RNNLayer(HybridBlock):
 
     gates = 1
     hint = ""
+    _mode = ""
+    _projection_size: int | None = None
+    _h2r_init: Init = None
+    _clip: Mapping[str, float | None] = {
+        "lstm_state_clip_min": None,
+        "lstm_state_clip_max": None,
+        "lstm_state_clip_nan": False,
+    }
 
-    def _set_up(
+    def __init__(
         self,
         hidden_size: int,
-        num_layers: int,
-        layout: str,
-        dropout: float,
-        bidirectional: bool,
-        input_size: int,
-        initializers: tuple[Init, Init, Init, Init],
-        mode: str,
-        dtype: DType,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Init = None,
+        h2h_weight_initializer: Init = None,
+        i2h_bias_initializer: Init = "zeros",
+        h2h_bias_initializer: Init = "zeros",
+        dtype: DType = "float32",
         use_sequence_length: bool = False,
-        projection_size: int | None = None,
-        h2r_weight_initializer: Init = None,
+        **kwargs: Unpack[BlockArgs],
     ) -> None:
+        """Make the layers.
+
+        Parameters
+        ----------
+        hidden_size : int
+            Size of the hidden state.
+        num_layers : int
+            Number of layers; each receives the outputs of the layer below.
+        layout : str
+            Axes of input and output: TNC (steps, batch, features) or NTC.
+        dropout : float
+            Probability of 0 in training between layers; none after the last layer.
+        bidirectional : bool
+            Whether each layer runs in both directions; outputs of both are concatenated.
+        input_size : int
+            Number of input features. 0: taken from the first input.
+        i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+            Initializers of the weights of inputs and of states.
+        i2h_bias_initializer, h2h_bias_initializer : Initializer or str
+            Initializers of the biases.
+        dtype : str or numpy.dtype
+            Element type of the parameters.
+        use_sequence_length : bool
+            Whether a call takes ``sequence_length=``, the valid steps of each sample.
+        **kwargs
+            ``prefix`` and ``params``, as in :class:`Block`.
+
+        Raises
+        ------
+        AssertionError
+            For a layout other than TNC and NTC.
+        ShapeError
+            In a call, for inputs or states of other sizes.
+        """
+        check_layout(layout)
+        super().__init__(**kwargs)
         self._hidden_size = hidden_size
         self._num_layers = num_layers
         self._layout = layout
         self._dropout = dropout
         self._dir = 2 if bidirectional else 1
         self._input_size = input_size
-        self._mode = mode
         self._dtype = dtype
         self._use_sequence_length = use_sequence_length
-        self._projection_size = projection_size
         self._skip_states: bool | None = None
-        self._clip: dict[str, float | None] = {
-            "lstm_state_clip_min": None,
-            "lstm_state_clip_max": None,
-            "lstm_state_clip_nan": False,
-        }
-        self._add_params(initializers, h2r_weight_initializer)
+        weights = (i2h_weight_initializer, h2h_weight_initializer)
+        self._add_params(*weights, i2h_bias_initializer, h2h_bias_initializer)
 
-    def _add_params(self, initializers: tuple[Init, Init, Init, Init], h2r: Init) -> None:
+    def _add_params(self, i2h_w: Init, h2h_w: Init, i2h_b: Init, h2h_b: Init) -> None:
         rows, hidden = self.gates * self._hidden_size, self._hidden_size
         recurrent = self._projection_size or hidden
         inputs = self._input_size
-        i2h_w, h2h_w, i2h_b, h2h_b = initializers
         for layer in range(self._num_layers):
             for side in ("l", "r")[: self._dir]:
                 place = f"{side}{layer}_"
@@ -75,7 +113,7 @@ class _RNNLayer(HybridBlock):
                 self._add_param(f"{place}i2h_bias", (rows,), i2h_b)
                 self._add_param(f"{place}h2h_bias", (rows,), h2h_b)
                 if self._projection_size:
-                    self._add_param(f"{place}h2r_weight", (recurrent, hidden), h2r)
+                    self._add_param(f"{place}h2r_weight", (recurrent, hidden), self._h2r_init)
             inputs = recurrent * self._dir
 
     def _add_param(self, name: str, shape: tuple[int, ...], init: Init) -> None:
@@ -273,9 +311,11 @@ class RNN(_RNNLayer):
     ShapeError
         In a call, for inputs or states of other sizes.
 
-    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
-    states)`` returns the outputs and the list of last states. The state has shape (num_layers *
-    directions, N, hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
+    Notes
+    -----
+    ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs, states)`` returns
+    the outputs and the list of last states. The state has shape (num_layers * directions, N,
+    hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
 
     Examples
     --------
@@ -304,27 +344,24 @@ class RNN(_RNNLayer):
         use_sequence_length: bool = False,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
-        check_layout(layout)
         if activation not in ("relu", "tanh"):
             raise KeyError(f"rnn_{activation}: activation must be relu or tanh")
-        super().__init__(**kwargs)
         self._activation = activation
-        self._set_up(
+        self._mode = f"rnn_{activation}"
+        super().__init__(
             hidden_size,
             num_layers,
             layout,
             dropout,
             bidirectional,
             input_size,
-            (
-                i2h_weight_initializer,
-                h2h_weight_initializer,
-                i2h_bias_initializer,
-                h2h_bias_initializer,
-            ),
-            f"rnn_{activation}",
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
             dtype,
             use_sequence_length,
+            **kwargs,
         )
 
     def _cell(self, **kwargs: Any) -> RNNCell:
@@ -374,10 +411,12 @@ class LSTM(_RNNLayer):
     ShapeError
         In a call, for inputs or states of other sizes.
 
-    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
-    states)`` returns the outputs and the list of last states. States are the hidden state and
-    the cell state, each of shape (num_layers * directions, N, hidden_size).
-    ``begin_state(batch_size=N)`` makes zeros of these shapes.
+    Notes
+    -----
+    ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs, states)`` returns
+    the outputs and the list of last states. States are the hidden state and the cell state, each
+    of shape (num_layers * directions, N, hidden_size). ``begin_state(batch_size=N)`` makes zeros
+    of these shapes.
 
     Examples
     --------
@@ -390,6 +429,7 @@ class LSTM(_RNNLayer):
 
     gates = 4
     hint = "lstm"
+    _mode = "lstm"
 
     def __init__(
         self,
@@ -412,32 +452,28 @@ class LSTM(_RNNLayer):
         use_sequence_length: bool = False,
         **kwargs: Unpack[BlockArgs],
     ) -> None:
-        check_layout(layout)
-        super().__init__(**kwargs)
-        self._set_up(
+        self._projection_size = projection_size
+        self._h2r_init = h2r_weight_initializer
+        self._clip = {
+            "lstm_state_clip_min": state_clip_min,
+            "lstm_state_clip_max": state_clip_max,
+            "lstm_state_clip_nan": state_clip_nan,
+        }
+        super().__init__(
             hidden_size,
             num_layers,
             layout,
             dropout,
             bidirectional,
             input_size,
-            (
-                i2h_weight_initializer,
-                h2h_weight_initializer,
-                i2h_bias_initializer,
-                h2h_bias_initializer,
-            ),
-            "lstm",
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
             dtype,
             use_sequence_length,
-            projection_size,
-            h2r_weight_initializer,
+            **kwargs,
         )
-        self._clip = {
-            "lstm_state_clip_min": state_clip_min,
-            "lstm_state_clip_max": state_clip_max,
-            "lstm_state_clip_nan": state_clip_nan,
-        }
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         """Shape and layout of the two states, for this batch size."""
@@ -452,41 +488,11 @@ class LSTM(_RNNLayer):
 class GRU(_RNNLayer):
     """Gated recurrent units over whole sequences.
 
-    Parameters
-    ----------
-    hidden_size : int
-        Size of the hidden state.
-    num_layers : int
-        Number of layers; each receives the outputs of the layer below.
-    layout : str
-        Axes of input and output: TNC (steps, batch, features) or NTC.
-    dropout : float
-        Probability of 0 in training between layers; none after the last layer.
-    bidirectional : bool
-        Whether each layer runs in both directions; outputs of both are concatenated.
-    input_size : int
-        Number of input features. 0: taken from the first input.
-    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
-        Initializers of the weights of inputs and of states.
-    i2h_bias_initializer, h2h_bias_initializer : Initializer or str
-        Initializers of the biases.
-    dtype : str or numpy.dtype
-        Element type of the parameters.
-    use_sequence_length : bool
-        Whether a call takes ``sequence_length=``, the valid steps of each sample.
-    **kwargs
-        ``prefix`` and ``params``, as in :class:`Block`.
-
-    Raises
-    ------
-    AssertionError
-        For a layout other than TNC and NTC.
-    ShapeError
-        In a call, for inputs or states of other sizes.
-
-    Notes ----- ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs,
-    states)`` returns the outputs and the list of last states. The state has shape (num_layers *
-    directions, N, hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
+    Notes
+    -----
+    ``layer(inputs)`` starts from zeros and returns the outputs. ``layer(inputs, states)`` returns
+    the outputs and the list of last states. The state has shape (num_layers * directions, N,
+    hidden_size). ``begin_state(batch_size=N)`` makes zeros of these shapes.
 
     Examples
     --------
@@ -498,42 +504,7 @@ class GRU(_RNNLayer):
 
     gates = 3
     hint = "gru"
-
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int = 1,
-        layout: str = "TNC",
-        dropout: float = 0,
-        bidirectional: bool = False,
-        input_size: int = 0,
-        i2h_weight_initializer: Init = None,
-        h2h_weight_initializer: Init = None,
-        i2h_bias_initializer: Init = "zeros",
-        h2h_bias_initializer: Init = "zeros",
-        dtype: DType = "float32",
-        use_sequence_length: bool = False,
-        **kwargs: Unpack[BlockArgs],
-    ) -> None:
-        check_layout(layout)
-        super().__init__(**kwargs)
-        self._set_up(
-            hidden_size,
-            num_layers,
-            layout,
-            dropout,
-            bidirectional,
-            input_size,
-            (
-                i2h_weight_initializer,
-                h2h_weight_initializer,
-                i2h_bias_initializer,
-                h2h_bias_initializer,
-            ),
-            "gru",
-            dtype,
-            use_sequence_length,
-        )
+    _mode = "gru"
 
     def _cell(self, **kwargs: Any) -> GRUCell:
         return GRUCell(self._hidden_size, **kwargs)
