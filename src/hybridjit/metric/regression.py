@@ -21,6 +21,17 @@ class _Distance(EvalMetric):
         output_names: Names = None,
         label_names: Names = None,
     ) -> None:
+        """Make the metric.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the result; by default the lower-case name of the class.
+        output_names : list of str, optional
+            Outputs that are read by ``update_dict``; by default all.
+        label_names : list of str, optional
+            Labels that are read by ``update_dict``; by default all.
+        """
         super().__init__(
             name or self.default_name, output_names, label_names, has_global_stats=True
         )
@@ -43,15 +54,6 @@ def _column(array: NDArray) -> np.ndarray:
 class MAE(_Distance):
     """Mean absolute error.
 
-    Parameters
-    ----------
-    name : str, optional
-        Name of the result.
-    output_names : list of str, optional
-        Outputs that are read by ``update_dict``; by default all.
-    label_names : list of str, optional
-        Labels that are read by ``update_dict``; by default all.
-
     Examples
     --------
     >>> metric = mx.metric.MAE()
@@ -70,15 +72,6 @@ class MAE(_Distance):
 class MSE(_Distance):
     """Mean squared error.
 
-    Parameters
-    ----------
-    name : str, optional
-        Name of the result.
-    output_names : list of str, optional
-        Outputs that are read by ``update_dict``; by default all.
-    label_names : list of str, optional
-        Labels that are read by ``update_dict``; by default all.
-
     Examples
     --------
     >>> metric = mx.metric.MSE()
@@ -96,15 +89,6 @@ class MSE(_Distance):
 @register
 class RMSE(_Distance):
     """Root of the mean squared error; the mean of the roots of the batches.
-
-    Parameters
-    ----------
-    name : str, optional
-        Name of the result.
-    output_names : list of str, optional
-        Outputs that are read by ``update_dict``; by default all.
-    label_names : list of str, optional
-        Labels that are read by ``update_dict``; by default all.
 
     Examples
     --------
