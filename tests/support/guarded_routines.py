@@ -16,7 +16,7 @@ from guarded import Guarded
 from hybridjit.ops import lookup, native
 from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
-from hybridjit.ops.vision.deformable import BACK_FROM_SAMPLES
+from hybridjit.ops.vision.bilinear_samples import BACK_FROM_SAMPLES
 from hybridjit.ops.vision.interpolation import resample
 from hybridjit.ops.vision.resolution import RESIZE_BACK
 from hybridjit.ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_BACK

@@ -7,7 +7,7 @@ Each folder contains a family of operators; the modules of this folder are share
 
 from . import bfloat16, internal, nibbles, optimizer, quantized
 from .elementwise import activation, binary, element_type, unary
-from .linalg import matrices, spectra, triangles
+from .linalg import matrices, products, spectra, triangles
 from .nn import (
     batchnorm,
     convolution,
@@ -41,6 +41,7 @@ from .tensor import (
     stored_rows,
 )
 from .vision import (
+    bilinear_samples,
     boxes,
     colours,
     correlation,
@@ -56,6 +57,7 @@ from .vision import (
     roi_pooling,
     roi_rotated,
     targets,
+    upsampling,
     warp,
 )
 

@@ -20,7 +20,7 @@ from ..record import Eager, Traits
 from ..registry import register
 from ..rules import Types, fill, forward, merged, require_float, same_dtype
 from ..tensor.primitives import reshape
-from .deformable import bilinear_back, corner_cells, is_back_native, sample_zero_padded
+from .bilinear_samples import bilinear_back, corner_cells, is_back_native, sample_zero_padded
 
 
 def _check_target(target_shape: Shape) -> None:

@@ -42,9 +42,10 @@ from ...ops.tensor.primitives import (
     transpose,
 )
 from ...ops.tensor.reductions import MEAN, MEAN_SQUARE_ABOUT, SUM
-from ...ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST, UPSAMPLING
+from ...ops.vision.resolution import ADAPTIVE_POOLING, BILINEAR_RESIZE, RESIZE_LAST
 from ...ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ...ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
+from ...ops.vision.upsampling import UPSAMPLING
 from ...ops.vision.warp import BILINEAR_SAMPLER, SAMPLE_LAST
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}

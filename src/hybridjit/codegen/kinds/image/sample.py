@@ -9,7 +9,7 @@ from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
 from ....ir.plan import Step
 from ....ir.sized import is_symbolic
-from ....ops.vision.deformable import SAMPLE_CELLS_LAST
+from ....ops.vision.bilinear_samples import SAMPLE_CELLS_LAST
 from ...call import Address, Argument, Call, Setting, about, rounds_of, views_of
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
