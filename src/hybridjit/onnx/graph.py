@@ -29,9 +29,9 @@ from .importer import (
     Value,
     element_code,
     initializer,
-    nodes_of,
     supported,
 )
+from .node_order import nodes_of
 from .open_sizes import Imported, for_all_sizes, stand_in_shapes
 from .use import Use, key_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..ops.building import ON_ARRAYS, infer_types
 from ..ops.namespace import attr_texts
 from ..ops.record import OpDef
 from ..ops.registry import lookup
+from .node_order import in_order, nodes_of
 from .size_values import apply_sized, computed, has_sizes, of_sizes, pinned
 from .use import Use
 
@@ -488,54 +489,3 @@ def as_supported(array: np.ndarray, what: str) -> np.ndarray:
     if array.size and int(array.max()) > np.iinfo(wider).max:
         raise MXNetError(f"{what}: {int(array.max())} is larger than the largest {wider}")
     return array.astype(wider)
-
-
-def in_order(
-    nodes: Sequence[messages.Node], known: Mapping[str, object]
-) -> list[tuple[int, messages.Node]]:
-    """Nodes with their indices, dependencies first, otherwise in file order.
-
-    Nodes in a cycle keep their positions.
-    """
-    listed = [*enumerate(nodes)]
-    made = {name: number for number, node in listed for name in node.output if name}
-    read = [[made[n] for n in _read(node) if n in made and n not in known] for node in nodes]
-    if all(before < number for number, found in enumerate(read) for before in found):
-        return listed
-    order: dict[int, None] = {}
-    for number in range(len(nodes)):
-        _append(number, read, order)
-    return [listed[number] for number in order]
-
-
-def _append(number: int, read: Sequence[Sequence[int]], order: dict[int, None]) -> None:
-    """Append a node after its dependencies."""
-    stack, entered = [(number, iter(read[number]))], {number}
-    while stack:
-        top, others = stack[-1]
-        following = next((n for n in others if n not in order and n not in entered), None)
-        if following is None:
-            order[top] = None
-            stack.pop()
-        else:
-            entered.add(following)
-            stack.append((following, iter(read[following])))
-
-
-def _read(node: messages.Node) -> Iterator[str]:
-    """Names of values that a node and its subgraphs read."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.g is not None:
-            for _, inner in nodes_of(attribute.g):
-                yield from inner.input
-            yield from (info.name for info in attribute.g.output)
-
-
-def nodes_of(graph: messages.Graph) -> Iterator[tuple[int, messages.Node]]:
-    """All nodes with their indices, including those of subgraphs."""
-    for number, node in enumerate(graph.node):
-        yield number, node
-        for attribute in node.attribute:
-            if attribute.g is not None:
-                yield from nodes_of(attribute.g)

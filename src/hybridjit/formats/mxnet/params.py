@@ -16,7 +16,7 @@ import io
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from ..._core.lazy import Late
 from ..._core.safe_open import open_file
 from ..._core.shapes import is_np_shape
 from ..._core.types import CODE_OF_DTYPE, DTYPE_CODES, FLOAT32, MAX_DIMS, product
-from ...errors import DTypeError, ModelFormatError
+from ...errors import DTypeError
 from ..atomic import Path, system_errors, write_atomically
 from ..stored import CSR, INDEX, ROW_SPARSE, Stored
-from .bulk import CAN_READ, WORTH_IT, Bulk
+from .reader import PIECE, PIPE_BYTES, Reader
 
 npz: Any = Late(".npz", __package__)
 
@@ -46,9 +46,6 @@ _INDEX_CODES = (4, 6)  # int32, int64
 _CPU = (1, 0)
 
 _MAX_ARRAYS = 1 << 16  # each is a Python object: 8 MB for a file of empty records
-_DENSE_SLACK = 32 << 20  # growth of sparse records beyond the file's length
-_PIPE_BYTES = 1 << 30  # limit of bytes from a pipe, whose length is unknown
-_PIECE = 1 << 20  # bytes or items of a chunk, where reading all needs too much memory
 
 
 def load(path: Path) -> Arrays:
@@ -62,8 +59,8 @@ def load(path: Path) -> Arrays:
 
 def load_any(path: Path, sparse: bool = True) -> AnyArrays:
     """:func:`load`; with ``sparse``, sparse records remain sparse."""
-    with system_errors(path), open_file(path, _PIPE_BYTES) as file:
-        return _read_container(_Reader(file, os.fspath(path), sparse))
+    with system_errors(path), open_file(path, PIPE_BYTES) as file:
+        return _read_container(Reader(file, os.fspath(path), sparse))
 
 
 def loads(data: bytes | bytearray | memoryview) -> Arrays:
@@ -73,12 +70,12 @@ def loads(data: bytes | bytearray | memoryview) -> Arrays:
 
 def loads_any(data: bytes | bytearray | memoryview, sparse: bool = True) -> AnyArrays:
     """:func:`load_any` for the contents of a file."""
-    return _read_container(_Reader(io.BytesIO(data), "buffer", sparse))
+    return _read_container(Reader(io.BytesIO(data), "buffer", sparse))
 
 
 def read_record(data: bytes | bytearray | memoryview, sparse: bool = False) -> AnyArray:
     """Array of a record without container, as in MXNet's pickles. Raises ModelFormatError."""
-    return _read_record(_Reader(io.BytesIO(data), "buffer", sparse))
+    return _read_record(Reader(io.BytesIO(data), "buffer", sparse))
 
 
 def dump_record(array: AnyArray) -> bytes:
@@ -105,119 +102,6 @@ def dumps(arrays: Mapping[str, AnyArray] | Sequence[AnyArray]) -> bytes:
 # Reading
 
 
-class _Reader:
-    """Bounded stream with the number of remaining bytes, the offset and the current array.
-
-    The length of a pipe is assumed to be the limit, and its end is detected when it is reached.
-    With ``sparse``, sparse records remain sparse.
-    """
-
-    def __init__(self, file: BinaryIO, name: str, sparse: bool) -> None:
-        self.sparse = sparse
-        self.file = file
-        self.name = name
-        self.is_pipe = not file.seekable()
-        self.size = _PIPE_BYTES if self.is_pipe else file.seek(0, io.SEEK_END)
-        self.offset = 0 if self.is_pipe else file.seek(0)
-        self.place = "the header"
-        self.dense_bytes = 0  # bytes of sparse arrays made dense so far
-        is_file = CAN_READ and isinstance(file, io.BufferedReader) and not self.is_pipe
-        self.bulk = Bulk(file.fileno()) if is_file else None
-
-    @property
-    def left(self) -> int:
-        return self.size - self.offset
-
-    def fail(self, what: str, offset: int | None = None) -> NoReturn:
-        at = self.offset if offset is None else offset
-        raise ModelFormatError(
-            f"Invalid NDArray file format: {what} (at byte {at} of {self.size}, "
-            f"in {self.place}, {self.name})"
-        )
-
-    def need(self, count: int, what: str) -> None:
-        if count > self.left:
-            self.fail(f"{what} takes {count} bytes, {self.left} are left")
-
-    def require_small(self, shape: tuple[int, ...], offset: int) -> None:
-        """Limit the sizes of an array with a size of 0: NumPy multiplies the other sizes."""
-        if product(tuple(d for d in shape if d)) >= 1 << 48:
-            self.fail(f"shape {shape} is larger than any file", offset)
-
-    def unpack(self, layout: str, what: str) -> tuple[int, ...]:
-        size = struct.calcsize(layout)
-        self.need(size, what)
-        return struct.unpack(layout, self._exactly(size))
-
-    def text(self, count: int) -> str:
-        self.need(count, "name")
-        start = self.offset
-        try:
-            return self._exactly(count).decode("utf-8")
-        except UnicodeDecodeError as error:
-            self.fail("name is not UTF-8", start + error.start)
-
-    def array(
-        self, shape: tuple[int, ...], dtype: np.dtype, what: str, later: bool = False
-    ) -> np.ndarray:
-        """Next values; ``later`` delays reading of a large array until :meth:`finish`."""
-        self.need(product(shape) * dtype.itemsize, f"{what} of shape {shape} and {dtype.name}")
-        self.require_small(shape, self.offset)
-        if self.is_pipe:
-            data = self._come(product(shape) * dtype.itemsize)
-            return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape)
-        result = np.empty(shape, dtype.newbyteorder("<"))
-        if later and self.bulk and result.dtype.isnative and result.nbytes >= WORTH_IT:
-            self.bulk.add(result, self.offset)
-            self.offset = self.file.seek(self.offset + result.nbytes)
-            return result
-        got = self.file.readinto(result.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
-        if got != result.nbytes:
-            self.fail(f"file shrank while it was read: {got} of {result.nbytes} bytes")
-        self.offset += got
-        return result.astype(dtype, copy=False)
-
-    def pieces(self, count: int, dtype: np.dtype, what: str) -> Iterator[np.ndarray]:
-        """Next ``count`` values, in chunks."""
-        self.need(count * dtype.itemsize, f"{what} of {count} values of {dtype.name}")
-        for start in range(0, count, _PIECE):
-            yield self.array((min(_PIECE, count - start),), dtype, what)
-
-    def finish(self) -> None:
-        """Read the delayed arrays."""
-        if self.bulk:
-            try:
-                self.bulk.read()
-            except EOFError:
-                self.place = "its arrays"
-                self.fail("file shrank while it was read")
-
-    def dense_left(self) -> int:
-        """Bytes that sparse arrays may still use when they become dense."""
-        seen = self.offset if self.is_pipe else self.size
-        return seen + _DENSE_SLACK - self.dense_bytes
-
-    def _exactly(self, count: int) -> bytes | bytearray:
-        if self.is_pipe:
-            return self._come(count)
-        data = self.file.read(count)
-        if len(data) != count:
-            self.fail(f"file shrank while it was read: {len(data)} of {count} bytes")
-        self.offset += count
-        return data
-
-    def _come(self, count: int) -> bytearray:
-        """Next bytes of a pipe. Memory is allocated only for bytes that have arrived."""
-        data = bytearray()
-        while len(data) < count:
-            piece = self.file.read(min(count - len(data), _PIECE))
-            if not piece:
-                self.fail(f"the pipe ends {count - len(data)} bytes too early")
-            data += piece
-            self.offset += len(piece)
-        return data
-
-
 _CONVERT = "; save its arrays with nd.save(path, {name: nd.array(values)})"
 _OTHERS = {  # the first bytes of files that are taken for files of parameters
     b"\x80": f"it is a pickle{_CONVERT}",
@@ -226,7 +110,7 @@ _OTHERS = {  # the first bytes of files that are taken for files of parameters
 }
 
 
-def _read_container(reader: _Reader) -> AnyArrays:
+def _read_container(reader: Reader) -> AnyArrays:
     if not reader.is_pipe and _is_numpys(reader.file):
         found: AnyArrays = npz.read(reader.file, reader.name)
         return found
@@ -254,7 +138,7 @@ def _is_numpys(file: BinaryIO) -> bool:
     return start == b"\x93NUMPY" or start.startswith(b"PK\x03\x04")
 
 
-def _read_names(reader: _Reader, arrays: int) -> list[str]:
+def _read_names(reader: Reader, arrays: int) -> list[str]:
     (count,) = reader.unpack("<Q", "number of names")
     if count not in (0, arrays):
         reader.fail(f"{count} names for {arrays} arrays", reader.offset - 8)
@@ -266,7 +150,7 @@ def _read_names(reader: _Reader, arrays: int) -> list[str]:
     return names
 
 
-def _read_record(reader: _Reader) -> AnyArray:
+def _read_record(reader: Reader) -> AnyArray:
     """Array of any version.
 
     V2, V3: u32 magic, i32 storage type, [i32 ndim + i64 dims of the stored values,] i32 ndim, i64
@@ -296,14 +180,14 @@ def _read_record(reader: _Reader) -> AnyArray:
     return found if reader.sparse else _made_dense(reader, found, start)
 
 
-def _read_storage_type(reader: _Reader) -> int:
+def _read_storage_type(reader: Reader) -> int:
     (storage,) = reader.unpack("<i", "storage type")
     if storage not in _AUX_COUNT:
         reader.fail(f"Unknown storage type {storage}", reader.offset - 4)
     return storage
 
 
-def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
+def _read_old_shape(reader: Reader, ndim: int) -> tuple[int, ...]:
     """Dims of a V0 record, whose first integer is the number of dimensions."""
     if ndim > MAX_DIMS:
         reader.fail(
@@ -312,7 +196,7 @@ def _read_old_shape(reader: _Reader, ndim: int) -> tuple[int, ...]:
     return reader.unpack(f"<{ndim}I", "dims")
 
 
-def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
+def _read_shape(reader: Reader) -> tuple[int, ...] | None:
     """Shape; None for ndim -1, which np-shape files have for an array of unknown shape."""
     (ndim,) = reader.unpack("<i", "number of dimensions")
     if ndim == -1:
@@ -326,7 +210,7 @@ def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
     return dims
 
 
-def _read_dtype_code(reader: _Reader) -> int:
+def _read_dtype_code(reader: Reader) -> int:
     (code,) = reader.unpack("<i", "element type")
     if code not in DTYPE_CODES and code != _BFLOAT16:
         reader.fail(f"Unknown type enum {code}", reader.offset - 4)
@@ -334,7 +218,7 @@ def _read_dtype_code(reader: _Reader) -> int:
 
 
 def _read_values(
-    reader: _Reader, shape: tuple[int, ...], code: int, later: bool = False
+    reader: Reader, shape: tuple[int, ...], code: int, later: bool = False
 ) -> np.ndarray:
     if code == _BFLOAT16:
         return _read_bfloat16(reader, shape)
@@ -344,7 +228,7 @@ def _read_values(
     return reader.array(shape, dtype, "data", later)
 
 
-def _read_bfloat16(reader: _Reader, shape: tuple[int, ...]) -> np.ndarray:
+def _read_bfloat16(reader: Reader, shape: tuple[int, ...]) -> np.ndarray:
     """Upper halves of float32, in chunks: reading all at once needs three times the memory of
     both."""
     reader.require_small(shape, reader.offset)
@@ -358,7 +242,7 @@ def _read_bfloat16(reader: _Reader, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _read_sparse(
-    reader: _Reader, storage: int, stored: tuple[int, ...], shape: tuple[int, ...], code: int
+    reader: Reader, storage: int, stored: tuple[int, ...], shape: tuple[int, ...], code: int
 ) -> Stored:
     start = reader.offset
     heads = [_read_index_head(reader) for _ in range(_AUX_COUNT[storage])]
@@ -370,10 +254,10 @@ def _read_sparse(
     return Stored(_KINDS[storage], shape, values, places)
 
 
-def _made_dense(reader: _Reader, x: Stored, start: int) -> np.ndarray:
+def _made_dense(reader: Reader, x: Stored, start: int) -> np.ndarray:
     dense = _zeros(reader, x.shape, x.values.dtype, start)
-    for first in range(0, len(x.values), _PIECE):  # indices take 8 bytes in memory
-        piece = slice(first, first + _PIECE)
+    for first in range(0, len(x.values), PIECE):  # indices take 8 bytes in memory
+        piece = slice(first, first + PIECE)
         at = x.places[-1][piece]
         if x.stype == CSR:
             stored_at = np.arange(first, first + len(at))
@@ -383,7 +267,7 @@ def _made_dense(reader: _Reader, x: Stored, start: int) -> np.ndarray:
     return dense
 
 
-def _read_index_head(reader: _Reader) -> tuple[int, int]:
+def _read_index_head(reader: Reader) -> tuple[int, int]:
     """Element type and length of an index array."""
     code = _read_dtype_code(reader)
     if code not in _INDEX_CODES:
@@ -400,7 +284,7 @@ def _read_index_head(reader: _Reader) -> tuple[int, int]:
 
 
 def _check_csr(
-    reader: _Reader,
+    reader: Reader,
     values: np.ndarray,
     indices: list[np.ndarray],
     shape: tuple[int, ...],
@@ -415,7 +299,7 @@ def _check_csr(
 
 
 def _check_rows(
-    reader: _Reader,
+    reader: Reader,
     values: np.ndarray,
     indices: list[np.ndarray],
     shape: tuple[int, ...],
@@ -429,7 +313,7 @@ def _check_rows(
 
 
 def _check_indices(
-    reader: _Reader, values: np.ndarray, indices: np.ndarray, bound: int, start: int
+    reader: Reader, values: np.ndarray, indices: np.ndarray, bound: int, start: int
 ) -> None:
     if len(indices) != len(values):
         reader.fail(f"{len(indices)} indices for {len(values)} stored values", start)
@@ -437,7 +321,7 @@ def _check_indices(
         reader.fail(f"indices from {indices.min()} to {indices.max()} for size {bound}", start)
 
 
-def _zeros(reader: _Reader, shape: tuple[int, ...], dtype: np.dtype, start: int) -> np.ndarray:
+def _zeros(reader: Reader, shape: tuple[int, ...], dtype: np.dtype, start: int) -> np.ndarray:
     """Zeros for a dense copy, within the common limit of all sparse records of a file."""
     needed = product(shape) * dtype.itemsize
     if needed > reader.dense_left():

@@ -18,6 +18,7 @@ from ..use import Use
 from .narrow import narrowed, nearest_even
 from .table import MICROSOFT, translates
 
+
 @translates("Identity", *UNARY)
 def unary(g: Importer, use: Use, x: Value) -> Value:
     """MXNet's equivalent."""
