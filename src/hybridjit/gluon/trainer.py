@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -27,7 +26,8 @@ from ..nd.storage import together_written
 from ..nd.tape import Leaf
 from ..nd.undo import whole
 from ..optimizer import Optimizer, Updater
-from .parameter import Parameter, ParameterDict
+from .parameter import Parameter
+from .update_lists import UpdateLists, listed, update_lists
 
 __all__ = ["Trainer"]
 
@@ -44,55 +44,14 @@ _ON_STORE = (
 )
 
 
+_FRESH = attrgetter("fresh")
+
+
 class _Wanted(NamedTuple):
     """The caller's arguments for the store."""
 
     kvstore: Any
     update_on_kvstore: bool | None
-
-
-_DATA, _GRAD, _ENTRY, _FRESH = map(attrgetter, ("_data", "_grad", "_entry", "fresh"))
-
-
-class _Lists(NamedTuple):
-    """Arguments of all updates of a trainer, and the objects from which they were made.
-
-    by_context      for each context the indices, gradients and weights of parameters with gradients
-    leaves          of these weights, on all contexts
-    """
-
-    by_context: list[tuple[list[int], list[NDArray], list[NDArray]]]
-    leaves: list[Leaf]
-    params: list[Parameter]
-    read: list[object]
-    weights: list[NDArray]
-    entries: list[object]
-
-    def hold(self) -> bool:
-        """Whether all parameters still have the same arrays."""
-        found = chain(map(_DATA, self.params), map(_GRAD, self.params))
-        return all(map(is_, found, self.read)) and all(
-            map(is_, map(_ENTRY, self.weights), self.entries)
-        )
-
-
-def _lists(params: list[Parameter]) -> _Lists | None:
-    """The lists for these parameters; None if some are deferred, or of a user's class."""
-    if any(not p._is_plain or p._data is None or p.stype != "default" for p in params):
-        return None
-    trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
-    if not trained:
-        return None
-    numbers = [i for i, _ in trained]
-    grads = zip(*(param.list_grad() for _, param in trained))
-    weights = [*zip(*(param.list_data() for _, param in trained))]
-    every = [weight for some in weights for weight in some]
-    leaves = [leaf for leaf in (weight._leaf for weight in every) if leaf is not None]
-    if len(leaves) < len(every):
-        return None
-    by_context = [(numbers, list(g), list(w)) for g, w in zip(grads, weights)]
-    read = [*map(_DATA, params), *map(_GRAD, params)]
-    return _Lists(by_context, leaves, params, read, every, [*map(_ENTRY, every)])
 
 
 class Trainer:
@@ -152,7 +111,7 @@ class Trainer:
         compression_params: Mapping[str, object] | None = None,
         update_on_kvstore: bool | None = None,
     ) -> None:
-        self._params = _listed(params)
+        self._params = listed(params)
         self._param2idx = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:
             param._set_trainer(self)
@@ -166,7 +125,7 @@ class Trainer:
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = self._optimizer.rescale_grad
         self._wanted = _Wanted(kvstore, update_on_kvstore)
-        self._lists: _Lists | None = None
+        self._lists: UpdateLists | None = None
         self._reset_kvstore()
 
     def __repr__(self) -> str:
@@ -434,10 +393,10 @@ class Trainer:
         self._kvstore.exchange(numbers, lists.leaves, weights, bool(self._update_on_kvstore))
         return True
 
-    def _current_lists(self) -> _Lists | None:
+    def _current_lists(self) -> UpdateLists | None:
         """The lists of the previous step, or new ones if they are outdated."""
         if self._lists is None or not self._lists.hold():
-            self._lists = _lists(self._params)
+            self._lists = update_lists(self._params)
         return self._lists
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
@@ -534,23 +493,6 @@ class Trainer:
 def _update_each(pairs: Iterable[tuple[Updater, Sequence[Any]]]) -> None:
     for updater, some in pairs:
         updater(*some)
-
-
-def _listed(params: object) -> list[Parameter]:
-    """The parameters in the order of their indices."""
-    if isinstance(params, (dict, ParameterDict)):
-        params = [params[name] for name in sorted(params.keys())]
-    if not isinstance(params, (list, tuple)):
-        raise ValueError(
-            f"First argument must be a list or dict of Parameters, got {type(params)}"
-            f"{': pass net.collect_params()' if hasattr(params, 'collect_params') else ''}."
-        )
-    for param in params:
-        if not isinstance(param, Parameter):
-            raise ValueError(
-                f"First argument must be a list or dict of Parameters, got list of {type(param)}."
-            )
-    return list(params)
 
 
 def _arrays(param: Parameter) -> list[NDArray]:
