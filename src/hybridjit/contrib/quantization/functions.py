@@ -378,10 +378,7 @@ def quantize_net_v2(
     network.hybridize()
     network(*(nd.zeros(desc[1], ctx=ctx) for desc in shapes))
     symbol, arguments, states = _exported(network)
-    excluded = list(exclude_layers or ())
-    for part in exclude_layers_match or ():
-        inner = (output.node.name for output in symbol.get_internals().outputs)
-        excluded += [name for name in inner if part in name]
+    excluded = _excluded(symbol, exclude_layers or (), exclude_layers_match or ())
     if logger:
         logger.info("These layers have been excluded %s", excluded)
     float_symbol = Symbol(fused(symbol.outputs))
@@ -464,6 +461,12 @@ def _exported(network: HybridBlock) -> tuple[Symbol, Arrays, Arrays]:
         prefix = str(Path(folder) / "network")
         network.export(prefix)
         return load_checkpoint(prefix, 0)
+
+
+def _excluded(symbol: Symbol, names: Sequence[str], parts: Sequence[str]) -> list[str]:
+    """The names, and those of all nodes that contain one of the parts."""
+    inner = [output.node.name for output in symbol.get_internals().outputs]
+    return [*names, *(name for part in parts for name in inner if part in name)]
 
 
 def _as_block(
