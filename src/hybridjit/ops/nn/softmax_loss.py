@@ -125,6 +125,12 @@ def _smoothed(g: Builder[X], hot: X, smooth_alpha: float, classes: int) -> X:
     return shifted(g, scaled(g, hot, 1 - smooth_alpha - other), other)
 
 
+def _over_valid(g: Builder[X], found: X, is_valid: X) -> X:
+    """``found`` divided by the number of valid labels, at least 1."""
+    valid = g.op(MAXIMUM.scalar, total(g, is_valid, (0,)), at="valid", scalar=1.0)
+    return div(g, found, reshape(g, valid, (1, 1, 1), at="divisor"))
+
+
 def _grad_softmax_output(
     g: Builder[X],
     ins: Many[X],
@@ -164,13 +170,9 @@ def _grad_softmax_output(
     if use_ignore:
         found = mul(g, found, g.op(counts, index, at="kept", scalar=ignored))
     if normalization == "valid":
-        valid = total(g, g.op(counts, whole, at="counted", scalar=ignored), (0,))
-        valid = g.op(MAXIMUM.scalar, valid, at="valid", scalar=1.0)
-        found = div(g, found, reshape(g, valid, (1, 1, 1), at="divisor"))
-    elif normalization == "batch":
-        found = scaled(g, found, 1.0 / count)
+        found = _over_valid(g, found, g.op(counts, whole, at="counted", scalar=ignored))
     else:
-        found = scaled(g, found, 1.0 / lines[1])
+        found = scaled(g, found, 1.0 / (count if normalization == "batch" else lines[1]))
     found = _from_distributions(g, scaled(g, found, grad_scale), t.dims, multi_output)
     return (mul(g, found, douts[0]) if out_grad else found), None
 
