@@ -29,7 +29,7 @@ from ..nd.interpreter import Monitor
 from ..nd.storage import together_written
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym import Symbol
-from ..sym.executor import gradient_stypes
+from ..sym.binding import gradient_stypes
 from ..sym.outputs import declared_stypes
 from .base_module import Arrays, BaseModule, Logger, Shapes, State, described
 from .names import check_names, match_names

@@ -16,7 +16,8 @@ from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
 from ..nd import NDArray
 from ..sym import Symbol
-from ..sym.executor import Executor, Requests, requests_by_name, simple_bind
+from ..sym.binding import requests_by_name, simple_bind
+from ..sym.executor import Executor, Requests
 from .base_module import Logger, Merged, Shapes, described
 from .by_hand import load_general, split_input_slice
 

@@ -1,7 +1,7 @@
 """Symbol with its operators, and ``call``, which creates all their nodes.
 
 Input: symbols and attribute values. Output: symbols. Operators are strict, as in MXNet: ``+``
-creates ``elemwise_add``, which does not broadcast. ``executor.py``, a higher layer that methods
+creates ``elemwise_add``, which does not broadcast. ``binding.py``, a higher layer that methods
 import when they are called, implements evaluation.
 """
 
@@ -34,10 +34,10 @@ from .infer import (
 from .outputs import Outputs, substituted
 
 if TYPE_CHECKING:
-    from . import executor
+    from . import binding
     from .executor import Arrays, Executor, NDArray, Requests
 else:  # lazy: for programs without Gluon; imports the compiler
-    executor = Late(".executor", __package__)
+    binding = Late(".binding", __package__)
 
 numpy_mode = Above("sym.np")
 
@@ -101,7 +101,7 @@ class Symbol(Outputs):
     @public
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """List of the outputs, computed from arrays by argument name."""
-        return executor.evaluate(self, ctx, kwargs)
+        return binding.evaluate(self, ctx, kwargs)
 
     @public
     def bind(
@@ -118,7 +118,7 @@ class Symbol(Outputs):
         ``args_grad`` has arrays for gradients, ``grad_req`` how to store them: "write", "add" or
         "null", for all, as a list or by name.
         """
-        return executor.bind(self, ctx, args, aux_states, args_grad, grad_req)
+        return binding.bind(self, ctx, args, aux_states, args_grad, grad_req)
 
     @public
     def simple_bind(
@@ -140,7 +140,7 @@ class Symbol(Outputs):
         ``shared_`` arguments, which save memory in MXNet, have no effect. Raises MXNetError for an
         argument with a sparse storage type.
         """
-        return executor.simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
+        return binding.simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
         """Return the symbol itself: hybridjit has no other backends."""

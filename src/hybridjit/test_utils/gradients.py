@@ -16,7 +16,8 @@ from .._core.types import DType
 from ..context import Context
 from ..nd import NDArray
 from ..sym import Symbol
-from ..sym.executor import Executor, requests_by_name
+from ..sym.binding import requests_by_name
+from ..sym.executor import Executor
 from .comparing import Tolerance, assert_almost_equal
 from .running import Located, located
 
