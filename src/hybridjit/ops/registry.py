@@ -21,14 +21,16 @@ from ..errors import MXNetError, UnknownOpError
 from . import building, scalars
 from .attrs import Attrs, declare
 from .derivative import derivative, parse_name
-from .left_out import why_left_out
 from .record import PLAIN, InferRule, OpDef, Traits
 from .signatures import Expansion, Formula, Gradient, Reference
 
 if TYPE_CHECKING:
     import difflib
-else:
-    difflib = Late("difflib")  # lazy: only errors use it
+
+    from . import left_out
+else:  # lazy: only errors use them
+    difflib = Late("difflib")
+    left_out = Late(".left_out", __package__)
 
 _OPS: dict[str, OpDef] = {}
 _NAMES: dict[str, OpDef] = {}
@@ -199,7 +201,7 @@ def _derived(name: str) -> OpDef | None:
 
 @lru_cache(maxsize=64)
 def _near(name: str) -> str:
-    if reason := why_left_out(name):
+    if reason := left_out.why_left_out(name):
         return f": {reason}"
     near = difflib.get_close_matches(name, list(all_names()), 3, 0.75)
     return f"; the nearest known are {', '.join(near)}" if near else ""

@@ -4,6 +4,6 @@ Input: a weight, its gradient, the states. Output: the new weight; eager calls w
 in place.
 """
 
-from . import adaptive_steps, lamb, several, sgd, sums
+from . import adaptive_steps, lamb, several, sgd
 
-__all__ = ["adaptive_steps", "lamb", "several", "sgd", "sums"]
+__all__ = ["adaptive_steps", "lamb", "several", "sgd"]

@@ -1,4 +1,4 @@
-"""Update rules of several weights in one call; operands are grouped by weight."""
+"""Operators on several arrays in one call: update rules, grouped by weight; sums of squares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from ..._core.types import TensorType
 from ...errors import AttributeValueError
 from ..attrs import Attrs, AttrValue, Declared
-from ..rules import Types, merged
+from ..registry import register
+from ..rules import Types, merged, require_float
 from .adaptive_steps import adamw, mixed_adamw, moments_in_many
 from .lamb import direction, stepped
 from .sgd import sgd_in_many, sgd_mom
@@ -204,3 +205,47 @@ for _name, _own, _step in (
         infer=_rule(_own, 0, "num_tensors", _LAMB),
         outputs=_outputs("num_tensors"),
     )
+
+
+# Sums of squares, and zeros
+
+
+def _arrays(num_arrays: int, **attrs: AttrValue) -> tuple[str, ...]:
+    return tuple(f"data_{i}" for i in range(num_arrays))
+
+
+def _states(num_arrays: int) -> tuple[str, ...]:
+    return tuple(f"*data_{i}" for i in range(num_arrays))
+
+
+def _sum_sq(*arrays: np.ndarray, num_arrays: int) -> np.ndarray:
+    return np.array([np.square(x, dtype=SINGLE).sum() for x in arrays], SINGLE)
+
+
+def _one_each(ins: Types, outs: Types, *, num_arrays: int) -> tuple[Types, Types]:
+    for t in ins:
+        require_float("multi_sum_sq", t)
+    return ins, merged(outs, (TensorType((num_arrays,), SINGLE),))
+
+
+def _zeroed(*arrays: np.ndarray, num_arrays: int) -> tuple[np.ndarray, ...]:
+    return tuple(map(np.zeros_like, arrays))
+
+
+register(
+    "multi_sum_sq",
+    _arrays,
+    "num_arrays:int[1,16384]!",
+    infer=_one_each,
+    ref=_sum_sq,
+    doc="Sum of squares of each array, in one float32 array.",
+)
+register_update(
+    "reset_arrays",
+    _states,
+    "num_arrays:int[1,16384]!",
+    _zeroed,
+    "Zeros for all arrays.",
+    infer=lambda ins, outs, num_arrays: (ins, ()),
+    outputs=(),
+)
