@@ -242,50 +242,6 @@ def rank_one(
     return result
 
 
-def _add_single(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    pairs: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-) -> list[Value]:
-    """The last of an odd number of products, without access to the missing element of x."""
-    vectors = [b.load(w, (pairs * nv + j) * b.lanes) for j in range(nv)]
-    result = list(accs)
-    for m in range(*reach):
-        at = b.add(b.mul(m, rows.row_step), b.mul(pairs, rows.k_step))
-        bits = b.load_scalar(x, at)
-        value = b.splat(b.b.zext(bits, I32))
-        for j, vector in enumerate(vectors):
-            result[m * nv + j] = b.add_pairs(value, vector, result[m * nv + j])
-    return result
-
-
-def _add_rest(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    size: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-) -> list[Value]:
-    """The last one to three of ``size`` products of bytes, without access to bytes beyond them."""
-    quads, count = divmod(size, 4)
-    vectors = [b.load(w, (quads * nv + j) * b.lanes) for j in range(nv)]
-    result = list(accs)
-    for m in range(*reach):
-        at = b.add(b.mul(m, rows.row_step), 4 * quads)
-        value = b.splat(read_bytes(b, x, at, count))
-        for j, vector in enumerate(vectors):
-            result[m * nv + j] = b.add_quads(value, vector, result[m * nv + j])
-    return result
-
-
 def multiply(
     b: LoopBuilder,
     x: Value,
@@ -304,144 +260,151 @@ def multiply(
     A size that the call gives excludes pairs; ``is_long`` says whether it is more than
     :data:`MOST_GIVEN`.
     """
+    sums = _Sums(b, unroll, rows, nv, reach)
     if not isinstance(size, int):
-        given = _sum_of_given if is_long else _sum_given
-        return given(b, x, w, size, unroll, rows, nv, accs, reach)
+        return (sums.of_given_parts if is_long else sums.of_given)(x, w, size, accs)
     if is_in_quads(b):
-        words = Rows(rows.row_step, 4)
-        sums = _sum(b, x, w, size // 4, unroll, words, nv, accs, reach, ahead)
-        return _add_rest(b, x, w, size, rows, nv, sums, reach) if size % 4 else sums
+        sums = replace(sums, rows=Rows(rows.row_step, 4))
+        words, rest = divmod(size, 4)
+        found = sums.of(x, w, words, accs, ahead)
+        return sums.with_rest(x, w, words, rest, found) if rest else found
     if not is_in_pairs(b):
-        return _sum_of_sums(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
-    pairs, step = size // 2, b.mul(2, rows.k_step)
-    rows = Rows(rows.row_step, step)
-    sums = _sum_of_sums(b, x, w, pairs, unroll, rows, nv, accs, reach, ahead)
-    return _add_single(b, x, w, pairs, rows, nv, sums, reach) if size % 2 else sums
+        return sums.of_parts(x, w, size, accs, ahead)
+    sums = replace(sums, rows=Rows(rows.row_step, b.mul(2, rows.k_step)))
+    words, rest = divmod(size, 2)
+    found = sums.of_parts(x, w, words, accs, ahead)
+    return sums.with_rest(x, w, words, rest, found) if rest else found
 
 
-def _sum_of_sums(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    size: int,
-    unroll: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-    ahead: Ahead | None,
-) -> list[Value]:
-    """A long sum as a sum of partial sums of ``LONGEST`` steps: the error of a sum in f32 grows
-    with the number of consecutive additions.
-    """
-    if size <= MOST_GIVEN:
-        return _sum(b, x, w, size, unroll, rows, nv, accs, reach, ahead)
-    whole = size - size % LONGEST
-    first, last = reach[0] * nv, reach[1] * nv
-    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
+@dataclass(frozen=True)
+class _Sums:
+    """Sums of a tile: the rows in ``reach`` of ``nv`` vectors, ``unroll`` steps of k per round."""
 
-    def added(totals: Sequence[Value], at: Index, count: int) -> list[Value]:
-        place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
-        following = ahead and ahead.after(b, at, unroll)
-        part = _sum(b, *place, count, unroll, rows, nv, zeros, reach, following)
-        return [b.b.fadd(*pair) for pair in zip(totals, part[first:last])]
+    b: LoopBuilder
+    unroll: int
+    rows: Rows
+    nv: int
+    reach: tuple[int, int]
 
-    with b.loop("part", 0, whole, LONGEST, carry=accs[first:last]) as loop:
-        loop.yields(added(loop.carried, loop.index, LONGEST))
-    totals = loop.results
-    if size > whole:
-        totals = added(totals, whole, size - whole)
-    return [*accs[:first], *totals, *accs[last:]]
+    @property
+    def changing(self) -> slice:
+        """The sums of the rows in ``reach``.
 
+        Loops carry these alone: others would be copied in registers in each round.
+        """
+        return slice(self.reach[0] * self.nv, self.reach[1] * self.nv)
 
-def _sum(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    size: int,
-    unroll: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-    ahead: Ahead | None,
-) -> list[Value]:
-    """acc[m, v] += sum over k < size of x[m, k] * w[k, v], in the order of k."""
-    whole = size - size % unroll
-    done = list(accs)
-    first, last = reach[0] * nv, reach[1] * nv
-    if whole > unroll:
-        # Only changing sums are carried: others would be copied in registers in each round.
-        with b.loop("k", 0, whole, unroll, carry=done[first:last]) as loop:
-            xk = b.at(x, b.mul(loop.index, rows.k_step))
-            wk = b.at(w, b.mul(loop.index, nv * b.lanes))
-            values = [*done[:first], *loop.carried, *done[last:]]
+    def replaced(self, accs: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """All sums, with these values of the changing ones."""
+        found = list(accs)
+        found[self.changing] = values
+        return found
+
+    def at(self, x: Value, w: Value, k: Index) -> tuple[Value, Value]:
+        """The addresses of step ``k``."""
+        b = self.b
+        return b.at(x, b.mul(k, self.rows.k_step)), b.at(w, b.mul(k, self.nv * b.lanes))
+
+    def steps(self, x: Value, w: Value, ks: range, accs: Sequence[Value]) -> list[Value]:
+        """The sums after these steps."""
+        values = list(accs)
+        for k in ks:
+            offset = self.b.mul(k, self.rows.k_step)
+            values = rank_one(self.b, x, w, offset, k, self.rows, self.nv, values, self.reach)
+        return values
+
+    def of(
+        self, x: Value, w: Value, size: int, accs: Sequence[Value], ahead: Ahead | None
+    ) -> list[Value]:
+        """acc[m, v] += sum over k < size of x[m, k] * w[k, v], in the order of k."""
+        b, unroll = self.b, self.unroll
+        whole = size - size % unroll
+        if whole <= unroll:
+            return self.steps(x, w, range(size), accs)
+        with b.loop("k", 0, whole, unroll, carry=accs[self.changing]) as loop:
+            place = self.at(x, w, loop.index)
             if ahead is not None:
                 ahead.ask(b, loop.index, unroll)
-            for u in range(unroll):
-                values = rank_one(b, xk, wk, b.mul(u, rows.k_step), u, rows, nv, values, reach)
-            loop.yields(values[first:last])
-        done[first:last] = loop.results
-    else:
-        whole = 0
-    for k in range(whole, size):
-        done = rank_one(b, x, w, b.mul(k, rows.k_step), k, rows, nv, done, reach)
-    return done
+            values = self.steps(*place, range(unroll), self.replaced(accs, loop.carried))
+            loop.yields(values[self.changing])
+        return self.steps(x, w, range(whole, size), self.replaced(accs, loop.results))
 
+    def of_given(self, x: Value, w: Value, size: Value, accs: Sequence[Value]) -> list[Value]:
+        """The same sum, in the same order, for a number of products that the call gives."""
+        b, unroll = self.b, self.unroll
+        whole = b.mul(b.b.udiv(size, b.i64(unroll)), unroll)
+        done = list(accs)
+        for name, start, stop, step in (("k", 0, whole, unroll), ("rest", whole, size, 1)):
+            carry, most = done[self.changing], MOST_GIVEN // step
+            with b.loop(name, start, stop, step, carry=carry, most=most) as loop:
+                place = self.at(x, w, loop.index)
+                values = self.steps(*place, range(step), self.replaced(done, loop.carried))
+                loop.yields(values[self.changing])
+            done = self.replaced(done, loop.results)
+        return done
 
-def _sum_given(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    size: Value,
-    unroll: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-) -> list[Value]:
-    """The same sum, in the same order, for a number of products that the call gives."""
-    whole = b.mul(b.b.udiv(size, b.i64(unroll)), unroll)
-    first, last = reach[0] * nv, reach[1] * nv
-    carry = list(accs[first:last])
-    for name, start, stop, step in (("k", 0, whole, unroll), ("rest", whole, size, 1)):
-        with b.loop(name, start, stop, step, carry=carry, most=MOST_GIVEN // step) as loop:
-            xk = b.at(x, b.mul(loop.index, rows.k_step))
-            wk = b.at(w, b.mul(loop.index, nv * b.lanes))
-            values = [*accs[:first], *loop.carried, *accs[last:]]
-            for u in range(step):
-                values = rank_one(b, xk, wk, b.mul(u, rows.k_step), u, rows, nv, values, reach)
-            loop.yields(values[first:last])
-        carry = loop.results
-    return [*accs[:first], *carry, *accs[last:]]
+    def of_parts(
+        self, x: Value, w: Value, size: int, accs: Sequence[Value], ahead: Ahead | None
+    ) -> list[Value]:
+        """A long sum as a sum of partial sums of ``LONGEST`` steps: the error of a sum in f32 grows
+        with the number of consecutive additions.
+        """
+        if size <= MOST_GIVEN:
+            return self.of(x, w, size, accs, ahead)
+        whole, carry = size - size % LONGEST, accs[self.changing]
+        with self.b.loop("part", 0, whole, LONGEST, carry=carry) as loop:
+            loop.yields(self._with_part(x, w, loop.index, LONGEST, loop.carried, accs, ahead))
+        totals = loop.results
+        if size > whole:
+            totals = self._with_part(x, w, whole, size - whole, totals, accs, ahead)
+        return self.replaced(accs, totals)
 
+    def of_given_parts(self, x: Value, w: Value, size: Value, accs: Sequence[Value]) -> list[Value]:
+        """As :meth:`of_parts`, for a number of products given by the call."""
+        b, carry = self.b, accs[self.changing]
+        whole = b.mul(b.b.udiv(size, b.i64(LONGEST)), LONGEST)
+        with b.loop("part", 0, whole, LONGEST, carry=carry, most=_MOST_PARTS) as loop:
+            loop.yields(self._with_part(x, w, loop.index, LONGEST, loop.carried, accs))
+        with b.loop("last", whole, size, LONGEST, carry=loop.results, most=1) as rest:
+            count = b.sub(size, rest.index)
+            rest.yields(self._with_part(x, w, rest.index, count, rest.carried, accs))
+        return self.replaced(accs, rest.results)
 
-def _sum_of_given(
-    b: LoopBuilder,
-    x: Value,
-    w: Value,
-    size: Value,
-    unroll: int,
-    rows: Rows,
-    nv: int,
-    accs: Sequence[Value],
-    reach: tuple[int, int],
-) -> list[Value]:
-    """As :func:`_sum_of_sums`, for a number of products given by the call."""
-    whole = b.mul(b.b.udiv(size, b.i64(LONGEST)), LONGEST)
-    first, last = reach[0] * nv, reach[1] * nv
-    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
-
-    def added(totals: Sequence[Value], at: Index, count: Index) -> list[Value]:
-        place = (b.at(x, b.mul(at, rows.k_step)), b.at(w, b.mul(at, nv * b.lanes)))
+    def _with_part(
+        self,
+        x: Value,
+        w: Value,
+        at: Index,
+        count: Index,
+        totals: Sequence[Value],
+        accs: Sequence[Value],
+        ahead: Ahead | None = None,
+    ) -> list[Value]:
+        """The totals of the changing sums, with a partial sum of ``count`` steps from ``at`` on."""
+        b = self.b
+        place = self.at(x, w, at)
+        zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
         if isinstance(count, int):
-            part = _sum(b, *place, count, unroll, rows, nv, zeros, reach, None)
+            part = self.of(*place, count, zeros, ahead and ahead.after(b, at, self.unroll))
         else:
-            part = _sum_given(b, *place, count, unroll, rows, nv, zeros, reach)
-        return [b.b.fadd(*pair) for pair in zip(totals, part[first:last])]
+            part = self.of_given(*place, count, zeros)
+        return [b.b.fadd(*pair) for pair in zip(totals, part[self.changing])]
 
-    with b.loop("part", 0, whole, LONGEST, carry=accs[first:last], most=_MOST_PARTS) as loop:
-        loop.yields(added(loop.carried, loop.index, LONGEST))
-    with b.loop("last", whole, size, LONGEST, carry=loop.results, most=1) as rest:
-        rest.yields(added(rest.carried, rest.index, b.sub(size, rest.index)))
-    return [*accs[:first], *rest.results, *accs[last:]]
+    def with_rest(
+        self, x: Value, w: Value, words: int, count: int, accs: Sequence[Value]
+    ) -> list[Value]:
+        """The last ``count`` products, which fill a word in part: nothing beyond them is read."""
+        b, nv = self.b, self.nv
+        vectors = [b.load(w, (words * nv + j) * b.lanes) for j in range(nv)]
+        add = b.add_quads if is_in_quads(b) else b.add_pairs
+        result = list(accs)
+        for m in range(*self.reach):
+            at = b.add(b.mul(m, self.rows.row_step), b.mul(words, self.rows.k_step))
+            if is_in_quads(b):
+                word = read_bytes(b, x, at, count)
+            else:
+                word = b.b.zext(b.load_scalar(x, at), I32)
+            value = b.splat(word)
+            for j, vector in enumerate(vectors):
+                result[m * nv + j] = add(value, vector, result[m * nv + j])
+        return result
