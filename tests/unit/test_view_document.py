@@ -134,6 +134,7 @@ def test_steps_and_plan_are_the_executables(subject, document):
     text = plan_text(plan)
     assert [step["name"] for step in part["steps"]] == [step.name for step in plan.steps]
     assert plan.steps[0].name == "small_conv0_fwd"  # its batch norm is folded
+    assert "small_conv0_fwd" in {group["name"] for group in part["stages"][-1]["groups"]}
     assert part["plan"]["arena_bytes"] == plan.arena_bytes
     assert max(part["plan"]["live"]) == part["plan"]["live_bytes"] == plan.live_bytes
     assert part["plan"]["live"][part["plan"]["peak_step"]] == plan.live_bytes

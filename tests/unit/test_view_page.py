@@ -626,6 +626,43 @@ class TestWholeNetworks:
         browser.run("app.showTrack(Model.tracks[2])")
         saved = browser.run('app.graph.nodes.filter((n) => n.block === "saved").map((n) => n.sub)')
         assert len(saved) == 1 and saved[0].endswith(" values")
+        labels = browser.run("app.graph.edges.map((e) => [e.from, e.type])")
+        assert len({type for from_, type in labels if type}) > 1
+        counts = {from_: [t for f, t in labels if f == from_ and t] for from_, _ in labels}
+        assert max(map(len, counts.values())) <= 3
+
+    def test_titles_of_nodes_do_not_run_into_their_kinds(self, browser, deep):
+        browser.open(deep)
+        for track in range(browser.run("Model.tracks.length")):
+            browser.run(f"app.showTrack(Model.tracks[{track}])")
+            browser.run("app.graph.tree.opened.add('deep_stage1'); app.graph.cache.clear()")
+            browser.run("app.graph.show(app.track, app.stop, true); app.graph.zoom(2)")
+            browser.settle()
+            overlapping = browser.run(
+                "[...document.querySelectorAll('#graph .node')].filter((node) => {"
+                " const [title, lead] = ['.title', '.lead'].map((c) => node.querySelector(c));"
+                " return lead && title.getBoundingClientRect().right"
+                " > lead.getBoundingClientRect().left; }).map((node) => node.textContent)"
+            )
+            assert overlapping == []
+
+    def test_blocks_before_fusion_count_values(self, browser, deep):
+        browser.open(deep)
+        browser.run("app.goTo(app.track.stops.find((stop) => stop.title === 'expand'))")
+        subs = browser.run("app.graph.nodes.filter((n) => n.block).map((n) => n.sub)")
+        assert subs and all(sub.endswith(" values") for sub in subs)
+
+    def test_blocks_have_the_names_of_layers_that_batch_norms_were_folded_into(
+        self, browser, folder
+    ):
+        net = nn.HybridSequential(prefix="net_")
+        with net.name_scope():
+            for _ in range(34):
+                net.add(nn.Conv2D(3, 1, in_channels=3), nn.BatchNorm(in_channels=3))
+        net.initialize()
+        browser.open(Path(hybridjit.view(net, nd.ones((1, 3, 2, 2)), path=folder / "bn.html")))
+        names = browser.run("app.graph.nodes.map((node) => node.block || node.sub)")
+        assert len(names) > 30 and not [name for name in names if "batchnorm" in name]
 
     def test_a_search_opens_the_blocks_around(self, browser, deep):
         browser.open(deep)
@@ -687,10 +724,14 @@ class TestWholeNetworks:
     @pytest.mark.parametrize("width", [1440, 1024, 390])
     def test_the_name_of_the_stage_is_whole(self, browser, deep, width):
         browser.open(deep, width=width)
-        assert browser.run(
-            "(() => { const name = document.getElementById('stage-name');"
-            " return name.scrollHeight <= name.clientHeight + 1; })()"
-        )
+        for stop in ("fuse", "plan", "partition"):
+            track = int(stop != "partition")
+            browser.run(f"app.showTrack(Model.tracks[{track}])")
+            browser.run(f"app.goTo(app.track.stops.find((stop) => stop.title === '{stop}'))")
+            assert browser.run(
+                "(() => { const name = document.getElementById('stage-name');"
+                " return name.scrollHeight <= name.clientHeight + 1; })()"
+            ), stop
 
     @pytest.mark.parametrize("width", [1440, 1280, 1024])
     @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
     "trace": "the graph of the model, without types",
     "infer": "a shape and an element type for every value",
     "differentiate": "gradients of the outputs with respect to each variable",
-    "partition": "the backward graph, which reads values that the forward graph saves",
+    "partition": "the backward graph; it reads saved values",
     "bind": "computed when parameters are bound, by NumPy",
     **{row.name: row.description for row in (TRAINING, *JOINT, *PIPELINE)},
 }
@@ -198,7 +198,7 @@ def _attr(value: object) -> str:
 
 def _group(group: Any) -> Group:
     members = [short_name(member.name) for member in group.members]
-    return {"kind": group.kind, "name": short_name(group.name), "members": members}
+    return {"kind": group.kind, "name": short_name(group.layer), "members": members}
 
 
 def _rules(fired: Sequence[str], names: set[str]) -> tuple[list[Rule], list[str]]:

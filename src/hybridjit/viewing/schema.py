@@ -53,7 +53,7 @@ class Rule(TypedDict):
 
 
 class Group(TypedDict):
-    """The values that become one kernel, of this ``kind``."""
+    """The values that become one kernel, of this ``kind``; ``name`` is that of their layer."""
 
     kind: str
     name: str

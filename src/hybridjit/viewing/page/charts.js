@@ -158,7 +158,7 @@ function bar(track, act, timed, row, at, wide, seconds) {
       onclick: () => act(timed.step), onkeydown: (e) => e.key === "Enter" && act(timed.step),
   }, s("title", {}, `${text}\n${shown(step.name)}\n${timed.algorithm}\nmean ${time(timed.seconds)}, ${percent(timed.share)}`)),
   wide > 40 && !isPart ? s("text", { class: "inside", x: at + 4, y: row.top + 22 },
-    cut(timed.algorithm, Math.floor(wide / 7))) : null);
+    begun(timed.algorithm, Math.floor((wide - 8) / 6.5))) : null);
 }
 
 /** Operations a second over operations a byte, both logarithmic, under this CPU's two lines. */
@@ -227,9 +227,10 @@ function stackedBar(label, parts) {
   const bars = parts.filter((part) => part.seconds > 0).map((part, i) => {
     const wide = (part.seconds / total) * width;
     const text = `${part.name} ${time(part.seconds)} (${percent(part.seconds / total)})`;
+    const most = Math.floor((wide - 12) / 6.6);
+    const label = [text, `${part.name} ${percent(part.seconds / total)}`, part.name].find((one) => one.length <= most);
     const bar = s("g", {}, s("rect", { class: `shade-${i % PALETTE}`, x: at, y: 4, height: 34, width: Math.max(0.5, wide - 1) },
-      s("title", {}, text)), wide > 60 ? s("text", { class: "inside", x: at + 6, y: 25 }, cut(text, Math.floor((wide - 12) / 6.6)))
-      : null);
+      s("title", {}, text)), label ? s("text", { class: "inside", x: at + 6, y: 25 }, label) : null);
     at += wide;
     return bar;
   });

@@ -58,6 +58,11 @@ function cut(text, limit) {
   return text.slice(0, limit - tail - 1) + "…" + text.slice(-tail);
 }
 
+/** The first `limit` characters of a text, which say what kind of kernel it is. */
+function begun(text, limit) {
+  return text.length <= limit ? text : text.slice(0, limit - 1) + "…";
+}
+
 const BYTES = ["B", "KB", "MB", "GB", "TB"];
 
 function bytes(count) {

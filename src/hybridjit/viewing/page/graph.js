@@ -2,6 +2,7 @@
 /* The graph: what of it is in sight is drawn as SVG, moved by mouse, touch and keys. */
 
 const MOST_DRAWN = 4000;
+const MOST_TYPES = 3;
 const SAVED = "saved";
 const KINDS = [
   ["conv", /conv|correlation/i], ["gemm", /fullyconnected|dot|gemm|attention|interleaved/i], ["pool", /pool/i],
@@ -216,12 +217,17 @@ class GraphView {
     const key = [track.title, track.stops.indexOf(stop)].join("|");
     if (!this.trees.has(key)) {
       const units = [...stop.values.values()].filter((value) => value.role === "operator")
-        .map((value) => (this.groups.get(value.name) || value).name);
+        .map((value) => this.unitOf(value.name));
       this.trees.set(key, new Blocks([...new Set(units)]));
     }
     const tree = this.trees.get(key);
     if (this.tree) this.tree.opened.forEach((block) => (block === SAVED || tree.sizes.has(block)) && tree.opened.add(block));
     return tree;
+  }
+
+  /** The name of a value's group, which is that of its layer, or its own. */
+  unitOf(value) {
+    return (this.groups.get(value) || { name: value }).name;
   }
 
   /** Whether blocks are folded: only graphs that are larger than a screen. */
@@ -234,9 +240,8 @@ class GraphView {
     const found = [];
     const places = new Map();
     const made = nodes.map((node) => {
-      const group = this.groups.get(node.names[0]);
       const block = node.kind === "input" ? this.savedBlock(node.names[0]) : node.kind === "parameter" ? ""
-        : this.tree.around(group ? group.name : node.names[0]);
+        : this.tree.around(this.unitOf(node.names[0]));
       if (!block) return found.push(node) - 1;
       if (!places.has(block)) places.set(block, found.push({ block, inside: [] }) - 1);
       found[places.get(block)].inside.push(node);
@@ -257,7 +262,7 @@ class GraphView {
     return this.sized({
       title: this.tree.shortName(block), names: inside.flatMap((node) => node.names), kind: "block", block,
       isGroup: false, step: -1, steps: new Set(inside.map((node) => node.step).filter((step) => step >= 0)),
-      sub: plural(inside.length, this.fold && block !== SAVED ? "kernel" : "value"), lead: "block",
+      sub: plural(inside.length, this.fold && this.groups.size && block !== SAVED ? "kernel" : "value"), lead: "block",
       time: times.length ? sum(times) : null, share: sum(inside.map((node) => node.share)),
       mark: inside.map((node) => node.mark).find(Boolean) || "", count: inside.length,
     });
@@ -283,8 +288,7 @@ class GraphView {
     const { part } = this.app.track;
     const readers = part ? [...steps].flatMap((step) => part.steps[step].members) : [];
     for (const known of this.tree.paths.has(value) || this.groups.has(value) ? [value] : readers) {
-      const group = this.groups.get(known);
-      this.tree.openAround(group ? group.name : known);
+      this.tree.openAround(this.unitOf(known));
     }
     this.show(this.app.track, this.app.stop, true);
   }
@@ -319,11 +323,13 @@ class GraphView {
       else types.push(edge.type);
       edge.row = types.length - 1;
     }
+    // The rows of many types, as those of a block of saved values, would cover other nodes.
+    for (const edge of edges.values()) if (labelled.get(edge.from).length > MOST_TYPES) edge.type = "";
     return [...edges.values()];
   }
 
   groupNode(group, track, stop) {
-    const step = track.stepOf.get(group.name);
+    const step = track.stepOf.get(group.members[0]);
     const record = track.part && step !== undefined ? track.part.steps[step] : null;
     const ops = group.members.map((member) => stop.values.get(member).op);
     const title = record && stop.kind === "plan" && group.kind !== "pointwise" ? record.algorithm : ops.length > 3
@@ -331,7 +337,7 @@ class GraphView {
     const timed = step === undefined ? null : track.timed.get(step);
     return this.sized({
       title, names: group.members, kind: group.kind, isGroup: true, step: step === undefined ? -1 : step,
-      sub: record ? record.name : group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null,
+      sub: group.name, lead: record ? "step " + step : group.kind, time: timed ? timed.seconds : null,
         share: timed ? timed.share : 0,
       mark: group.members.map((member) => stop.marks.get(member)).find(Boolean) || "", count: group.members.length,
     });
@@ -354,7 +360,8 @@ class GraphView {
     node.title = cut(shown(node.title), 34);
     node.sub = cut(shown(node.sub), 30);
     const lead = node.lead ? node.lead.length * 6 + 12 : 0;
-    node.width = Math.min(290, Math.max(96, node.title.length * 7.4 + lead + 26,
+    const letter = node.kind === "block" ? 8.2 : 7.4;  // titles of blocks are larger
+    node.width = Math.min(290, Math.max(96, node.title.length * letter + lead + 26,
       node.sub.length * 6.1 + (node.time === null ? 0 : 66) + 22));
     node.height = 42;
     return node;
@@ -518,7 +525,9 @@ class GraphView {
     const all = Math.min(1.2, (width - 20) / (w || 1), (height - 20) / (t || 1));
     const k = whole ? all : Math.max(all, Math.min(1, Math.max(0.7, (width - 20) / (w || 1))));
     const first = this.nodes.reduce((top, node) => (top && top.y <= node.y ? top : node), null);
-    const x = w * k <= width || !first ? (width - w * k) / 2 : width / 2 - first.x * k;
+    const map = t * k > height ? Math.min(MAP.width, width / 4) + 16 : 0;  // a high graph leaves it room
+    const room = w * k <= width - map ? width - map : width;
+    const x = w * k <= width || !first ? (room - w * k) / 2 : width / 2 - first.x * k;
     this.move({ k, x, y: t * k <= height ? (height - t * k) / 2 : 10 });
   }
 }
