@@ -25,7 +25,7 @@ from guarded import (
     products_of_any_size,
     strided,
 )
-from hybridjit._core.config import override
+from hybridjit._core.config import config
 from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import all_emitters
 from hybridjit.codegen.llvm import builder
@@ -62,11 +62,11 @@ class Interrupt(BaseException):
 def interrupt(*_):
     raise Interrupt
 
-def layers(size=200):
-    "Seconds of convolutions, as in VGG: at 200, 8 s on one thread of a Zen 4; at 120, 3 s."
+def layers(size=200, count=10):
+    "Convolutions as in VGG: 0.8 s for each at 200 on one thread of a Zen 4, 0.2 s at 100."
     net = gluon.nn.HybridSequential()
     with net.name_scope():
-        for _ in range(10):
+        for _ in range(count):
             net.add(gluon.nn.Conv2D(512, 3, padding=1, in_channels=512, activation="relu"))
         net.add(gluon.nn.GlobalAvgPool2D())
     return net, nd.ones((1, 512, size, size))
@@ -156,7 +156,7 @@ def test_ctrl_c_is_heard_in_the_middle_of_a_call(name, way, count, seconds):
 
 UNDISTURBED = """
 count = int(sys.argv[1])
-net, x = made(lambda: layers(120))
+net, x = made(lambda: layers(100, 3))
 heard = []
 def note(*_):
     heard.append(threading.current_thread() is threading.main_thread())
@@ -178,14 +178,14 @@ def test_handlers_run_in_the_middle_of_a_call(count):
 
 
 FORKS = """
-net, x = made(lambda: layers(120))
+net, x = made(lambda: layers(100, 3))
 def fork(*_):
     global pid
     pid = os.fork()
 with hybridjit.threads(2):
     right = net(x).asnumpy()
     signal.signal(signal.SIGALRM, fork)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         error, found = None, net(x).asnumpy()
     except hybridjit.MXNetError as raised:
@@ -205,7 +205,7 @@ def test_a_handler_that_forks_in_the_middle_of_a_shared_call():
 
 
 OTHERS = """
-net, x = made(lambda: layers(120))
+net, x = made(lambda: layers(150, 4))
 with hybridjit.threads(1):
     right = net(x).asnumpy()
     found = []
@@ -281,16 +281,16 @@ def some_networks() -> Iterator[Network]:
 
 
 @pytest.fixture
-def polling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+def polling(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, kernels are compiled that poll about every 64 instructions."""
 
     def begin() -> None:
         monkeypatch.setattr(builder, "QUIET", 64)
         monkeypatch.setattr(builder, "LONG", 64)
         monkeypatch.setattr(generate, "_KERNELS", weakref.WeakValueDictionary())
+        monkeypatch.setattr(config, "cache_dir", "off")
 
-    with override(cache_dir="off"):
-        yield begin
+    return begin
 
 
 def test_kernels_that_poll_everywhere_give_the_same_bits(polling):
