@@ -327,8 +327,8 @@ def test_nothing_else_writes_to_an_arrays_memory():
     """
     package = Path(mx.__file__).parent
     writers = []
-    for path in package.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text())):
+    for text, path in ((path.read_text(), path) for path in package.rglob("*.py")):
+        for function in ast.walk(ast.parse(text if "._data" in text else "")):
             if isinstance(function, ast.FunctionDef) and any(map(_writes_data, ast.walk(function))):
                 writers.append((path.name, function.name))
     assert sorted(writers) == [("eviction.py", "_keep"), ("memory.py", "_write")]
