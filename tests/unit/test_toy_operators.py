@@ -146,7 +146,8 @@ def in_tree(file: str) -> str:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree with all toys in it; the large fixtures are the tree's own."""
     tree = tmp_path_factory.mktemp("copy")
-    skipped = shutil.ignore_patterns("__pycache__", "*.egg-info", "fixtures")
+    skipped = shutil.ignore_patterns("*.egg-info", "fixtures")
+    # Compiled modules of unchanged files hold for the copy, whose files have the same times.
     for folder in ("src", "tests", "tools", "docs"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=skipped)
     (tree / "tests/fixtures").symlink_to(ROOT / "tests/fixtures")
