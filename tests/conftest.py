@@ -1,17 +1,44 @@
-"""Settings of the whole suite, and the parts of it that ``--sample`` and ``--half`` select."""
+"""Settings of the whole suite, and the parts of it that ``--sample`` and ``--half`` select.
+
+Compiled objects are kept for one run: equal kernels of several tests, and of the processes that
+tests start, are compiled once. Tests of compilation, and tests that change how kernels are emitted,
+use the fixture ``nothing_stored``.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from hybridjit._core.config import config
+from hybridjit._core.config import config, override
 
-# Objects that an earlier run left on disk must not stand in for the code under test.
-config.cache_dir = "off"
+# Names the folder of objects, which `tools/rounds.py` makes for all processes of a run. It is empty
+# at first: objects of an earlier run must not stand in for the code under test.
+OBJECTS = "OBJECTS_OF_TESTS"
+own_folder = "" if OBJECTS in os.environ else tempfile.mkdtemp(prefix="hybridjit-tests-")
+# In place of the user's cache. A folder that HYBRIDJIT_CACHE_DIR names is not one for several CPUs:
+# a process warns where its first kernel is not there and objects for other CPUs are.
+os.environ["XDG_CACHE_HOME"] = os.environ.setdefault(OBJECTS, own_folder)
+os.environ.pop("HYBRIDJIT_CACHE_DIR", None)
+config.cache_dir = ""
+
+
+@pytest.fixture
+def nothing_stored() -> Iterator[None]:
+    """No stored objects: all kernels of the test are compiled, and none is kept for others."""
+    with override(cache_dir="off"):
+        yield
+
+
+def pytest_unconfigure() -> None:
+    if own_folder:
+        shutil.rmtree(own_folder, ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

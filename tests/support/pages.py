@@ -71,9 +71,9 @@ def checkout(tmp_path, monkeypatch):
 
 
 def run(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """A program with the environment's commands on its path and no cache of objects."""
+    """A program with the environment's commands on its path."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "PATH": path, **settings}
+    environment = {**os.environ, "PATH": path, **settings}
     return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE)
 
 

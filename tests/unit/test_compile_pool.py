@@ -28,6 +28,8 @@ from hybridjit.compiler import new_log
 from hybridjit.errors import InternalError
 from patience import PATIENCE, wait_until
 
+pytestmark = pytest.mark.usefixtures("nothing_stored")
+
 TARGET = find_target()
 BOOT = compile_pool._start_worker
 

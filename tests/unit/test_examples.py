@@ -27,7 +27,7 @@ RUNS = {
 
 def run(name: str, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     """One example in a separate process, started from another folder."""
-    environment = {**os.environ, "PYTHONIOENCODING": encoding, "HYBRIDJIT_CACHE_DIR": "off"}
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         capture_output=True,

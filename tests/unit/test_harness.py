@@ -11,10 +11,13 @@ import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit._core.config import override
+from hybridjit._core.types import type_of
 from hybridjit.codegen.call import Address
 from hybridjit.codegen.emit import generate
 from hybridjit.codegen.emit.link import link
 from hybridjit.codegen.kinds.parts import program
+from hybridjit.compilation import compile_graph
+from hybridjit.compiler import new_log
 from hybridjit.errors import InternalError
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Plan
@@ -41,7 +44,7 @@ def two_branches() -> list[Output]:
 
 
 @pytest.fixture
-def wrong_square(monkeypatch):
+def wrong_square(monkeypatch, nothing_stored):
     """``square`` compiled as x * x + 1e-3, while the reference stays right."""
     wrong = replace(lookup("square"), scalar=lambda b, x: b.add(b.mul(x, x), b.const(1e-3)))
     monkeypatch.setattr(program, "lookup", lambda name: wrong if name == "square" else lookup(name))
@@ -62,6 +65,27 @@ def test_check_mode_finds_a_wrong_scalar_rule(wrong_square):
 
 def test_the_rule_is_right_again():
     assert_near(run_compiled(squared(), {"x": X}), run_reference(squared(), {"x": X}))
+
+
+# --- compiled objects of one run ---
+
+
+def fetched(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """How the kernel of a graph was found in a process that has not loaded it."""
+    monkeypatch.setattr(generate, "_KERNELS", {})
+    log = new_log()
+    compile_graph(squared(), {"x": type_of(X)}, {}, log=log)
+    return {how for how, what, _ in log.details if what != "driver"}
+
+
+def test_a_kernel_that_another_test_compiled_is_stored(monkeypatch):
+    fetched(monkeypatch)
+    assert fetched(monkeypatch) == {"cached"}
+
+
+def test_a_test_of_compilation_finds_no_kernel(nothing_stored, monkeypatch):
+    assert fetched(monkeypatch) == {"kernel"}
+    assert fetched(monkeypatch) == {"kernel"}
 
 
 # --- overlapping buffers ---

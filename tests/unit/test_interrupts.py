@@ -33,7 +33,7 @@ LEAST = 5  # places tried even if one takes longer
 
 
 @pytest.fixture
-def process() -> Iterator[Process]:
+def process(nothing_stored: None) -> Iterator[Process]:
     """This process on two threads, with a guard against hanging and no surprise collections."""
     before, folder = hybridjit.get_num_threads(), config.cache_dir
     hybridjit.set_num_threads(2)

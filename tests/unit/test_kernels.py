@@ -5,10 +5,8 @@ A read or write one element outside ends the process, so it runs as a separate p
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,22 +37,12 @@ IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 
 
-@pytest.fixture(scope="module")
-def run_guarded(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the program; its compiled objects are shared by the runs of this file."""
-    folder = str(tmp_path_factory.mktemp("objects"))
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(PROGRAM), *arguments]
-        environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": folder}
-        return subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=PATIENCE
-        )
-
-    return run
+def run_guarded(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROGRAM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
-def test_nothing_outside_a_buffer_is_touched(run_guarded):
+def test_nothing_outside_a_buffer_is_touched():
     done = run_guarded()
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"it ended at: {lines[-1:]}\n{done.stderr[-2000:]}"
@@ -65,11 +53,11 @@ def test_nothing_outside_a_buffer_is_touched(run_guarded):
     assert set(IN_BFLOAT16) <= {kind for kind, *_ in (n.partition(":bfloat16") for n in ran)}
 
 
-def test_nothing_outside_is_touched_where_calls_give_sizes_of_images(run_guarded):
+def test_nothing_outside_is_touched_where_calls_give_sizes_of_images():
     done = run_guarded("--open")
     assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
 
 
 @pytest.mark.parametrize("place", ["end", "start"])
-def test_one_element_too_far_ends_the_process(place: str, run_guarded):
+def test_one_element_too_far_ends_the_process(place: str):
     assert run_guarded("--too-far", place).returncode < 0

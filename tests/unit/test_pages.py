@@ -19,16 +19,10 @@ PAGES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory):
-    """One cache of compiled objects for all pages: they run the same few networks."""
-    return tmp_path_factory.mktemp("objects")
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_code_of_a_page_runs(page, checkout, objects):
+def test_code_of_a_page_runs(page, checkout):
     if re.search(r"^cc ", page.read_text(encoding="utf-8"), re.M) and not shutil.which("cc"):
         pytest.skip("the page compiles a C program, which needs a C compiler: none is installed")
     words = (sys.executable, "-W", "error", str(ROOT / "tests" / "support" / "pages.py"), str(page))
-    done = run(*words, HYBRIDJIT_CACHE_DIR=str(objects))
+    done = run(*words)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -148,6 +148,7 @@ def test_a_parameter_that_changes_takes_effect_and_compiles_nothing(images):
     assert compiled_signatures(net) == count
 
 
+@pytest.mark.usefixtures("nothing_stored")
 def test_batches_of_1_to_64_compile_at_most_three_sets_of_kernels(monkeypatch):
     """The same bits too: one row of a batch equals the row alone."""
     compiled: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,9 +50,11 @@ def test_the_last_line_counts_the_tests_of_all_rounds(tmp_path):
     assert ran.stdout.splitlines()[-1].startswith(f"{len(headings)} passed in ")
 
 
-def test_processes_of_tests_keep_compiled_modules(tmp_path, monkeypatch):
+def test_processes_of_tests_keep_compiled_modules_and_objects(tmp_path, monkeypatch):
+    """Objects in a folder of the run, which the run removes."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    ran = run_rounds(tmp_path, '"PYTHONDONTWRITEBYTECODE" not in os.environ')
+    own = f'os.environ["OBJECTS_OF_TESTS"] != {os.environ["OBJECTS_OF_TESTS"]!r}'
+    ran = run_rounds(tmp_path, f'"PYTHONDONTWRITEBYTECODE" not in os.environ and {own}')
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

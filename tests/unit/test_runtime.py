@@ -632,6 +632,7 @@ def test_training_mode_is_seen_at_every_call():
     assert again.shape == wanted.shape
 
 
+@pytest.mark.usefixtures("nothing_stored")
 def test_a_failed_compilation_leaves_the_net_usable(monkeypatch):
     net = filled(nn.Dense(23, in_units=9))
     known = run(net, rows(4))

@@ -179,6 +179,7 @@ def test_a_mistake_in_winograd(small_wrong_weights):
     assert net.verify(nd.array(IMAGES)).agrees
 
 
+@pytest.mark.usefixtures("nothing_stored")
 def test_a_mistake_in_a_kernel(net, monkeypatch):
     """No choice is to blame, and the step's own reference tells which kernel."""
     wrong = replace(lookup("square"), scalar=lambda b, x: b.add(b.mul(x, x), b.const(1e-2)))
