@@ -29,7 +29,7 @@ from hybridjit.codegen.llvm import ir
 from hybridjit.codegen.llvm.jit import assembly, optimised
 from hybridjit.codegen.llvm.types import F32, I32, constant_of
 from hybridjit.codegen.spec import KernelSpec
-from hybridjit.codegen.targets import find_target
+from hybridjit.codegen.targets import find_target, portable_target
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.ir.node import Output, apply
 from hybridjit.ops import all_ops, lookup
@@ -39,6 +39,7 @@ from neighbours import (
     conv,
     conv_weight,
     dense,
+    dense_of_bytes,
     inside,
     layer,
     network,
@@ -146,6 +147,19 @@ def test_quads_are_one_instruction_where_the_cpu_has_it(
     products = max(loop.count(instruction) for loop in loops)
     assert products >= 8 and not any(loop.count("vpmaddwd") for loop in loops)
     assert not any(loop.count(r"vmov.*[yz]mm\d+, .*%rsp") for loop in loops)
+
+
+@pytest.mark.parametrize(
+    "features, counts", [("+dotprod", {"sdot": 32}), ("+dotprod,+i8mm", {"usdot": 16})]
+)
+def test_quads_are_dot_products_on_neon(features, counts):
+    """A tile of a dense layer of bytes; with sdot alone, sums of weights are added."""
+    target = replace(portable_target("neon"), features=features)
+    (spec,) = specs_of(dense_of_bytes(8, 64, 64), target)
+    text = listing(spec, target)
+    for name, least in counts.items():
+        assert len(re.findall(rf"\t{name}\t", text)) >= least, text
+    assert "smlal" not in text
 
 
 PRODUCT = "vfmadd|v?mulps"

@@ -108,13 +108,27 @@ class Target:
     @property
     def has_bfloat16(self) -> bool:
         """Whether instructions round float32 to bfloat16 and multiply pairs of bfloat16."""
-        return self.vector_bytes == 64 and "+avx512bf16" in self.features.split(",")
+        return self.vector_bytes == 64 and "+avx512bf16" in self._features
 
     @property
     def has_quads(self) -> bool:
         """Whether an instruction adds the products of four pairs of bytes to each lane."""
         feature = {64: "+avx512vnni", 32: "+avxvnni"}.get(self.vector_bytes)
-        return feature in self.features.split(",")
+        return feature in self._features
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether an instruction of NEON adds the products of four pairs of int8 to each lane."""
+        return self.triple.startswith(("aarch64", "arm64")) and "+dotprod" in self._features
+
+    @property
+    def has_mixed_dots(self) -> bool:
+        """Whether one does of uint8 and int8."""
+        return self.has_dots and "+i8mm" in self._features
+
+    @property
+    def _features(self) -> list[str]:
+        return self.features.split(",")
 
     @property
     def has_rounding(self) -> bool:
@@ -130,6 +144,11 @@ class Target:
     def has_tables(self) -> bool:
         """Whether one instruction looks up 16 lanes in a table of 16 numbers."""
         return self.has_scaling
+
+    @property
+    def has_byte_tables(self) -> bool:
+        """Whether one instruction looks up 64 bytes in a table of 128 bytes."""
+        return self.vector_bytes == 64 and "+avx512vbmi" in self._features
 
     def __str__(self) -> str:
         return f"{self.name} ({self.cpu}, {self.vector_registers} x {self.vector_bytes} B)"
