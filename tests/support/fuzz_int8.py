@@ -42,7 +42,8 @@ Keep = Callable[[Executable], None]
 EIGHT_BITS = Options(precision="int8")
 # Operators whose results in machine code have the bits of NumPy's.
 EXACT = frozenset(
-    ("_to_bytes", "_from_bytes", "_integer_convolution", "_integer_dense", "_byte_pooling", "Cast",
+    ("_to_bytes", "_from_bytes", "_integer_batch_dot", "_integer_convolution", "_integer_dense",
+     "_byte_pooling", "Cast",
      "broadcast_add", "elemwise_add", "broadcast_mul", "_mul_scalar", "_plus_scalar", "relu",
      "clip", "Concat", "_pad_axes", "slice", "_reshape_to", "transpose", "_rminus_scalar",
      "_maximum_scalar", "_minimum_scalar", "_div_scalar", "_copy")

@@ -107,8 +107,11 @@ HEADS = {
 NOTHING_TO_COMPARE = _names(
     """
     _add_exactly
+    _byte_layer_norm
     _byte_pooling
+    _byte_softmax
     _from_bytes
+    _integer_batch_dot
     _integer_convolution
     _integer_dense
     _to_bytes

@@ -53,6 +53,7 @@ from neighbours import (
     inside,
     layer,
     live,
+    matrices_of_bytes,
     network,
     of_bytes,
     of_nibbles,
@@ -60,6 +61,7 @@ from neighbours import (
     pool,
     pool_of_bytes,
     recurrent,
+    table_of_bytes,
 )
 from random_graphs import random_graph
 
@@ -211,6 +213,9 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"bytes of a row {size}", dense_of_bytes(1, 70, size)
         yield f"bytes pooled {size}", pool_of_bytes((2, 5, 6, size))
         yield f"bytes of pixels {size}", bordered_pixels(size % 3 + 2, size)
+        yield f"bytes by bytes {size}", matrices_of_bytes(size % 7 + 1, size + 3, size)
+        yield f"bytes by columns {size}", matrices_of_bytes(3, size + 64, size, turned=True)
+        yield f"table {size}", table_of_bytes(size)
         yield f"nibbles {size}", of_nibbles(size % 7 + 1, 48, size, 16)
         each = {"num_group": size, "pad": (1, 1)}
         yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)

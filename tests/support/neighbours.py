@@ -397,6 +397,29 @@ def dense_of_bytes(rows: int, size: int, filters: int) -> Network:
     return Network([made], arrays, ["w"])
 
 
+def matrices_of_bytes(rows: int, size: int, columns: int, turned: bool = False) -> Network:
+    """Products of matrices of bytes with zero points, in float32."""
+    random = np.random.default_rng(rows + size + columns)
+    shape = (2, columns, size) if turned else (2, size, columns)
+    arrays = {
+        "x": random.integers(0, 256, (2, rows, size)).astype(np.uint8),
+        "z": random.integers(0, 256, shape).astype(np.uint8),
+    }
+    attrs = {"lhs_zero": 9, "rhs_zero": 100, "transpose_b": turned, "name": "layer"}
+    sums = call("_integer_batch_dot", var("x"), var("z"), **attrs)  # type: ignore[arg-type]
+    made = call("_mul_scalar", call("Cast", sums, dtype="float32"), scalar=2.0**-10)
+    return Network([made], arrays, [])
+
+
+def table_of_bytes(size: int) -> Network:
+    """Bytes of a table of 256 bytes."""
+    random = np.random.default_rng(size)
+    arrays = {
+        name: random.integers(0, 256, n).astype(np.uint8) for name, n in (("x", size), ("t", 256))
+    }
+    return Network([call("take", var("t"), var("x"), name="layer")], arrays, ["t"])
+
+
 def pool_of_bytes(shape: Shape) -> Network:
     """Max pooling of bytes with channels last."""
     arrays = {"x": np.random.default_rng(sum(shape)).integers(0, 256, shape).astype(np.uint8)}

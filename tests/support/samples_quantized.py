@@ -120,4 +120,17 @@ def _dense_layers() -> None:
     add("_integer_dense", _bytes(2, 3, 70), _bytes(20, 70), no_bias=True, num_hidden=20,
         flatten=False, zero=-128)  # fmt: skip
     x, w = TensorType((2, 3), _F32), TensorType((4, 3), _S8)
+    a, b = _bytes(2, 5, 70, dtype=_U8), _bytes(2, 70, 40)
+    add("_integer_batch_dot", a, b, lhs_zero=200, rhs_zero=-7)
+    add("_integer_batch_dot", a, _bytes(2, 40, 70, dtype=_U8), rhs_zero=9, transpose_b=True)
+    add("_integer_batch_dot", _bytes(1, 1, 3), _bytes(1, 3, 1))
+    rows = _bytes(2, 3, 37, dtype=_U8)
+    add("_byte_softmax", rows, scale=0.1, zero=9)
+    factors = np.linspace(-2, 2, 37, dtype=np.float32)
+    add("_byte_layer_norm", rows, factors, factors[::-1].copy(), scale=0.1, zero=9)
+    add("_byte_layer_norm", _bytes(4, 8), factors[:8], factors[8:16], scale=0.1, eps=0.01)
+    bad("_byte_softmax", TensorType((2, 3), _F32), error=DTypeError, says="float32", scale=0.1)
+    one, other = TensorType((2, 5, 7), _U8), TensorType((2, 6, 4), _S8)
+    bad("_integer_batch_dot", one, other, error=ShapeError, says="batch, size")
+    bad("_integer_batch_dot", one, TensorType((2, 7, 4), _F32), error=DTypeError, says="float32")
     bad("_integer_dense", x, w, error=DTypeError, says="int8", num_hidden=4, no_bias=True)

@@ -32,7 +32,7 @@ IN_DOUBLE = (
     *("region", "resize", "sample", "conv_weight", "depthwise_weight", "join_parts", "unpool"),
     *("recurrent_back", "suppress", "detect", "order", "propose"),
 )
-OF_BYTES = {"byte_depthwise"}  # kinds without another element type
+OF_BYTES = {"byte_depthwise", "byte_matmul"}  # kinds without another element type
 IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 

@@ -39,10 +39,12 @@ from neighbours import (
     inside,
     layer,
     live,
+    matrices_of_bytes,
     network,
     of_bytes,
     of_nibbles,
     pool_of_bytes,
+    table_of_bytes,
 )
 from patience import PATIENCE
 
@@ -265,6 +267,8 @@ def some_networks() -> Iterator[Network]:
     yield dense_of_bytes(9, 70, 40)
     yield dense_of_bytes(1, 70, 150)
     yield pool_of_bytes((2, 9, 9, 150))
+    yield matrices_of_bytes(9, 70, 40)
+    yield table_of_bytes(9000)
     yield of_nibbles(9, 48, 40, 16)
     yield from at_places(17)
     yield from by_index(17)

@@ -201,12 +201,22 @@ def test_static_products_multiply_weights_of_any_zero_point(dtype, size, lead, c
     assert (found != wanted).mean() < 1e-3 and np.abs(found - wanted).max() <= 1
 
 
-ROOT = {"root": np.array(2**0.5, np.float32), "one": np.array(1, np.float32)}
+ROOT = {
+    "root": np.array(2**0.5, np.float32),
+    "one": np.array(1, np.float32),
+    "half": np.array(0.5, np.float32),
+}
 FUNCTIONS = {
     "swish": [node("Sigmoid", "a", "b"), node("Mul", "a b", "real")],
     "gelu": [
         node("Div", "a root", "b"), node("Erf", "b", "c"), node("Add", "c one", "d"),
         node("Mul", "a d", "real"),
+    ],
+    "gelu of quantized parts": [
+        node("Mul", "a half", "b"), node("QuantizeLinear", "b s z", "c"),
+        node("DequantizeLinear", "c s z", "d"), node("Div", "a root", "e"),
+        node("QuantizeLinear", "e s z", "f"), node("DequantizeLinear", "f s z", "g"),
+        node("Erf", "g", "h"), node("Add", "h one", "i"), node("Mul", "d i", "real"),
     ],
     "swish of a quantized sigmoid": [
         node("Sigmoid", "a", "b"), node("QuantizeLinear", "b s z", "c"),
@@ -234,3 +244,38 @@ def test_a_costly_function_between_bytes_is_one_table(name, dtype, capfd):
         np.testing.assert_array_equal(found, wanted)
         said = capfd.readouterr().err
         assert said.count(" take(") == 1 and "_from_bytes(" not in said
+
+
+def attention_of_bytes(width):
+    """A file's attention of quantized rows to themselves, whose number is open."""
+    constants = {
+        "s": np.array(0.02, np.float32), "z": np.array(100, np.uint8),
+        "t": np.array(0.1, np.float32), "p": np.array(1 / 255, np.float32),
+        "none": np.array(0, np.uint8),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", "x s z", "a"), node("DequantizeLinear", "a s z", "b"),
+        node("Transpose", "b", "c", perm=(0, 2, 1)), node("MatMul", "b c", "d"),
+        node("QuantizeLinear", "d t z", "e"), node("DequantizeLinear", "e t z", "f"),
+        node("Softmax", "f", "g", axis=2), node("QuantizeLinear", "g p none", "h"),
+        node("DequantizeLinear", "h p none", "i"), node("MatMul", "i b"),
+    ]  # fmt: skip
+    return model_of(nodes, {"x": (1, None, width)}, constants)
+
+
+@pytest.mark.parametrize("width", [8, 300])
+def test_attention_of_bytes_has_the_same_bits_for_sizes_that_vary(width, capfd):
+    """Sums of 300 products of bytes exceed float32: they are exact in both."""
+    model, random = attention_of_bytes(width), np.random.default_rng(width)
+    varying = make_block(make_graph(model, KNOWN, None, {}))
+    varying.hybridize()
+    for rows in (40, 3, 17, 64):
+        x = nd.array((random.standard_normal((1, rows, width)) * 4).astype(np.float32))
+        fixed = make_block(make_graph(model, KNOWN, None, {}))
+        wanted = fixed(x).asnumpy()
+        fixed.hybridize(dynamic=False)
+        with override(dump=("fuse",)):
+            found = fixed(x).asnumpy()
+        assert capfd.readouterr().err.count("_integer_batch_dot(") == 2
+        np.testing.assert_array_equal(varying(x).asnumpy(), found)
+        np.testing.assert_allclose(found, wanted, atol=0.01)

@@ -132,6 +132,73 @@ def test_depthwise_products_of_bytes_are_those_of_the_reference(target, kernel, 
         np.testing.assert_array_equal(one, other)
 
 
+MATRICES = {
+    "heads": (2, 12, 64, 37), "long": (1, 30, 300, 64), "odd": (3, 5, 7, 3), "one": (2, 1, 1, 1),
+    "a word more": (1, 13, 66, 130), "parts": (1, 200, 65, 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize(
+    "dtype, zeros", [("uint8", (0, 128)), ("uint8", (200, 7)), ("int8", (3, 0))]
+)
+@pytest.mark.parametrize("name", MATRICES)
+def test_products_of_matrices_of_bytes_are_those_of_the_reference(name, dtype, zeros, target):
+    """The second one in rows and in columns, signed or not, with each kind of zero points."""
+    batch, rows, size, columns = MATRICES[name]
+    arrays = {
+        "x": some_bytes(batch, rows, size, dtype="uint8"),
+        "z": some_bytes(batch, size, columns, dtype=dtype),
+    }
+    arrays["t"] = np.ascontiguousarray(arrays["z"].swapaxes(1, 2))
+    attrs = dict(zip(("lhs_zero", "rhs_zero"), zeros))
+    outputs = [
+        call(
+            "_integer_batch_dot",
+            var("x"),
+            var(right),
+            transpose_b=right == "t",
+            name=right,
+            **attrs,
+        )
+        for right in "zt"
+    ]
+    with override(target=target):
+        found = run_compiled(outputs, arrays)
+        assert [step.kind for step in plan_of(outputs, arrays).steps] == ["byte_matmul"] * 2
+    (wanted, same) = run_reference(outputs, arrays)
+    np.testing.assert_array_equal(wanted, same)
+    for array in found:
+        np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("size", [1, 17, 128, 197])
+def test_rows_of_bytes_have_the_bits_of_rows_of_floats(size, dtype, target):
+    """Softmax and layer norm from bytes to bytes, beside separate steps in float32."""
+    arrays = {
+        "x": some_bytes(3, 7, size, dtype=dtype),
+        "gamma": RANDOM.normal(size=size).astype(np.float32),
+        "beta": RANDOM.normal(size=size).astype(np.float32),
+    }
+    values = call("_from_bytes", var("x"), scale=0.07, zero=9)
+    rows = [
+        call("softmax", values, name="softmax"),
+        call("LayerNorm", values, var("gamma"), var("beta"), name="norm"),
+    ]
+    outputs = [call("_to_bytes", row, scale=0.02, zero=3, dtype="uint8") for row in rows]
+    with override(target=target):
+        found = run_compiled(outputs, arrays, ["gamma", "beta"])
+        plan = plan_of(outputs, arrays, ["gamma", "beta"])
+        assert [step.kind for step in plan.steps] == ["byte_softmax", "byte_norm"]
+    with override(target=target, skip=("lower-integers", "fuse")):
+        apart = run_compiled(outputs, arrays, ["gamma", "beta"])
+    for one, other in zip(found, apart):
+        assert one.dtype == np.uint8
+        np.testing.assert_array_equal(one, other)
+
+
 SCALES = (0.0123, 1.0, 3.0, 1e-30, 1e-3, 0.1, 7.7e20, 1e-38, 2.5e-42)
 
 

@@ -14,6 +14,9 @@ import numpy as np
 from .._core.frozen import dataclass
 from .._core.symbolic import Size
 from .._core.types import FLOAT32, FLOAT64, FLOATS, product
+from ..ops.byte_rows import BYTE_LAYER_NORM, BYTE_SOFTMAX
+from ..ops.nn.normalization import LAYER_NORM
+from ..ops.nn.softmax import SOFTMAX
 from ..ops.quantized import INTEGER_DENSE, UINT8, has_kernel
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
@@ -48,6 +51,7 @@ class KernelKind:
     has_epilogue  whether its kernel can compute pointwise values before it stores the result
     is_in_place   whether a result may take the memory of an epilogue operand that is read last
                   there
+    ends_in_bytes  ``ends_in_bytes(value)``: whether its kernel can quantize the anchor's result
     has_kernel    False for steps without machine code
     """
 
@@ -60,6 +64,7 @@ class KernelKind:
     reads_alike: bool = False
     has_epilogue: bool = False
     is_in_place: bool = False
+    ends_in_bytes: Callable[[Value], bool] = lambda value: False
     has_kernel: bool = True
 
 
@@ -158,6 +163,13 @@ def _multiplies_bytes(value: Value, graph: Graph) -> bool:
     return _is_channels_last(value, graph) and has_kernel(value.attrs, weight)
 
 
+def _multiplies_matrices(value: Value, graph: Graph) -> bool:
+    """Whether the first matrices are uint8, and all sizes are constant."""
+    sizes = (*value.inputs[0].type.dims, *value.shape)
+    is_known = not any(isinstance(size, Size) for size in sizes)
+    return is_known and value.inputs[0].type.dtype == UINT8
+
+
 def _multiplies_nibbles(value: Value, graph: Graph) -> bool:
     """Whether data are rows of constant length, and all else parameters."""
     data, *others = value.inputs
@@ -167,6 +179,16 @@ def _multiplies_nibbles(value: Value, graph: Graph) -> bool:
 
 def _pools_unsigned(value: Value, graph: Graph) -> bool:
     return value.type.dtype == UINT8 and _is_channels_last(value, graph)
+
+
+_OF_ROWS = (SOFTMAX, LAYER_NORM, BYTE_SOFTMAX, BYTE_LAYER_NORM)
+
+
+def _has_plain_rows(value: Value) -> bool:
+    """Whether the value is softmax or layer norm of rows along the last axis, without lengths."""
+    if value.op not in _OF_ROWS or value.op is SOFTMAX and len(value.inputs) > 1:
+        return False
+    return value.attrs["axis"] in (-1, value.type.ndim - 1) and value.type.dtype == FLOAT32
 
 
 HOST = KernelKind("host", in_floats=False, reads=Reads.STRIDED, has_kernel=False)
@@ -197,6 +219,13 @@ KINDS = (
         is_in_place=True,
     ),
     KernelKind(
+        "byte_matmul",
+        _multiplies_matrices,
+        in_floats=False,
+        reads=Reads.CHANNELS,
+        has_epilogue=True,
+    ),
+    KernelKind(
         "nibble_dense",
         _multiplies_nibbles,
         in_floats=False,
@@ -223,9 +252,11 @@ KINDS = (
         has_epilogue=True,
     ),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
-    KernelKind("softmax", reads=Reads.PACKED),
+    KernelKind("softmax", reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
+    KernelKind("byte_softmax", in_floats=False, reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
     KernelKind("attention", _has_constant_widths, reads=Reads.CHANNELS),
-    KernelKind("norm", reads=Reads.PACKED),
+    KernelKind("norm", reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
+    KernelKind("byte_norm", in_floats=False, reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
     KernelKind("order", in_floats=False, of_floats=True, reads=Reads.PACKED),

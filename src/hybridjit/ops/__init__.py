@@ -5,7 +5,7 @@ Each folder contains a family of operators; the modules of this folder are share
 
 # ruff: noqa: F401 - importing a file registers its operators
 
-from . import bfloat16, internal, nibbles, optimizer, quantized
+from . import bfloat16, byte_matrices, byte_rows, internal, nibbles, optimizer, quantized
 from .elementwise import activation, binary, element_type, unary
 from .linalg import matrices, products, spectra, triangles
 from .nn import (

@@ -22,8 +22,11 @@ from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 # The module of each kind. A plan loads only its kinds: a convolutional network a third of them.
 PLACES = {
     "attention": "attention.kind",
+    "byte_matmul": "byte_matmul",
+    "byte_norm": "norm",
     "byte_pool": "pool",
     "byte_product": "byte_product",
+    "byte_softmax": "softmax",
     "conv": "conv.kind",
     "conv_weight": "conv_weight.kind",
     "copy": "pointwise",

@@ -2,7 +2,8 @@
 
 The data are [rows, size, inner], and each run goes along ``size``. With inner 1 vectors are along
 the run; else across it, and each lane has separate statistics. The variance is summed in a second
-pass around the mean.
+pass around the mean. Rows of bytes are dequantized into scratch memory, and results may be
+quantized.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ..._core.target import SINGLE, ElementTypes
 from ..._core.types import product
 from ...ir import graph
 from ...ir.plan import Step
+from ...ops.byte_rows import BYTE_LAYER_NORM
 from ...ops.nn.length_norm import L2_NORMALIZATION
 from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM_LAST, LAYER_NORM
-from ..call import Address, Argument, Call, Setting, views_of
+from ..call import Address, Argument, Call, Scratch, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import Value
@@ -27,8 +29,11 @@ from ..math.numbers import float_math
 from ..spec import CHAINS, Extent, KernelSpec, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, whole_and_last, write_vector
+from .parts.rows_of_bytes import RowsOfBytes, read_row, rows_of_bytes, write_row
 from .record import register
 from .reduction.emit import reduce_line
+
+_FLOAT = 4
 
 
 class Measure(Way):
@@ -40,10 +45,12 @@ class Measure(Way):
 
 @dataclass(frozen=True)
 class NormSpec(KernelSpec):
-    """Normalize runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y, rows.
+    """Normalize runs of [rows, size, inner] along ``size``; arguments: x, [gamma, beta,] y,
+    [scratch,] rows.
 
     scale   index of the elements of gamma and beta: the position ``along`` the run, ``inner``, the
             ``row`` (modulo ``period``), or "" without them
+    bytes_  the quantization of x and of y; rows of bytes are dequantized into scratch memory
     """
 
     how: Measure
@@ -53,6 +60,7 @@ class NormSpec(KernelSpec):
     scale: str = ""
     period: int = 1
     element: ElementTypes = SINGLE
+    bytes_: RowsOfBytes = RowsOfBytes()
     kind = "norm"
     extents = ("size", "inner")
     needs_passes = False
@@ -63,16 +71,19 @@ def choose_norm(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor = step.group.anchor
     views = views_of(step, anchor.inputs)
     rows, spec = _runs(anchor)
-    args: tuple[Argument, ...] = (*map(Address, views), Address(step.writes[0]), rows)
+    bytes_ = rows_of_bytes(step)
+    scratch = [Scratch(_FLOAT * spec.size)] if bytes_.source else []
+    args: tuple[Argument, ...] = (*map(Address, views), Address(step.writes[0]), *scratch, rows)
     is_along = spec.inner == 1  # of a symbolic size: a guard, which chooses the code
     spec = replace(spec, inner=1 if is_along else spec.inner, element=setting.target.element)
+    spec = replace(spec, bytes_=bytes_)
     return (Call(spec, args, 8 * product(anchor.shape)),)
 
 
 def _runs(value: graph.Value) -> tuple[int, NormSpec]:
     """The number of rows of runs, and the kernel for them."""
     shape, eps = value.shape, value.attrs["eps"]
-    if value.op is LAYER_NORM:
+    if value.op in (LAYER_NORM, BYTE_LAYER_NORM):
         axis = value.attrs["axis"] % len(shape)
         inner = product(shape[axis + 1 :])
         return product(shape[:axis]), NormSpec(Measure.MOMENTS, shape[axis], inner, eps, "along")
@@ -108,10 +119,12 @@ def emit_norm(b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
 class _Norm:
     def __init__(self, b: LoopBuilder, spec: NormSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
-        self.x = args.pointer("x")
+        self.x = args.pointer("x", spec.bytes_.source)
         names = ("gamma", "beta") if spec.scale else ()
         self.scales = [args.pointer(name) for name in names]
-        self.y, self.rows = args.pointer("y"), args.integer("rows")
+        self.y = args.pointer("y", spec.bytes_.target)
+        self.room = args.pointer("scratch") if spec.bytes_.source else None
+        self.rows = args.integer("rows")
         self.spec = args.sized(spec)
         self.math = float_math(b)
 
@@ -133,6 +146,10 @@ class _Norm:
         b, spec = self.b, self.spec
         at = b.mul(row, spec.size)
         x, y = b.at(self.x, at), b.at(self.y, at)
+        if self.room is not None:
+            room = b.at(self.room, b.mul(self.args.tid, spec.size))
+            self._dequantize(x, room)
+            x = room
 
         def total(each: Callable[[Value], Value]) -> Value:
             return b.splat(reduce_line(b, x, spec.size, 0.0, self.math.add, each))
@@ -148,6 +165,23 @@ class _Norm:
                 self._store(x, y, whole, (row, whole, 0), rest, shift, factor)
         elif rest:
             self._store(x, y, whole, (row, whole, 0), rest, shift, factor)
+
+    def _dequantize(self, x: Value, room: Value) -> None:
+        b, size = self.b, self.spec.size
+        rest = b.divmod(size, b.lanes)[1]
+        whole = b.sub(size, rest)
+
+        def copy(at: Index, lanes: Index) -> None:
+            write_vector(b, read_row(b, self.spec.bytes_, x, at, lanes), room, at, 1, lanes)
+
+        with b.loop("i", 0, whole, b.lanes) as i:
+            copy(i.index, b.lanes)
+        if isinstance(rest, int):
+            if rest:
+                copy(whole, rest)
+            return
+        with b.loop("rest", whole, size, most=b.lanes) as i:
+            copy(i.index, 1)
 
     # --- across ---
 
@@ -234,7 +268,7 @@ class _Norm:
         if self.scales:
             gamma, beta = (self._scale(pointer, place, lanes) for pointer in self.scales)
             value = b.fma(value, gamma, beta)
-        write_vector(b, value, y, index, 1, lanes)
+        write_row(b, self.spec.bytes_, value, y, index, lanes)
 
     def _scale(self, pointer: Value, place: tuple[Index, Index, Index], lanes: Index) -> Value:
         """gamma or beta at (row, position in the run, column)."""
@@ -248,3 +282,4 @@ class _Norm:
 
 
 register("norm", choose_norm, {NormSpec: emit_norm}, in_one_type=True)
+register("byte_norm", choose_norm, {NormSpec: emit_norm})

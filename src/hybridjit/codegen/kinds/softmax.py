@@ -1,4 +1,7 @@
-"""Softmax and its logarithm over one axis of contiguous data, of all or of the first elements."""
+"""Softmax and its logarithm over one axis of contiguous data, of all or of the first elements.
+
+Rows of bytes are dequantized into scratch memory; the result may be quantized.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from ..._core.frozen import dataclass
 from ..._core.target import Target
 from ..._core.types import product
 from ...ir.plan import Step
+from ...ops.byte_rows import BYTE_SOFTMAX
 from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
 from ...ops.record import OpDef
-from ..call import Address, Argument, Call, GivenNumbers, Setting, views_of
+from ..call import Address, Argument, Call, GivenNumbers, Scratch, Setting, views_of
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.elements import ELEMENTS, converted, with_element
@@ -22,7 +26,10 @@ from ..math.numbers import float_numbers_of
 from ..spec import KernelSpec, Size, Sizes, Way
 from .parts.arguments import Arguments
 from .parts.partial import read_vector, write_vector
+from .parts.rows_of_bytes import RowsOfBytes, read_row, rows_of_bytes, write_row
 from .record import register
+
+_FLOAT = 4
 
 
 class Form(Way):
@@ -33,6 +40,7 @@ class Form(Way):
 
 _WAYS: dict[OpDef | None, Form] = {
     SOFTMAX: Form.SOFTMAX,
+    BYTE_SOFTMAX: Form.SOFTMAX,
     LOG_SOFTMAX: Form.LOG_SOFTMAX,
     SOFTMIN: Form.SOFTMIN,
 }
@@ -40,12 +48,13 @@ _WAYS: dict[OpDef | None, Form] = {
 
 @dataclass(frozen=True)
 class SoftmaxSpec(KernelSpec):
-    """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, rows.
+    """Softmax over ``size`` elements, ``inner`` apart; arguments: x, [length,] y, [scratch,] rows.
 
     A row is ``size`` x ``inner`` elements: with inner 1 vectors are along the axis, else across it.
 
     length    the element type of the lengths, one for each column, if any
     together  number of rows that are processed together
+    bytes_    the quantization of x and of y; rows are in scratch memory between
     """
 
     how: Form
@@ -54,6 +63,7 @@ class SoftmaxSpec(KernelSpec):
     length: str = ""
     dtype: str = "float32"
     together: int = 1
+    bytes_: RowsOfBytes = RowsOfBytes()
     kind = "softmax"
     needs_passes = False
 
@@ -65,17 +75,19 @@ def choose_softmax(step: Step, setting: Setting) -> tuple[Call, ...]:
     inner = 1 if inner == 1 else inner  # of a symbolic size: a guard, which chooses the code
     views = views_of(step, anchor.inputs)
     length = views[1].dtype.name if len(views) > 1 else ""
-    dtype = views[0].dtype.name
+    bytes_ = rows_of_bytes(step)
+    dtype = "float32" if bytes_.source else views[0].dtype.name
     size = anchor.shape[axis]
     together = _rows_together(size, inner, setting.target)
     numbers = GivenNumbers()
     sizes: Sizes = (size, inner)
     if dtype == "float32":
         sizes = numbers.symbolic((size, inner))
-    spec = SoftmaxSpec(_WAYS[anchor.op], sizes[0], sizes[1], length, dtype, together)
+    spec = SoftmaxSpec(_WAYS[anchor.op], sizes[0], sizes[1], length, dtype, together, bytes_)
     rows = product(anchor.shape[:axis])
     arrays = map(Address, (*views, step.writes[0]))
-    args: tuple[Argument, ...] = (*arrays, rows, *numbers.values)
+    scratch = [Scratch(_FLOAT * together * size)] if bytes_.has_any else []
+    args: tuple[Argument, ...] = (*arrays, *scratch, rows, *numbers.values)
     return (Call(spec, args, 10 * product(anchor.shape)),)
 
 
@@ -96,14 +108,21 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
 
     With lengths, elements from the row's length on are treated as -inf, with result 0.
     """
-    x = args.pointer("x")
+    x = args.pointer("x", spec.bytes_.source)
     length = args.pointer("length") if spec.length else None
-    y, rows = args.pointer("y"), args.integer("rows")
+    y = args.pointer("y", spec.bytes_.target)
+    room = args.pointer("scratch") if spec.bytes_.has_any else None
+    rows = args.integer("rows")
     size, inner = args.given((spec.size, spec.inner))
 
-    def line(row: Index) -> _Line:
-        at, element = b.mul(row, b.mul(size, inner)), ELEMENTS[spec.dtype].stored
-        result = _Line(b, spec, (size, inner), b.at(x, at, element), b.at(y, at, element))
+    def line(row: Index, number: int = 0) -> _Line:
+        at = b.mul(row, b.mul(size, inner))
+        if room is None:
+            element = ELEMENTS[spec.dtype].stored
+            result = _Line(b, spec, (size, inner), b.at(x, at, element), b.at(y, at, element))
+        else:
+            place = b.mul(b.add(b.mul(args.tid, spec.together), number), size)
+            result = _Line(b, spec, (size, inner), b.at(x, at), b.at(y, at), b.at(room, place))
         if length is not None:
             result.length = b.at(length, b.mul(row, inner), ELEMENTS[spec.length].stored)
         return result
@@ -116,7 +135,7 @@ def emit_softmax(b: LoopBuilder, spec: SoftmaxSpec, args: Arguments) -> None:
             return
         stop = b.min(b.add(first, together), rows)
         with b.when(b.equal(b.sub(stop, first), together)):
-            _emit_along([line(b.add(first, n)) for n in range(together)])
+            _emit_along([line(b.add(first, n), n) for n in range(together)])
         if together == 1:
             return
         with b.when(b.less(b.sub(stop, first), together)):
@@ -160,13 +179,21 @@ class _Line:
     """One row: ``size`` steps along the axis, ``inner`` contiguous elements across it."""
 
     def __init__(
-        self, b: LoopBuilder, spec: SoftmaxSpec, sizes: tuple[Index, Index], x: Value, y: Value
+        self,
+        b: LoopBuilder,
+        spec: SoftmaxSpec,
+        sizes: tuple[Index, Index],
+        x: Value,
+        y: Value,
+        room: Value | None = None,
     ) -> None:
         self.b, self.spec, self.x, self.y = b, spec, x, y
+        self.powers = y if room is None else room
         self.size, self.inner = sizes
         self.kind = b.vector_type(element=ELEMENTS[spec.dtype].held)
         self.math = float_numbers_of(b, self._constant(0.0), spec.dtype)
         self.length: Value | None = None
+        self.is_read = False  # whether the row was dequantized
 
     def _constant(self, value: float) -> Value:
         return constant_of(self.kind, value)
@@ -189,12 +216,14 @@ class _Line:
             self._constant(LOWEST),
             lambda acc, v, i, n: self._larger(self._kept(v, mask(i, n), LOWEST), acc),
         )
+        if self.spec.bytes_.source:
+            self.x, self.is_read = self.powers, True
         top = b.splat(b.reduce_lanes(top, self._larger))
 
         def added(acc: Value, v: Value, i: Index, n: Index) -> Value:
             power = self._kept(self._exp(v, top), mask(i, n), 0.0)
             if self._keeps_powers:
-                write_vector(b, power, self.y, i, 1, n, self.spec.dtype)
+                write_vector(b, power, self.powers, i, 1, n, self.spec.dtype)
             return math.add(acc, power)
 
         total = yield from self._over(self._constant(0.0), added)
@@ -224,11 +253,11 @@ class _Line:
         factor, dtype = self.math.div(self._constant(1.0), total), self.spec.dtype
 
         def divide(index: Index, lanes: Index, _: Sequence[Value]) -> list[Value]:
-            power = read_vector(self.b, self.y, index, 1, lanes, dtype)
+            power = read_vector(self.b, self.powers, index, 1, lanes, dtype)
             value = self.math.mul(power, factor)
             if mask is not None:
                 value = self._kept(value, mask(index, lanes), 0.0)
-            write_vector(self.b, value, self.y, index, 1, lanes, dtype)
+            write_row(self.b, self.spec.bytes_, value, self.y, index, lanes, dtype)
             return []
 
         return divide
@@ -360,6 +389,10 @@ class _Line:
             write_vector(b, value, self.y, at, 1, lanes, spec.dtype)
 
     def _read(self, index: Index, lanes: Index) -> Value:
+        if self.spec.bytes_.source and not self.is_read:
+            value = read_row(self.b, self.spec.bytes_, self.x, index, lanes)
+            write_vector(self.b, value, self.powers, index, 1, lanes)
+            return value
         value = read_vector(self.b, self.x, index, 1, lanes, self.spec.dtype)
         return self.math.neg(value) if self.spec.how is Form.SOFTMIN else value
 
@@ -381,3 +414,4 @@ class _Line:
 
 
 register("softmax", choose_softmax, {SoftmaxSpec: emit_softmax})
+register("byte_softmax", choose_softmax, {SoftmaxSpec: emit_softmax})

@@ -41,21 +41,20 @@ from ...ops.record import OpDef
 from ...ops.registry import lookup
 from ...ops.tensor.joining import CONCAT
 from ...ops.tensor.primitives import (
-    BROADCAST_TO,
     RESHAPE_TO,
-    SLICE,
     TRANSPOSE,
     permutation,
     reshape,
 )
 from ..rewrite.cse import share_equal
 from .levels import implied_limits, unit_levels
+from .matrices import multiplied_matrices
 from .nibbles import multiplied_nibbles
+from .rows import norm_of_bytes, softmax_of_bytes
 from .tables import with_tables
-from .zero_points import centred_sums
+from .zero_points import MOVES, centred_sums, moved_up
 
-_MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
-_PLUS_SCALAR, _MUL_SCALAR = lookup("_plus_scalar"), lookup("_mul_scalar")
+_MUL_SCALAR = lookup("_mul_scalar")
 _ADD, _MULTIPLY = lookup("broadcast_add"), lookup("broadcast_mul")
 
 
@@ -72,7 +71,7 @@ def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
     return after if levels is after else uniquely_named(levels)
 
 
-@rule("move((x - z) s)  =>  (move(x) - z) s", *_MOVES)
+@rule("move((x - z) s)  =>  (move(x) - z) s", *MOVES)
 def moved_bytes(value: Value, match: Match) -> Replacement:
     source = value.inputs[0].value
     if source.op is not FROM_BYTES:
@@ -119,7 +118,7 @@ def pooled_bytes(value: Value, match: Match) -> Replacement:
         return None
     g, data, values = building(value), source.inputs[0], dict(source.attrs)
     if data.type.dtype == INT8:
-        data, values["zero"] = _moved_up(g, data), values["zero"] + SIGN
+        data, values["zero"] = moved_up(g, data), values["zero"] + SIGN
     return g.op(FROM_BYTES, g.op(BYTE_POOLING, data, at="bytes", **attrs), **values)
 
 
@@ -287,24 +286,7 @@ def _unsigned(g: ValueBuilder, data: Use, attrs: Attrs) -> tuple[Use, int, dict[
     zero: int = attrs["zero"]
     if data.type.dtype != INT8:
         return data, zero, dict(attrs)
-    return _moved_up(g, data), zero + SIGN, dict(attrs)
-
-
-def _moved_up(g: ValueBuilder, data: Use) -> Use:
-    source = data.value
-    if source.op is TO_BYTES:
-        made = {**source.attrs, "zero": source.attrs["zero"] + SIGN, "dtype": UINT8}
-        own = ValueBuilder(source.name, source.source)
-        return own.op(TO_BYTES, source.inputs[0], at="unsigned", **made)
-    if source.op in _MOVES or source.op is PAD_AXES and source.attrs["mode"] == "constant":
-        attrs = dict(source.attrs)
-        if source.op is PAD_AXES:
-            attrs["value"] = attrs["value"] + SIGN
-        own = ValueBuilder(source.name, source.source)
-        assert source.op is not None
-        return own.op(source.op, _moved_up(g, source.inputs[0]), at="unsigned", **attrs)
-    bits = g.op(CAST, data, at="bits", dtype=UINT8)
-    return g.op(_PLUS_SCALAR, bits, at="unsigned", scalar=float(SIGN))
+    return moved_up(g, data), zero + SIGN, dict(attrs)
 
 
 _RULES = (
@@ -316,7 +298,10 @@ _RULES = (
     same_bytes,
     convolved_bytes,
     multiplied_bytes,
+    multiplied_matrices,
     multiplied_nibbles,
+    softmax_of_bytes,
+    norm_of_bytes,
     plain_convolution,
     plain_dense,
 )

@@ -87,8 +87,21 @@ class _Chain:
             self._inside.add(use.value)
             self.is_costly = True  # one table in place of a table and a kernel
             use = before
+        if self._goes_through(use):
+            return True
         self.source = self.source or use
         return self.source == use
+
+    def _goes_through(self, use: Use) -> bool:
+        """Whether bytes are a function of other bytes, to which the chain then grows."""
+        if use.value.op is not TO_BYTES:
+            return False
+        before = self.source, self.is_costly, set(self._inside)
+        self._inside.add(use.value)
+        if self.reads(use.value.inputs[0], use.value):
+            return True
+        self.source, self.is_costly, self._inside = before
+        return False
 
     def _before_table(self, value: Value) -> Use | None:
         """The bytes that a table takes."""

@@ -26,6 +26,7 @@ from ...ops.tensor.primitives import RESHAPE_TO
 
 # Element types of pointwise values after a product of bytes.
 _IN_INTEGERS = (FLOAT32, INT32, *BYTES)
+_OF_BYTES = ("byte_matmul", "byte_pool", "byte_product")
 
 
 @dataclass
@@ -197,11 +198,11 @@ class _Fusion:
                 source = source.inputs[0].value
 
     def _obstacle(self, value: Value, group: _Building) -> str:
-        if not group.kind.has_epilogue:
+        if not group.kind.has_epilogue and not self._is_quantized(value, group):
             return f"a {group.kind.name} has no epilogue"
         dtype = group.members[0].type.dtype
         is_rounded = value.op in (TO_BFLOAT16, TO_BYTES) and dtype == FLOAT32
-        if group.kind.name in ("byte_pool", "byte_product"):
+        if group.kind.name in _OF_BYTES:
             is_rounded = _is_of(_IN_INTEGERS, value)
         if group.kind is not POINTWISE and not is_rounded and not is_in(dtype, value):
             return f"a {group.kind.name} kernel ends in {dtype}"
@@ -214,6 +215,12 @@ class _Fusion:
             if any(each.needs >> group.number & 1 for each in self._before(other, group, value)):
                 return f"{other.members[0].name}, which it also reads, needs that one first"
         return ""
+
+    def _is_quantized(self, value: Value, group: _Building) -> bool:
+        """Whether ``value`` is the only reader of an anchor's result, which becomes bytes."""
+        anchor = group.members[0]
+        is_alone = self.graph.uses[anchor] == (value,) and anchor not in self.graph.output_values
+        return value.op is TO_BYTES and is_alone and group.kind.ends_in_bytes(anchor)
 
     def _before(self, other: _Building, host: _Building, value: Value) -> list[_Building]:
         """The groups that stay before the host if ``value`` joins it: another group, or what that

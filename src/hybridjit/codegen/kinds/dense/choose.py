@@ -327,7 +327,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     batched = anchor.op is BATCH_DOT
     (m, n), k = anchor.shape[-2:], left.shape[-1]
     batch = anchor.shape[0] if batched else 1
-    mr, nv, least, parts = _matmul_tiles((m, n), batch, batched, target)
+    mr, nv, least, parts = matmul_tiles((m, n), batch, batched, target)
 
     def by_batch(strides: Ints) -> Ints:
         return strides if batched else (0, *strides)
@@ -376,7 +376,7 @@ def _sized(spec: MatmulSpec, least: int) -> tuple[SizedMatmulSpec, list[int]]:
     return sized, numbers.values
 
 
-def _matmul_tiles(
+def matmul_tiles(
     shape: tuple[int, int], batch: int, batched: bool, target: Target
 ) -> tuple[int, int, int, int]:
     """The most rows of a tile, its vectors of columns, the fewest rows, and the parts of the rows.

@@ -15,17 +15,19 @@ from ..parts.gemm import (
     steps_of_sum,
 )
 from ..parts.partial import as_pairs, low_halves, read_vector
-from ..parts.program import operand_addresses, store_epilogue
+from ..parts.program import Part, operand_addresses, store_parts
 from ..parts.transpose import Digits, transpose_rows
 from .spec import MatmulSpec
 
 
 def emit_matmul(b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
     """y[i,m,n] = program(bias[n] + sum over k of a[i,m,k] * b[i,k,n])."""
-    _Matmul(b, spec, args).emit()
+    Matmul(b, spec, args).emit()
 
 
-class _Matmul:
+class Matmul:
+    """The walk over blocks of columns and tiles of rows; subclasses pack and begin differently."""
+
     def __init__(self, b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
         self.b, self.spec, self.args = b, spec, args
         self.left, self.right = args.pointer("a"), args.pointer("b")
@@ -168,8 +170,6 @@ class _Matmul:
         self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
     ) -> None:
         b, spec = self.b, self.spec
-        biases = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
-        start = ending_in_half(b, biases, last, spec.half_last)
         accs: list[Value] = multiply(
             b,
             b.at(self.left, b.dot((image, row), spec.a[:2])),
@@ -178,19 +178,26 @@ class _Matmul:
             steps_of_round(b, nv * count, nv, spec.unroll),
             Rows(spec.a[1], spec.a[2]),
             nv,
-            start * count,
+            self._starts(row, column, count, nv, last),
             (0, count),
         )
         place = (image, row, column)
         reads = [b.at(p, b.dot(place, s)) for p, s in zip(self.reads, spec.reads)]
         writes = [b.at(p, b.dot(place, s)) for p, s in zip(self.writes, spec.writes)]
+        parts = []
         for m in range(count):
             for j in range(nv):
                 lanes = last if j == nv - 1 else b.lanes
                 sources = operand_addresses(b, reads, spec.reads, m, j * b.lanes)
                 targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
-                value = b.widened(accs[m * nv + j])
-                store_epilogue(b, spec.program, value, sources, targets, lanes)
+                parts.append(Part(b.widened(accs[m * nv + j]), sources, targets, lanes))
+        store_parts(b, spec.program, parts)
+
+    def _starts(self, row: Index, column: Index, count: int, nv: int, last: int) -> list[Value]:
+        """The initial sums of a tile of ``count`` rows."""
+        b = self.b
+        biases = [self._begin(column, j, last if j == nv - 1 else b.lanes) for j in range(nv)]
+        return ending_in_half(b, biases, last, self.spec.half_last) * count
 
     def _begin(self, column: Index, vector: int, lanes: int) -> Value:
         """The initial sums of a vector of columns."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._core.types import product
 from ....ir.graph import Use, Value
-from ....ir.plan import Step
+from ....ir.plan import Step, View
 from ....ops.casting import convert
 from ....ops.nn.embedding_table import EMBEDDING
 from ....ops.record import OpDef
@@ -18,6 +18,7 @@ from ....ops.tensor.selection import INDEX_COPY
 from ...call import Address, Argument, Call, Flag, Setting
 from ...llvm.elements import MOVED_AS
 from .spec import GatherSpec, OneHotSpec, Outside, ScatterSpec, Selection
+from .table import LEVELS, ByteTableSpec
 
 
 def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
@@ -26,6 +27,9 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
     table = dict(zip(step.group.inputs, step.reads))
     index, data = (table[use] for use in _operands(anchor))
     target = step.writes[0]
+    if _is_table(anchor, index, data):
+        count = product(anchor.shape)
+        return (Call(ByteTableSpec(), (*map(Address, (data, index, target)), count), count),)
     moved = MOVED_AS[target.dtype.itemsize]
     spec = _SPECS.get(anchor.op, _of_steps)(anchor, index.dtype.name, moved)
     runs = product(anchor.shape) // spec.run
@@ -33,6 +37,12 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
     flag = Flag() if spec.how is Selection.ND or spec.mode is Outside.RAISE else 0
     args: tuple[Argument, ...] = (Address(data), Address(index), Address(target), flag)
     return (Call(spec, (*args, runs, samples), product(anchor.shape)),)
+
+
+def _is_table(value: Value, index: View, data: View) -> bool:
+    """Whether bytes of a table are taken that has one for each index."""
+    is_complete = data.shape == (LEVELS,) and data.dtype.itemsize == 1
+    return value.op is TAKE and is_complete and index.dtype.name == "uint8"
 
 
 def _operands(value: Value) -> tuple[Use, Use]:
