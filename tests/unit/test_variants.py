@@ -16,6 +16,7 @@ from hybridjit._core.config import config
 from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import choose
 from hybridjit.gluon import nn, rnn
+from hybridjit.passes.plan import split_batch
 from hybridjit.runtime.instance import INSTANCES
 
 
@@ -209,6 +210,16 @@ def test_many_sizes_need_few_compilations(name, most):
     for n, t in zip(range(1, 40), itertools.count(1)):
         net(arrays(shape(n, t), 0))
     assert compiled_of(net) <= most
+
+
+def test_pictures_larger_than_the_cache_share_the_variant_of_smaller_ones(monkeypatch):
+    monkeypatch.setattr(split_batch, "_CACHE_BYTES", 1 << 13)
+    net = convolutions()
+    net.initialize()
+    net.hybridize()
+    for side in (8, 9, 10, 24, 32):
+        net(arrays((1, 3, side, side), 0))
+    assert compiled_of(net) == 2
 
 
 def test_attention_of_fewer_rows_than_its_kernel_takes_shares_the_variant_of_short_keys():

@@ -57,6 +57,63 @@ def encoder(mx, layers=4, units=256, heads=4):
     return net
 
 
+def bert(mx):
+    """An encoder as large as BERT-base."""
+    return encoder(mx, layers=12, units=768, heads=12)
+
+
+def tagger(mx):
+    """Embedding, two GRU layers in both directions and a dense layer; data are (steps, samples)."""
+    nn = mx.gluon.nn
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(1000, 128), mx.gluon.rnn.GRU(128, 2, bidirectional=True))
+    net.add(nn.Dense(9, flatten=False))
+    return net
+
+
+def text_classifier(mx):
+    """Convolutions of 3, 4 and 5 words, their maxima, a dense layer; data are (samples, words)."""
+    nn = mx.gluon.nn
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.dense = nn.Embedding(1000, 128), nn.Dense(2, in_units=384)
+            for width in (3, 4, 5):
+                setattr(self, f"words{width}", nn.Conv1D(128, width, activation="relu"))
+
+        def hybrid_forward(self, F, x):
+            x = F.transpose(self.embedding(x), axes=(0, 2, 1))
+            found = [F.max(getattr(self, f"words{width}")(x), axis=2) for width in (3, 4, 5)]
+            return self.dense(F.concat(*found, dim=1))
+
+    return Net()
+
+
+def detector(mx):
+    """Scores and boxes of three scales of ResNet-18's features, as of SSD, one after the other."""
+    nn = mx.gluon.nn
+    features = mx.gluon.model_zoo.vision.resnet18_v1().features
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.first, self.scales = nn.HybridSequential(), nn.HybridSequential()
+            self.heads = nn.HybridSequential()
+            self.first.add(*features[:6])
+            self.scales.add(*features[6:8], nn.Conv2D(256, 3, 2, 1, activation="relu"))
+            self.heads.add(*(nn.Conv2D(4 * (20 + 1 + 4), 3, 1, 1) for _ in range(3)))
+
+        def hybrid_forward(self, F, x):
+            x, found = self.first(x), []
+            for scale, head in zip(self.scales, self.heads):
+                x = scale(x)
+                found.append(F.reshape(F.transpose(head(x), axes=(0, 2, 3, 1)), shape=(0, -1, 25)))
+            return F.concat(*found, dim=1)
+
+    return Net()
+
+
 def of_zoo(name):
     return lambda mx: getattr(mx.gluon.model_zoo.vision, name)()
 
@@ -73,6 +130,11 @@ NETWORKS = {
     "resnet18": (of_zoo("resnet18_v1"), drawn(IMAGES, 24), 0),
     "mobilenet": (of_zoo("mobilenet1_0"), drawn(IMAGES, 24), 0),
     "bert-like": (encoder, drawn([(1, t) for t in range(8, 513)], 60), 1000),
+    "bert-base": (bert, drawn([(1, t) for t in range(8, 513)], 60), 1000),
+    "tagger": (tagger, drawn([(t, n) for t in range(5, 65) for n in range(1, 5)], 120), 1000),
+    "text": (text_classifier, drawn([(n, t) for t in range(8, 129) for n in (1, 2)], 120), 1000),
+    "detector": (detector, drawn(IMAGES, 40), 0),
+    "mobilenet-v2": (of_zoo("mobilenet_v2_1_0"), drawn(IMAGES, 24), 0),
 }
 
 

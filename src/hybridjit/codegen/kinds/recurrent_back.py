@@ -64,6 +64,7 @@ class RecurrentBackSpec(KernelSpec):
     least: int = 1
     element: ElementTypes = SINGLE
     kind = "recurrent_back"
+    needs_passes = False
 
 
 def choose_recurrent_back(step: Step, setting: Setting) -> tuple[Call, ...]:

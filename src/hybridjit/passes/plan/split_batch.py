@@ -28,7 +28,7 @@ def should_split_batch(plan: Plan) -> bool:
 def is_worth_splitting(plan: Plan) -> bool:
     """Whether a batch, the first axis of the first input, is large and moves mostly activations."""
     shapes = [value.shape for value in plan.graph.inputs]
-    if not shapes or not shapes[0] or plan.arena_bytes <= _CACHE_BYTES:
+    if not shapes or not shapes[0] or shapes[0][0] < 2 or plan.arena_bytes <= _CACHE_BYTES:
         return False
     weights = sum(value.type.nbytes for value in plan.graph.params)
     moved = sum(map(_activation_bytes, plan.steps)) // shapes[0][0]
