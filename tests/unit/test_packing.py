@@ -10,8 +10,9 @@ import pytest
 from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
 from hybridjit._core.options import Options
 from hybridjit.codegen.emit.native_packing import NativePacking
-from hybridjit.codegen.emit.packers import emit_packers
+from hybridjit.codegen.emit.packers import SIZES, TRANSPOSED, emit_packer, packers_for
 from hybridjit.codegen.families import Family
+from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.llvm.jit import compile_object
 from hybridjit.codegen.packing import (
     AbreastPacking,
@@ -34,8 +35,10 @@ SHAPES = [
 @cache
 def native(name: str) -> NativePacking:
     target = find_target(name)
-    code = compile_object(str(emit_packers(target)), target, with_passes=False)
-    return NativePacking(code, target)
+    made = NativePacking(target)
+    for each in (TRANSPOSED, *SIZES):
+        made.load(each, compile_object(str(emit_packer(target, each)), target, with_passes=False))
+    return made
 
 
 def weights(filters: int, window: tuple[int, ...], channels: int, is_last: bool) -> np.ndarray:
@@ -66,6 +69,17 @@ def test_machine_code_packs_as_numpy_does(name, is_last, shape):
         packer.pack(packing, weight, found)
         assert packer._rows(packing, weight) is not None or weight[0].size < lanes
         assert found.tobytes() == expected.tobytes(), packing
+
+
+def test_only_the_packers_that_a_plan_needs_are_compiled():
+    plain, line = WinogradPacking(4, 16, 2), Line(2, 3, 2)
+    assert packers_for([ConvPacking(1, 16, 2, False)]) == (TRANSPOSED,)
+    assert packers_for([plain, WinogradPacking(2, 16, 2, (line, line))]) == (
+        TRANSPOSED,
+        "filters_4",
+    )
+    packer, weight = NativePacking(find_target("avx2")), weights(64, (3, 3), 16, True)
+    assert packer._rows(WinogradPacking(4, 8, 2), weight) is None
 
 
 def test_packings_without_machine_code_use_numpy():

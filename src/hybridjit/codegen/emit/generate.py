@@ -76,7 +76,7 @@ class Code:
 # Bytes of parameters that machine code packs: less takes NumPy no longer than loading the code.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
-DRIVER, PACKERS = "driver", "packers"
+DRIVER = "driver"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
     weakref.WeakValueDictionary()
 )
@@ -88,12 +88,12 @@ _PACKERS: dict[Target, native_packing.NativePacking] = {}
 class Request:
     """Kernels of a compilation, by their specs, and its log.
 
-    ``packs`` states whether the packers are needed as well.
+    ``packs`` are the names of the packers that are needed as well.
     """
 
     specs: tuple[KernelSpec, ...]
     log: CompileLog
-    packs: bool = False
+    packs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,13 @@ def _choose(
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
     nbytes = sum(hint_of(value.types[0].nbytes) for value in plan.graph.params)
-    return _Chosen(plan, calls, Request(specs, log, nbytes >= _MANY_BYTES))
+    packs = packers.packers_for(_packings(calls)) if nbytes >= _MANY_BYTES else ()
+    return _Chosen(plan, calls, Request(specs, log, packs))
+
+
+def _packings(calls: tuple[tuple[Call, ...], ...]) -> Iterator[object]:
+    for call in (call for row in calls for call in row):
+        yield from (a.packing for a in call.args if isinstance(a, Packed))
 
 
 def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:
@@ -354,7 +360,8 @@ class _Loading:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._new: dict[KernelSpec, None] = {}
-        self._others: set[str] = set()
+        self._packers: set[str] = set()
+        self._loads_driver = False
         self.kernels: dict[KernelSpec, Kernel] = {}
 
     def part(self, request: Request) -> Part:
@@ -371,22 +378,27 @@ class _Loading:
         wanted = [Wanted(str(s), partial(emit, s), s.needs_passes) for s in new]
         return Part([*wanted, *self._once(request.packs)], request.log)
 
-    def _once(self, packs: bool) -> Iterator[Wanted]:
+    def _once(self, packs: Sequence[str]) -> Iterator[Wanted]:
         """The driver and the packers, if they are to be loaded."""
-        if self._target not in _DRIVERS and DRIVER not in self._others:
-            self._others.add(DRIVER)
+        if self._target not in _DRIVERS and not self._loads_driver:
+            self._loads_driver = True
             # LLVM takes 5 ms instead of 70, and calls take the same time: the driver executes a few
             # dozen loads per step
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
-        if packs and self._target not in _PACKERS and PACKERS not in self._others:
-            self._others.add(PACKERS)
-            yield Wanted(PACKERS, partial(packers.emit_packers, self._target), with_passes=False)
+        known = _PACKERS.get(self._target)
+        for name in packs:
+            if name not in self._packers and (known is None or name not in known.names):
+                self._packers.add(name)
+                emit = partial(packers.emit_packer, self._target, name)
+                yield Wanted(f"packer {name}", emit, with_passes=False)
 
     def load(self, objects: Mapping[str, bytes]) -> None:
         """Load fetched objects."""
-        if PACKERS in self._others:
-            _PACKERS[self._target] = native_packing.NativePacking(objects[PACKERS], self._target)
-        if DRIVER in self._others:
+        for name in self._packers:
+            if self._target not in _PACKERS:
+                _PACKERS[self._target] = native_packing.NativePacking(self._target)
+            _PACKERS[self._target].load(name, objects[f"packer {name}"])
+        if self._loads_driver:
             _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
         if self._new:
             codes = [objects[str(spec)] for spec in self._new]

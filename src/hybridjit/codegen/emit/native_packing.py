@@ -7,7 +7,7 @@ NumPy packs the layouts that the machine code does not support.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..packing import (
     WinogradPacking,
     whole_vectors,
 )
-from .packers import SIZES
+from .packers import SIZES, TRANSPOSED, is_plain
 
 _TRANSPOSE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
 _FILTERS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
@@ -43,14 +43,24 @@ class _Rows(NamedTuple):
 
 
 class NativePacking:
-    """The functions of ``emit_packers``, from their object. They release the GIL while they run."""
+    """The functions of ``emit_packer``, from their objects. They release the GIL while they run."""
 
-    def __init__(self, code: bytes, target: Target) -> None:
-        filters = {m: f"filters_{m}" for m in SIZES}
-        self._library = Library([code], target, ["transposed", *filters.values()])
-        self._lanes = target.lanes
-        self._transpose = _TRANSPOSE(self._library.address("transposed"))
-        self._filters = {m: _FILTERS(self._library.address(name)) for m, name in filters.items()}
+    def __init__(self, target: Target) -> None:
+        self._lanes, self._target = target.lanes, target
+        self._libraries: list[Library] = []
+        self._transpose: Callable[..., None] | None = None
+        self._filters: dict[int, Callable[..., None]] = {}
+        self.names: set[str] = set()
+
+    def load(self, name: str, code: bytes) -> None:
+        """Add a function."""
+        library = Library([code], self._target, [name])
+        self._libraries.append(library)
+        if name == TRANSPOSED:
+            self._transpose = _TRANSPOSE(library.address(name))
+        else:
+            self._filters[SIZES[name]] = _FILTERS(library.address(name))
+        self.names.add(name)
 
     def pack(self, packing: Packing, weight: np.ndarray, out: np.ndarray) -> None:
         """Do the same as ``packing.pack(weight, out)``."""
@@ -96,11 +106,14 @@ class NativePacking:
         tap, channel = steps
         digits = (rows.taps, tap, channel) if rows.is_tap_minor else (rows.channels, channel, tap)
         numbers = (len(rows.weight), columns, width, rows.taps * rows.channels, rows.step)
+        assert self._transpose is not None
         self._transpose(_address(rows.weight), _address(out), *numbers, *digits)
 
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
         """The weights as rows; None for another layout or an unsupported packing."""
-        if isinstance(packing, WinogradPacking) and (packing.lines or packing.depth > 1):
+        if isinstance(packing, WinogradPacking) and not (
+            is_plain(packing) and packing.m in self._filters
+        ):
             return None
         if not isinstance(packing, StrassenPacking) and not (
             isinstance(packing, (ConvPacking, WinogradPacking)) and packing.rows

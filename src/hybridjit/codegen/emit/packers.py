@@ -1,10 +1,13 @@
-"""The module that packs weights: machine code with the same results as ``packing``, bit for bit.
+"""The modules that pack weights: machine code with the same results as ``packing``, bit for bit.
 
 ``transposed`` transposes filters, which are rows in memory. ``filters_M`` applies the transform of
-Winograd's F(M x M, 3x3) to transposed filters.
+Winograd's F(M x M, 3x3) to transposed filters; it has a module for each M, because LLVM takes 16 to
+25 ms for one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 from ..._core.target import Target
 from ..kinds.parts.transpose import Digits, transpose_rows
@@ -12,17 +15,31 @@ from ..kinds.weights.filters import transform_filters
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64, PTR, VOID
+from ..packing import WinogradPacking
 
-SIZES = (2, 4, 5)
+TRANSPOSED = "transposed"
+SIZES: Mapping[str, int] = {f"filters_{m}": m for m in (2, 4, 5)}
 
 
-def emit_packers(target: Target) -> ir.Module:
-    """The module with all packing functions."""
-    module = ir.Module("packers")
+def packers_for(packings: Iterable[object]) -> tuple[str, ...]:
+    """The names of the functions that pack weights in these ways."""
+    sizes = {p.m for p in packings if isinstance(p, WinogradPacking) and is_plain(p)}
+    return (TRANSPOSED, *(name for name, m in SIZES.items() if m in sizes))
+
+
+def is_plain(packing: WinogradPacking) -> bool:
+    """Whether it is F(m x m, 3x3) of images."""
+    return not packing.lines and packing.depth == 1
+
+
+def emit_packer(target: Target, name: str) -> ir.Module:
+    """The module with one packing function."""
+    module = ir.Module(name)
     module.triple = target.triple
-    _emit_transpose(module, target)
-    for m in SIZES:
-        _emit_filters(module, target, m)
+    if name == TRANSPOSED:
+        _emit_transpose(module, target)
+    else:
+        _emit_filters(module, target, SIZES[name])
     return module
 
 
@@ -38,7 +55,7 @@ def _emit_transpose(module: ir.Module, target: Target) -> None:
     Blocks have ``width`` filters, the last one the rest of ``columns``. Rows begin ``step`` apart,
     and k(q) = q % minor * k_minor + q // minor * k_major. At least one vector of q.
     """
-    b = _function(module, target, "transposed", 8)
+    b = _function(module, target, TRANSPOSED, 8)
     source, result, filters, columns, width, size, step, minor, k_minor, k_major = b.function.args
     with b.loop("block", 0, columns, width) as block:
         count = b.min(b.sub(columns, block.index), width)
