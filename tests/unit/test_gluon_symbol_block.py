@@ -131,6 +131,18 @@ def test_call_errors(x):
     assert block(x).shape == (2, 3)
 
 
+@pytest.mark.parametrize("is_hybrid", [False, True])
+def test_the_first_call_has_the_graphs_inputs(x, is_hybrid):
+    """Arguments beyond the inputs change nothing: neither results nor the block's structure."""
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    block = SymbolBlock(a - b, [a, b])
+    block.hybridize(is_hybrid)
+    for wrong in ([x], [x, x, x], [mx.sym.var("c")]):
+        with pytest.raises(ValueError, match=r"Stored format = \[0, 0\], .*the inputs are a, b"):
+            block(*wrong)
+    assert not block(x, x).asnumpy().any()
+
+
 def test_the_order_of_inputs_is_the_callers(x):
     a, b = mx.sym.var("a"), mx.sym.var("b")
     block = SymbolBlock(a - b, [b, a])

@@ -824,6 +824,20 @@ def test_activations_of_gates_with_numbers():
             np.testing.assert_allclose(y[step, d], state, rtol=1e-4, atol=1e-5)
 
 
+def test_the_state_of_an_lstm_is_not_clipped():
+    """The bound applies to the gates, before their activations, as in ONNX Runtime."""
+    x, w, r = 3 * numbers(4, 2, 4), numbers(1, 12, 4), numbers(1, 12, 3)
+    (y,) = found(node("LSTM", "x w r", "y", hidden_size=3, clip=0.25), x, w=w, r=r)
+    state, cell = np.zeros((2, 2, 3), np.float32)
+    for step, row in zip(x, y[:, 0]):
+        gates = np.clip(step @ w[0].T + state @ r[0].T, -0.25, 0.25)
+        enter, leave, forget = 1 / (1 + np.exp(-gates[:, :9].reshape(2, 3, 3).swapaxes(0, 1)))
+        cell = forget * cell + enter * np.tanh(gates[:, 9:])
+        state = leave * np.tanh(cell)
+        np.testing.assert_allclose(row, state, rtol=1e-4, atol=1e-5)
+    assert np.abs(cell).max() > 0.25
+
+
 def test_zeros_as_bytes_have_the_scale_1():
     y, scale, zero = found(
         node("DynamicQuantizeLinear", "x", "y scale zero"), np.zeros((2, 3), "f4")

@@ -50,7 +50,8 @@ def check_structure(traced: Trace, form: Format) -> None:
     if not same_arguments(traced.in_format, form):
         raise ValueError(
             "The argument structure of HybridBlock does not match the cached version. "
-            f"Stored format = {traced.in_format}, input format = {form}"
+            f"Stored format = {traced.in_format}, input format = {form}; the inputs are "
+            f"{', '.join(traced.input_names)}"
         )
 
 

@@ -26,9 +26,10 @@ from ..passes.infer import hinted_dtype
 from ..sym import Symbol
 from ..sym.outputs import declared_stypes
 from ..sym.symbol import FUNCTIONS
+from .call_checks import check_structure
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
-from .structure import Nested, regroup
+from .structure import Nested, flatten, regroup
 from .trace import Trace, of_symbols
 from .types import Tensor
 
@@ -203,11 +204,16 @@ class SymbolBlock(HybridBlock):
         return self.forward_symbols(*args)
 
     def forward_symbols(self, *args: Nested) -> Nested:
-        """The graph with its inputs replaced by ``args``, which must have the graph's sizes."""
+        """The graph with its inputs replaced by ``args``, which must have the graph's sizes.
+
+        Raises ValueError for another number of arguments: the graph exists, and has its inputs.
+        """
+        flat, form = flatten(args, "input")
+        check_structure(self._trace, form)
         shapes = fixed_shapes(self._trace.outputs)
         given: dict[str, Any] = {
             name: _of_shape(arg, name, shapes[name]) if shapes.get(name) else arg
-            for name, arg in zip(self._trace.input_names, args)
+            for name, arg in zip(self._trace.input_names, flat)
         }
         spliced = self._trace.symbol(**given)
         each = [type(spliced)((output,)) for output in spliced.outputs]

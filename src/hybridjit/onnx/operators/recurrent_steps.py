@@ -227,13 +227,16 @@ def _product(g: Importer, x: Value, weights: Weights, side: int) -> Value:
 
 
 def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
-    """Activations of a direction, each after the clipping that the node requests."""
+    """Activations of a direction; those of gates after the clipping that the node requests.
+
+    The state of an LSTM is not clipped before its activation, as in ONNX Runtime.
+    """
     defaults = _DEFAULTS[use.op_type]
     names = use.texts("activations") or defaults * 2
     clip = use.real("clip")
     alphas, betas = iter(use.reals("activation_alpha")), iter(use.reals("activation_beta"))
 
-    def function(name: str) -> Function:
+    def function(name: str, place: int) -> Function:
         if name.lower() not in _ACTIVATIONS:
             raise MXNetError(f"activation '{name}' is not supported; {', '.join(_ACTIVATIONS)} are")
         kind = _ACTIVATIONS[name.lower()]
@@ -241,12 +244,13 @@ def _functions(g: Importer, use: Use, direction: int) -> list[Function]:
         beta = next(betas, kind.beta) if kind.takes > 1 else kind.beta
 
         def call(x: Value) -> Value:
-            x = bounded(g, x, -clip, clip) if clip else x
+            x = bounded(g, x, -clip, clip) if clip and place % len(defaults) < 2 else x
             return kind.made(g, x, alpha, beta)
 
         return call
 
-    functions = [function(name) for name in names]  # in order: each consumes its parameters
+    places = range(len(names))
+    functions = [*map(function, names, places)]  # in order: each consumes its parameters
     return functions[direction * len(defaults) : (direction + 1) * len(defaults)]
 
 
