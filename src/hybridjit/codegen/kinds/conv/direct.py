@@ -29,12 +29,12 @@ from ..parts.window import (
 from .blocks import Block, blocks_of, in_range, runs_of_blocks
 from .spec import ConvSpec
 from .sums import (
+    ByChannel,
+    ByTap,
     Place,
     Runs,
     has_uniform_tiles,
     lines_ahead,
-    sum_by_channel,
-    sum_by_tap,
 )
 
 
@@ -234,10 +234,8 @@ def _emit_tile(
     """One register tile: accumulate over all of K, then the program, then the stores."""
     biases = [b.load(place.bias, j * b.lanes) for j in range(block.nv)]
     accs = ending_in_half(b, biases, block.last, spec.half_last) * tile.width
-    if spec.taps:
-        accs = sum_by_channel(b, spec, block, place, tile, column, accs)
-    else:
-        accs = sum_by_tap(b, spec, block, place, tile, column, accs)
+    order = ByChannel if spec.taps else ByTap
+    accs = order(b, spec, block, place, tile, column).sums(accs)
     _emit_store(b, spec, block, place, tile, column, accs)
 
 

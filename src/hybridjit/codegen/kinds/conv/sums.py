@@ -102,88 +102,109 @@ def has_uniform_tiles(spec: ConvSpec) -> bool:
     return is_always_inside(spec, 2)
 
 
-def sum_by_tap(
-    b: LoopBuilder,
-    spec: ConvSpec,
-    block: Block,
-    place: Place,
-    tile: Tile,
-    column: Index,
-    accs: list[Value],
-) -> list[Value]:
-    """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
-    left = first_input(b, column, spec.stride[2], spec.pad[2])
-    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    # ``multiply`` handles a single tap, so that a dense layer on one row sums as one on many.
-    is_long = _is_long(spec) and product(spec.kernel) > 1
-    zeros = [b.constant(0.0, like=sum_) for sum_ in accs]
-    size = steps_of_sum(b, spec.ic)
+# Sums after the taps of a line (depth and row of the window), from those before it.
+Line = Callable[[Index, Index, Sequence[Value]], Sequence[Value]]
 
-    def sum_run(
-        first: Index, stop: Index, reach: tuple[int, int], accs: list[Value]
-    ) -> list[Value]:
+
+class TileSums:
+    """The sums of a tile over the window; a subclass for each order of taps and channels."""
+
+    def __init__(
+        self,
+        b: LoopBuilder,
+        spec: ConvSpec,
+        block: Block,
+        place: Place,
+        tile: Tile,
+        column: Index,
+    ) -> None:
+        self.b, self.spec, self.block, self.place, self.tile = b, spec, block, place, tile
+        self.column, self.left = column, first_input(b, column, spec.stride[2], spec.pad[2])
+        self.rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+        self.is_long = _is_long(spec)
+
+    def over_lines(self, accs: list[Value], line: Line) -> list[Value]:
+        """The sums over all lines that are inside the input; each is a partial sum if they are
+        long.
+        """
+        zeros = [self.b.constant(0.0, like=sum_) for sum_ in accs]
+
         def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
-            line = zeros if is_long else accs
-            if isinstance(first, int) and isinstance(stop, int) and stop - first == 1:
-                line = one_tap(kd, kh, first, line, reach)
-            else:
-                with b.loop("kw", first, stop, carry=line, most=spec.kernel[2]) as loop:
-                    loop.yields(one_tap(kd, kh, loop.index, loop.carried, reach))
-                line = loop.results
-            return [added(b, *pair) for pair in zip(accs, line)] if is_long else list(line)
+            if not self.is_long:
+                return list(line(kd, kh, accs))
+            return [added(self.b, *pair) for pair in zip(accs, line(kd, kh, zeros))]
 
-        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+        return rows_inside(self.b, self.spec, (self.place.depth, self.place.row), accs, body)
 
-    def one_tap(
-        kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
+    def sums(self, accs: list[Value]) -> list[Value]:
+        """To override: the sums over the window, from those before it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define sums")
+
+    def input_line(self, kd: Index, kh: Index) -> Index:
+        """The first element of the input's row under a line."""
+        return input_line(self.b, self.spec, (self.place.depth, self.place.row), (kd, kh))
+
+
+class ByTap(TileSums):
+    """Channels innermost: for taps (kd, kh, kw): for c: acc[m] += x[m + tap, c] * w[tap, c]."""
+
+    def sums(self, accs: list[Value]) -> list[Value]:
+        # ``multiply`` handles a single tap, so that a dense layer on one row sums as one on many.
+        self.is_long = self.is_long and product(self.spec.kernel) > 1
+        if self.place.runs is not None:
+            return self._given_runs(self.place.runs, accs)
+        for reach, run in runs_of_taps(self.tile):
+            accs = self._run(run[0], run[-1] + 1, reach, accs)
+        return accs
+
+    def _run(
+        self, first: Index, stop: Index, reach: tuple[int, int], accs: list[Value]
     ) -> list[Value]:
-        line = input_line(b, spec, (place.depth, place.row), (kd, kh))
-        first = b.add(left, b.mul(kw, spec.dilate[2]))
+        """Add the products of a range of taps to the sums of the columns in reach."""
+
+        def line(kd: Index, kh: Index, accs: Sequence[Value]) -> Sequence[Value]:
+            if isinstance(first, int) and isinstance(stop, int) and stop - first == 1:
+                return self._tap(kd, kh, first, accs, reach)
+            most = self.spec.kernel[2]
+            with self.b.loop("kw", first, stop, carry=accs, most=most) as loop:
+                loop.yields(self._tap(kd, kh, loop.index, loop.carried, reach))
+            return loop.results
+
+        return self.over_lines(accs, line)
+
+    def _tap(
+        self, kd: Index, kh: Index, kw: Index, accs: Sequence[Value], reach: tuple[int, int]
+    ) -> list[Value]:
+        b, spec, nv = self.b, self.spec, self.block.nv
+        line = self.input_line(kd, kh)
+        first = b.add(self.left, b.mul(kw, spec.dilate[2]))
         at = b.add(line, b.mul(first, spec.xs[3]))
         tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
-        weights = b.at(place.w, b.mul(tap, size * block.nv * b.lanes))
-        x = b.at(place.x, at)
+        weights = b.at(self.place.w, b.mul(tap, steps_of_sum(b, spec.ic) * nv * b.lanes))
+        x = b.at(self.place.x, at)
         # A narrower tile leaves registers free, into which LLVM would load all weights of a round
         # at once; with few registers it then spills them (measured: 4 per 40 FMAs, AVX2).
-        tight = reach != (0, tile.width) and b.target.vector_registers < 32
-        ahead = None if tight else _ahead(b, spec, place, tap, column)
+        tight = reach != (0, self.tile.width) and b.target.vector_registers < 32
+        ahead = None if tight else _ahead(b, spec, self.place, tap, self.column)
         unroll = 1 if tight else spec.unroll
-        return multiply(b, x, weights, spec.ic, unroll, rows, block.nv, accs, reach, ahead)
+        return multiply(b, x, weights, spec.ic, unroll, self.rows, nv, accs, reach, ahead)
 
-    if place.runs is not None:
-        return _sum_given_runs(b, spec, place.runs, tile, left, accs, sum_run)
-    for reach, run in runs_of_taps(tile):
-        accs = sum_run(run[0], run[-1] + 1, reach, accs)
-    return accs
-
-
-# Adds the products of a range of taps to the sums of a tile's columns in reach.
-SumRun = Callable[[Index, Index, tuple[int, int], list[Value]], list[Value]]
-
-
-def _sum_given_runs(
-    b: LoopBuilder,
-    spec: ConvSpec,
-    runs: Runs,
-    tile: Tile,
-    left: Index,
-    accs: list[Value],
-    sum_run: SumRun,
-) -> list[Value]:
-    """Sum run by run, if the call gives the runs. Every run serves all columns, except at an edge,
-    where a tile is a single column.
-    """
-    with b.loop("run", 0, spec.kernel[2], carry=accs) as run:
-        first, stop = run.index, runs.end(run.index)
-        begins = b.less(first, stop)
-        if not tile.reach:
-            at = b.i64(b.add(left, b.mul(first, spec.dilate[2])))
-            begins = b.b.and_(begins, b.b.icmp_unsigned("<", at, b.i64(spec.inp[2])))
-        there = b.b.zext(begins, I64)
-        with b.loop("some", 0, there, carry=run.carried, most=1) as some:
-            some.yields(sum_run(first, stop, (0, tile.width), some.carried))
-        run.yields(some.results)
-    return run.results
+    def _given_runs(self, runs: Runs, accs: list[Value]) -> list[Value]:
+        """Sum run by run, if the call gives the runs. Every run serves all columns, except at an
+        edge, where a tile is a single column.
+        """
+        b, spec = self.b, self.spec
+        with b.loop("run", 0, spec.kernel[2], carry=accs) as run:
+            first, stop = run.index, runs.end(run.index)
+            begins = b.less(first, stop)
+            if not self.tile.reach:
+                at = b.i64(b.add(self.left, b.mul(first, spec.dilate[2])))
+                begins = b.b.and_(begins, b.b.icmp_unsigned("<", at, b.i64(spec.inp[2])))
+            there = b.b.zext(begins, I64)
+            with b.loop("some", 0, there, carry=run.carried, most=1) as some:
+                some.yields(self._run(first, stop, (0, self.tile.width), some.carried))
+            run.yields(some.results)
+        return run.results
 
 
 def _is_long(spec: ConvSpec) -> bool:
@@ -232,62 +253,69 @@ def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> N
     return NextTile(operands, spec.mr, steps) if operands else None
 
 
-def sum_by_channel(
-    b: LoopBuilder,
-    spec: ConvSpec,
-    block: Block,
-    place: Place,
-    tile: Tile,
-    column: Index,
-    accs: list[Value],
-) -> list[Value]:
-    """Horizontal taps innermost: for few channels, with any stride.
+class ByChannel(TileSums):
+    """Horizontal taps innermost: for few channels, with any stride."""
 
-    The taps are unrolled only if sums leave half of the registers free: LLVM keeps every value of A
-    for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s). Without
-    FMA products need registers as well.
-    """
-    sums = tile.width * block.nv
-    unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
-    left = first_input(b, column, spec.stride[2], spec.pad[2])
-    columns = block.nv * b.lanes
-    rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
-    is_long, zeros = _is_long(spec), [b.constant(0.0, like=sum_) for sum_ in accs]
+    def sums(self, accs: list[Value]) -> list[Value]:
+        if self.spec.ic == 1:
+            return self._channel(0, accs)
+        with self.b.loop("ic", 0, self.spec.ic, carry=accs) as loop:
+            loop.yields(self._channel(loop.index, loop.carried))
+        return loop.results
 
-    def per_channel(c: Index, accs: Sequence[Value]) -> list[Value]:
-        def body(kd: Index, kh: Index, accs: Sequence[Value]) -> list[Value]:
-            row = input_line(b, spec, (place.depth, place.row), (kd, kh))
-            at = b.add(b.add(row, b.mul(left, spec.xs[3])), b.mul(c, spec.xs[4]))
+    def _channel(self, c: Index, accs: list[Value]) -> list[Value]:
+        b, spec, place = self.b, self.spec, self.place
+
+        def line(kd: Index, kh: Index, accs: Sequence[Value]) -> Sequence[Value]:
+            row = self.input_line(kd, kh)
+            at = b.add(b.add(row, b.mul(self.left, spec.xs[3])), b.mul(c, spec.xs[4]))
             line = b.add(b.mul(b.add(b.mul(c, spec.kernel[0]), kd), spec.kernel[1]), kh)
-            x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * columns))
-            _ask_by_channel(b, spec, place, tile, line, x)
-            step, values = spec.dilate[2] * spec.xs[3], zeros if is_long else list(accs)
+            x, w = b.at(place.x, at), b.at(place.w, b.mul(line, spec.kernel[2] * self._columns))
+            _ask_by_channel(b, spec, place, self.tile, line, x)
+            return self._taps(x, w, accs)
 
-            def looped(
-                first: Index, stop: Index, values: Sequence[Value], reach: tuple[int, int]
-            ) -> list[Value]:
-                with b.loop("kw", first, stop, carry=values, most=spec.kernel[2]) as kw:
-                    xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, columns))
-                    kw.yields(rank_one(b, xk, wk, 0, 0, rows, block.nv, kw.carried, reach))
-                return kw.results
+        return self.over_lines(accs, line)
 
-            if not tile.reach:
-                values = looped(*valid_taps(b, spec, 2, column), values, (0, tile.width))
-            for reach, run in runs_of_taps(tile):
-                if len(run) == 1 or unrolled:
-                    for k in run:
-                        values = rank_one(b, x, w, k * step, k, rows, block.nv, values, reach)
-                else:
-                    values = looped(run[0], run[-1] + 1, values, reach)
-            return [b.b.fadd(*pair) for pair in zip(accs, values)] if is_long else values
+    @property
+    def _columns(self) -> int:
+        return self.block.nv * self.b.lanes
 
-        return rows_inside(b, spec, (place.depth, place.row), accs, body)
+    def _taps(self, x: Value, w: Value, values: Sequence[Value]) -> Sequence[Value]:
+        """The sums after the horizontal taps of a line.
 
-    if spec.ic == 1:
-        return per_channel(0, accs)
-    with b.loop("ic", 0, spec.ic, carry=accs) as loop:
-        loop.yields(per_channel(loop.index, loop.carried))
-    return loop.results
+        The taps are unrolled only if sums leave half of the registers free: LLVM keeps every value
+        of A for the taps that share it, and would spill sums (measured: 128 against 185 GFLOP/s).
+        Without FMA products need registers as well.
+        """
+        b, spec, tile = self.b, self.spec, self.tile
+        sums = tile.width * self.block.nv
+        unrolled = b.target.has_fma and 2 * sums <= b.target.vector_registers
+        if not tile.reach:
+            taps = valid_taps(b, spec, 2, self.column)
+            values = self._loop(x, w, *taps, values, (0, tile.width))
+        for reach, run in runs_of_taps(tile):
+            if len(run) > 1 and not unrolled:
+                values = self._loop(x, w, run[0], run[-1] + 1, values, reach)
+                continue
+            for k in run:
+                offset = k * spec.dilate[2] * spec.xs[3]
+                values = rank_one(b, x, w, offset, k, self.rows, self.block.nv, values, reach)
+        return values
+
+    def _loop(
+        self,
+        x: Value,
+        w: Value,
+        first: Index,
+        stop: Index,
+        values: Sequence[Value],
+        reach: tuple[int, int],
+    ) -> list[Value]:
+        b, step = self.b, self.spec.dilate[2] * self.spec.xs[3]
+        with b.loop("kw", first, stop, carry=values, most=self.spec.kernel[2]) as kw:
+            xk, wk = b.at(x, b.mul(kw.index, step)), b.at(w, b.mul(kw.index, self._columns))
+            kw.yields(rank_one(b, xk, wk, 0, 0, self.rows, self.block.nv, kw.carried, reach))
+        return kw.results
 
 
 def _ask_by_channel(
