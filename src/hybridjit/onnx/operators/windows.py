@@ -190,15 +190,8 @@ def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
     begin, end = _pads(g, use, x, kernel, stride, dilate)
     if len([o for o in use.outputs if o]) > 1:
         return _with_places(g, use, x, _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end))
-    if g.dtype(x) in BYTES:  # a form of which the kernel takes the largest bytes
-        made = pool(g, use, g.op("_from_bytes", x, scale=1.0, zero=0, at="numbers"))
-        assert isinstance(made, Value)
-        return g.op("_to_bytes", made, scale=1.0, zero=0, dtype=g.dtype(x))
-    if g.dtype(x).kind in "iu":
-        numbers = g.op("Cast", x, dtype=np.dtype("float64"), at="numbers")
-        made = pool(g, use, numbers)
-        assert isinstance(made, Value)
-        return g.op("Cast", made, dtype=g.dtype(x))
+    if g.dtype(x) in BYTES or g.dtype(x).kind in "iu":
+        return _pooled_as_numbers(g, use, x)
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[use.op_type]
     if kind == "lp":
         x = g.op("abs", x, at="abs")
@@ -227,6 +220,20 @@ def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
         count_include_pad=counted if kind == "avg" else None,
         p_value=use.number("p", 2) if kind == "lp" else None,
     )
+
+
+def _pooled_as_numbers(g: Importer, use: Use, x: Value) -> Value:
+    """Integers, pooled as floating numbers; for bytes in a form that the kernel of bytes takes."""
+    is_bytes = g.dtype(x) in BYTES
+    if is_bytes:
+        numbers = g.op("_from_bytes", x, scale=1.0, zero=0, at="numbers")
+    else:
+        numbers = g.op("Cast", x, dtype=np.dtype("float64"), at="numbers")
+    made = pool(g, use, numbers)
+    assert isinstance(made, Value)
+    if is_bytes:
+        return g.op("_to_bytes", made, scale=1.0, zero=0, dtype=g.dtype(x))
+    return g.op("Cast", made, dtype=g.dtype(x))
 
 
 _MAX_TAPS = 512

@@ -120,16 +120,9 @@ def calls_of(
         layer = along_depth(layer)
     else:
         layer = replace(layer, images=batch if setting.is_training else 1)
-    finding, fixed = _Finding(target, setting.winograd, is_plain), layer
-    if setting.choices is not None:
-        noted, sizes = _as_noted(layer), (*EXTENTS, "images")
-        same = (finding, str(_without_sizes(noted)))
-        setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
-        fixed = setting.choices.settled(layer, sizes)
-    found = finding.of(fixed, setting)
-    if setting.choices is not None and fixed is not layer:
-        found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
-    columns, candidates, taken = found
+    (columns, candidates, taken), fixed = _found_for(
+        layer, _Finding(target, setting.winograd, is_plain), setting
+    )
     step_of_column = layer.stride[2]
     if columns > 1:
         layer, fixed = abreast(layer, columns), abreast(fixed, columns)
@@ -152,6 +145,20 @@ def calls_of(
         spec = replace(spec, live=replace(spec.live, strides=strides))
     call = Call(spec, (x, *packed, *after), work, reason, counted)
     return (*before, call)
+
+
+def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Found, Layer]:
+    """The kernel of a layer, and the layer of fixed sizes for which it was chosen."""
+    if setting.choices is None:
+        return finding.of(layer, setting), layer
+    noted, sizes = _as_noted(layer), (*EXTENTS, "images")
+    same = (finding, str(_without_sizes(noted)))
+    setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
+    fixed = setting.choices.settled(layer, sizes)
+    found = finding.of(fixed, setting)
+    if fixed is not layer:
+        found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
+    return found, fixed
 
 
 class _Found(NamedTuple):

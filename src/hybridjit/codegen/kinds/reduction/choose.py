@@ -7,6 +7,7 @@ tensor is read sequentially.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -77,23 +78,7 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     how = _how(anchor)
     (x, *others), (y, *more) = views_of(step, anchor.inputs), step.writes
     other = others.pop(0) if how is Statistic.SUMS else None
-    axes = axes_of(anchor)
-    kept_axes = [i for i in range(len(x.shape)) if i not in axes]
-    kept_places = kept_axes if len(y.shape) < len(x.shape) else range(len(x.shape))
-    places, further = (
-        dict(zip(kept_places, each.strides if each else (0,) * len(x.shape)))
-        for each in (y, more[0] if more else None)
-    )
-    about = broadcast_strides(others[0], x.shape) if others else (0,) * len(x.shape)
-    second = other.strides if other else (0,) * len(x.shape)
-    kept = _merged(
-        [
-            _Axis(x.shape[i], x.strides[i], places[i], about[i], second[i], further[i])
-            for i in kept_axes
-        ]
-    )
-    found = [_Axis(x.shape[a], x.strides[a], other=second[a]) for a in axes]
-    reduced = _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
+    kept, reduced = _axes_of(anchor, x, (y, *more), others, other)
     along = _runs_along(kept, reduced)
     if not along:
         kept.sort(key=lambda a: abs(a.x) == 1)  # the axis of the vectors comes last
@@ -121,6 +106,30 @@ def choose_reduce(step: Step, setting: Setting) -> tuple[Call, ...]:
     views = [view for view, _ in sides]
     spec, given = _with_given(spec, tuple(a.size for a in kept), count, setting.target.lanes)
     return (Call(spec, (*map(Address, views), rows.size, *given), product(x.shape)),)
+
+
+def _axes_of(
+    anchor: Value, x: View, results: Sequence[View], others: Sequence[View], other: View | None
+) -> tuple[list[_Axis], list[_Axis]]:
+    """The kept and the reduced axes, merged where memory is contiguous; at least one reduced one.
+
+    Differences are taken from the operand in ``others``, if any; ``other`` multiplies them.
+    """
+    axes, rank, none = axes_of(anchor), len(x.shape), (0,) * len(x.shape)
+    kept_axes = [i for i in range(rank) if i not in axes]
+    kept_places = kept_axes if len(results[0].shape) < rank else range(rank)
+    places, further = (
+        dict(zip(kept_places, each.strides if each else none))
+        for each in (results[0], results[1] if len(results) > 1 else None)
+    )
+    about = broadcast_strides(others[0], x.shape) if others else none
+    second = other.strides if other else none
+    kept = [
+        _Axis(x.shape[i], x.strides[i], places[i], about[i], second[i], further[i])
+        for i in kept_axes
+    ]
+    found = [_Axis(x.shape[a], x.strides[a], other=second[a]) for a in axes]
+    return _merged(kept), _merged(sorted(found, key=lambda a: -abs(a.x))) or [_Axis(1, 0)]
 
 
 def _from_last(rows: _Axis, sides: list[_Side]) -> tuple[_Axis, list[_Side]]:
