@@ -195,6 +195,38 @@ def test_masks_of_programs_are_computed_in_the_kernel(name: str, capsys):
     assert "attention width=" in "".join(capsys.readouterr())
 
 
+class _Shown(gluon.HybridBlock):
+    """Rows whose mask shows no key have the result 0, although their softmax is NaN."""
+
+    def __init__(self, lowest: float) -> None:
+        super().__init__()
+        self.lowest = lowest
+
+    def hybrid_forward(self, F, x, mask, bias):
+        scores = F.broadcast_add(F.batch_dot(x, x, transpose_b=True), bias)
+        weights = F.softmax(F.where(mask, scores, F.ones_like(scores) * self.lowest))
+        return F.batch_dot(F.where(mask, weights, F.zeros_like(weights)), x)
+
+
+@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("lowest", [-np.inf, -4e38])
+def test_rows_without_a_shown_key_are_0(target: str, lowest: float, capsys):
+    random = np.random.default_rng(5)
+    x = random.normal(size=(1, STEPS, 20)).astype(np.float32)
+    mask = (random.random((1, STEPS, STEPS)) < 0.7).astype(np.float32)
+    mask[0, 3:5] = 0
+    bias = np.zeros((1, STEPS, STEPS), np.float32)
+    bias[0, 4:6] = -np.inf  # also where keys of row 5 are shown
+    net, given = _Shown(lowest), [nd.array(a) for a in (x, mask, bias)]
+    eager = net(*given).asnumpy()
+    net.hybridize()
+    with override(dump=("spec",), target=target):
+        found = net(*given).asnumpy()
+    assert_near([found], [eager])
+    assert not found[0, 3:5].any() and np.isnan(found[0, 5]).all()
+    assert "attention width=" in "".join(capsys.readouterr())
+
+
 class _SelfAttention(gluon.HybridBlock):
     """One head; ``is_shown`` returns its weights too."""
 

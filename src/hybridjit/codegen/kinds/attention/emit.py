@@ -98,6 +98,18 @@ class _Attention:
         with b.loop("row", 0, left, most=spec.tiles * spec.mr) as line:
             self._emit_result(place, b.add(row, line.index), line.index)
 
+    def _is_hidden(self, place: Sequence[Index], row: Index, total: Value) -> Value:
+        """Whether the mask shows no key to a row, which is looked up if its powers have no sum."""
+        b, math, where = self.b, self.math, (*place, row)
+        mask, valid = self._mask_at(where, 0), self._valid(where, row, 0, self.keys)
+        assert mask is not None
+        is_sum = math.gt(total, b.number(0.0))
+        count = b.b.select(is_sum, b.i64(0), b.i64(valid))
+        with b.loop("shown", 0, count, carry=[is_sum]) as key:
+            shown = math.ne(b.load_scalar(mask, key.index), b.number(0.0))
+            key.yields([b.b.or_(key.carried[0], shown)])
+        return b.b.icmp_unsigned("==", key.results[0], b.bit(False))
+
     # --- packing ---
 
     def _base(self, pointer: Value, name: str, place: Sequence[Index]) -> Value:
@@ -351,6 +363,8 @@ class _Attention:
         if self.length is not None:  # without valid keys all weights are 0
             has_keys = b.b.icmp_signed(">", self._length_of(place, row), b.i64(0))
             factor = b.b.select(has_keys, factor, b.splat(0.0))
+        if self.spec.hides_rows:
+            factor = b.b.select(self._is_hidden(place, row, total), b.splat(0.0), factor)
         target = b.at(self.y, b.dot((*place, row), self.strides["y"]))
         sums = b.at(self.sums, b.mul(here, spec.columns(b.lanes)))
         for at in range(0, spec.values, b.lanes):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...._core.frozen import dataclass
 from ...._core.target import SINGLE, ElementTypes
 from ...spec import KernelSpec, Size, Sizes
@@ -59,6 +61,13 @@ class AttentionSpec(KernelSpec):
     element: ElementTypes = SINGLE
     kind = "attention"
     needs_passes = False
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether weights of rows without a shown key are undefined before the mask makes them 0:
+        their scores are -inf, maybe by rounding ``fill``, or NaN."""
+        largest = float(np.finfo(self.element.computed).max)
+        return self.after == "where" and not abs(self.fill) <= largest
 
     def stride_of_query(self) -> int:
         """Elements of a packed row of q: whole cache lines."""
