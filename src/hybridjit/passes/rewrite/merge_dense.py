@@ -59,9 +59,14 @@ def _sets(graph: Graph) -> dict[Value, list[Value]]:
 
 
 def _may_be_merged(value: Value, match: Match) -> bool:
-    """Whether the weights are small parameters, and all readers accept a slice of the columns."""
+    """Whether the weights are small parameters, and all readers accept a slice of the columns.
+
+    Layers on rows: without elements, a layer keeps the other axes of its data.
+    """
     graph = match.graph
     x, weight, *bias = value.inputs
+    if value.type.ndim != 2:
+        return False
     if match.is_fixed(x) or not all(map(match.is_fixed, (weight, *bias))):
         return False
     if weight.type.nbytes >= WORTH_EVICTING or value in graph.output_values:
