@@ -24,6 +24,7 @@ LAYERS = [
         "config",
         "engine",
         "fork_locks",
+        "live_set",
         "log",
         "safe_open",
         "target",

@@ -22,6 +22,7 @@ from test_fuzz_graphs import tool
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
+from hybridjit._core.live_set import LiveSet
 from hybridjit.codegen.emit import compile_pool, generate
 from hybridjit.errors import InternalError, MXNetError
 from hybridjit.gluon import nn
@@ -322,6 +323,39 @@ def test_inputs_are_never_written(name):
         np.testing.assert_array_equal(x.asnumpy(), copy)
     for a, b in zip(first, second):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(0, 7, 8), (2, 0, 8)])
+def test_layers_without_elements_are_not_merged(shape):
+    """Several dense layers on the same data, which keep the axes before the last one."""
+
+    class Attention(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.q, self.k, self.v = (nn.Dense(16, flatten=False, in_units=8) for _ in range(3))
+
+        def hybrid_forward(self, F, x):
+            weights = F.softmax(F.batch_dot(self.q(x), self.k(x), transpose_b=True))
+            return F.batch_dot(weights, self.v(x))
+
+    net = filled(Attention())
+    assert run(net, np.zeros(shape, np.float32)).shape == (*shape[:2], 16)
+
+
+def test_objects_begin_to_live_during_an_iteration():
+    class Thing:
+        """An object that can be referred to weakly."""
+
+    kept, found = [Thing()], LiveSet()
+    found.add(kept[0])
+    for _ in found:
+        kept.append(Thing())
+        found.add(kept[-1])
+    for _ in range(5000):
+        found.add(Thing())
+    assert set(found) == set(kept)
+    assert len(found._refs) < 1000
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -664,6 +664,26 @@ def test_idle_instances_of_replaced_parameters_are_freed():
     assert kept.binding is not other.binding
 
 
+@pytest.mark.parametrize("sizes", [(4000, 4001, 4002), (4000, 4001)])
+def test_idle_workspaces_free_replaced_parameters(sizes):
+    """Of a further size, and of an executable."""
+    net = mlp()
+    net.initialize()
+    net.hybridize()
+    inputs = [arrays((n, 20), n) for n in sizes]
+    for x in inputs:
+        net(x)
+    (variants,) = net._cached.graph._variants.values()
+    turns = variants.variants[0]._turns
+    other = turns._idle.pop()
+    net(inputs[-1])
+    turns._idle.insert(0, other)  # as after two calls at once
+    net[0].weight.set_data(net[0].weight.data() * 2)
+    net(inputs[-1])
+    first, last = ([*each.instances.values()] for each in turns._idle)
+    assert last and not first
+
+
 def test_a_further_size_is_bound_checked_and_profiled_as_the_first(monkeypatch):
     net = mlp()
     net.initialize()

@@ -7,7 +7,6 @@ instance, so that the next call never begins with an inconsistent one.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -19,6 +18,7 @@ from numpy import empty
 from .._core.config import config
 from .._core.frozen import dataclass
 from .._core.lazy import Late
+from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
 from .._core.types import BFLOAT16, product
 from ..ir.graph import Value
@@ -53,7 +53,7 @@ _STEP_BYTES = 32 << 10
 _SIZED_STEP_BYTES = 3 << 10
 
 # All live executables, for memory accounting.
-EXECUTABLES: weakref.WeakSet[Executable] = weakref.WeakSet()
+EXECUTABLES: LiveSet[Executable] = LiveSet()
 
 
 @dataclass(frozen=True)
@@ -360,6 +360,8 @@ class Executable:
         """This executable's instance in a shared workspace."""
         instance: Instance | None = workspace.instances.get(self)
         if instance is None or instance.binding is not bound.binding:
+            if instance and self._turns:
+                self._turns.forget(self)
             instance = Instance(self, bound.binding, workspace.threads, workspace)
             workspace.instances[self] = instance
         return instance

@@ -5,12 +5,12 @@ Input: holders, registered as long as they live. Output: the total bytes of thei
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
 
+from .._core.live_set import LiveSet
 from .arena import address_of
 
 
@@ -21,14 +21,14 @@ class Holder(Protocol):
         """The arrays that it holds now."""
 
 
-GRADIENTS: weakref.WeakSet[Holder] = weakref.WeakSet()
-STATES: weakref.WeakSet[Holder] = weakref.WeakSet()
+GRADIENTS: LiveSet[Holder] = LiveSet()
+STATES: LiveSet[Holder] = LiveSet()
 
 
 def held_bytes(holders: Iterable[Holder]) -> int:
     """The bytes of all arrays held, each memory once even if several hold it."""
     found: dict[int, int] = {}
-    for holder in [*holders]:
+    for holder in holders:
         for array in holder._held():
             address = address_of(array)
             found[address] = max(array.nbytes, found.get(address, 0))

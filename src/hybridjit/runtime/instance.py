@@ -7,13 +7,13 @@ a call's arrays in the table, and run it. :mod:`.executable` makes and runs inst
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from .._core.frozen import dataclass
+from .._core.live_set import LiveSet
 from ..ir.plan import Plan, Step, View
 from ..ir.plan_image import Base, Image, Pack, Tables
 from ..ir.sized import SizedImage
@@ -27,7 +27,7 @@ from .workspace import Room, Workspace
 Entry = Callable[..., None]
 
 # All live instances, for memory accounting.
-INSTANCES: weakref.WeakSet[Instance] = weakref.WeakSet()
+INSTANCES: LiveSet[Instance] = LiveSet()
 
 
 @dataclass(frozen=True)

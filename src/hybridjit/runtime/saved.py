@@ -16,6 +16,7 @@ import numpy as np
 
 from .._core.async_safety import holding
 from .._core.fork_locks import Rank, held_at_fork
+from .._core.live_set import LiveSet
 from .arena import ALIGNMENT, address_of, aligned_pages
 
 Typed = tuple[tuple[int, ...], np.dtype]
@@ -75,11 +76,12 @@ class SavedMemory:
     """
 
     def __init__(self) -> None:
-        self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
+        self._blocks: LiveSet[_Block] = LiveSet()
         self._most: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         self._idle: dict[int, list[_Block]] = {}
         self._returned: deque[_Block] = deque()
 
+    @holding(_LOCK)
     def serve(self, executable: object, nbytes: int) -> None:
         """Reserve ``nbytes`` for calls of ``executable`` as long as it lives."""
         self._most[executable] = nbytes
@@ -103,7 +105,7 @@ class SavedMemory:
         self._collect()
         self._drop(self._limit())
         idle = sum(size * len(blocks) for size, blocks in self._idle.items())
-        return sum(block.memory.nbytes for block in [*self._blocks]) - idle, idle
+        return sum(block.memory.nbytes for block in self._blocks) - idle, idle
 
     def _collect(self) -> None:
         """Move returned blocks to the idle ones; the most recently used sizes come last."""

@@ -8,12 +8,12 @@ are written again. Where the number of kernel calls depends on sizes, instances 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from weakref import WeakSet
 
 import numpy as np
 from numpy import empty
 
 from .._core.config import config
+from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
 from .._core.types import product
 from ..ir.sized import Template
@@ -31,7 +31,7 @@ _OBJECT_BYTES = 2 << 10
 SHARED_FROM = 1 << 18
 
 # All live calls, for memory accounting.
-SIZED_CALLS: WeakSet[SizedCall] = WeakSet()
+SIZED_CALLS: LiveSet[SizedCall] = LiveSet()
 
 
 class Pattern:
@@ -145,6 +145,8 @@ class SizedCall:
         """The template's instance in a workspace, with the arguments for these sizes."""
         instance: Instance | None = workspace.instances.get(self._owner)
         if instance is None or not self._fits(instance, binding):
+            if instance and self._turns:
+                self._turns.forget(self._owner)
             instance = Instance(self, binding, workspace.threads, workspace)
             workspace.instances[self._owner] = instance
         return instance

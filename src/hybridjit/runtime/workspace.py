@@ -93,6 +93,11 @@ class Turns:
         if not self._room.holds(room):
             self._room = Room.for_each([self._room, room])
 
+    def forget(self, owner: object) -> None:
+        """Free the instances of ``owner`` in idle workspaces: they keep replaced parameters."""
+        for workspace in [*self._idle]:
+            workspace.instances.pop(owner, None)
+
     def give(self, workspace: Workspace) -> None:
         """Take a workspace back from a finished call, unless enough are idle."""
         if len(self._idle) < MAX_IDLE:

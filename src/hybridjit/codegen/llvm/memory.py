@@ -10,14 +10,14 @@ from __future__ import annotations
 import atexit
 import ctypes
 import mmap
-import weakref
 from functools import lru_cache
 
+from ..._core.live_set import LiveSet
 from ...errors import InternalError
 
 CONSTANTS = mmap.PROT_READ
 CODE, VARIABLES = CONSTANTS | mmap.PROT_EXEC, CONSTANTS | mmap.PROT_WRITE
-_LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_LIVE: LiveSet[mmap.mmap] = LiveSet()
 
 
 def new_block(size: int) -> mmap.mmap:
@@ -48,5 +48,5 @@ def process() -> ctypes.CDLL:
 
 @atexit.register
 def _keep() -> None:
-    for block in list(_LIVE):
+    for block in _LIVE:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))
