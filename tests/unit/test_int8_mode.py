@@ -12,6 +12,7 @@ import hybridjit as mx
 from compiling import AVAILABLE
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
+from hybridjit.cli import main
 from hybridjit.errors import ModelFormatError
 from hybridjit.gluon import calibration, nn
 
@@ -217,6 +218,69 @@ def test_sizes_may_vary():
         fixed = convolutional()
         fixed.hybridize(precision="int8", calibration=table, dynamic=False)
         np.testing.assert_array_equal(varying, fixed(x).asnumpy())
+
+
+class Attention(gluon.HybridBlock):
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        with self.name_scope():
+            for name in ("query", "key", "value"):
+                setattr(self, name, nn.Dense(16, flatten=False, in_units=16, prefix=f"{name}_"))
+
+    def hybrid_forward(self, F, x):
+        scores = F.batch_dot(self.query(x), self.key(x), transpose_b=True, name="scores")
+        return F.linalg.gemm2(F.softmax(scores / 4), self.value(x), name="mixed")
+
+
+MATRICES = {"net_scores", "net_scores:rhs", "net_mixed", "net_mixed:rhs"}
+
+
+def attending() -> tuple[Attention, mx.nd.NDArray]:
+    mx.random.seed(5)
+    net = Attention(prefix="net_")
+    net.initialize(mx.init.Xavier(magnitude=6))
+    return net, nd.array(np.random.default_rng(4).standard_normal((3, 20, 16)))
+
+
+def test_products_of_computed_matrices_multiply_bytes(capfd):
+    """Both operands have a range; without it, as in older tables, or by name, they stay floats."""
+    net, x = attending()
+    wanted = net(x).asnumpy()
+    table = calibration.calibrate(net, [x])
+    assert set(table) == MATRICES | {f"net_{name}_fwd" for name in ("query", "key", "value")}
+    older = {name: ends for name, ends in table.items() if name not in MATRICES}
+    half = {name: ends for name, ends in table.items() if name != "net_mixed:rhs"}
+    cases = [(table, [], 2), (older, [], 0), (half, [], 1), (table, ["net_scores"], 1)]
+    for ranges, exclude, count in cases:
+        net.hybridize(precision="int8", calibration=ranges, exclude=exclude)
+        with override(dump=("fuse",), explain=True):
+            found = net(x).asnumpy()
+        said = capfd.readouterr().err
+        assert said.count("_integer_batch_dot(") == count
+        assert said.count("in floating point:") == 2 - count
+        assert 0 < np.abs(found - wanted).max() < 0.2 * wanted.std()
+    net.hybridize(precision="int8", calibration=table)
+    found = net(x).asnumpy()
+    for size in (20, 7):
+        one = np.concatenate([net(x[i : i + 1, :size]).asnumpy() for i in range(3)])
+        np.testing.assert_array_equal(one, net(x[:, :size]).asnumpy())
+    np.testing.assert_array_equal(net(x).asnumpy(), found)
+
+
+def test_products_of_computed_matrices_are_written_as_bytes(tmp_path):
+    net, x = attending()
+    table = calibration.calibrate(net, [x])
+    net.hybridize()
+    net(x)
+    net.export(str(tmp_path / "net"))
+    calibration.write_ranges(tmp_path / "table.json", table)
+    np.save(tmp_path / "x.npy", x.asnumpy())
+    out = str(tmp_path / "small")
+    given = ["--calibration", str(tmp_path / "x.npy"), "--out", out, "--onnx"]
+    assert main(["quantize", str(tmp_path / "net"), *given]) == 0
+    net.hybridize(precision="int8", calibration=table)
+    again = mx.onnx.load(f"{out}.onnx")
+    np.testing.assert_allclose(again(x).asnumpy(), net(x).asnumpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_range_of_zero_is_a_range():

@@ -120,7 +120,7 @@ def _report(model: Model, ranges: Ranges, exclude: Sequence[str]) -> str:
     text = f"{model.name}: {len(rows)} layers in 8 bits\n"
     text += indented(table(rows, ("layer", "least", "greatest", "data"), right=(1, 2)))
     fixed = fixed_variables(model)
-    others = float_products(model.outputs, fixed, exclude, shapes_of(model))
+    others = float_products(model.outputs, fixed, ranges, exclude, shapes_of(model))
     if others:
         text += f"\nin floating point: {len(others)}\n" + indented("\n".join(others))
     return text

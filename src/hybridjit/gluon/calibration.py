@@ -85,7 +85,8 @@ def calibrate(
     Returns
     -------
     dict
-        The ends of the range by the name of a convolution or dense layer.
+        The ends of the range by the name of a convolution or dense layer; of a product of two
+        computed matrices, as in attention, by its name and by its name with ``:rhs``.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def with_ranges(
     HYBRIDJIT_EXPLAIN lists the products that stay in floating point.
     """
     if config.explain:
-        for line in float_products(outputs, params, exclude, shapes):
+        for line in float_products(outputs, params, ranges, exclude, shapes):
             print(f"in floating point: {line}", file=sys.stderr)
     return calibrated.with_ranges(outputs, params, ranges, exclude)
 

@@ -1,7 +1,8 @@
 """Ranges of the values that layers multiply, in a graph.
 
-Input: a graph and the range of each layer's data, by the layer's name. Output: a graph whose
-operators ``_ranged`` state the ranges; they compute nothing, and the pass ``quantize`` reads them.
+Input: a graph and the range of each layer's data, by the layer's name; of a product of two computed
+matrices also that of the second one, by its name and ``:rhs``. Output: a graph whose operators
+``_ranged`` state the ranges; they compute nothing, and the pass ``quantize`` reads them.
 """
 
 from __future__ import annotations
@@ -12,22 +13,29 @@ from dataclasses import replace
 from .._core.types import Shape, product
 from ..errors import MXNetError, did_you_mean
 from ..ops.nn.convolution import CONVOLUTION
-from ..ops.nn.matrix_products import FULLY_CONNECTED
+from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ..ops.quantized import RANGED, has_kernel
+from ..ops.registry import lookup
 from .node import Node, Output, apply, topological
 
 # The least and the greatest value of a layer's data.
 Ranges = Mapping[str, tuple[float, float]]
-_LAYERS = (CONVOLUTION, FULLY_CONNECTED)
+LAYERS = (CONVOLUTION, FULLY_CONNECTED)
+_MATRICES = (BATCH_DOT, lookup("_linalg_gemm2"))
+_SECOND = ":rhs"
 
 
 def layers_of(outputs: Iterable[Output], params: Collection[str]) -> dict[str, Output]:
-    """The data of each layer that multiplies by a parameter, by the name of the layer."""
-    return {
-        node.name: node.inputs[0]
-        for node in topological(outputs)
-        if node.op in _LAYERS and node.inputs[1].node.name in params
-    }
+    """The data of each layer that multiplies by a parameter, by the name of the layer, and both
+    operands of products of computed matrices.
+    """
+    found: dict[str, Output] = {}
+    for node in topological(outputs):
+        if node.op in LAYERS and node.inputs[1].node.name in params:
+            found[node.name] = node.inputs[0]
+        elif node.op in _MATRICES and all(use.node.name not in params for use in node.inputs):
+            found[node.name], found[node.name + _SECOND] = node.inputs
+    return found
 
 
 def with_ranges(
@@ -36,11 +44,16 @@ def with_ranges(
     """The graph in which the data of layers have their ranges.
 
     Data of a convolution have it for all readers, so that sums of residual blocks read bytes too.
-    Raises MXNetError for a layer without a range, and for a range without a layer.
+    Raises MXNetError for a layer without a range, and for a range without a layer. Products of
+    computed matrices stay in float32 without both ranges, as in tables of earlier versions.
     """
     layers = layers_of(outputs, params)
     _require_all(layers, ranges, exclude)
-    wanted = {name: data for name, data in layers.items() if name not in exclude}
+    wanted = {
+        name: data
+        for name, data in layers.items()
+        if _of(name) not in exclude and _has_all(name, layers, ranges)
+    }
     known = {data: ranges[name] for name, data in wanted.items()}
     nodes = topological(outputs)
     everywhere = {n.inputs[0] for n in nodes if n.op is CONVOLUTION and n.name in wanted}
@@ -49,7 +62,8 @@ def with_ranges(
     for node in nodes:
         inputs = [Output(made[use.node], use.index) for use in node.inputs]
         for position, use in enumerate(node.inputs):
-            if use in everywhere or position == 0 and node.name in wanted:
+            name = node.name + _SECOND * position
+            if use in everywhere or position < 2 and name in wanted:
                 if use not in ranged:
                     ranged[use] = _ranged(inputs[position], known[use])
                 inputs[position] = ranged[use]
@@ -57,9 +71,21 @@ def with_ranges(
     return tuple(Output(made[use.node], use.index) for use in outputs)
 
 
+def _of(name: str) -> str:
+    """The name of the layer to which a range belongs."""
+    return name.removesuffix(_SECOND)
+
+
+def _has_all(name: str, layers: Collection[str], ranges: Ranges) -> bool:
+    """Whether there are ranges of a layer's data, or of both matrices."""
+    second = _of(name) + _SECOND
+    return _of(name) in ranges and (second in ranges or second not in layers)
+
+
 def float_products(
     outputs: Iterable[Output],
     params: Collection[str],
+    ranges: Ranges,
     exclude: Collection[str],
     shapes: Mapping[str, Shape],
 ) -> list[str]:
@@ -73,7 +99,10 @@ def float_products(
             continue
         if node.name in exclude:
             found.append(f"{node.describe()}: exclude names it")
-        elif node.op not in _LAYERS:
+        elif node.op in _MATRICES and node.name in layers:
+            if not _has_all(node.name, layers, ranges):
+                found.append(f"{node.describe()}: the calibration has no ranges of its matrices")
+        elif node.op not in LAYERS:
             found.append(f"{node.describe()}: the operator has no form for 8 bits")
         elif node.name not in layers:
             found.append(f"{node.describe()}: its weight is not a parameter")
@@ -105,11 +134,13 @@ def _require_all(layers: Collection[str], ranges: Ranges, exclude: Collection[st
                 f"exclude names {name!r}, which is not a convolution or dense layer of the network"
                 f"{did_you_mean(name, layers)}; its layers are {', '.join(layers)}"
             )
-    missing = [name for name in layers if name not in ranges and name not in exclude]
+    matrices = {_of(name) for name in layers if name.endswith(_SECOND)}
+    needed = [name for name in layers if _of(name) not in matrices]
+    missing = [name for name in needed if name not in ranges and name not in exclude]
     if missing:
         raise MXNetError(
             f"the calibration has no range for layer {missing[0]!r} ({len(missing)} of "
-            f"{len(layers)} layers lack one): calibrate this network, or name the layer in exclude"
+            f"{len(needed)} layers lack one): calibrate this network, or name the layer in exclude"
         )
     others = [name for name in ranges if name not in layers]
     if others:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir.calibrated import Ranges, layers_of, with_ranges
+from ..ir.calibrated import LAYERS, Ranges, layers_of, with_ranges
 from ..ir.node import Node, Output, apply, topological, variable
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.window_geometry import is_channel_last
@@ -63,7 +63,7 @@ def quantized(
         if node.op is RANGED:
             made[node] = _bytes(node, inputs[0])
             continue
-        if node.name in chosen:
+        if node.op in LAYERS and node.name in chosen:
             inputs[1] = _filters(inputs[1].node, held)
         made[node] = replace(node, inputs=tuple(inputs)) if inputs else node
     return tuple(Output(made[use.node], use.index) for use in ranged), held

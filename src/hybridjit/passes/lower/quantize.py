@@ -2,8 +2,9 @@
 
     conv(ranged(x), w) + b  =>  conv(from_bytes(to_bytes(x)), from_bytes(filter_bytes(w))) + b
 
-Data are uint8 from 0 if their range begins there, else int8 of symmetric range; weights are int8,
-with one scale for each filter. The pass ``lower-integers`` makes products of bytes of them.
+Products of two matrices that have ranges multiply bytes as well. Data are uint8 from 0 if their
+range begins there, else int8 of symmetric range; weights are int8, with one scale for each filter.
+The pass ``lower-integers`` makes products of bytes of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...ir.kinds import is_in
 from ...ir.rewrite import Match, Replacement, rewrite, rule
 from ...ops.internal import PAD_AXES
 from ...ops.nn.convolution import CONVOLUTION
-from ...ops.nn.matrix_products import FULLY_CONNECTED
+from ...ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ...ops.quantized import (
     FILTER_BYTES,
     FILTER_SCALE,
@@ -53,10 +54,15 @@ def ranged(value: Value, match: Match) -> Replacement:
 
 
 def _feeds_layer(value: Value, match: Match) -> bool:
-    """Whether a layer with fixed weights reads the value, directly or through movements."""
+    """Whether a layer with fixed weights, or a product of matrices with ranges, reads the value,
+    directly or through movements.
+    """
     for reader in match.graph.uses.get(value, ()):
         if reader.op in _LAYERS:
             if reader.inputs[0].value is value and match.is_fixed(reader.inputs[1]):
+                return True
+        elif reader.op is BATCH_DOT:
+            if all(_before_moves(use).op is RANGED for use in reader.inputs):
                 return True
         elif reader.op in _MOVES and _feeds_layer(reader, match):
             return True
