@@ -6,11 +6,12 @@ from typing import Any
 
 from ...._core.frozen import dataclass
 from ...._core.types import product
-from ...spec import Extents, Ints, Program
+from ...spec import Extents, Program
+from ..parts.convolution import Convolution
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Convolution):
     """A convolution as input of the choosers. Spatial triples are (depth, height, width).
 
     images    the number of images per packing of the weights in a call; 0 if they are packed at
@@ -18,26 +19,11 @@ class Layer:
     are_rows  whether the filters of all groups have the same stride as those of one group
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
-    groups: int
-    ic: int
-    oc: int
-    xs: Extents
     reads: tuple[Extents, ...]
     writes: tuple[Extents, ...]
     program: Program
     images: int = 0
     are_rows: bool = True
-
-    @property
-    def geometry(self) -> dict[str, Any]:
-        names = ("inp", "out", "kernel", "stride", "dilate", "pad")
-        return {name: getattr(self, name) for name in names}
 
     @property
     def tensors(self) -> dict[str, Any]:

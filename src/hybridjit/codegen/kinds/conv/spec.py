@@ -8,6 +8,7 @@ from ...._core.types import product
 from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
 from ...spec import Extents, Ints, KernelSpec, Program
+from ..parts.convolution import Convolution, Windows
 
 # Products of quarters of matrices in one level of Strassen's algorithm, instead of eight.
 PRODUCTS = 7
@@ -16,7 +17,7 @@ EXTENTS = ("inp", "out", "xs", "reads", "writes")
 
 
 @dataclass(frozen=True)
-class ConvSpec(KernelSpec):
+class ConvSpec(Convolution, KernelSpec):
     """Convolution as implicit im2col + GEMM; arguments: x, w, bias, operands, results, batch.
 
     Spatial tuples are (depth, height, width). ``xs``: strides of x per (image, d, h, w, channel);
@@ -34,16 +35,6 @@ class ConvSpec(KernelSpec):
     is_one    if the width is given, whether a row is summed as one tile of any width
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
-    groups: int
-    ic: int
-    oc: int
-    xs: Extents
     reads: tuple[Extents, ...]
     writes: tuple[Extents, ...]
     mr: int
@@ -249,7 +240,7 @@ class StrassenSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
-class DepthwiseSpec(KernelSpec):
+class DepthwiseSpec(Windows, KernelSpec):
     """Small groups, vectors along channels; arguments as for ConvSpec.
 
     cols x nv  output columns x channel vectors that are kept in registers
@@ -259,12 +250,6 @@ class DepthwiseSpec(KernelSpec):
     over       if the width is given, the columns by which the last window may exceed the input
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
     channels: int
     xs: Extents
     reads: tuple[Extents, ...]

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...._core.frozen import dataclass
 from ...spec import Extents, Ints
+from ..parts.convolution import Convolution
 
 
 @dataclass(frozen=True)
-class Layer:
-    """``ic`` and ``oc`` are channels of a group.
+class Layer(Convolution):
+    """The gradient of its weight is a sum over ``batch`` images and all positions.
 
     xs, ds, ws  strides of the data, of the output gradient and of the weight
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
-    groups: int
-    ic: int
-    oc: int
-    xs: Extents
     ds: Extents
     ws: Ints
     batch: int
-
-    @property
-    def geometry(self) -> dict[str, Any]:
-        """Spatial triples by name."""
-        names = ("inp", "out", "kernel", "stride", "dilate", "pad")
-        return {name: getattr(self, name) for name in names}

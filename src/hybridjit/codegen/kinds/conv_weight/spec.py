@@ -12,10 +12,11 @@ from ...._core.frozen import dataclass
 from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
 from ...spec import Extent, Extents, Ints, KernelSpec, Size, Sizes
+from ..parts.convolution import Convolution, Windows
 
 
 @dataclass(frozen=True)
-class ByWeightSpec(KernelSpec):
+class ByWeightSpec(Convolution, KernelSpec):
     """Sums of x[n, o + tap, c] * d[n, o, f] over n and o; arguments: x, d, buffers, scratch, batch,
     parts.
 
@@ -35,16 +36,6 @@ class ByWeightSpec(KernelSpec):
              if some sizes are given
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
-    groups: int
-    ic: int
-    oc: int
-    xs: Extents
     ds: Extents
     mr: int
     nv: int
@@ -197,7 +188,7 @@ class WinogradByWeightSpec(KernelSpec):
 
 
 @dataclass(frozen=True)
-class DepthwiseByWeightSpec(KernelSpec):
+class DepthwiseByWeightSpec(Windows, KernelSpec):
     """As ByWeightSpec, for groups of one channel, in and out; vectors along channels.
 
     Arguments: x, d, buffers, batch, parts; the buffers are [part][block][taps][channels].
@@ -207,12 +198,6 @@ class DepthwiseByWeightSpec(KernelSpec):
     usual, inside  as for ConvSpec
     """
 
-    inp: Extents
-    out: Extents
-    kernel: Ints
-    stride: Ints
-    dilate: Ints
-    pad: Ints
     oc: int
     xs: Extents
     ds: Extents
