@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from compiling import call, compiled, plan_of, var
 from hybridjit import gluon, nd
 from hybridjit._core.config import override
+from hybridjit._core.types import UNKNOWN, TensorType
 from hybridjit.ir.node import Output, topological
+from hybridjit.ops import OpDef, all_ops
+from hybridjit.ops.record import Samples
 from hybridjit.passes.plan import split_batch
+from hybridjit.passes.plan.sample_axes import MixedError, SampleAxes
 from hybridjit.passes.plan.split_batch import batch_of, should_split_batch
 from hybridjit.runtime.split_batch import SplitBatch
 from neighbours import LAYERS, TAILS, Network, network
+from samples import samples
 
 BATCH = 3
 # Operands that a tail adds have a sample for each of the data's: "place" and "prelu"'s are shared.
@@ -66,6 +74,24 @@ def test_independent_samples_are_recognised(what: str):
 @pytest.mark.parametrize("what", MIXED)
 def test_samples_are_mixed(what: str):
     assert separable(MIXED[what](var("x"))) == 0
+
+
+WITH_RULES = [op for op in all_ops() if op.traits.samples is not Samples.MIXED and samples(op)]
+
+
+@pytest.mark.parametrize("op", WITH_RULES, ids=lambda op: op.name)
+def test_the_rule_of_samples_reads_the_attributes_of_each_operator(op: OpDef):
+    """The rule gives an axis of the result, or refuses: it does not fail."""
+    for sample in samples(op):
+        types = [TensorType(x.shape, x.dtype) for x in sample.arrays]
+        attrs = op.parse(sample.attrs)
+        (result, *_) = op.infer(tuple(types), (UNKNOWN,) * len(op.output_names(attrs)), **attrs)[1]
+        uses = [SimpleNamespace(value=object(), type=t) for t in types]
+        value = SimpleNamespace(op=op, inputs=uses, attrs=attrs, shape=result.dims)
+        if types and types[0].dims:
+            with suppress(MixedError):
+                axis = SampleAxes([uses[0].value]).axis_of(value)
+                assert 0 <= axis < len(value.shape)
 
 
 def test_a_batch_of_one_has_nothing_to_divide():

@@ -85,7 +85,7 @@ def _joined(axes: SampleAxes, value: Value) -> int:
 
 def _reduced(axes: SampleAxes, value: Value) -> int:
     axis, rank = axes.of_first(value), len(value.inputs[0].type.dims)
-    gone = reduced_axes(rank, value.attrs["axis"], value.attrs["exclude"])
+    gone = reduced_axes(rank, value.attrs["axis"], value.attrs.get("exclude", False))
     before = sum(each < axis for each in gone) if len(value.shape) < rank else 0
     return require(axis not in gone, axis - before)
 
