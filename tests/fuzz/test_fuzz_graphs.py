@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import hybridjit.compiler
-from compiling import run_reference
-from fuzz_cases import difference, read, save
+from compiling import call, run_reference, var
+from fuzz_cases import difference, expected, read, save
 from fuzz_gradients import gradient_difference
 from fuzz_int8 import int8_difference
 from fuzz_sizes import size_difference
@@ -25,13 +25,13 @@ from hybridjit.codegen.llvm.elements import with_element
 from hybridjit.codegen.llvm.types import I32
 from hybridjit.compiler import PIPELINE
 from hybridjit.ir.graph import Use, make
-from hybridjit.ir.node import topological
+from hybridjit.ir.node import Output, topological
 from hybridjit.ir.rewrite import rewrite, rule
 from hybridjit.ops import lookup
 from hybridjit.ops.elementwise.unary import RELU
 from hybridjit.passes.lower import integers
 from hybridjit.passes.training import differentiate
-from random_graphs import random_graph
+from random_graphs import RandomGraph, random_graph
 from random_int8 import random_int8
 
 SIGNED = 5  # a network in 8 bits with signed data
@@ -238,3 +238,16 @@ def test_replay_and_bisection_of_a_case_that_agrees(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(sys, "argv", ["", str(path)])
     assert tool("bisect_passes").main() == 0
     assert "agrees" in capsys.readouterr().out
+
+
+def case_of(outputs: list[Output], arrays: dict[str, np.ndarray]) -> RandomGraph:
+    return RandomGraph(0, 0, outputs, arrays, [])
+
+
+def test_a_float64_array_does_not_tighten_the_bound_of_float32_results():
+    """The sum of terms that nearly cancel has float32's errors whatever else a graph computes."""
+    x, wide = np.array([1, 1e-8, -1], np.float32), np.ones(2)
+    sums = [call("_np_sum", var(name), name=f"sum_{name}") for name in ("x", "wide")]
+    allowed = [each.allowed for each in expected(case_of(sums, {"x": x, "wide": wide}))]
+    assert allowed[0] == expected(case_of(sums[:1], {"x": x}))[0].allowed > 1e-8
+    assert allowed[1] < 1e-12

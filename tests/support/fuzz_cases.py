@@ -30,8 +30,9 @@ CANCELLED = 2e-7
 # Factor on the rounding errors that are measured on each case: those of NumPy's float32, and the
 # effects of changes in the last bit of every intermediate value.
 MORE_THAN_NUMPY = 20
-# Both for a graph in float64.
+# Both for an output that follows from float64 alone.
 OF_FLOAT64 = 1e-8
+EPSILON, EPSILON_OF_FLOAT64 = 2.0**-23, 2.0**-52
 
 
 def difference(
@@ -66,17 +67,18 @@ class Expected(NamedTuple):
 
 def expected(case: RandomGraph) -> list[Expected]:
     """The outputs by the references."""
-    is_double = any(array.dtype == np.float64 for array in case.arrays.values())
-    unit, epsilon = (OF_FLOAT64, 2.0**-52) if is_double else (1.0, 2.0**-23)
+    doubles = [is_of_float64(output, case.arrays) for output in case.outputs]
     wide = {name: array.astype(np.float64) for name, array in case.arrays.items()}
     operands = [edge for output in case.outputs for edge in output.node.inputs]
     exact = run_reference(in_float64([*case.outputs, *operands]), wide)
     largest = {edge: largest_of(a) for edge, a in zip(operands, exact[-len(operands) :])}
     near = run_reference(case.outputs, case.arrays)
-    moved = shaken(in_float64(case.outputs), wide, epsilon)
+    epsilons = {is_: EPSILON_OF_FLOAT64 if is_ else EPSILON for is_ in doubles}
+    moved = {is_: shaken(in_float64(case.outputs), wide, e) for is_, e in epsilons.items()}
     found = []
-    for output, right, *others in zip(case.outputs, exact, near, moved):
-        right = right.astype(np.float64)
+    for i, (output, right, is_double) in enumerate(zip(case.outputs, exact, doubles)):
+        right, others = right.astype(np.float64), (near[i], moved[is_double][i])
+        unit = OF_FLOAT64 if is_double else 1.0
         lost = max(gap_of(other, right) for other in others)
         cancelled = CANCELLED * max(map(largest.__getitem__, output.node.inputs), default=0.0)
         allowed = unit * (TOLERANCE * largest_of(right) + cancelled) + MORE_THAN_NUMPY * lost
@@ -84,6 +86,13 @@ def expected(case: RandomGraph) -> list[Expected]:
         # Types other than floats come from integers only.
         found.append(Expected(right, dtype, allowed if dtype.kind == "f" else 0.0))
     return found
+
+
+def is_of_float64(output: Output, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether an output follows from numbers of float64, and from no others but integers."""
+    read = {node.name for node in topological([output]) if node.is_variable}
+    found = {arrays[name].dtype for name in read if arrays[name].dtype.kind == "f"}
+    return found == {np.dtype(np.float64)}
 
 
 def largest_of(array: np.ndarray) -> float:
