@@ -299,6 +299,9 @@ def test_a_range_of_zero_is_a_range():
         ([nd.zeros((2, 5, 12, 12))], ValueError, "net_first"),
         ({"net_first_fwd": (1.0, -1.0)}, ModelFormatError, "from 1.0 down to -1.0"),
         ({"net_first_fwd": 3}, ModelFormatError, "not two numbers"),
+        ({"net_first_fwd": (0.0, 1e300)}, ModelFormatError, "not two numbers of float32"),
+        ({"net_first_fwd": (0, 10**400)}, ModelFormatError, "not two numbers of float32"),
+        (3, ValueError, "typical inputs or a table of ranges, got 3"),
     ],
 )
 def test_a_bad_calibration_is_refused_and_the_network_stays(given, error, says):
@@ -330,6 +333,41 @@ def test_an_unknown_layer_to_exclude_is_refused():
     net.hybridize(precision="int8", calibration=x, exclude=["net_frist_fwd"])
     with pytest.raises(mx.MXNetError, match="net_first_fwd"):
         net(x)
+
+
+@pytest.mark.parametrize("given", ["net_first_fwd", [3], 3])
+def test_layers_to_exclude_are_a_list_of_names(given):
+    with pytest.raises(ValueError, match="a list of names of layers, got"):
+        convolutional().hybridize(precision="int8", calibration=batch(2), exclude=given)
+
+
+@pytest.mark.parametrize("largest", [1e-44, 1e-38])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_range_below_normal_numbers_is_a_range(largest, sign):
+    net, x = convolutional(), nd.full((2, 3, 12, 12), sign * largest)
+    wanted = net(x).asnumpy()
+    net.hybridize(precision="int8", calibration=x)
+    np.testing.assert_allclose(net(x).asnumpy(), wanted, atol=0.05)
+
+
+def test_ends_of_a_range_may_be_numbers_of_numpy():
+    net, x = convolutional(), batch(2)
+    table = calibration.calibrate(net, [x])
+    results = []
+    for kind in (float, np.float64, np.float32):
+        ranges = {name: tuple(map(kind, ends)) for name, ends in table.items()}
+        net.hybridize(precision="int8", calibration=ranges)
+        results.append(net(x).asnumpy())
+    np.testing.assert_array_equal(results, results[:1] * 3)
+
+
+def test_nan_in_a_weight_reaches_its_outputs():
+    net, x = nn.Dense(3, in_units=2), nd.array([[1, 2], [3, 4]])
+    net.initialize()
+    net.hybridize(precision="int8", calibration=x)
+    net(x)
+    net.weight.data()[1, 0] = np.nan
+    np.testing.assert_array_equal(np.isnan(net(x).asnumpy()), [[False, True, False]] * 2)
 
 
 @pytest.mark.parametrize("text", ['{"format": "other"}', "[]", "{", json.dumps({"ranges": {}})])

@@ -18,6 +18,8 @@ from .atomic import write_atomically
 from .json_stream import read_file
 
 _FORMAT = "hybridjit ranges"
+_NUMBERS = (int, float, np.integer, np.floating)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_ranges(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
@@ -37,8 +39,10 @@ def checked_ranges(ranges: Any, where: str) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     for name, ends in ranges.items() if isinstance(ranges, Mapping) else [("ranges", ranges)]:
         is_pair = isinstance(ends, (list, tuple)) and len(ends) == 2
-        if not is_pair or not all(isinstance(x, (int, float)) and np.isfinite(x) for x in ends):
-            raise ModelFormatError(f"{where}: the range of {name!r} is not two numbers: {ends!r}")
+        if not is_pair or not all(isinstance(x, _NUMBERS) and abs(x) <= _LARGEST for x in ends):
+            raise ModelFormatError(
+                f"{where}: the range of {name!r} is not two numbers of float32: {ends!r}"
+            )
         low, high = map(float, ends)
         if low > high:
             raise ModelFormatError(f"{where}: the range of {name!r} is from {low} down to {high}")

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Argument
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        For another mode.
+        For another mode, or no batches but another object.
     MXNetError
         If batches are empty, or the data of a layer are not finite. Other exceptions are those of
         a call.
@@ -107,6 +107,12 @@ def calibrate(
     """
     if mode not in STATISTICS:
         raise ValueError(f"mode is one of {', '.join(map(repr, STATISTICS))}, got {mode!r}")
+    try:
+        batches = iter(batches)
+    except TypeError:
+        raise ValueError(
+            f"a calibration is batches of typical inputs or a table of ranges, got {batches!r}"
+        ) from None
     graph: CachedGraph | None = None
     layers: dict[str, Output] = {}
     statistics: dict[Output, Ends] = {}
@@ -128,6 +134,15 @@ def calibrate(
         raise MXNetError("calibration has no batch: give at least one")
     ranges = {data: each.range() for data, each in statistics.items()}
     return {name: ranges[data] for name, data in layers.items()}
+
+
+def excluded_layers(given: Any) -> frozenset[str]:
+    """Names of layers that stay in floating point. Raises ValueError for other than their list."""
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    names = [*given] if is_list else []
+    if not is_list or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"exclude is a list of names of layers, got {given!r}")
+    return frozenset(names)
 
 
 def with_ranges(

@@ -234,7 +234,8 @@ class HybridBlock(Block):
             next call for one of another network.
         """
         _warn_of_misspelt(flags)
-        calibrated, excluded = flags.pop("calibration", None), frozenset(flags.pop("exclude", ()))
+        calibrated = flags.pop("calibration", None)
+        excluded = calibration.excluded_layers(flags.pop("exclude", ()))
         own, options, ranges = dict(flags), Options.of(flags), None
         if active and options.precision == "int8":
             del flags["precision"]  # children have no calibration

@@ -374,7 +374,7 @@ def _filter_scale_type(weight: TensorType) -> TensorType:
 
 def _filter_scale(weight: np.ndarray) -> np.ndarray:
     largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1, initial=0.0)
-    return np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
+    return np.where(largest == 0, np.float32(1), largest / np.float32(127)).astype(np.float32)
 
 
 FILTER_SCALE = register(
@@ -383,7 +383,7 @@ FILTER_SCALE = register(
     internal=True,
     infer=forward(_filter_scale_type),
     ref=_filter_scale,
-    doc="The scale of each filter's bytes: its largest magnitude / 127; 1 for a filter of zeros.",
+    doc="The scale of each filter's bytes: its largest magnitude / 127, NaN with it; 1 for zeros.",
 )
 
 

@@ -31,6 +31,7 @@ from ...ops.quantized import (
 )
 from ...ops.tensor.primitives import RESHAPE_TO, SLICE, TRANSPOSE
 
+_LEAST = float(np.finfo(np.float32).tiny)
 _LAYERS = (CONVOLUTION, FULLY_CONNECTED)
 _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, PAD_AXES)
 
@@ -72,8 +73,13 @@ def _feeds_layer(value: Value, match: Match) -> bool:
 def scale_of(low: float, high: float) -> tuple[float, np.dtype]:
     """The scale and the element type of bytes for a range; scale 1 for a range of zero."""
     if low >= 0:
-        return (high / 255 or 1.0), UINT8
-    return (max(-low, high) / 127 or 1.0), INT8
+        return _scale(high / 255), UINT8
+    return _scale(max(-low, high) / 127), INT8
+
+
+def _scale(step: float) -> float:
+    """A normal number of float32: values of a narrower range are bytes of few levels."""
+    return max(step, _LEAST) if step else 1.0
 
 
 @rule("layer(bytes, w)  =>  layer(bytes, from_bytes(filter_bytes(w)))", *_LAYERS)
