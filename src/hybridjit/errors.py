@@ -8,7 +8,8 @@ MXNet has these classes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -132,6 +133,25 @@ def missing_attribute(
         "" if name.startswith("_") else other_names.way(name, others) or did_you_mean(name, known)
     )
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def is_of_call(error: TypeError) -> bool:
+    """Whether arguments do not fit the called function, so that nothing of it has run.
+
+    For an ``except`` clause around the call.
+    """
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None and "argument" in str(error)
+
+
+def suggesting(module: str, others: str = "") -> Callable[[str], NoReturn]:
+    """A ``__getattr__`` of a module that suggests names. Raises :func:`missing_attribute`'s."""
+
+    def __getattr__(name: str) -> NoReturn:
+        known = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
+        raise missing_attribute(module, name, known, others)
+
+    return __getattr__
 
 
 def output_and_states(returned: Any) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ from . import nd, registry
 from . import random as _random
 from ._core.frames import public
 from ._core.lazy import Above, Late
+from .errors import suggesting
 from .nd import NDArray
 
 if TYPE_CHECKING:
@@ -596,3 +597,6 @@ class Mixed:
             f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at '
             "the end with default Initializer."
         )
+
+
+__getattr__ = suggesting(__name__, "INITIALIZERS")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from math import cos, pi
 
 from ._core.frames import public
+from .errors import suggesting
 
 __all__ = [
     "CosineScheduler",
@@ -56,7 +57,7 @@ class LRScheduler:
         warmup_begin_lr: float = 0,
         warmup_mode: str = "linear",
     ) -> None:
-        assert isinstance(warmup_steps, int)
+        assert isinstance(warmup_steps, int), f"warmup_steps is an integer, got {warmup_steps!r}"
         self.base_lr = base_lr
         self.warmup_steps = warmup_steps
         self.warmup_final_lr = base_lr
@@ -198,7 +199,7 @@ class MultiFactorScheduler(LRScheduler):
         warmup_mode: str = "linear",
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        assert isinstance(step, list) and len(step) >= 1
+        assert isinstance(step, list) and step, f"step is a list of counts of updates, got {step!r}"
         if any(later <= earlier for earlier, later in zip(step, step[1:])):
             raise ValueError("Schedule step must be an increasing integer list")
         _check_step(step[0])
@@ -233,7 +234,7 @@ class _Decaying(LRScheduler):
         warmup_mode: str = "linear",
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        assert isinstance(max_update, int)
+        assert isinstance(max_update, int), f"max_update is an integer, got {max_update!r}"
         if max_update < 1:
             raise ValueError("maximum number of updates must be strictly positive")
         self.base_lr_orig = base_lr
@@ -351,3 +352,6 @@ def _check_factor(factor: float) -> None:
 
 def _log_change(num_update: int, rate: float) -> None:
     logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)
+
+
+__getattr__ = suggesting(__name__, "SCHEDULES")

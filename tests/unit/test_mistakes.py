@@ -163,6 +163,15 @@ class Scaled(gluon.HybridBlock):
         return x * 2
 
 
+class Empty(gluon.HybridBlock):
+    """A block without hybrid_forward."""
+
+
+class WithoutF(gluon.HybridBlock):
+    def hybrid_forward(self, x):
+        return x
+
+
 class Broken(gluon.data.Dataset):
     def __len__(self):
         return 4
@@ -198,6 +207,12 @@ def head(shape):
 def of_type(h, dtype):
     made(h, nn.Dense(4, in_units=3, dtype=dtype)).save_parameters("net.params")
     made(h).load_parameters("net.params")
+
+
+def capped(size):
+    net = made(True)
+    net.hybridize(cache_size=size)
+    net(X)
 
 
 def set_item(F, x):
@@ -359,6 +374,73 @@ MISTAKES = [
     ("no ONNX file", mx.MXNetError, "none.onnx: No such file", lambda h: mx.load("none.onnx")),
     ("no pretrained file", mx.MXNetError, "pretrained=False", lambda h: gluon.model_zoo.vision.alexnet(pretrained=True, root=".")),  # noqa: E501
     ("Block in HybridSequential", ValueError, "try HybridSequential", lambda h: made(h, gluon.nn.Sequential())),  # noqa: E501
+    # a third list
+    ("format", TypeError, r"write x.asscalar\(\)", lambda h: f"{made(h)(X):.4f}"),
+    ("format of a symbol", TypeError, "format string", lambda h: traced(lambda F, x: F.relu(x, name=f"{x:.2f}"))),  # noqa: E501
+    ("@", TypeError, r"write nd.dot\(x, y\)", lambda h: X @ X),
+    ("list for an operand", TypeError, r"write|pass nd.array\(x\)", lambda h: X + [1, 2, 3]),
+    ("int of a symbol", TypeError, "has not computed values", lambda h: traced(lambda F, x: int(x.sum()))),  # noqa: E501
+    ("item in a traced block", AttributeError, "no attribute 'item': a traced block has not", lambda h: traced(lambda F, x: x.item())),  # noqa: E501
+    ("tolist", AttributeError, r"x.asnumpy\(\).tolist\(\)", lambda h: X.tolist()),
+    ("append", AttributeError, "nd.concat", lambda h: X.append(1)),
+    ("device of an array", AttributeError, "x.context", lambda h: X.device),
+    ("clone", AttributeError, r"x.copy\(\)", lambda h: X.clone()),
+    ("zero_", AttributeError, r"x\[:\] = 0", lambda h: X.zero_()),
+    ("numel", AttributeError, "x.size", lambda h: X.numel()),
+    ("type of an array", AttributeError, "x.astype", lambda h: X.type("float32")),
+    ("dim of softmax", mx.MXNetError, "unknown attribute dim; did you mean 'axis'", lambda h: nd.softmax(X, dim=1)),  # noqa: E501
+    ("dim of a sum", mx.MXNetError, "did you mean 'axis'", lambda h: X.sum(dim=1)),
+    ("size of random numbers", mx.MXNetError, "unknown attribute size; did you mean 'shape'", lambda h: traced(lambda F, x: F.random.normal(size=(2, 3)))),  # noqa: E501
+    ("axis of concat in a block", mx.MXNetError, "did you mean 'dim'", lambda h: traced(lambda F, x: F.concat(x, x, axis=1))),  # noqa: E501
+    ("channels for BatchNorm", ValueError, r"axis 16 is out of range for 4 .* follows from the data", lambda h: made(h, nn.BatchNorm(16))(nd.ones((1, 16, 4, 4)))),  # noqa: E501
+    ("width for LayerNorm", ValueError, r"axis 512 is out of range for 2 .* in_channels", lambda h: made(h, nn.LayerNorm(512))(nd.ones((2, 512)))),  # noqa: E501
+    ("lambda without F", TypeError, "takes F and data, as lambda F, x", lambda h: made(h, nn.HybridLambda(lambda x: x))(X)),  # noqa: E501
+    ("hybrid_forward without F", TypeError, r"takes 2 positional arguments but 3", lambda h: only(h, WithoutF())(X)),  # noqa: E501
+    ("no hybrid_forward", NotImplementedError, "Empty does not define hybrid_forward", lambda h: only(h, Empty())(X)),  # noqa: E501
+    ("data for a layer's prefix", AttributeError, "make the block, then call it", lambda h: nn.Flatten(X)),  # noqa: E501
+    ("layer in hybrid_forward", AssertionError, "made in __init__", lambda h: traced(lambda F, x: nn.Dense(3)(x))),  # noqa: E501
+    ("operand left out", AssertionError, "an input that the call of an operator left out", lambda h: traced(lambda F, x: F.FullyConnected(x, num_hidden=3))),  # noqa: E501
+    ("operands left out", mx.MXNetError, r"expects 3 inputs \(condition, x, y\), but got 1", lambda h: nd.where(X > 0)),  # noqa: E501
+    ("bias left out", mx.MXNetError, r"expects 3 inputs \(data, weight, bias\), but got 2", lambda h: nd.FullyConnected(X, X, num_hidden=2)),  # noqa: E501
+    ("kernel left out", mx.MXNetError, "required attribute kernel of shape is missing", lambda h: nd.Convolution(nd.ones((1, 3, 8, 8)), nd.ones((4, 3, 3, 3)), num_filter=4, no_bias=True)),  # noqa: E501
+    ("depth left out", mx.MXNetError, "required attribute depth of int", lambda h: nd.one_hot(X)),
+    ("Softmax", AttributeError, r"HybridLambda\('softmax'\)", lambda h: nn.Softmax()),
+    ("ModuleList", AttributeError, "write HybridSequential", lambda h: nn.ModuleList()),
+    ("ConvTranspose2d", AttributeError, "write Conv2DTranspose", lambda h: nn.ConvTranspose2d(3, 4, 3)),  # noqa: E501
+    ("functional", AttributeError, "takes as F", lambda h: nn.functional.relu(X)),
+    ("MSELoss", AttributeError, r"write L2Loss\(\)", lambda h: gluon.loss.MSELoss()),
+    ("BCELoss", AttributeError, "from_sigmoid=True", lambda h: gluon.loss.BCELoss()),
+    ("Kaiming", AttributeError, "MSRAPrelu", lambda h: mx.init.Kaiming()),
+    ("StepLR", AttributeError, "FactorScheduler", lambda h: mx.lr_scheduler.StepLR(10)),
+    ("AdamW", AttributeError, "did you mean 'Adam'", lambda h: mx.optimizer.AdamW()),
+    ("name of a metric", AttributeError, "did you mean 'Accuracy'", lambda h: metric.Acuracy()),
+    ("RandomHorizontalFlip", AttributeError, "RandomFlipLeftRight", lambda h: gluon.data.vision.transforms.RandomHorizontalFlip()),  # noqa: E501
+    ("function of a model", AttributeError, "did you mean 'resnet50_v", lambda h: gluon.model_zoo.vision.resnet50_v3()),  # noqa: E501
+    ("zeros of the package", AttributeError, r"nd.zeros\(shape\)", lambda h: mx.zeros((2,))),
+    ("Tensor", AttributeError, r"nd.array\(values\)", lambda h: mx.Tensor([1])),
+    ("manual_seed", AttributeError, r"random.seed\(number\)", lambda h: mx.manual_seed(1)),
+    ("fit", AttributeError, r"Estimator\(net, loss\)", lambda h: made(h).fit(X)),
+    ("compile", AttributeError, r"hybridize\(\)", lambda h: made(h).compile()),
+    ("weight of a network", AttributeError, r"net\[0\].weight", lambda h: made(h).weight),
+    ("network for a Module", AttributeError, r"net\(sym.var\('data'\)\)", lambda h: mx.mod.Module(made(h))),  # noqa: E501
+    ("zero_grad of a trainer", AttributeError, "grad_req is 'add'", lambda h: trainer(h, "sgd").zero_grad()),  # noqa: E501
+    ("assigned learning rate", AttributeError, r"set_learning_rate\(0.1\)", lambda h: setattr(trainer(h, "sgd"), "learning_rate", 0.1)),  # noqa: E501
+    ("arrays for a trainer", ValueError, "list or dict of Parameters, got list of", lambda h: gluon.Trainer([X], "sgd")),  # noqa: E501
+    ("no batch size of a step", TypeError, "missing 1 required .* 'batch_size'", lambda h: trainer(h, "sgd").step()),  # noqa: E501
+    ("one step of a schedule", AssertionError, "list of counts of updates, got 10", lambda h: mx.lr_scheduler.MultiFactorScheduler(step=10)),  # noqa: E501
+    ("text for a count of updates", AssertionError, "an integer, got '9'", lambda h: mx.lr_scheduler.CosineScheduler("9")),  # noqa: E501
+    ("order of a schedule", ValueError, "increasing integer list", lambda h: mx.lr_scheduler.MultiFactorScheduler([10, 5])),  # noqa: E501
+    ("gradient by an array", mx.MXNetError, r"Call x.attach_grad\(\)", lambda h: autograd.grad(X * 2, X)),  # noqa: E501
+    ("predictions before labels", mx.MXNetError, "labels first, then predictions", lambda h: metric.Accuracy().update(nd.ones((4, 3)), nd.ones(4))),  # noqa: E501
+    ("one context", TypeError, r"write \[cpu\(0\)\]", lambda h: gluon.utils.split_and_load(X, mx.cpu())),  # noqa: E501
+    ("name of a context", AttributeError, r"such as mx.cpu\(\), got 'cpu'", lambda h: made(h).initialize(ctx="cpu", force_reinit=True)),  # noqa: E501
+    ("parts of a sample", TypeError, "transform_first passes the first", lambda h: gluon.data.ArrayDataset(np.ones((4, 3)), np.ones(4)).transform(lambda x: x)[0]),  # noqa: E501
+    ("name of an output", ValueError, "there are x_output|there are fullyconnected", lambda h: FC["nothing"]),  # noqa: E501
+    ("count of arguments", ValueError, "1 arrays for x, fullyconnected", lambda h: FC.bind(mx.cpu(), [X])),  # noqa: E501
+    ("unknown switch", ValueError, "no such switch: treads; there are .*num_threads", lambda h: mx.override(treads=1).__enter__()),  # noqa: E501
+    ("size of a cache as text", ValueError, "at least 1, got '4'", lambda h: capped("4")),  # noqa: E501
+    ("precision", ValueError, "one of 'float32', 'bfloat16', 'int8', got 'fp16'", lambda h: made(h).hybridize(precision="fp16")),  # noqa: E501
+    ("trainer of a step", TypeError, "must be a gluon.Trainer", lambda h: mx.train_step(made(h), gluon.loss.L2Loss(), "adam")),  # noqa: E501
     # a second list
     ("shapes of a loss", (ValueError, mx.MXNetError), r"(16 into shape|elements \(4,4\) into) \(4, ?3\)", lambda h: only(h, gluon.loss.L2Loss())(nd.ones((4, 3)), nd.ones((4, 4)))),  # noqa: E501
     ("axis of a loss", mx.MXNetError, "axis 2 is out of range for 2", lambda h: only(h, CELOSS_CLASS(axis=2))(nd.ones((4, 3)), nd.ones(4))),  # noqa: E501

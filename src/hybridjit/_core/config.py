@@ -250,7 +250,8 @@ def override(**values: object) -> Iterator[Config]:
     """
     unknown = [name for name in values if name.upper() not in _BY_NAME]
     if unknown:
-        raise ValueError(f"no such switch: {', '.join(unknown)}")
+        known = [name.lower() for name in _BY_NAME]
+        raise ValueError(f"no such switch: {', '.join(unknown)}; there are {', '.join(known)}")
     settled = {name: _BY_NAME[name.upper()].value(value) for name, value in values.items()}
     before = {name: getattr(config, name) for name in values}
     try:

@@ -17,6 +17,15 @@ BLOCKS = {
     "cpu": _CPU,
     "half": "write cast('float16')",
     "float": "write cast('float32')",
+    "fit": "write a loop over batches, or gluon.contrib.estimator.Estimator(net, loss).fit(loader)",
+    "compile": "write hybridize(); Trainer takes the optimizer",
+    "evaluate": "call the network and update a metric",
+    "modules": "write apply(function)",
+    "requires_grad_": "write collect_params().setattr('grad_req', 'null')",
+    "add_module": "write add(layer), or register_child(layer)",
+    "weight": "parameters belong to layers, as in net[0].weight",
+    "bias": "parameters belong to layers, as in net[0].bias",
+    "list_arguments": "it is not a symbol; net(sym.var('data')) makes one",
 }
 ARRAYS = {
     "view": "write x.reshape(shape)",
@@ -31,12 +40,43 @@ ARRAYS = {
     "cuda": _CPU,
     "requires_grad_": "write x.attach_grad()",
     "contiguous": "arrays are contiguous",
+    "append": "write nd.concat(x, y, dim=0)",
+    "tolist": "write x.asnumpy().tolist()",
+    "device": "write x.context",
+    "data": "write x.detach()",
+    "t": "write x.T",
+    "type": "write x.astype(dtype)",
+    "double": "write x.astype('float64')",
+    "int": "write x.astype('int32')",
+    "half": "write x.astype('float16')",
+    "matmul": "write nd.dot(x, y)",
+    "mm": "write nd.dot(x, y)",
+    "clone": "write x.copy()",
+    "zero_": "write x[:] = 0",
+    "fill_": "write x[:] = value",
+    "add_": "write x += y",
+    "numel": "write x.size",
+    "std": "write x.asnumpy().std()",
+    "any": "write x.asnumpy().any()",
+    "all": "write x.asnumpy().all()",
 }
+NO_VALUES = frozenset({"item", "numpy", "tolist", "std", "any", "all"})  # of a symbol
 PACKAGE = {
     "optim": "write gluon.Trainer(net.collect_params(), 'adam', {'learning_rate': 0.001})",
     "nn": "layers are in gluon.nn",
     "tensor": "write nd.array(values)",
     "no_grad": "only calls within autograd.record() are recorded",
+    "Tensor": "arrays are nd.NDArray; write nd.array(values)",
+    "array": "write nd.array(values)",
+    "zeros": "write nd.zeros(shape)",
+    "ones": "write nd.ones(shape)",
+    "arange": "write nd.arange(stop)",
+    "from_numpy": "write nd.from_numpy(x), or nd.array(x) for a copy",
+    "save": "write nd.save(path, arrays), net.save_parameters(path) or net.export(path)",
+    "device": "write cpu()",
+    "seed": "write random.seed(number)",
+    "manual_seed": "write random.seed(number)",
+    "cuda": _CPU,
 }
 OPERATORS = {
     "array": "constants of a traced block are parameters, self.params.get_constant(name, values)",
@@ -54,6 +94,7 @@ OPERATORS = {
     "conv2d": "write F.Convolution",
     "max_pool2d": "write F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type='max')",
     "interpolate": "write F.UpSampling or F.contrib.BilinearResize2D",
+    "einsum": "write np.einsum on arrays of NumPy mode",
     "rand": "write F.random.uniform(shape=shape)",
     "randn": "write F.random.normal(shape=shape)",
 }
@@ -69,6 +110,53 @@ LAYERS = {
     "RNN": "recurrent layers are in gluon.rnn",
     "CrossEntropyLoss": "losses are in gluon.loss: SoftmaxCrossEntropyLoss()",
     "MSELoss": "losses are in gluon.loss: L2Loss()",
+    "Softmax": "write HybridLambda('softmax')",
+    "LogSoftmax": "write HybridLambda('log_softmax')",
+    "ModuleList": "write HybridSequential",
+    "Upsample": "write HybridLambda(lambda F, x: F.UpSampling(x, scale=2, sample_type='nearest'))",
+    "ConvTranspose1d": "write Conv1DTranspose",
+    "ConvTranspose2d": "write Conv2DTranspose",
+    "ConvTranspose3d": "write Conv3DTranspose",
+    "AdaptiveAvgPool2d": "write GlobalAvgPool2D, or F.contrib.AdaptiveAvgPooling2D",
+    "Parameter": "write self.params.get(name, shape=shape), or gluon.Parameter",
+    "functional": "functions are in nd and sym, which hybrid_forward takes as F",
+    **dict.fromkeys(("LSTMCell", "GRUCell", "RNNCell"), "recurrent cells are in gluon.rnn"),
+}
+LOSSES = {
+    "MSELoss": "write L2Loss(), half of the squared error",
+    "BCELoss": "write SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)",
+    "BCEWithLogitsLoss": "write SigmoidBinaryCrossEntropyLoss()",
+    "NLLLoss": "write SoftmaxCrossEntropyLoss(from_logits=True)",
+    "CrossEntropyLoss": "write SoftmaxCrossEntropyLoss()",
+    "SmoothL1Loss": "write HuberLoss()",
+}
+TRANSFORMS = {
+    "RandomHorizontalFlip": "write RandomFlipLeftRight()",
+    "RandomVerticalFlip": "write RandomFlipTopBottom()",
+    "ColorJitter": "write RandomColorJitter()",
+    "Pad": "write a gluon.Block of nd.pad",
+    "Lambda": "write a gluon.Block, or dataset.transform_first(function)",
+}
+INITIALIZERS = {
+    "XavierUniform": "write Xavier()",
+    "XavierNormal": "write Xavier(rnd_type='gaussian')",
+    "GlorotUniform": "write Xavier()",
+    **dict.fromkeys(("Kaiming", "HeNormal", "KaimingNormal"), "write MSRAPrelu(slope=0)"),
+    "Zeros": "write Zero()",
+    "Ones": "write One()",
+}
+SCHEDULES = {
+    "StepLR": "write FactorScheduler(step, factor)",
+    "MultiStepLR": "write MultiFactorScheduler(step, factor)",
+    "CosineAnnealingLR": "write CosineScheduler(max_update)",
+    "ExponentialLR": "write FactorScheduler(1, factor)",
+}
+TRAINERS = {
+    "zero_grad": "backward replaces gradients unless grad_req is 'add'",
+    "lr": "write learning_rate",
+    "param_groups": "write learning_rate, set_learning_rate(rate), or lr_mult of a parameter",
+    "state_dict": "write save_states(path)",
+    "load_state_dict": "write load_states(path)",
 }
 
 
@@ -78,6 +166,11 @@ _TABLES = {
     "PACKAGE": PACKAGE,
     "LAYERS": LAYERS,
     "OPERATORS": OPERATORS,
+    "LOSSES": LOSSES,
+    "TRANSFORMS": TRANSFORMS,
+    "INITIALIZERS": INITIALIZERS,
+    "SCHEDULES": SCHEDULES,
+    "TRAINERS": TRAINERS,
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._core.config import config
+from .._core.frames import public
 from .._core.types import Shape
 from ..errors import MXNetError
 from ..formats.ranges import checked_ranges
@@ -63,9 +64,10 @@ def ranges_for(block: Network, given: Calibration | None) -> Ranges:
         return read_ranges(given)
     if isinstance(given, Mapping):
         return checked_ranges(given, "calibration")
-    return calibrate(block, [given] if isinstance(given, (NDArray, np.ndarray)) else given)
+    return calibrate(block, given)
 
 
+@public
 def calibrate(
     block: Network, batches: Iterable[object], mode: str = "naive"
 ) -> dict[str, tuple[float, float]]:
@@ -77,7 +79,7 @@ def calibrate(
         The network, with initialised parameters.
     batches : iterable
         Typical inputs: an array, a ``DataBatch``, or a list that begins with the inputs of the
-        network (others are labels) for each.
+        network (others are labels) for each. An array alone is one batch.
     mode : str
         ``naive``: the least and the greatest value; ``entropy``: the range whose 8-bit values
         diverge least from the distribution of the data, so that rare large values saturate.
@@ -116,7 +118,7 @@ def calibrate(
     graph: CachedGraph | None = None
     layers: dict[str, Output] = {}
     statistics: dict[Output, Ends] = {}
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate([batches] if is_array(batches) else batches):
         arrays = _inputs_of(batch, block)
         if graph is None:
             traced, params = block._traced_with_values(arrays)
@@ -171,6 +173,11 @@ def _require_finite(
                 f"batch {number} of the calibration gives layer {name!r} data that are not finite: "
                 "remove the samples with NaN or infinity"
             )
+
+
+def is_array(batches: object) -> bool:
+    """Whether one batch was given in place of several."""
+    return isinstance(batches, (NDArray, np.ndarray))
 
 
 def _inputs_of(batch: object, block: Network) -> list[NDArray]:

@@ -85,7 +85,8 @@ def params_in(traced: Trace, params: ParameterDict) -> dict[str, Parameter]:
         if name not in inputs:
             assert name in params, (
                 f"Unknown input to HybridBlock: {name}: a parameter that does not belong to the "
-                "block or its children; blocks in a list, tuple or dict are not children: register "
+                "block or its children, or an input that the call of an operator left out. Layers "
+                "are made in __init__; blocks in a list, tuple or dict are not children: register "
                 "them with register_child, or use HybridSequential"
             )
             found[name] = params[name]

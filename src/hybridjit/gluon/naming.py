@@ -85,6 +85,10 @@ def name_block(
     whose prefix is prepended. ``params`` shares another block's parameters, and keeps their
     prefix.
     """
+    if not isinstance(prefix, (str, type(None))):
+        raise AttributeError(
+            f"prefix is a text, got {type(prefix).__name__}: make the block, then call it with data"
+        )
     scope = OPEN.innermost
     if scope is None:
         full = NameManager.current.get(None, hint) + "_" if prefix is None else prefix

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .. import optimizer as opt
 from .._core.frames import public, shortened
+from .._core.lazy import other_names
 from .._core.recording import FLAGS, recording_as
 from .._core.safe_open import open_file
 from ..context import Context
@@ -268,6 +269,14 @@ class Trainer:
     def learning_rate(self) -> float:
         """The optimizer's current learning rate."""
         return self._optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, lr: float) -> None:
+        raise AttributeError(f"learning_rate is read only: write set_learning_rate({lr!r})")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        way = other_names.way(name, "TRAINERS")
+        raise AttributeError(f"'Trainer' object has no attribute {name!r}{way}")
 
     @property
     def optimizer(self) -> Optimizer:

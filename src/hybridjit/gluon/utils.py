@@ -75,7 +75,13 @@ def _slice(data: NDArray, axis: int, begin: int, end: int) -> NDArray:
 def split_and_load(
     data: object, ctx_list: list[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """Split ``data`` (NDArray or NumPy) into one part per context."""
+    """Split ``data`` (NDArray or NumPy) into one part per context.
+
+    Raises TypeError for a context outside of a list, ValueError if the parts are not equal and have
+    to be.
+    """
+    if isinstance(ctx_list, Context):
+        raise TypeError(f"ctx_list is a list of contexts, got {ctx_list}: write [{ctx_list!r}]")
     if not isinstance(data, NDArray):
         source = np.asarray(data)
         dtype = source.dtype if is_np_array() else None  # NumPy mode keeps the element type

@@ -4,6 +4,7 @@
 """
 
 from .._core.lazy import arrived as _arrived
+from ..errors import suggesting as _suggesting
 from .base import (
     Caffe,
     CompositeEvalMetric,
@@ -56,3 +57,5 @@ __all__ = [
 ]
 
 _arrived(__name__)
+
+__getattr__ = _suggesting(__name__)

@@ -13,6 +13,8 @@ import numpy
 
 from .. import registry
 from .._core.frames import public, public_methods
+from .._core.types import shape_text
+from ..errors import ShapeError
 from ..nd import NDArray
 from ..nd import op as array_ops
 
@@ -363,6 +365,11 @@ def paired(labels: Arrays, preds: Arrays) -> Iterator[tuple[NDArray, NDArray]]:
 
 def predicted_classes(label: NDArray, pred: NDArray, axis: int = 1) -> numpy.ndarray:
     """Predicted classes: predictions of the label's shape, else the index of the largest score."""
+    if pred.shape != label.shape and axis >= pred.ndim:
+        raise ShapeError(
+            f"axis {axis} of predictions of shape {shape_text(pred.shape)} does not exist; labels "
+            f"have shape {shape_text(label.shape)}: update takes labels first, then predictions"
+        )
     scores = pred.asnumpy()
     return (scores if pred.shape == label.shape else scores.argmax(axis)).astype(numpy.int32)
 

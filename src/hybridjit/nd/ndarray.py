@@ -248,6 +248,19 @@ class NDArray(TapedArray):
     def __imod__(self, other: object) -> NDArray:
         return modulo(self, other, self)
 
+    def __matmul__(self, other: object) -> NDArray:
+        if not isinstance(other, NDArray):
+            return NotImplemented
+        raise TypeError("unsupported operand type(s) for @ of NDArrays: write nd.dot(x, y)")
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        raise TypeError(
+            "unsupported format string passed to NDArray.__format__: write x.asscalar() for an "
+            f"array of one element; this one has shape {self.shape}"
+        )
+
     def __pow__(self, other: object) -> NDArray:
         return power(self, other)
 
@@ -564,7 +577,8 @@ def _binary(
 
 
 def _unsupported(operand: object) -> TypeError:
-    way = ": pass nd.array(x)" if isinstance(operand, np.ndarray) else _way_for_symbol(operand)
+    is_data = isinstance(operand, (np.ndarray, list, tuple))
+    way = ": pass nd.array(x)" if is_data else _way_for_symbol(operand)
     return TypeError(f"type {type(operand)} not supported{way}")
 
 

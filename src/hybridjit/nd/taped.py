@@ -267,7 +267,7 @@ def run_gradients(
         if x._leaf is None:
             raise MXNetError(
                 f"Cannot differentiate with respect to the {number}-th variable because it does "
-                "not require gradient."
+                "not require gradient. Call x.attach_grad() before autograd.record()."
             )
     given = [_head_gradient(*pair) for pair in zip(heads, head_grads)]
     with recording_as(create_graph, train_mode):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -241,6 +241,15 @@ def attr_text(value: object) -> str:
     return str(value)
 
 
+_SAME = {"dim": "axis", "axis": "dim", "keepdim": "keepdims", "size": "shape", "p": "rate"}
+
+
+def _meant(key: str, known: Collection[str]) -> str:
+    """The attribute that has this name in other libraries, or the nearest name."""
+    same = _SAME.get(key)
+    return f"; did you mean {same!r}?" if same in known else did_you_mean(key, known)
+
+
 def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str, Declared]:
     """Values of all declared attributes from their strings.
 
@@ -251,7 +260,7 @@ def parse_attrs(declared: tuple[Attr, ...], text: Mapping[str, str]) -> dict[str
     for key in text:
         if key not in known and key not in IGNORED and not _is_hidden(key):
             raise AttributeValueError(
-                f"unknown attribute {key}{did_you_mean(key, known)}; known attributes: "
+                f"unknown attribute {key}{_meant(key, known)}; known attributes: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
     values = {}

@@ -129,10 +129,15 @@ def require_float(what: str, t: TensorType) -> None:
         raise DTypeError(f"{what} takes floating types, got {t.dtype.name}")
 
 
-def normalized_axis(axis: int, ndim: int, what: str = "axis") -> int:
-    """Non-negative ``axis``. Raises ShapeError if it is out of range."""
+# For layers whose first argument is the number of channels in other libraries.
+CHANNELS_FOLLOW = "; the number of channels follows from the data, or is in_channels"
+
+
+def normalized_axis(axis: int, ndim: int, what: str = "axis", way: str = "") -> int:
+    """Non-negative ``axis``. Raises ShapeError, whose message ends in ``way``, if it is out of
+    range."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"{what} {axis} is out of range for {ndim} dimensions")
+        raise ShapeError(f"{what} {axis} is out of range for {ndim} dimensions{way}")
     return axis % ndim
 
 

@@ -34,7 +34,7 @@ class Limit:
     def __init__(self, name: str, size: int | None = None) -> None:
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(
-                f"cache_size is an integer number of signatures, at least 1, got {size}"
+                f"cache_size is an integer number of signatures, at least 1, got {size!r}"
             )
         self.size = size
         self._name = name

@@ -142,5 +142,8 @@ def _by_name(what: str, names: list[str], arrays: Arrays) -> dict[str, NDArray]:
                 raise ValueError(f"key `{name}` is missing in `{what}`")
         return {name: arrays[name] for name in names}
     if len(arrays) != len(names):
-        raise ValueError(f"Length of {what} does not match the number of arguments")
+        raise ValueError(
+            f"Length of {what} does not match the number of arguments: {len(arrays)} arrays for "
+            f"{', '.join(names)}"
+        )
     return dict(zip(names, arrays))

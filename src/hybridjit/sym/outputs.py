@@ -88,15 +88,18 @@ class Outputs:
     def _output_named(self: Self, name: str) -> Self:
         found = [output for output in self.outputs if output.name == name]
         if not found:
-            raise ValueError(f'Cannot find output that matches name "{name}"')
+            names = ", ".join(output.name for output in self.outputs)
+            raise ValueError(f'Cannot find output that matches name "{name}": there are {names}')
         if len(found) > 1:
             raise ValueError(f'There are multiple outputs with name "{name}"')
         return type(self)(found)
 
     def __getattr__(self, name: str) -> NoReturn:
         message = f"'Symbol' object has no attribute '{name}'"
-        message += other_names.way(name, "ARRAYS")
-        if name in _VALUES_ONLY:
+        has_values = name in _VALUES_ONLY or name in other_names.NO_VALUES
+        if not has_values:
+            message += other_names.way(name, "ARRAYS")
+        if has_values:
             message += (
                 ": a traced block has not computed values; operators can use them "
                 "at run time (shape_array, reshape with 0 and -1, slice_like, reshape_like)"

@@ -312,6 +312,12 @@ class Symbol(Outputs):
             "use operators of F, or call the block without hybridize()"
         )
 
+    def __int__(self) -> NoReturn:
+        raise TypeError(
+            "int() takes numbers, got a Symbol: a traced block has not computed values; "
+            "use operators of F, or call the block without hybridize()"
+        )
+
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedForSymbol("__array__")
 

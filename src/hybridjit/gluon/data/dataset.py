@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from ..._core.frames import public, public_methods
+from ...errors import is_of_call
 from ...nd import NDArray
 from ...recordio import MXIndexedRecordIO
 from . import sampler
@@ -166,6 +167,16 @@ class _SampledDataset(Dataset):
         return self._dataset[self._indices[idx]]
 
 
+def _with_way(error: TypeError, item: object) -> TypeError:
+    """The error of a transform; with the way out if it does not take the parts of a sample."""
+    if isinstance(item, tuple) and is_of_call(error):
+        error.args = (
+            f"{error}: a sample has {len(item)} parts, which the function takes one by one; "
+            "transform_first passes the first one alone",
+        )
+    return error
+
+
 class _LazyTransformDataset(Dataset):
     """A function applied to another dataset's elements on access."""
 
@@ -178,7 +189,10 @@ class _LazyTransformDataset(Dataset):
 
     def __getitem__(self, idx: int) -> Sample:
         item = self._data[idx]
-        return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
+        try:
+            return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
+        except TypeError as error:
+            raise _with_way(error, item) from None
 
 
 class _TransformFirst:

@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise missing_attribute(__name__, name, __all__)
+    raise missing_attribute(__name__, name, __all__, "LOSSES")
 
 
 arrived(__name__)

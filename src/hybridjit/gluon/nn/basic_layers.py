@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from ... import nd, sym
+from ...errors import is_of_call
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..naming import BlockArgs
@@ -324,7 +325,13 @@ class HybridLambda(HybridBlock):
     def hybrid_forward(self, F: ModuleType, x: Tensor, *args: object) -> Tensor:  # type: ignore[override]
         if isinstance(self._func, str):
             return getattr(F, self._func)(x, *args)
-        return self._func(F, x, *args)
+        try:
+            return self._func(F, x, *args)
+        except TypeError as error:
+            if is_of_call(error):
+                way = "the function of a HybridLambda takes F and data, as lambda F, x: F.exp(x)"
+                error.args = (f"{error}: {way}",)
+            raise
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_name})"

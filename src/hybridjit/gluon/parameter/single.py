@@ -630,7 +630,9 @@ def fits(partial: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def as_list(ctx: Context | Sequence[Context]) -> list[Context]:
-    """A list of contexts; one context becomes a list of one."""
+    """A list of contexts; one context becomes a list of one. Raises AttributeError for a name."""
+    if isinstance(ctx, str):
+        raise AttributeError(f"a context is an object such as mx.cpu(), got {ctx!r}")
     return [ctx] if isinstance(ctx, Context) else list(ctx)
 
 

@@ -34,7 +34,7 @@ from ..elementwise.unary import RELU, RSQRT
 from ..internal import BN_SCALE
 from ..record import OnStored, OpDef, Traits
 from ..registry import register
-from ..rules import Types, fill, merged, normalized_axis, require_float
+from ..rules import CHANNELS_FOLLOW, Types, fill, merged, normalized_axis, require_float
 from ..signatures import Arrays, Expansion, Gradient, Reference
 from ..tensor.primitives import reshape
 from .batchnorm_gradient import batch_moments, grad_batchnorm, grad_trained, other_axes
@@ -75,7 +75,7 @@ def _infer_batchnorm(
     dtype = FLOAT32 if data.dtype == np.float16 else data.dtype
     per_channel: PartialShape = (None,)
     if data.shape is not None:
-        axis = normalized_axis(axis, len(data.shape), "channel axis")
+        axis = normalized_axis(axis, len(data.shape), "channel axis", CHANNELS_FOLLOW)
         per_channel = (data.shape[axis],)
         for name, param in zip(("gamma", "beta", "moving_mean", "moving_var"), ins[1:]):
             owner = f"data has {per_channel[0]} channels on axis {axis}"

@@ -21,6 +21,7 @@ from ..elementwise.unary import SQRT, SQUARE
 from ..record import Samples, Traits
 from ..registry import register
 from ..rules import (
+    CHANNELS_FOLLOW,
     Types,
     fill,
     forward,
@@ -88,7 +89,7 @@ def _infer_layernorm(
     shape = merge(ins[0], outs[0]).shape if outs else ins[0].shape
     if shape is None:
         return ins, outs
-    axis = normalized_axis(axis, len(shape))
+    axis = normalized_axis(axis, len(shape), way=CHANNELS_FOLLOW)
     ins, data = _scale_and_shift(
         "LayerNorm", ins, outs, shape[axis], f"data has {shape[axis]} elements on axis {axis}"
     )

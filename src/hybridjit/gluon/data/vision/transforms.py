@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from .... import image, nd
+from ....errors import suggesting
 from ....nd import NDArray
 from ...block import Block
 from ...hybrid_block import HybridBlock
@@ -373,3 +374,6 @@ class RandomLighting(Block):
 
     def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_lighting(x, self._alpha)
+
+
+__getattr__ = suggesting(__name__, "TRANSFORMS")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....errors import did_you_mean
+from ....errors import did_you_mean, suggesting
 from ...hybrid_block import HybridBlock
 from .alexnet import AlexNet, alexnet
 from .densenet import DenseNet, densenet121, densenet161, densenet169, densenet201, get_densenet
@@ -156,3 +156,5 @@ __all__ = [
     "vgg19",
     "vgg19_bn",
 ]
+
+__getattr__ = suggesting(__name__)
