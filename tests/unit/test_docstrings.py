@@ -113,3 +113,21 @@ def test_undocumented_names_are_reported():
     module.Bare, module.quick = Bare, quick
     found = [name.rpartition(".")[2] for name in undocumented(module)]
     assert found == ["Bare", "method", "attribute", "kept", "quick"]
+
+
+@pytest.mark.parametrize("module", ["nd", "np", "nd.random", "np.random"])
+def test_functions_describe_their_arguments(module):
+    """Of the functions with arguments of usual names, each describes all of these."""
+    found = importlib.import_module(f"hybridjit.{module}")
+    usual = {"axis", "out", "dtype", "ctx", "loc", "scale", "lam", "lhs", "rhs", "keepdims", "size"}
+    missing = []
+    for name in dir(found):
+        function = getattr(found, name)
+        if name.startswith(("_", "invoke")) or not is_function(inspect.unwrap(function)):
+            continue
+        official = getattr(function, "__module__", "").startswith("numpy")
+        names = usual & set(inspect.signature(function).parameters)
+        text = inspect.getdoc(function) or ""
+        absent = [n for n in names if not official and f"{n} : " not in text]
+        missing += [f"{name}({', '.join(absent)})"] if absent else []
+    assert missing == []

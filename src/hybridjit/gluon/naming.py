@@ -87,7 +87,7 @@ def name_block(
     """
     if not isinstance(prefix, (str, type(None))):
         raise AttributeError(
-            f"prefix is a text, got {type(prefix).__name__}: make the block, then call it with data"
+            f"prefix is a str, got {type(prefix).__name__}: make the block, then call it with data"
         )
     scope = OPEN.innermost
     if scope is None:

@@ -41,8 +41,24 @@ def array(
 ) -> NDArray:
     """Copy of ``source_array``: anything that NumPy converts to numbers, strings included.
 
-    The copy of a sparse array or of a SciPy csr matrix is sparse. Raises TypeError for data that
-    are not numeric.
+    Parameters
+    ----------
+    source_array : array_like
+        Numbers, also nested lists. The copy of a sparse array or of a SciPy csr matrix is sparse.
+    ctx : Context, optional
+        Context of the copy; by default the current one.
+    dtype : str or dtype, optional
+        Element type; by default that of an NDArray, else float32.
+
+    Raises
+    ------
+    TypeError
+        For data that are not numeric.
+
+    Examples
+    --------
+    >>> nd.array([[1, 2], [3, 4]]).shape
+    (2, 2)
     """
     if _is_sparse(source_array):
         return sparse_arrays().array(source_array, ctx, dtype)
@@ -62,8 +78,26 @@ def empty(
 ) -> NDArray:
     """Array of unspecified contents (zeros, so that runs are repeatable).
 
-    Sizes of 0 and the shape () are valid regardless of ``np_shape``. Raises OverflowError for a
-    negative size.
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Sizes of the axes; 0 and the shape () are valid regardless of ``np_shape``.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+    stype : str, optional
+        Storage type: "default", "row_sparse" or "csr".
+
+    Raises
+    ------
+    OverflowError
+        For a negative size.
+
+    Examples
+    --------
+    >>> nd.empty((2, 3)).shape
+    (2, 3)
     """
     if not is_dense(stype):
         return sparse_arrays().empty(stype, shape, ctx, dtype)
@@ -82,7 +116,31 @@ def zeros(
     out: NDArray | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Array of zeros. Raises ShapeError for 0 in the shape, or (), outside of ``np_shape``."""
+    """Array of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Sizes of the axes.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+    stype : str, optional
+        Storage type: "default", "row_sparse" or "csr".
+    out : NDArray, optional
+        Array that receives the values.
+
+    Raises
+    ------
+    ShapeError
+        For 0 in the shape, or (), outside of ``np_shape``.
+
+    Examples
+    --------
+    >>> nd.zeros((2, 3)).shape
+    (2, 3)
+    """
     if not is_dense(stype):
         return sparse_arrays().zeros(stype, shape, ctx, dtype)
     return _constant(shape, 0, ctx, dtype, out)
@@ -96,7 +154,31 @@ def ones(
     out: NDArray | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Array of ones. Raises ShapeError for 0 in the shape, or (), outside of ``np_shape``."""
+    """Array of ones.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Sizes of the axes.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+    stype : str, optional
+        Storage type: "default", "row_sparse" or "csr".
+    out : NDArray, optional
+        Array that receives the values.
+
+    Raises
+    ------
+    ShapeError
+        For 0 in the shape, or (), outside of ``np_shape``.
+
+    Examples
+    --------
+    >>> nd.ones((2, 3)).shape
+    (2, 3)
+    """
     return _constant(shape, 1, ctx, dtype, out)
 
 
@@ -108,9 +190,30 @@ def full(
     dtype: DType | None = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """Array filled with ``val``, written to ``out`` if given; integers take its low bits.
+    """Array filled with a value.
 
-    Raises ShapeError for the shape () outside of ``np_shape``.
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Sizes of the axes.
+    val : float
+        The value; integers take its low bits.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+    out : NDArray, optional
+        Array that receives the value.
+
+    Raises
+    ------
+    ShapeError
+        For the shape () outside of ``np_shape``.
+
+    Examples
+    --------
+    >>> nd.full((2,), 7).asnumpy()
+    array([7., 7.], dtype=float32)
     """
     if out is not None and not isinstance(out, NDArray):
         raise TypeError(f"out must be an NDArray, got {type(out).__name__}")
@@ -156,7 +259,30 @@ def arange(
     ctx: Context | None = None,
     dtype: DType | None = None,
 ) -> NDArray:
-    """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times."""
+    """``start``, ``start + step``, ... below ``stop``, each ``repeat`` times.
+
+    Parameters
+    ----------
+    start : float
+        First value; without ``stop`` the bound, and 0 is the first value.
+    stop : float, optional
+        Bound behind the last value.
+    step : float
+        Distance of neighbours.
+    repeat : int
+        Number of times that each value occurs.
+    infer_range : bool, optional
+        Accepted; an array has a known length.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+
+    Examples
+    --------
+    >>> nd.arange(1, 3, repeat=2).asnumpy()
+    array([1., 1., 2., 2.], dtype=float32)
+    """
     given = {"start": start, "stop": stop, "step": step, "repeat": repeat, "dtype": _dtype(dtype)}
     return invoke(lookup("_arange"), (), given, None, _place(ctx, "_arange"))
 
@@ -170,7 +296,26 @@ def linspace(
     ctx: Context | None = None,
     dtype: DType | None = None,
 ) -> NDArray:
-    """``num`` evenly spaced values from ``start`` to ``stop``."""
+    """``num`` evenly spaced values from ``start`` to ``stop``.
+
+    Parameters
+    ----------
+    start, stop : float
+        First value and bound.
+    num : int
+        Number of values.
+    endpoint : bool
+        Whether ``stop`` is the last value.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+
+    Examples
+    --------
+    >>> nd.linspace(0, 1, 3).asnumpy()
+    array([0. , 0.5, 1. ], dtype=float32)
+    """
     given = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     given["dtype"] = _dtype(dtype)  # type: ignore[assignment]
     return invoke(lookup("_linspace"), (), given, None, _place(ctx, "_linspace"))
@@ -185,7 +330,27 @@ def eye(
     dtype: DType | None = None,
     **kwargs: object,
 ) -> NDArray:
-    """Matrix of ``N`` rows and ``M`` columns (0: ``N``) with ones on the ``k``-th diagonal."""
+    """Matrix of ``N`` rows and ``M`` columns with ones on a diagonal.
+
+    Parameters
+    ----------
+    N : int
+        Number of rows.
+    M : int
+        Number of columns; 0: ``N``.
+    k : int
+        Number of the diagonal; positive: above the main one.
+    ctx : Context, optional
+        Context; by default the current one.
+    dtype : str or dtype, optional
+        Element type, float32 by default.
+
+    Examples
+    --------
+    >>> nd.eye(2).asnumpy()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     given = {"N": N, "M": M, "k": k, "dtype": _dtype(dtype)}
     return invoke(lookup("_eye"), (), given, None, _place(ctx, "_eye"))
 
@@ -211,7 +376,27 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
 
 @public
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """Arrays joined along ``axis``; a single one is returned itself if not ``always_copy``."""
+    """Arrays joined along an axis.
+
+    Parameters
+    ----------
+    arrays : list of NDArray
+        Arrays of one element type, with equal sizes along the other axes.
+    axis : int
+        Axis along which they follow each other.
+    always_copy : bool
+        False returns a single array itself.
+
+    Raises
+    ------
+    MXNetError
+        For sizes that differ.
+
+    Examples
+    --------
+    >>> nd.concatenate([nd.ones((1, 2)), nd.zeros((2, 2))]).shape
+    (3, 2)
+    """
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return invoke(lookup("Concat"), arrays, {"dim": axis, "num_args": len(arrays)})
@@ -248,10 +433,27 @@ def imdecode(
 ) -> NDArray:
     """Image decoded from bytes: (channels, height, width), order BGR; grey for 1 channel.
 
-    ``clip_rect`` crops to x0, y0, x1, y1; ``mean`` is subtracted. The result is written to ``out``,
-    to image ``index`` if it has four axes. The dtype is uint8 without ``mean`` and ``out``.
-    ``mx.image.imdecode`` is the newer function. Raises MXNetError if the bytes are not an image or
-    ``clip_rect`` is not inside it.
+    ``mx.image.imdecode`` is the newer function.
+
+    Parameters
+    ----------
+    str_img : bytes
+        Contents of an image file.
+    clip_rect : tuple of int
+        Rectangle that is kept, as x0, y0, x1, y1; zeros: the whole image.
+    out : NDArray, optional
+        Array that receives the image; one of four axes receives it as image ``index``.
+    index : int
+        Position in ``out``.
+    channels : int
+        3, or 1 for grey.
+    mean : NDArray, optional
+        Image that is subtracted. Without it and ``out`` the element type is uint8.
+
+    Raises
+    ------
+    MXNetError
+        If the bytes are not an image, or ``clip_rect`` is not inside of it.
     """
     if channels not in (1, 3):
         raise MXNetError(f"imdecode: channels must be 1 or 3, got {channels}")
@@ -276,7 +478,21 @@ def imdecode(
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Write one-hot rows for the indices to ``out``."""
+    """Write one-hot rows for the indices to ``out``.
+
+    Parameters
+    ----------
+    indices : NDArray
+        Positions of the ones, of shape (rows,).
+    out : NDArray
+        Array of shape (rows, classes) that receives them.
+
+    Examples
+    --------
+    >>> nd.onehot_encode(nd.array([1, 0]), nd.zeros((2, 2))).asnumpy()
+    array([[0., 1.],
+           [1., 0.]], dtype=float32)
+    """
     given = {"depth": out.shape[1], "dtype": out._data.dtype}
     return invoke(lookup("one_hot"), (indices,), given, out)
 

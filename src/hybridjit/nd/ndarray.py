@@ -572,8 +572,27 @@ def _binary(
         except Exception as error:
             raise shortened(error)
 
-    function.__doc__ = doc
+    function.__doc__ = f"{doc}\n\n{_OPERANDS}"
     return function
+
+
+_OPERANDS = """Shapes are broadcast.
+
+Parameters
+----------
+lhs : NDArray or number
+    First operand.
+rhs : NDArray or number
+    Second operand, of the same element type.
+out : NDArray, optional
+    Array that receives the result.
+
+Raises
+------
+TypeError
+    For other operands.
+MXNetError
+    For shapes that cannot be broadcast, and different element types."""
 
 
 def _unsupported(operand: object) -> TypeError:
@@ -638,7 +657,24 @@ true_divide = divide
 def split_v2(
     ary: NDArray, indices_or_sections: Sizes, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
-    """Split along ``axis`` into a number of equal slices, or at these indices."""
+    """Split along an axis into a number of equal slices, or at these indices.
+
+    Parameters
+    ----------
+    ary : NDArray
+        Array that is divided.
+    indices_or_sections : int or tuple of int
+        Number of slices, or the positions where all but the first one begin.
+    axis : int
+        Axis, negative ones count from the last.
+    squeeze_axis : bool
+        Whether an axis of size 1 is dropped.
+
+    Examples
+    --------
+    >>> [part.shape for part in nd.split_v2(nd.ones((5, 2)), (2,))]
+    [(2, 2), (3, 2)]
+    """
     given: dict[str, object] = {"axis": axis, "squeeze_axis": squeeze_axis}
     if isinstance(indices_or_sections, int):
         given.update(indices=(), sections=indices_or_sections)

@@ -49,6 +49,7 @@ def _msort(a: Any) -> Any:
     return onp.sort(a, axis=0)
 
 
+@functools.wraps(onp.count_nonzero)
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     found = onp.count_nonzero(a, axis, keepdims=keepdims)
     return int(found) if onp.ndim(found) == 0 else found

@@ -19,8 +19,23 @@ from .arrays import as_dtype, ndarray
 def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     """Copy array-like data to a new array; float32 unless the data already have a dtype.
 
-    Raises ValueError for a classic array, TypeError for data that are not numeric, and KeyError for
-    a dtype that arrays do not have.
+    Parameters
+    ----------
+    object : array_like
+        Numbers, also nested lists.
+    dtype : str or dtype, optional
+        Element type; by default that of the data, else float32.
+    ctx : Context, optional
+        Context; by default the current one.
+
+    Raises
+    ------
+    ValueError
+        For a classic array.
+    TypeError
+        For data that are not numeric.
+    KeyError
+        For a dtype that arrays do not have.
     """
     if isinstance(object, ndarray) and is_recording():
         return object.astype(as_dtype(dtype, object.dtype)).as_in_ctx(ctx or current_context())
@@ -41,7 +56,17 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
 
 
 def asarray(obj: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
-    """``obj`` itself if it is an array of this element type, else :func:`array` of it."""
+    """``obj`` itself if it is an array of this element type, else :func:`array` of it.
+
+    Parameters
+    ----------
+    obj : array_like
+        Numbers, also nested lists.
+    dtype : str or dtype, optional
+        Element type; by default that of the data, else float32.
+    ctx : Context, optional
+        Context; by default the current one.
+    """
     if isinstance(obj, ndarray) and (dtype is None or obj.dtype == as_dtype(dtype)):
         return obj
     return array(obj, dtype, ctx)

@@ -12,7 +12,20 @@ _generator: Any = Late("..random", __package__)
 
 
 def seed(seed: int, ctx: Any = "all") -> None:
-    """Restart the generator. Raises ValueError unless ``seed`` is an integer."""
+    """Restart the generator.
+
+    Parameters
+    ----------
+    seed : int
+        The same number gives the same draws again.
+    ctx : Context or str
+        Accepted: all contexts share one generator.
+
+    Raises
+    ------
+    ValueError
+        If the seed is not an integer.
+    """
     _generator.seed(seed, ctx)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.frames import public
+from .arguments import described
 from .creation import Creation
 from .elementwise import Elementwise
 from .later import LaterArrays
@@ -23,5 +24,12 @@ def names_of(group: type) -> list[str]:
 
 
 def bound(group: Any) -> dict[str, Any]:
-    """Functions of a group bound to its frontend, by name."""
-    return {name: public(getattr(group, name)) for name in names_of(type(group))}
+    """Functions of a group bound to its frontend, by name, with all arguments described."""
+    return {name: _documented(getattr(group, name)) for name in names_of(type(group))}
+
+
+def _documented(method: Any) -> Any:
+    function = public(method)
+    if method.__doc__:
+        function.__doc__ = described(method.__func__, method.__doc__)
+    return function

@@ -204,3 +204,44 @@ class Distributions(Generic[T]):
 
 def _given(**options: object) -> dict[str, object]:
     return {key: value for key, value in options.items() if value is not None}
+
+
+_ARGUMENTS = {
+    "low": ("number or array", "Least value."),
+    "high": ("number or array", "Bound that is not drawn."),
+    "loc": ("number or array", "Mean."),
+    "scale": ("number or array", "Standard deviation, or the mean of ``exponential``."),
+    "lam": ("number or array", "Mean."),
+    "alpha": ("number or array", "Shape of the distribution, or its dispersion."),
+    "beta": ("number or array", "Scale of the distribution."),
+    "k": ("number or array", "Number of failures that end the trials."),
+    "p": ("number or array", "Probability of a failure."),
+    "mu": ("number or array", "Mean."),
+    "data": ("array", "Probabilities along the last axis, or the rows that are shuffled."),
+    "shape": ("int or tuple of int, optional", "Shape of the draws for each set of parameters."),
+    "get_prob": ("bool", "Whether the logarithm of each draw's probability is returned too."),
+    "dtype": ("str or dtype, optional", "Element type of the draws."),
+    "ctx": ("Context, optional", "Context of the draws; by default the current one."),
+    "out": ("array, optional", "Array that receives the draws."),
+}
+_RAISES = """Raises
+------
+AssertionError
+    For parameters of different kinds: numbers and arrays.
+MXNetError
+    For parameters that the distribution excludes."""
+
+
+def _describe(group: type) -> None:
+    """Add the arguments to the docstrings of all functions of a group."""
+    for name, function in vars(group).items():
+        if name.startswith("_") or not function.__doc__:
+            continue
+        code = function.__wrapped__.__code__
+        known = [n for n in code.co_varnames[1 : code.co_argcount] if n in _ARGUMENTS]
+        rows = "".join("{} : {}\n    {}\n".format(n, *_ARGUMENTS[n]) for n in known)
+        if rows:
+            function.__doc__ += f"\n\nParameters\n----------\n{rows}\n{_RAISES}"
+
+
+_describe(Distributions)

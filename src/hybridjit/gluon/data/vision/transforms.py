@@ -65,7 +65,19 @@ class Compose(Sequential):
 
 
 class Cast(HybridBlock):
-    """The same values in another dtype."""
+    """The same values in another dtype.
+
+    Parameters
+    ----------
+    dtype : str or dtype
+        Element type of the result.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.Cast("float32")(nd.ones((2, 2), dtype="uint8")).dtype.__name__
+    'float32'
+    """
 
     def __init__(self, dtype: DType = "float32") -> None:
         super().__init__()
@@ -76,14 +88,40 @@ class Cast(HybridBlock):
 
 
 class ToTensor(HybridBlock):
-    """Convert (..., H, W, C) from 0 to 255 to float32 (..., C, H, W) from 0 to 1."""
+    """Convert (..., H, W, C) from 0 to 255 to float32 (..., C, H, W) from 0 to 1.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.ToTensor()(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (3, 6, 8)
+    """
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:
         return F.image.to_tensor(x)
 
 
 class Normalize(HybridBlock):
-    """(x - mean) / std for float images (..., C, H, W); one number, or one per channel."""
+    """(x - mean) / std for float images (..., C, H, W), as :class:`ToTensor` makes them.
+
+    Parameters
+    ----------
+    mean : float or tuple of float
+        Subtracted; one number, or one for each channel.
+    std : float or tuple of float
+        Divisor; one number, or one for each channel.
+
+    Raises
+    ------
+    MXNetError
+        For integers, and for another number of channels.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.Normalize(0.5, 0.25)(nd.ones((1, 2, 2)))[0, 0].asnumpy()
+    array([2., 2.], dtype=float32)
+    """
 
     def __init__(self, mean: float | Sequence[float] = 0.0, std: float | Sequence[float] = 1.0):
         super().__init__()
@@ -113,7 +151,25 @@ class Resize(HybridBlock):
 
 
 class CropResize(HybridBlock):
-    """Crop ``width`` x ``height`` at column ``x``, row ``y``; then resize, if ``size`` is given."""
+    """Crop a rectangle; then resize it, if ``size`` is given.
+
+    Parameters
+    ----------
+    x, y : int
+        Column and row of the corner.
+    width, height : int
+        Size of the rectangle.
+    size : int or tuple of int, optional
+        Width and height of the result; one number for both.
+    interpolation : int, optional
+        1: bilinear, 0: nearest, as in ``mx.image``.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.CropResize(1, 2, 4, 3)(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (3, 4, 3)
+    """
 
     def __init__(
         self,
@@ -148,7 +204,15 @@ class CenterCrop(Block):
 
 
 class RandomApply(Sequential):
-    """A transform, or a sequence of transforms, applied with probability ``p``."""
+    """A transform, or a sequence of transforms, applied at random.
+
+    Parameters
+    ----------
+    transforms : Block or list
+        The transforms.
+    p : float
+        Probability.
+    """
 
     def __init__(self, transforms: Step | list[Step] | tuple[Step, ...], p: float = 0.5) -> None:
         super().__init__()
@@ -266,7 +330,23 @@ class RandomResizedCrop(Block):
 
 
 class RandomCrop(Block):
-    """Crop of this size at a random position; ``pad`` adds a border of zeros first."""
+    """Crop at a random position.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Width and height; one number for both.
+    pad : int or pairs of int, optional
+        Width of a border of zeros that is added first; for each axis its two ends.
+    interpolation : int
+        Used if the image is smaller; 1: bilinear, as in ``mx.image``.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomCrop(4)(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (4, 4, 3)
+    """
 
     def __init__(
         self,
@@ -313,7 +393,19 @@ class _Factor(Block):
 
 
 class RandomBrightness(_Factor):
-    """Change brightness by a random factor between 1 - ``brightness`` and 1 + ``brightness``."""
+    """Change brightness by a random factor.
+
+    Parameters
+    ----------
+    brightness : float
+        The factor is between 1 - brightness, at least 0, and 1 + brightness.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomBrightness(0.2)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     _function = staticmethod(nd.image.random_brightness)
 
@@ -322,7 +414,19 @@ class RandomBrightness(_Factor):
 
 
 class RandomContrast(_Factor):
-    """Change contrast by a random factor between 1 - ``contrast`` and 1 + ``contrast``."""
+    """Change contrast by a random factor.
+
+    Parameters
+    ----------
+    contrast : float
+        The factor is between 1 - contrast, at least 0, and 1 + contrast.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomContrast(0.2)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     _function = staticmethod(nd.image.random_contrast)
 
@@ -331,7 +435,19 @@ class RandomContrast(_Factor):
 
 
 class RandomSaturation(_Factor):
-    """Change saturation by a random factor between 1 - ``saturation`` and 1 + ``saturation``."""
+    """Change saturation by a random factor.
+
+    Parameters
+    ----------
+    saturation : float
+        The factor is between 1 - saturation, at least 0, and 1 + saturation.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomSaturation(0.2)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     _function = staticmethod(nd.image.random_saturation)
 
@@ -340,7 +456,19 @@ class RandomSaturation(_Factor):
 
 
 class RandomHue(_Factor):
-    """Rotate hues by a random fraction of a circle, up to ``hue`` in either direction."""
+    """Rotate hues by a random fraction of a circle.
+
+    Parameters
+    ----------
+    hue : float
+        Largest fraction, in either direction.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomHue(0.1)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     _function = staticmethod(nd.image.random_hue)
 
@@ -349,7 +477,19 @@ class RandomHue(_Factor):
 
 
 class RandomColorJitter(Block):
-    """Change brightness, contrast, saturation and hue, in random order."""
+    """Change brightness, contrast, saturation and hue, in random order.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation, hue : float
+        As in the transforms of one of them; 0: none.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomColorJitter(0.1, 0.1, 0.1, 0.1)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     def __init__(
         self,
@@ -366,7 +506,19 @@ class RandomColorJitter(Block):
 
 
 class RandomLighting(Block):
-    """PCA-based lighting noise; ``alpha`` is its standard deviation."""
+    """Lighting noise along the principal components of colours.
+
+    Parameters
+    ----------
+    alpha : float
+        Standard deviation.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomLighting(0.1)(nd.ones((4, 4, 3))).shape
+    (4, 4, 3)
+    """
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
