@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,15 +17,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridjit import autograd, gluon, nd, threads
+from hybridjit import autograd, compilation, gluon, nd, sym, threads
 from hybridjit._core import background as tasks
 from hybridjit._core.config import override
+from hybridjit._core.types import FLOAT32, TensorType
 from hybridjit.codegen.emit import compile_pool, fetch, generate
 from hybridjit.codegen.emit.compile_pool import Job, compile_jobs
 from hybridjit.codegen.emit.compile_worker import target_frame, target_of
 from hybridjit.codegen.llvm.jit import compile_object
 from hybridjit.codegen.targets import find_target
-from hybridjit.compiler import new_log
+from hybridjit.compiler import new_log, plan_graph
 from hybridjit.errors import InternalError
 from patience import PATIENCE, wait_until
 
@@ -458,3 +460,42 @@ def test_a_target_arrives_as_it_was():
     """It is a key in a worker's cache."""
     found = target_of(target_frame(TARGET))
     assert found == TARGET and hash(found) == hash(TARGET)
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(2, False), (100, True)])
+def test_large_networks_ask_for_a_worker_before_their_passes(monkeypatch, layers, expected):
+    asked: list[bool] = []
+
+    class Asked(Exception):
+        pass
+
+    def generated(plans, options, decide=None, is_large=False):
+        asked.append(is_large)
+        raise Asked
+
+    def planned(*args):
+        raise AssertionError("passes ran before a worker was asked for")
+
+    monkeypatch.setattr(compilation, "generate_all", generated)
+    monkeypatch.setattr(compilation, "plan_graph", planned)
+    y = sym.var("x")
+    for _ in range(layers):
+        y = sym.sin(y)
+    with pytest.raises(Asked):
+        compilation.compile_graph(y.outputs, {"x": TensorType((1, 2), FLOAT32)}, {})
+    assert asked == [expected]
+
+
+def test_kernels_are_chosen_without_garbage_collection(monkeypatch):
+    seen: list[bool] = []
+
+    def chosen(step, setting):
+        seen.append(gc.isenabled())
+        return ()
+
+    monkeypatch.setattr(generate, "choose", chosen)
+    y = sym.sin(sym.var("x"))
+    plan = plan_graph(y.outputs, {"x": TensorType((1, 2), FLOAT32)}, {}, new_log())
+    generate.choose_calls(plan, TARGET, False, new_log())
+    assert seen == [False]
+    assert gc.isenabled()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..._core.async_safety import holding
+from ..._core.async_safety import holding, uncollected
 from ..._core.compile_log import CompileLog
 from ..._core.config import config
 from ..._core.fork_locks import Rank, held_at_fork
@@ -289,6 +289,7 @@ def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
     return _loaded([Request((spec,), log)], target, 1)[spec], _DRIVERS[target]
 
 
+@uncollected  # kinds are imported here on first use
 def choose_calls(
     plan: Plan,
     target: Target,

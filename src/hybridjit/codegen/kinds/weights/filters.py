@@ -181,7 +181,10 @@ def transform_filters(
     writes all points of a vector of filters at one channel; by default in double precision, rounded
     once, with the operations of ``packing``.
     """
-    transform = transform or partial(_transform_exactly, b, m)
+    if transform is None:
+        with b.b.goto_entry_block():
+            half = b.b.alloca(F64, 3 * (m + 2) * b.lanes)
+        transform = partial(_transform_exactly, b, m, half)
     points, plane = (m + 2) ** 2, b.mul(channels, width)
     rows = b.b.udiv(b.i64(RUN), b.i64(width))
     most = RUN // b.lanes
@@ -225,15 +228,26 @@ def _fused(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> 
     return [*result, w[2]]
 
 
-def _transform_exactly(b: LoopBuilder, m: int, taps: Value, width: Index, target: Value) -> None:
-    """All points in double precision, ``PLANE`` apart."""
-    g = filter_matrix(m).tolist()
+def _transform_exactly(
+    b: LoopBuilder, m: int, half: Value, taps: Value, width: Index, target: Value
+) -> None:
+    """All points in double precision, ``PLANE`` apart; ``half`` holds ``3 (m + 2)`` vectors.
+
+    In loops over the three columns and over the rows of points: LLVM takes 0.6 of the time for the
+    packers that it takes for all points at once.
+    """
+    g, points = filter_matrix(m).tolist(), m + 2
     wide, narrow = (with_element(b.vector_type(), kind) for kind in (F64, F32))
-    w = [b.b.fpext(b.load(taps, b.mul(tap, width)), wide) for tap in range(_TAPS)]
-    columns = [interpolated(b, g, w[j::3]) for j in range(3)]
-    values = [value for row in zip(*columns) for value in interpolated(b, g, row)]
-    for point, value in enumerate(values):
-        b.store(b.b.fptrunc(value, narrow), target, point * PLANE)
+    with b.loop("column", 0, 3) as column:
+        places = [b.mul(b.add(column.index, 3 * i), width) for i in range(3)]
+        w = [b.b.fpext(b.load(taps, place), wide) for place in places]
+        for i, value in enumerate(interpolated(b, g, w)):
+            b.store(value, half, b.mul(b.add(column.index, 3 * i), b.lanes))
+    with b.loop("row", 0, points) as row:
+        w = [b.load(half, b.mul(b.add(b.mul(row.index, 3), j), b.lanes), F64) for j in range(3)]
+        first = b.mul(row.index, points * PLANE)
+        for j, value in enumerate(interpolated(b, g, w)):
+            b.store(b.b.fptrunc(value, narrow), target, b.add(first, j * PLANE))
 
 
 def interpolated(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
