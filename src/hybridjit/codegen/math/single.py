@@ -158,11 +158,7 @@ class VectorMath(ShortTrigonometry):
         m = self.sub(
             self.add(mantissa, self.select(small, mantissa, self.const(0.0))), self.const(1.0)
         )
-        square = self.mul(m, m)
-        y = self.mul(self.mul(self._polynomial(m, self._LOG), m), square)
-        y = self.lb.fma(e, self.const(-2.12194440e-4), y)
-        y = self.lb.fma(square, self.const(-0.5), y)
-        result = self.lb.fma(e, self.const(0.693359375), self.add(m, y))
+        result = self._log_near_one(m, e)
         result = self.select(self.eq(x, self.const(0.0)), self.const(-math.inf), result)
         result = self.select(self.eq(x, self.const(math.inf)), x, result)
         return self._nan_or(
@@ -170,15 +166,31 @@ class VectorMath(ShortTrigonometry):
         )
 
     def log1p(self, x: Value) -> Value:
-        """log(1 + x), within 2 ulp: a term corrects the rounding of 1 + x."""
-        one = self.const(1.0)
+        """log(1 + x), within 2 ulp: the rounding error of 1 + x is added to the mantissa."""
+        one, b = self.const(1.0), self.b
         u = self.add(one, x)
-        correction = self.div(self.sub(x, self.sub(u, one)), u)
-        result = self.add(self.log(u), correction)
-        result = self.select(self.eq(u, one), x, result)
-        result = self.select(self.eq(u, self.const(math.inf)), u, result)
+        bits = self._to_bits(u)
+        # The exponent for a mantissa from sqrt(1/2) to sqrt(2), whose bits are 0x3F3504F3 there.
+        exponent = b.ashr(b.sub(bits, self._int(0x3F3504F3)), self._int(23))
+        shift = b.shl(exponent, self._int(23))
+        mantissa = self.sub(self._from_bits(b.sub(bits, shift)), one)
+        # 2 to the power of minus the exponent, or 0 where that would be 2**-128.
+        twice = self._from_bits(b.sub(self._int(0x40000000), shift))
+        scale = self.mul(twice, self.const(0.5))
+        m = self.lb.fma(self.sub(x, self.sub(u, one)), scale, mantissa)
+        result = self._log_near_one(m, b.sitofp(exponent, self._kind))
+        result = self.select(self.eq(x, self.const(0.0)), x, result)
         result = self.select(self.eq(u, self.const(0.0)), self.const(-math.inf), result)
-        return self._nan_or(x, result)
+        result = self.select(self.lt(u, self.const(0.0)), self.const(math.nan), result)
+        return self.select(self.lt(x, self.const(math.inf)), result, x)  # also NaN
+
+    def _log_near_one(self, m: Value, e: Value) -> Value:
+        """log(1 + m) + e log(2), for m as in ``_LOG``."""
+        square = self.mul(m, m)
+        y = self.mul(self.mul(self._polynomial(m, self._LOG), m), square)
+        y = self.lb.fma(e, self.const(-2.12194440e-4), y)
+        y = self.lb.fma(square, self.const(-0.5), y)
+        return self.lb.fma(e, self.const(0.693359375), self.add(m, y))
 
     # tanh(x)/x - 1 over x*x, in x*x on |x| <= 0.6, and the three of erf: minimax fits with relative
     # errors of the result of at most 2e-8.
