@@ -62,7 +62,7 @@ def cases() -> Iterator[tuple[str, Case]]:
                     lambda d=d, k=sizes: RESIZE_BACK.ref(d, **k),
                 )
     for dtype in ("float32", "float64"):
-        for n, m in ((1, 1), (7, 5), (12, 70)):
+        for n, m in ((1, 1), (7, 5), (12, 70), (70, 5)):
             for lower, transpose, right in ((True, False, False), (False, False, True)):
                 a = (rng.uniform(0, 1, (2, n, n)) + 2 * n * np.eye(n)).astype(dtype)
                 x = rng.standard_normal((2, m, n) if right else (2, n, m)).astype(dtype)

