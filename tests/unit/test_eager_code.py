@@ -244,6 +244,8 @@ def test_mistakes_have_their_messages(forgetting: None):
         ("topk", (64, 256), {}, False),
         ("Dropout", (64, 256), {}, True),
         ("_contrib_boolean_mask", (64, 256), {}, False),
+        ("_contrib_box_nms", (2, 100, 6), {}, True),
+        ("_contrib_box_nms", (10, 6), {}, False),
     ],
 )
 def test_calls_of_much_work_are_compiled(name, shape, attrs, is_costly):

@@ -48,6 +48,7 @@ class Eager(Enum):
     """Computation of costly eager calls and their gradients: see :func:`.native.is_costly`."""
 
     KERNEL = "by compiled code, if the operator has a kernel or an expansion"
+    EARLY = "as KERNEL, for few elements too: NumPy takes many calls"
     TWIN = "by compiled code: the operator's channels-last form has a kernel"
     NUMPY = "by NumPy, which is as fast as the kernel or faster"
 

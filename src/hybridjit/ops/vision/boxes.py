@@ -18,7 +18,7 @@ from ..casting import convert, widened
 from ..elementwise.binary import ADD, MINIMUM, MULTIPLY, SUBTRACT
 from ..elementwise.unary import EXP
 from ..gradient import none_at_all
-from ..record import Samples, Traits
+from ..record import Eager, Samples, Traits
 from ..registry import register
 from ..rules import forward, require_float, same_dtype
 from ..tensor.joining import CONCAT
@@ -216,7 +216,7 @@ register(
     ref=_box_nms,
     grad=_grad_nms,
     kernel="suppress",
-    traits=Traits(total_outputs=2, samples=Samples.ROWS),
+    traits=Traits(total_outputs=2, samples=Samples.ROWS, eager=Eager.EARLY),
     outputs=("output0",),
     aliases="_contrib_box_non_maximum_suppression",
     doc="Greedy non-maximum suppression: survivors first, then rows of -1.",
