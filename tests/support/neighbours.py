@@ -330,6 +330,8 @@ LIVE: dict[str, tuple[Layer, Shape]] = {
     "conv-few": (inside(conv(2, (3, 5), pad=(1, 2))), (2, 3, 24, 24)),
     "dense-many-rows": (dense(130), (70, 300)),
     "dense-long": (dense(40), (20, 9000)),
+    "dense-one-row": (dense(45), (1, 2061)),
+    "dense-one-short-row": (dense(3), (1, 19)),
     "dense-columns": (layer("dot", var("w", (37, 21))), (5, 37)),
     "dense-many-columns": (layer("dot", var("w", (300, 130))), (90, 300)),
     "lstm-wide": (recurrent("lstm", 40), (2, 3, 20)),

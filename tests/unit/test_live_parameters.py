@@ -240,6 +240,25 @@ def test_a_row_s_bits_do_not_depend_on_the_number_of_rows(rows: int, of_columns:
     assert last.tobytes() == many[-1:].tobytes()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [17, 300, 2570])
+def test_one_row_has_the_bits_of_two_and_packs_nothing(size: int, target: str):
+    """Sums of partial sums included."""
+    random = np.random.default_rng(size)
+    arrays = {"x": (2, size), "w": (45, size), "b": (45,)}
+    arrays = {n: random.normal(0, 1, shape).astype(np.float32) for n, shape in arrays.items()}
+    outputs = [call("FullyConnected", var("x"), var("w"), var("b"), num_hidden=45)]
+    with override(target=target):
+        (two,) = run_compiled(outputs, arrays)
+        first = {**arrays, "x": arrays["x"][:1]}
+        executable = compiled(outputs, first)
+        (one,) = executable([*first.values()])
+        (spec,) = executable.code.kernels
+    assert one.tobytes() == two[:1].tobytes()
+    assert spec.in_place
+    assert spec.scratch_floats(16) == 0
+
+
 def test_both_ways_of_a_dense_layer_are_taken():
     taken = set()
     for rows in (2, 200):

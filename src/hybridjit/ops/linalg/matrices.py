@@ -178,7 +178,7 @@ def _forward(t: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def _solve_blocks(run: native.Routine, t: np.ndarray, x: np.ndarray) -> None:
-    """X in place of ``x``, by blocks of rows; what known rows contribute is a matrix product.
+    """X in place of ``x``, by blocks of rows; products of matrices subtract the known rows.
 
     512 x 512 with as many columns take 2.1 ms instead of 4.9 (AMD Zen 4).
     """
@@ -246,7 +246,6 @@ def _sign_and_log(pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _product_of(pivots: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Products of pivots. An overflow or underflow is no error."""
     sign, log = _sign_and_log(pivots)
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(sign * np.exp(log)).astype(dtype)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...._core.symbolic import Size, decided, hint_of
-from ...._core.target import PAIRS, Target
+from ...._core.target import PAIRS, SINGLE, Target
 from ...._core.types import product
 from ....ir.graph import SampleRows
 from ....ir.plan import Step, View
@@ -188,12 +188,28 @@ def _prefers_matmul(step: Step, setting: Setting) -> bool:
     if is_symbolic(weight.shape):
         return True  # only matrix products take the lengths of sums from the call
     (outputs, size), lanes = weight.shape, setting.target.lanes
+    if _is_in_place(x.shape[0], size, (weight.strides[1], weight.strides[0]), setting.target):
+        return True
     rows = hint_of(x.shape[0])
     _, _, parts = _blocking(rows, outputs, 1, setting.target)
     copy = _TO_COPY if weight.strides[0] == 1 or outputs == 1 else _TO_COLLECT
     matmul = rows * _MATMUL_FOR_A_ROW + parts * lanes * copy
     dense = rows * _DENSE_FOR_A_ROW + lanes * _TO_PACK
     return bool(matmul * outputs * size <= dense * outputs * size + _FOR_A_CALL)
+
+
+# Vectors of columns that are multiplied together in place: their sums hide latency.
+_IN_PLACE_VECTORS = 2
+
+
+def _is_in_place(rows: int, size: int, steps: Ints, target: Target) -> bool:
+    """Whether a single row is multiplied by columns that fill vectors, without packing them.
+
+    ``steps`` are strides of the matrix per (k, column).
+    """
+    is_single = not isinstance(rows, Size) and not is_symbolic((size, *steps)) and rows == 1
+    fills = steps[0] == 1 != steps[1] and size >= target.lanes
+    return is_single and fills and target.element == SINGLE
 
 
 def _blocking(rows: int, columns: int, batch: int, target: Target) -> tuple[int, int, int]:
@@ -333,12 +349,16 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         return strides if batched else (0, *strides)
 
     b = by_batch(right.strides)
+    b = b if batched else (b[0], b[2], b[1])
+    in_place = _is_in_place(m, k, b[1:], target) and not is_symbolic((n, batch))
+    if in_place:
+        nv, parts = min(_IN_PLACE_VECTORS, -(-n // target.lanes)), 1
     plain = MatmulSpec(
         m=m,
         n=n,
         k=k,
         a=by_batch(left.strides),
-        b=b if batched else (b[0], b[2], b[1]),
+        b=b,
         reads=tuple(by_batch(broadcast_strides(v, anchor.shape)) for v in others),
         writes=tuple(by_batch(v.strides) for v in step.writes),
         mr=mr,
@@ -347,6 +367,7 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
         parts=parts,
         bias=bias[0].strides if bias else (),
         bias_type=_other_type(bias, target),
+        in_place=in_place,
         program=program,
         element=target.element,
     )
@@ -354,7 +375,8 @@ def _choose_matmul(step: Step, target: Target) -> tuple[Call, ...]:
     if _takes_sizes(plain, step, target):
         spec, numbers = _sized(plain, least)
     else:
-        spec, numbers = replace(plain, half_last=ends_in_half(n, target)), []
+        half_last = ends_in_half(n, target) and not in_place
+        spec, numbers = replace(plain, half_last=half_last), []
     scratch = Scratch(target.element_bytes * plain.scratch_floats(target.lanes))
     views = (left, right, *bias, *others, *step.writes)
     args: tuple[Argument, ...] = (*map(Address, views), scratch, batch, *numbers)

@@ -17,12 +17,13 @@ from ..parts.gemm import (
 from ..parts.partial import as_pairs, low_halves, read_vector
 from ..parts.program import Part, operand_addresses, store_parts
 from ..parts.transpose import Digits, transpose_rows
+from .one_row import sum_in_place
 from .spec import MatmulSpec
 
 
 def emit_matmul(b: LoopBuilder, spec: MatmulSpec, args: Arguments) -> None:
     """y[i,m,n] = program(bias[n] + sum over k of a[i,m,k] * b[i,k,n])."""
-    Matmul(b, spec, args).emit()
+    (_InPlace if spec.in_place else Matmul)(b, spec, args).emit()
 
 
 class Matmul:
@@ -170,18 +171,8 @@ class Matmul:
         self, image: Index, row: Index, column: Index, count: int, nv: int, last: int
     ) -> None:
         b, spec = self.b, self.spec
-        accs: list[Value] = multiply(
-            b,
-            b.at(self.left, b.dot((image, row), spec.a[:2])),
-            self.packed,
-            spec.k,
-            steps_of_round(b, nv * count, nv, spec.unroll),
-            Rows(spec.a[1], spec.a[2]),
-            nv,
-            self._starts(row, column, count, nv, last),
-            (0, count),
-        )
         place = (image, row, column)
+        accs = self._sums(place, self._starts(row, column, count, nv, last), nv, last)
         reads = [b.at(p, b.dot(place, s)) for p, s in zip(self.reads, spec.reads)]
         writes = [b.at(p, b.dot(place, s)) for p, s in zip(self.writes, spec.writes)]
         parts = []
@@ -192,6 +183,24 @@ class Matmul:
                 targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
                 parts.append(Part(b.widened(accs[m * nv + j]), sources, targets, lanes))
         store_parts(b, spec.program, parts)
+
+    def _sums(
+        self, place: tuple[Index, Index, Index], starts: list[Value], nv: int, last: int
+    ) -> list[Value]:
+        """The sums of the tile at (image, row, column), whose vectors of a row are ``nv``."""
+        b, spec, count = self.b, self.spec, len(starts) // nv
+        found: list[Value] = multiply(
+            b,
+            b.at(self.left, b.dot(place[:2], spec.a[:2])),
+            self.packed,
+            spec.k,
+            steps_of_round(b, nv * count, nv, spec.unroll),
+            Rows(spec.a[1], spec.a[2]),
+            nv,
+            starts,
+            (0, count),
+        )
+        return found
 
     def _starts(self, row: Index, column: Index, count: int, nv: int, last: int) -> list[Value]:
         """The initial sums of a tile of ``count`` rows."""
@@ -207,3 +216,18 @@ class Matmul:
         (stride,) = self.spec.bias
         at = b.mul(b.add(column, vector * b.lanes), stride)
         return read_vector(b, self.bias, at, stride, lanes)
+
+
+class _InPlace(Matmul):
+    """A product of single rows, for which nothing is packed."""
+
+    def _pack(self, image: Index, column: Index, nv: int, last: int) -> None:
+        pass
+
+    def _sums(
+        self, place: tuple[Index, Index, Index], starts: list[Value], nv: int, last: int
+    ) -> list[Value]:
+        b, (image, row, column) = self.b, place
+        left = b.at(self.left, b.dot((image, row), self.spec.a[:2]))
+        right = b.at(self.right, b.dot((image, 0, column), self.spec.b))
+        return sum_in_place(b, self.spec, left, right, starts, last)

@@ -51,6 +51,7 @@ class MatmulSpec(KernelSpec):
     bias   stride per column of the initial sums; () for zeros
     bias_type  its stored type, if it differs from the type of sums
     half_last  whether the last vector of columns is half a vector
+    in_place   whether the columns of b, contiguous in memory, are multiplied without packing
     """
 
     m: int
@@ -67,12 +68,16 @@ class MatmulSpec(KernelSpec):
     bias: Ints = ()
     bias_type: str = ""
     half_last: bool = False
+    in_place: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     kind = "matmul"
     needs_passes = False
 
     def scratch_floats(self, lanes: int) -> int:
+        """Of one thread."""
+        if self.in_place:
+            return 0
         steps = -(-self.k // 2) if self.element == PAIRS else self.k
         return steps * self.nv * lanes
 
