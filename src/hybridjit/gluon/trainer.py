@@ -28,23 +28,14 @@ from ..nd.tape import Leaf
 from ..nd.undo import whole
 from ..optimizer import Optimizer, Updater
 from .parameter import Parameter
-from .update_lists import UpdateLists, listed, update_lists
+from .update_lists import UpdateLists, arrays_of, listed, require_fresh, update_lists
 
 __all__ = ["Trainer"]
 
-_STALE = (
-    "Gradient of Parameter `{name}` on context {ctx} has not been updated by backward since last "
-    "`step`. This could mean a bug in your model that made it only use a subset of the Parameters "
-    "(Blocks) for this iteration. If you are intentionally only using a subset, call step with "
-    "ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale "
-    "gradient"
-)
 _ON_STORE = (
     "{method} when parameters are updated on kvstore is not supported. Try setting "
     "`update_on_kvstore` to False when creating trainer."
 )
-
-
 _FRESH = attrgetter("fresh")
 
 
@@ -234,7 +225,7 @@ class Trainer:
         return updates_too(self._wanted.kvstore, self._largest())
 
     def _largest(self) -> int:
-        known = (_arrays(param)[0].size for param in self._params if param.is_initialized)
+        known = (arrays_of(param)[0].size for param in self._params if param.is_initialized)
         return max(known, default=0)
 
     def _init_params(self) -> None:
@@ -244,7 +235,7 @@ class Trainer:
             if param.is_deferred:
                 waiting.append(param)
             elif self._kvstore is not None:
-                arrays, index = _arrays(param), self._param2idx[param.name]
+                arrays, index = arrays_of(param), self._param2idx[param.name]
                 if param.stype == "default":
                     self._kvstore.broadcast(index, arrays[0], arrays)
                 else:
@@ -422,7 +413,7 @@ class Trainer:
             if param.grad_req == "null":
                 continue
             if not ignore_stale_grad:
-                _require_fresh(param)
+                require_fresh(param)
             if on_store:
                 continue
             for found, weight, grad in zip(updates, param.list_data(), param.list_grad()):
@@ -502,15 +493,3 @@ class Trainer:
 def _update_each(pairs: Iterable[tuple[Updater, Sequence[Any]]]) -> None:
     for updater, some in pairs:
         updater(*some)
-
-
-def _arrays(param: Parameter) -> list[NDArray]:
-    """The arrays; a parameter of a user's class provides them by ``list_data``."""
-    return param.list_data() if param.stype == "default" else param.arrays()
-
-
-def _require_fresh(param: Parameter) -> None:
-    """Raise UserWarning unless backward wrote the gradient on every context."""
-    for data in _arrays(param):
-        if not data._fresh_grad:
-            raise UserWarning(_STALE.format(name=param.name, ctx=data.context))

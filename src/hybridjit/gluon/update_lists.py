@@ -14,6 +14,13 @@ from ..nd import NDArray
 from ..nd.tape import Leaf
 from .parameter import Parameter, ParameterDict
 
+_STALE = (
+    "Gradient of Parameter `{name}` on context {ctx} has not been updated by backward since last "
+    "`step`. This could mean a bug in your model that made it only use a subset of the Parameters "
+    "(Blocks) for this iteration. If you are intentionally only using a subset, call step with "
+    "ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale "
+    "gradient"
+)
 _DATA, _GRAD, _ENTRY = map(attrgetter, ("_data", "_grad", "_entry"))
 
 
@@ -73,3 +80,15 @@ def listed(params: object) -> list[Parameter]:
                 f"First argument must be a list or dict of Parameters, got list of {type(param)}."
             )
     return list(params)
+
+
+def arrays_of(param: Parameter) -> list[NDArray]:
+    """The arrays; a parameter of a user's class provides them by ``list_data``."""
+    return param.list_data() if param.stype == "default" else param.arrays()
+
+
+def require_fresh(param: Parameter) -> None:
+    """Raise UserWarning unless backward wrote the gradient on every context."""
+    for data in arrays_of(param):
+        if not data._fresh_grad:
+            raise UserWarning(_STALE.format(name=param.name, ctx=data.context))
