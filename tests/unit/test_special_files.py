@@ -129,13 +129,10 @@ def test_readers_reject_special_files_immediately(kind, reader, tmp_path):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_pipe_without_end(reader, tmp_path, monkeypatch):
-    for module in (
-        params,
-        image.decoding,
-        hybridjit.formats.mxnet.symbol_json,
-        inputs,
-    ):
+    for module in (image.decoding, hybridjit.formats.mxnet.symbol_json, inputs):
         monkeypatch.setattr(module, "_PIPE_BYTES", 50 << 20)
+    for module in (params, hybridjit.formats.mxnet.reader):
+        monkeypatch.setattr(module, "PIPE_BYTES", 50 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"]) as path,
         pytest.raises(OSError if reader == "check_sha1" else MXNetError) as error,
@@ -155,7 +152,8 @@ ENDLESS = {
 @pytest.mark.parametrize("what", ENDLESS)
 def test_arrays_from_a_pipe_without_end(what, tmp_path, monkeypatch):
     """The sizes in the header are checked against the bound before reading."""
-    monkeypatch.setattr(params, "_PIPE_BYTES", 100 << 20)
+    for module in (params, hybridjit.formats.mxnet.reader):
+        monkeypatch.setattr(module, "PIPE_BYTES", 100 << 20)
     with (
         pipe_from(tmp_path / "it", ["cat", "/dev/zero"], ENDLESS[what]) as path,
         address_space(64 << 20),
