@@ -41,6 +41,7 @@ class _SizedMatmul:
         self.write_strides = [args.given(each) for each in spec.writes]
         self.width = spec.nv * b.lanes
         self.packed = b.at(scratch, b.mul(args.tid, b.mul(self.k, self.width)))
+        self.sums = b.scratch(b.vector_type(), spec.mr * spec.nv)
         self.held = self._nothing_held()
 
     def _nothing_held(self) -> Value:
@@ -76,17 +77,38 @@ class _SizedMatmul:
         return row, b.add(height, is_taller)
 
     def _emit_tiles(self, place: tuple[Index, Index, Index], height: Index, left: Index) -> None:
+        """The tile for each height. Sums of a partial block, which has zeros after its last
+        column, pass through memory to a loop over the rows, which has the masked stores once.
+        """
         b, spec = self.b, self.spec
-        is_full = b.less(self.width - 1, left)
-        with b.when(is_full):
-            for known in range(spec.least, spec.mr + 1):
-                with b.when(b.equal(height, known)):
-                    self._emit_tile(place, known, [b.lanes] * spec.nv)
-        with b.when(b.less(left, self.width)):
-            counts = self._counts(left)
-            for known in range(spec.least, spec.mr + 1):
-                with b.when(b.equal(height, known)):
-                    self._emit_tile(place, known, counts)
+        full: list[Index] = [b.lanes] * spec.nv
+        is_whole = isinstance(self.n, int) and self.n % self.width == 0
+        counts = full if is_whole else self._counts(left)
+        for known in range(spec.least, spec.mr + 1):
+            with b.when(b.equal(height, known)):
+                sums = self._multiplied(place, known, counts)
+                if is_whole:
+                    self._store(place, sums, full)
+                    continue
+                with b.when(b.less(self.width - 1, left)):
+                    self._store(place, sums, full)
+                with b.when(b.less(left, self.width)):
+                    for i, value in enumerate(sums):
+                        b.store(value, self.sums, i * b.lanes)
+        if not is_whole:
+            with b.when(b.less(left, self.width)):
+                self._store_rows(place, height, counts)
+
+    def _store_rows(
+        self, place: tuple[Index, Index, Index], height: Index, counts: Sequence[Index]
+    ) -> None:
+        """Store the rows of a partial block from memory."""
+        b, nv = self.b, self.spec.nv
+        image, first, column = place
+        with b.loop("row", 0, height, most=self.spec.mr) as row:
+            at = b.mul(row.index, nv * b.lanes)
+            values = [b.load(self.sums, b.add(at, j * b.lanes)) for j in range(nv)]
+            self._store((image, b.add(first, row.index), column), values, counts)
 
     def _counts(self, left: Index) -> list[Index]:
         """Columns of each vector of a block of which ``left`` columns exist."""
@@ -164,13 +186,14 @@ class _SizedMatmul:
 
     # --- results ---
 
-    def _emit_tile(
+    def _multiplied(
         self, place: tuple[Index, Index, Index], height: int, counts: Sequence[Index]
-    ) -> None:
+    ) -> list[Value]:
+        """The sums of a tile: ``height`` rows of a block."""
         b, spec = self.b, self.spec
         image, row, column = place
         biases = [self._begin(column, j, count) for j, count in enumerate(counts)]
-        accs: list[Value] = multiply(
+        return multiply(
             b,
             b.at(self.left, b.dot((image, row), self.a[:2])),
             self.packed,
@@ -182,14 +205,22 @@ class _SizedMatmul:
             (0, height),
             is_long=spec.is_long,
         )
+
+    def _store(
+        self,
+        place: tuple[Index, Index, Index],
+        accs: Sequence[Value],
+        counts: Sequence[Index],
+    ) -> None:
+        """The program and the stores of rows from a place on."""
+        b, spec = self.b, self.spec
         reads = [b.at(p, b.dot(place, s)) for p, s in zip(self.reads, self.read_strides)]
         writes = [b.at(p, b.dot(place, s)) for p, s in zip(self.writes, self.write_strides)]
-        for m in range(height):
-            for j, count in enumerate(counts):
-                sources = self._at(reads, self.read_strides, m, j)
-                targets = self._at(writes, self.write_strides, m, j)
-                value = accs[m * spec.nv + j]
-                store_epilogue(b, spec.program, value, sources, targets, count)
+        for i, value in enumerate(accs):
+            m, j = divmod(i, spec.nv)
+            sources = self._at(reads, self.read_strides, m, j)
+            targets = self._at(writes, self.write_strides, m, j)
+            store_epilogue(b, spec.program, value, sources, targets, counts[j])
 
     def _at(
         self, pointers: Sequence[Value], strides: Sequence[Sequence[Index]], row: int, j: int

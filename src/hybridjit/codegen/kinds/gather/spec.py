@@ -11,6 +11,9 @@ from enum import auto
 from ...._core.frozen import dataclass
 from ...spec import Extent, Extents, KernelSpec, Way
 
+# Elements of a run from which on LLVM's passes gain nothing.
+_LONG = 64
+
 
 class Outside(Way):
     """Treatment of an index out of range.
@@ -63,6 +66,12 @@ class GatherSpec(KernelSpec):
     fill: int = 0
     kind = "gather"
     extents = ("run", "size", "count", "inner", "sizes")
+
+    @property
+    def needs_passes(self) -> bool:  # type: ignore[override]
+        """Runs of many elements gain nothing, for twice the compile time."""
+        is_long = isinstance(self.run, int) and self.run >= _LONG
+        return not (is_long and self.how is Selection.TAKE)
 
 
 @dataclass(frozen=True)
