@@ -208,6 +208,42 @@ def test_one_channel_is_multiplied_in_bytes_and_groups_of_one_are_listed(capfd):
     assert said.count("_integer_convolution(") == 1 and said.count(" Convolution(") == 1
 
 
+@pytest.mark.parametrize("channels, taps", [(2, 3), (3, 1), (3, 5), (1, 3)])
+def test_groups_of_few_channels_are_added_exactly_in_float32(channels, taps, capfd):
+    """Floats of the bytes themselves: the bits are those of integers, on every CPU."""
+    net = nn.HybridSequential(prefix="net_")
+    shape = {"groups": 4, "in_channels": 4 * channels, "padding": taps // 2}
+    net.add(nn.Conv2D(8 * channels, taps, **shape, prefix="net_few_"))
+    net.initialize(mx.init.Xavier(magnitude=4))
+    x = nd.array(np.random.default_rng(channels).standard_normal((2, 4 * channels, 9, 9)))
+    table = calibration.calibrate(net, [x])
+    net.hybridize(precision="int8", calibration=table, dynamic=False)
+    weight = net[0].weight.data().asnumpy()
+    results = [_by_integers(x.asnumpy(), weight, table["net_few_fwd"], taps // 2)]
+    for target in AVAILABLE:
+        with override(target=target, dump=("fuse",), explain=True):
+            net.hybridize(precision="int8", calibration=table, dynamic=False)
+            results.append(net(x).asnumpy())
+        said = capfd.readouterr().err
+        assert f"groups of {channels} channel" in said and "_integer_convolution(" not in said
+    for found in results[2:]:
+        np.testing.assert_array_equal(found, results[1])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+
+
+def _by_integers(x: np.ndarray, weight: np.ndarray, ends: tuple[float, float], pad: int):
+    """A convolution of four groups of bytes, with sums of int64."""
+    scale, factors = max(-ends[0], ends[1]) / 127, np.abs(weight).max((1, 2, 3)) / 127
+    padded = np.pad(np.rint(x / scale).clip(-128, 127), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    filters = np.rint(weight / factors[:, None, None, None]).astype(np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        padded.astype(np.int64), weight.shape[2:], axis=(2, 3)
+    )
+    parts = zip(np.split(windows, 4, axis=1), np.split(filters, 4))
+    sums = np.concatenate([np.einsum("nchwij,fcij->nfhw", a, b) for a, b in parts], axis=1)
+    return sums * (scale * factors)[:, None, None]
+
+
 def test_sizes_may_vary():
     net = convolutional()
     net.hybridize(precision="int8", calibration=batch(8))

@@ -14,7 +14,7 @@ from .._core.types import Shape, product
 from ..errors import MXNetError, did_you_mean
 from ..ops.nn.convolution import CONVOLUTION
 from ..ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
-from ..ops.quantized import RANGED, has_kernel
+from ..ops.quantized import RANGED, has_kernel, prefers_floats
 from ..ops.registry import lookup
 from .node import Node, Output, apply, topological
 
@@ -106,20 +106,23 @@ def float_products(
             found.append(f"{node.describe()}: the operator has no form for 8 bits")
         elif node.name not in layers:
             found.append(f"{node.describe()}: its weight is not a parameter")
-        elif not _multiplies_bytes(node, shapes.get(node.inputs[1].node.name, ())):
-            found.append(
-                f"{node.describe()}: no kernel multiplies bytes in its groups of 1 channel"
-            )
+        elif reason := _reason_for_floats(node, shapes.get(node.inputs[1].node.name, ())):
+            found.append(f"{node.describe()}: {reason}")
     return found
 
 
-def _multiplies_bytes(layer: Node, weight: Shape) -> bool:
-    """Whether a layer with a weight of this shape, which may be unknown, has a kernel."""
+def _reason_for_floats(layer: Node, weight: Shape) -> str:
+    """Why a layer with a weight of this shape, which may be unknown, does not multiply bytes."""
     if layer.op is not CONVOLUTION or not weight or 0 in weight:
-        return True
+        return ""
     kernel = layer.attrs["kernel"]
     channels = product(weight) // (weight[0] * product(kernel))
-    return has_kernel(layer.attrs, (weight[0], *kernel, channels))
+    last = (weight[0], *kernel, channels)
+    if not has_kernel(layer.attrs, last):
+        return "no kernel multiplies bytes in its groups of 1 channel"
+    if prefers_floats(layer.attrs, last):
+        return f"in groups of {channels} channels float32 is faster, with the same sums"
+    return ""
 
 
 def _ranged(use: Output, ends: tuple[float, float]) -> Output:

@@ -260,6 +260,23 @@ def has_kernel(attrs: Attrs, weight: Shape) -> bool:
     return is_depthwise(attrs, weight) and len(weight) <= 4 and is_dense
 
 
+# Channels of a group from which on words of four bytes are multiplied faster than floats: with 64
+# channels at 56x56, 3x3, groups of 2 take 0.59 ms in bytes and 0.33 in float32 (Zen 4).
+_FEWEST = 4
+# The first integer that float32 does not follow.
+_INEXACT = 1 << 24
+
+
+def prefers_floats(attrs: Attrs, weight: Shape) -> bool:
+    """Whether float32 adds the products of a channels-last weight faster, and exactly: those of
+    groups of few channels, which no algorithm transforms, without a kernel of depthwise ones.
+    """
+    if attrs.get("num_group", 1) == 1 or weight[-1] >= _FEWEST:
+        return False
+    is_exact = product(weight[1:]) * 255 * 255 < _INEXACT
+    return is_exact and (weight[-1] > 1 or not has_kernel(attrs, weight))
+
+
 def _on_rows(
     g: Builder[X], data: X, weight: X, *bias: X, flatten: bool, **attrs: AttrValue
 ) -> X | None:

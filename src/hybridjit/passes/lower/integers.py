@@ -2,9 +2,10 @@
 
     conv((x - z) s, w t) + b  =>  float(integer_conv(x - z, w)) * (s t) + b
 
-Movement and padding with 0 act on bytes in place of dequantized values. Kernels
-multiply uint8 without a zero point by int8: signed bytes are stored 128 higher, a zero point z is
-subtracted from the bias, as z times the sum of each filter, and pads the data.
+Movement and padding with 0 act on bytes in place of dequantized values. Kernels multiply uint8
+without a zero point by int8: signed bytes are stored 128 higher, a zero point z is subtracted from
+the bias, as z times the sum of each filter, and pads the data. In groups of few channels float32
+adds the same integers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, replace_values, rewrite, rule, uniquely_named
 from ...ops.attrs import Attrs
-from ...ops.elementwise.element_type import CAST
+from ...ops.elementwise.element_type import CAST, cast
 from ...ops.internal import PAD_AXES
 from ...ops.nibbles import WEIGHT_FROM_NIBBLES
 from ...ops.nn.convolution import CONVOLUTION
@@ -36,6 +37,7 @@ from ...ops.quantized import (
     WEIGHT_FROM_BYTES,
     ZERO_BIAS,
     has_kernel,
+    prefers_floats,
 )
 from ...ops.record import OpDef
 from ...ops.registry import lookup
@@ -168,14 +170,25 @@ def convolved_bytes(value: Value, match: Match) -> Replacement:
     attrs = value.attrs
     if not is_channel_last(attrs["layout"], len(attrs["kernel"])):
         return None
-    is_known = has_kernel(attrs, value.inputs[1].type.dims)
-    if not is_known or not _multiplies_bytes(value, match):
+    if not _multiplies_bytes(value, match):
         return None
     data, weight = (use.value for use in value.inputs[:2])
-    g, zero = building(value), data.attrs["zero"]
+    g, zero, shape = building(value), data.attrs["zero"], weight.type.dims
+    if prefers_floats(attrs, shape) and weight.attrs["no_zero"]:
+        return _scaled(g, value, _floating_sums(g, value))
+    if not has_kernel(attrs, shape):
+        return None
     changed = {**attrs, "no_bias": True, "zero": zero}
     sums = centred_sums(g, _plain_convolution, data.inputs[0], weight, changed)
     return _scaled(g, value, sums)
+
+
+def _floating_sums(g: ValueBuilder, value: Value) -> Use:
+    """The sums in float32, of integers, which it adds exactly."""
+    data, weight = (use.value for use in value.inputs[:2])
+    levels = g.op(FROM_BYTES, *data.inputs, at="levels", scale=1.0, zero=data.attrs["zero"])
+    filters = g.op(CAST, weight.inputs[0], at="filters", dtype=FLOAT32)
+    return g.op(CONVOLUTION, levels, filters, at="sums", **{**value.attrs, "no_bias": True})
 
 
 @rule("dense((x - z) s, w t) + b  =>  float(integer_dense(x - z, w)) (s t) + b", FULLY_CONNECTED)
@@ -205,7 +218,7 @@ def _scaled(g: ValueBuilder, value: Value, sums: Use) -> Use:
     ones = (1,) * (value.type.ndim - 1)
     scale = g.op(_MUL_SCALAR, weight.inputs[1], at="scale", scalar=_single(data.attrs["scale"]))
     scale = reshape(g, scale, (*ones, scale.type.size), at="scales")
-    result = g.op(CAST, sums, at="float", dtype=FLOAT32)
+    result = cast(g, sums, FLOAT32, at="float")
     bias = value.inputs[2:]
     result = g.op(_MULTIPLY, result, scale, at="scaled" if bias else "")
     for use in bias:
