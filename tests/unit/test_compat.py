@@ -261,6 +261,7 @@ PACKAGES = """
     from mxnet.contrib.amp import amp
     from mxnet.executor_manager import _split_input_slice
     from mxnet.gluon.block import _flatten
+    from mxnet.gluon.loss import _reshape_like
     from mxnet.gluon.contrib.estimator.event_handler import TrainBegin
     from mxnet.gluon.data.dataloader import ForkingPickler, _as_in_context
     from mxnet.gluon.model_zoo import model_store
@@ -283,6 +284,7 @@ PACKAGES = """
     assert _GRAD_REQ_MAP == {"null": 0, "write": 1, "add": 3}
 
     x, s = mx.nd.ones((1,)), mx.sym.var("s")
+    assert _reshape_like(mx.nd, mx.nd.ones(4), mx.nd.ones((2, 2))).shape == (2, 2)
     assert _flatten([x, (s, None)], "input") == ([x, s, None], [0, [0, -1]])
     assert isinstance(x, mx.gluon.tensor_types) and isinstance(s, mx.gluon.tensor_types)
     assert not amp._amp_initialized and ndarray is mx.nd

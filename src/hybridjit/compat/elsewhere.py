@@ -113,6 +113,7 @@ PRIVATE: list[tuple[str, str, dict[str, str]]] = [
     ("sym.symbol", "compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
     ("gluon", "gluon.structure", {"tensor_types": "tensor_types"}),
     ("gluon.block", "gluon.structure", {"_flatten": "flatten"}),
+    ("gluon.loss", "gluon.loss.base", {"_reshape_like": "reshape_like"}),
     ("gluon.parameter", "gluon.structure", {"tensor_types": "tensor_types"}),
     *((path, "mod.by_hand", _STORES) for path in ("model", "mod.module")),
     ("mod.module", "io.checkpoint", {"load_checkpoint": "load_checkpoint"}),
