@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...._core.frozen import dataclass
+from ...._core.lazy import Late
 from ....ir.plan import Step
 from ....ops.quantized import FROM_BYTES
 from ...call import build_program
@@ -10,10 +13,15 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...math.single import VectorMath
 from ...spec import Program
 from .partial import read_vector, write_vector
-from .program import evaluate
+
+if TYPE_CHECKING:
+    from ...math import single
+    from . import program
+else:  # for emission alone
+    program = Late(".program", __package__)
+    single = Late("...math.single", __package__)
 
 
 @dataclass(frozen=True)
@@ -43,11 +51,11 @@ class RowsOfBytes:
 def rows_of_bytes(step: Step) -> RowsOfBytes:
     """The quantization of the data and of the result of a step."""
     anchor = step.group.anchor
-    program = build_program(step, anchored=True)[0] if step.group.epilogue else Program(1)
+    after = build_program(step, anchored=True)[0] if step.group.epilogue else Program(1)
     if "scale" not in anchor.attrs:
-        return RowsOfBytes(program=program)
+        return RowsOfBytes(program=after)
     source, attrs = step.reads[0].dtype.name, anchor.attrs
-    return RowsOfBytes(source, attrs["scale"], attrs["zero"], program)
+    return RowsOfBytes(source, attrs["scale"], attrs["zero"], after)
 
 
 def read_row(
@@ -58,7 +66,7 @@ def read_row(
     value = converted(b, raw, bytes_.source, "float32")
     assert FROM_BYTES.scalar is not None
     made: Value = FROM_BYTES.scalar(
-        VectorMath(b, value), value, scale=bytes_.scale, zero=bytes_.zero
+        single.VectorMath(b, value), value, scale=bytes_.scale, zero=bytes_.zero
     )
     return made
 
@@ -74,5 +82,5 @@ def write_row(
 ) -> None:
     """Store a vector of results, as bytes if they are quantized."""
     if bytes_.program.instrs:
-        (value,), dtype = evaluate(b, bytes_.program, [value]), bytes_.target
+        (value,), dtype = program.evaluate(b, bytes_.program, [value]), bytes_.target
     write_vector(b, value, pointer, index, 1, lanes, dtype)
