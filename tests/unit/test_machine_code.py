@@ -16,11 +16,11 @@ import pytest
 
 from hybridjit._core.config import override
 from hybridjit.codegen.emit import keys, objects
-from hybridjit.codegen.llvm import cpuid, elf, jit, library
+from hybridjit.codegen.llvm import cpuid, elf, jit, library, memory
 from hybridjit.codegen.llvm.jit import compile_object
 from hybridjit.codegen.llvm.library import Library, needs_no_llvm, provide
 from hybridjit.codegen.targets import find_target
-from hybridjit.errors import InternalError
+from hybridjit.errors import InternalError, OutOfMemoryError
 
 pytestmark = pytest.mark.skipif(not needs_no_llvm(), reason="this system needs LLVM to load code")
 
@@ -124,6 +124,45 @@ def test_memory_is_freed(code, seventh):
     loaded.close()
     loaded.close()
     assert f"{start & -4096:x}-" not in Path("/proc/self/maps").read_text()
+
+
+def test_lack_of_memory_for_code_is_said():
+    with pytest.raises(OutOfMemoryError, match="machine code"):
+        memory.new_block(1 << 60)
+    with pytest.raises(OutOfMemoryError, match="machine code"):
+        memory.protect(4096, 4096, memory.CODE)  # where nothing is mapped
+
+
+# A system that executes files alone: prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN).
+REFUSING = """
+import ctypes, sys
+import hybridjit as mx
+from hybridjit import autograd, gluon, nd
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):
+    sys.exit("cannot refuse")
+net = gluon.nn.Dense(300, in_units=300)
+net.initialize(mx.init.One())
+trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
+with autograd.record():
+    loss = net(nd.ones((100, 300))).sum()
+loss.backward()
+trainer.step(100)
+assert net.weight.data()[0, 0].asscalar() == 0
+net.hybridize()
+try:
+    net(nd.ones((100, 300)))
+except mx.MXNetError as error:
+    print(error)
+"""
+
+
+def test_a_system_that_refuses_new_code_trains_eagerly(tmp_path):
+    environment = {"HYBRIDJIT_CACHE_DIR": str(tmp_path), "HYBRIDJIT_EAGER": "numpy", "PATH": ""}
+    command = [sys.executable, "-c", REFUSING]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if "cannot refuse" in run.stderr:
+        pytest.skip("this system has no PR_SET_MDWE")
+    assert not run.stderr and "HYBRIDJIT_EAGER=numpy" in run.stdout
 
 
 # ---- facts that records keep -------------------------------------------------------------------

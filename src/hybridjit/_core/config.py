@@ -174,7 +174,8 @@ SWITCHES = (
         "EAGER",
         "native",
         one_of("native", "numpy"),
-        "`numpy`: costly eager calls compute by NumPy alone, without machine code",
+        "`numpy`: costly eager calls, and updates of parameters, compute by NumPy alone, without "
+        "machine code",
     ),
     Switch(
         "PORTABLE",

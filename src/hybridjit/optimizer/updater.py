@@ -95,7 +95,7 @@ class Updater:
     ) -> bool:
         """Repeat the latest compiled call if it fits these arrays; otherwise return False."""
         again, states = self._one_call, map(self.states.get, indices)
-        if again is None or config.check:
+        if again is None or not _may_compile():
             return False
         if not again.fits(self.optimizer, indices, weights, grads, states):
             return False
@@ -110,7 +110,7 @@ class Updater:
         done: list[Any],
     ) -> bool:
         """Update all in one compiled call if it is equivalent; otherwise return False."""
-        if config.check:  # the checks apply to operators
+        if not _may_compile():
             return False
         states = [self.states[i] for i in indices]
         self._one_call = gather(self.optimizer, indices, weights, grads, states)
@@ -177,3 +177,8 @@ def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
         for places in by_type.values()
         for start in range(0, len(places), size)
     ]
+
+
+def _may_compile() -> bool:
+    """Whether updates may run machine code; the checks apply to operators."""
+    return not config.check and config.eager != "numpy"
