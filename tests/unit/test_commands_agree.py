@@ -158,3 +158,16 @@ def test_an_unknown_shell_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["completion", "csh"])
     assert "invalid choice: 'csh'" in capsys.readouterr().err
+
+
+def test_unknown_arguments_are_answered_with_the_usage_of_the_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["verify", str(SYMBOL), *SHAPE])
+    err = capsys.readouterr().err
+    assert caught.value.code == 2 and "usage: hybridjit verify" in err and "--input" in err
+    assert "unrecognized arguments: --shape data=1,1,28,28" in err
+
+
+def test_inspect_refuses_the_shape_of_an_input_that_the_graph_lacks(printed):
+    text = printed("inspect", SYMBOL, "--shape", "dat=1,1,28,28", code=2)
+    assert "no input 'dat'; it has 'data'" in text

@@ -53,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         near = did_you_mean(words[0], COMMANDS)
         parser.error(f"unknown command {words[0]!r}{near or ': known are ' + ', '.join(COMMANDS)}")
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:  # with the usage of the command, which argparse does not print
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         with model_files(args) if "symbol" in args else nullcontext():
             code = args.run(args)
@@ -109,7 +111,7 @@ def _complete(parser: argparse.ArgumentParser, command: str) -> argparse.Argumen
     module = import_module(f".{command}", __package__)
     module.add_arguments(parser)
     parser.add_argument("--traceback", action="store_true", help="print the traceback of an error")
-    parser.set_defaults(run=module.run, all_commands=_all_commands)
+    parser.set_defaults(run=module.run, all_commands=_all_commands, parser=parser)
     return parser
 
 

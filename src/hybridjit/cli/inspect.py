@@ -34,8 +34,8 @@ from ..onnx.use import Use
 from ..ops.registry import find, lookup
 from ..passes.infer import NodeTypes, infer_node_types
 from ..sym.outputs import auxiliary_nodes
-from .arguments import add_json, add_model, add_shapes, is_onnx, print_json
-from .inputs import completed, given_early
+from .arguments import UsageError, add_json, add_model, add_shapes, is_onnx, print_json
+from .inputs import completed, given_early, listed, names_given
 from .macs import multiply_adds
 from .ops import kernel
 
@@ -103,6 +103,9 @@ def run(args: argparse.Namespace) -> int:
     learned = {line.name for line in listing.lines if is_learned(line.attrs)}
     roles = roles_of(names, learned, listing.readings)
     args.given = completed(early, listing.in_call_order(roles.inputs), args)
+    if strangers := names_given(args) - set(listing.variables):
+        inputs = listed(listing.in_call_order(roles.inputs))
+        raise UsageError(f"the graph has no input {listed(sorted(strangers))}; it has {inputs}")
     if args.json:
         print_json(_document(listing, roles, arrays))
     else:
