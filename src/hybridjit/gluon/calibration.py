@@ -110,7 +110,7 @@ def calibrate(
     if mode not in STATISTICS:
         raise ValueError(f"mode is one of {', '.join(map(repr, STATISTICS))}, got {mode!r}")
     try:
-        batches = iter(batches)
+        batches = iter([batches] if is_array(batches) else batches)
     except TypeError:
         raise ValueError(
             f"a calibration is batches of typical inputs or a table of ranges, got {batches!r}"
@@ -118,7 +118,7 @@ def calibrate(
     graph: CachedGraph | None = None
     layers: dict[str, Output] = {}
     statistics: dict[Output, Ends] = {}
-    for number, batch in enumerate([batches] if is_array(batches) else batches):
+    for number, batch in enumerate(batches):
         arrays = _inputs_of(batch, block)
         if graph is None:
             traced, params = block._traced_with_values(arrays)
