@@ -279,3 +279,19 @@ def test_options_of_8_bits_that_exclude_each_other(files, ranges, printed):
     assert "need --precision int8" in said
     said = printed("verify", model, *given, *bits, "--calibration", ranges, "--train", code=2)
     assert "is not trained" in said
+
+
+def test_products_of_values_that_are_never_negative_run_in_mxnets_files(printed, tmp_path):
+    """MXNet multiplies int8 alone, and quantizes the sigmoid of swish to uint8."""
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Conv2D(4, 3, in_channels=3, prefix="net_first_"), nn.Swish())
+    net.add(nn.Conv2D(4, 3, in_channels=4, prefix="net_second_"))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    wanted = net(nd.array(pictures())).asnumpy()
+    net.export(str(tmp_path / "net"))
+    np.save(tmp_path / "data.npy", pictures())
+    given = ["--calibration", tmp_path / "data.npy", "--out", tmp_path / "small", "--mxnet"]
+    printed("quantize", tmp_path / "net", *given)
+    found = mx.load(tmp_path / "small")(nd.array(pictures())).asnumpy()
+    assert 0 < np.abs(found - wanted).max() < 0.2 * wanted.std()

@@ -33,6 +33,10 @@ from .inputs import add_input
 from .model import Model, fixed_variables, read_model, shapes_of
 from .samples import batches_of
 
+# Operators whose 8-bit form in MXNet 1.9.1 takes int8 alone: values that are never negative, such
+# as the sigmoid in swish, become uint8, and MXNet's own tool then writes files that it cannot run.
+_OF_INT8_ALONE = ["elemwise_mul"]
+
 Batches = Sequence[Mapping[str, np.ndarray]]
 
 
@@ -168,6 +172,7 @@ def _write_mxnet(prefix: str, args: argparse.Namespace, model: Model, batches: B
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
     made = quantize_model_mkldnn(
         symbol, arrays, states, model.inputs, (), excluded_sym_names=args.exclude,
+        excluded_op_names=_OF_INT8_ALONE,
         calib_mode=args.mode, calib_data=_Iterator(batches), quantized_dtype="auto",
     )  # fmt: skip
     save_checkpoint(prefix, 0, *made)
