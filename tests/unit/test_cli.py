@@ -970,7 +970,7 @@ class TestTools:
         options = int8.read_options(["--nets", "resnet18_v1", "--note", "quiet"])
         made = int8.compared(options, Path("models"), 1)
         assert made["rows"] == [
-            ["resnet18_v1, static", "3.00 (0.01)", "0.75", "2.00 (0.01)", "0.50",
+            ["ResNet-18; static", "3.00 (0.01)", "0.75", "2.00 (0.01)", "0.50",
              "8.00 (0.01)", "4.00 (0.01)", "-"]
         ]  # fmt: skip
         assert made["geometric_mean"] == {"quantized file": 0.75, 'precision="int8"': 0.5}
