@@ -21,14 +21,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiling import assert_near, call, compiled, run_reference, var
+from compiling import assert_near, call, compiled, plan_of, run_reference, var
+from hybridjit._core.config import config
 from hybridjit._core.frozen import fields_of
 from hybridjit._core.options import Options
 from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import DTYPE_NAMES, type_of
 from hybridjit.codegen.call import Address, Argument, Call, Flag, Scratch, Shared
+from hybridjit.codegen.emit.generate import choose_calls
 from hybridjit.codegen.emit.pool_memory import POLL_SLOTS
+from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.targets import find_target
 from hybridjit.compilation import compile_variant
+from hybridjit.compiler import new_log
 from hybridjit.ir.node import Output
 from hybridjit.ir.plan import Step, View
 from hybridjit.ir.plan_image import Packed
@@ -171,10 +176,15 @@ class GuardedRun:
         return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
 
 
+USED_TAILS = ("nothing", "residual-relu", "gate", "twice")
+# Where this CPU stands for a narrower kind, half of them: it runs each layer with all by itself.
+TAILS_OF = {"avx2": USED_TAILS[:2], "sse2": USED_TAILS[2:]}
+
+
 def networks() -> Iterator[tuple[str, Network]]:
     """Every kind of kernel, with its edges: odd sizes, strides, dilation, groups, operands."""
     for name, (make, shape) in LAYERS.items():
-        for tail in ("nothing", "residual-relu", "gate", "twice"):
+        for tail in TAILS_OF.get(config.target, USED_TAILS):
             assert tail in TAILS
             yield f"{name} {tail}", network(make, shape, tail)
     for size in (1, 3, 8, 17, 33):
@@ -575,6 +585,7 @@ OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
     "unpooled apart": (unpooled(kernel=(2, 2), stride=(2, 3), pool_type="max"), 7),
 }  # fmt: skip
 OPEN_SIZES = ((14, 23), (23, 14), (9, 40), (31, 9), (16, 16), (8, 13))
+ALGORITHMS: tuple[bool | str, ...] = (False, True, "always")  # of products, as in ``Options``
 
 
 class SizedRun(GuardedRun):
@@ -598,18 +609,34 @@ class SizedRun(GuardedRun):
         return super()._number(argument)
 
 
+def added(make: Layer, channels: int, size: tuple[int, int]) -> Network:
+    """A layer of images of this size, added to itself."""
+
+    def twice(x: Output) -> Output:
+        return call("elemwise_add", make(x), make(call("negative", x)), name="layer")
+
+    return network(twice, (2, channels, *size))
+
+
+def kernels_of(make: Layer, channels: int, winograd: bool | str) -> tuple[KernelSpec, ...]:
+    """The kernels of :func:`added` at all sizes; they tell algorithms apart."""
+    target, found = find_target(config.target), []
+    for size in OPEN_SIZES:
+        net = added(make, channels, size)
+        plan = plan_of(net.outputs, net.arrays, net.params)
+        calls = choose_calls(plan, target, winograd, new_log())
+        found += [kernel_call.spec for row in calls for kernel_call in row]
+    return tuple(found)
+
+
 def run_open(make: Layer, channels: int, options: Options) -> int:
     """A layer at all sizes, added to itself: in bounds, and with the bits of code for each size.
 
     Returns how many compilations it took.
     """
-
-    def added(x: Output) -> Output:
-        return call("elemwise_add", make(x), make(call("negative", x)), name="layer")
-
     variants: list[Variant] = []
     for size in OPEN_SIZES:
-        net = network(added, (2, channels, *size))
+        net = added(make, channels, size)
         expected = compiled(net.outputs, net.arrays, net.params, options=options)(net.inputs)
         (x,) = (n for n in net.arrays if n not in net.params)
         types = [type_of(net.arrays[x])]
@@ -636,7 +663,8 @@ def main_open() -> None:
     """
     for name, (make, channels) in OPEN_LAYERS.items():
         print(name, flush=True)
-        for winograd in (True, "always", False):
+        different = {kernels_of(make, channels, winograd): winograd for winograd in ALGORITHMS}
+        for winograd in different.values():
             count = run_open(make, channels, Options(winograd=winograd))
             print("  winograd", winograd, count, flush=True)
 
