@@ -333,6 +333,14 @@ def test_dynamic_is_checked(value):
         mlp().hybridize(dynamic=value)
 
 
+def test_an_unknown_input_in_dynamic_is_named_at_the_first_call():
+    net = mlp()
+    net.initialize()
+    net.hybridize(dynamic={"x": [0]})
+    with pytest.warns(UserWarning, match="'x' is no input of the network; its inputs: data"):
+        net(nd.ones((3, 5)))
+
+
 def test_no_output_of_a_size_is_written_by_another():
     """Executables of one variant work in the same memory: results are the caller's to keep."""
     net = convolutions()

@@ -93,6 +93,11 @@ def test_all_steps_except_copies_are_compared_with_eager_values(net):
     assert all(step.own is not None for step in steps)
 
 
+def test_verify_without_an_array_names_the_call(net):
+    with pytest.raises(TypeError, match=r"got none: net\.verify\(x\)"):
+        net.verify()
+
+
 def test_deferred_parameters_and_chance():
     net = nn.HybridSequential()
     net.add(nn.Dense(4), nn.HybridLambda(lambda F, x: x + F.random.uniform(shape=(2, 4))))

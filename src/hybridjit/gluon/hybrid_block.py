@@ -103,6 +103,17 @@ def _warn_of_misspelt(flags: Collection[str]) -> None:
             warn(f"hybridize() has no flag {name!r}{near}")
 
 
+def _warn_of_unknown_inputs(dynamic: object, inputs: Sequence[str]) -> None:
+    """Warn of names in ``hybridize(dynamic={...})`` that no input of the graph has."""
+    names = dynamic if isinstance(dynamic, Mapping) else ()
+    for name in names:
+        if name not in inputs:
+            known = ", ".join(inputs)
+            warn(
+                f"hybridize(dynamic=...): {name!r} is no input of the network; its inputs: {known}"
+            )
+
+
 class HybridBlock(Block):
     """Base of layers and networks that can be compiled. A subclass overrides ``hybrid_forward``.
 
@@ -360,10 +371,14 @@ class HybridBlock(Block):
         ------
         NoGradientError
             With ``train``, for an operator without a gradient. Other errors are those of a call.
+        TypeError
+            Without an array among the arguments.
         """
         args = self._arguments(args, named)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
+        if not arrays:
+            raise TypeError("verify compares two calls on arrays, and got none: net.verify(x)")
         require_one_context(arrays)
         traced, params = self._traced_with_values(args)
         outputs = self._ranged(traced.outputs, params)
@@ -525,6 +540,7 @@ class HybridBlock(Block):
             graph.kind = _kind_of(traced.mode)
             graph.compiled &= self._is_compiled
             warn_unused(traced, params)
+            _warn_of_unknown_inputs(graph.options.dynamic, traced.input_names)
             arity = len(traced.inputs)
             is_flat = traced.in_format == [0] * arity
             is_plain = is_flat and arity == 1 and traced.out_format == 0
