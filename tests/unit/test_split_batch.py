@@ -170,6 +170,9 @@ WRITTEN = {
     ),
     "a number": lambda x: call("broadcast_to", call("sum", x, axis=(1, 2), keepdims=True),
                                shape=(BATCH, 4, 1)),
+    "picked": lambda x: call("reshape", call("pick", x, call("sum", x, axis=1), axis=1),
+                             shape=(BATCH, 2, 3)),
+    "boxes": lambda x: call("reshape", call("_contrib_box_nms", x), shape=(BATCH, 24)),
 }  # fmt: skip
 TOGETHER = {
     "a parameter of the batch": lambda x: call("broadcast_add", x, var("b")),
@@ -186,6 +189,10 @@ TOGETHER = {
     "turned": lambda x: call("reshape", call("reverse", x, axis=0), shape=(BATCH, 24)),
     "cut": lambda x: call("slice", call("reshape", x, shape=(BATCH, 24)), begin=(1, 0),
                           end=(None, None)),
+    "picked among samples": lambda x: call(
+        "broadcast_to", call("expand_dims", call("pick", x, call("sum", x, axis=0), axis=0), axis=0),
+        shape=(BATCH, 4, 6)
+    ),
 }  # fmt: skip
 SIZES = {"w": (6, 6), "c": (1, 2, 6), "b": (BATCH, 1, 6)}
 
