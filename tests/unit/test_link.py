@@ -26,7 +26,7 @@ def network() -> tuple[list[Output], dict[str, np.ndarray], list[str]]:
     """A convolution by Winograd, a dense layer, a weight as it is, a gather that may raise."""
     random = np.random.default_rng(1)
     arrays = {
-        "x": random.normal(0, 1, (1, 64, 16, 16)).astype(np.float32),
+        "x": random.normal(0, 1, (2, 64, 16, 16)).astype(np.float32),
         "at": np.array([3, 1], np.int32),
         "w": random.normal(0, 0.1, (64, 64, 3, 3)).astype(np.float32),
         "v": random.normal(0, 0.1, (10, 64 * 256)).astype(np.float32),
@@ -80,7 +80,7 @@ def test_relocations_use_all_bases():
 
 
 def test_memory_of_all_threads():
-    """Weights that are inputs are packed by a kernel, into memory that threads share."""
+    """A weight that is an input and multiplies several rows is packed into memory of all threads."""
     outputs, arrays, _ = network()
     plan = plan_of(outputs, arrays)
     image = linked(plan)
