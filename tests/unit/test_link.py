@@ -80,7 +80,7 @@ def test_relocations_use_all_bases():
 
 
 def test_memory_of_all_threads():
-    """A weight that is an input and multiplies several rows is packed into memory of all threads."""
+    """A weight that is an input and multiplies several rows is packed, once for all threads."""
     outputs, arrays, _ = network()
     plan = plan_of(outputs, arrays)
     image = linked(plan)

@@ -190,7 +190,7 @@ TOGETHER = {
     "cut": lambda x: call("slice", call("reshape", x, shape=(BATCH, 24)), begin=(1, 0),
                           end=(None, None)),
     "picked among samples": lambda x: call(
-        "broadcast_to", call("expand_dims", call("pick", x, call("sum", x, axis=0), axis=0), axis=0),
+        "broadcast_to", call("pick", x, call("sum", x, axis=0), axis=0, keepdims=True),
         shape=(BATCH, 4, 6)
     ),
 }  # fmt: skip
