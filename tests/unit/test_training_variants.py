@@ -240,6 +240,21 @@ def test_gradients_by_index_into_a_symbolic_size_need_one_variant(name):
     assert after["classes"] - before["classes"] <= 1
 
 
+def test_the_gradient_of_a_mean_over_samples_needs_one_variant():
+    """Its factor follows from a size: NumPy computes it for each, also where it is reshaped."""
+    net = nn.HybridLambda(lambda F, x: F.dot(F.mean(F.sigmoid(x), axis=0), F.ones((5, 3))))
+    net.hybridize(dynamic=True)
+    before = mx.compile_stats()["compilations"]
+    for n in (3, 5, 7):
+        x = reals(n, 8, 5)
+        x.attach_grad()
+        numbers(net, [x], 0)
+        sigmoid = 1 / (1 + np.exp(-x.asnumpy()))
+        wanted = 3 * sigmoid * (1 - sigmoid) / n
+        np.testing.assert_allclose(x.grad.asnumpy(), wanted, rtol=1e-5)
+    assert mx.compile_stats()["compilations"] - before == 1
+
+
 def test_a_refused_call_does_not_make_its_sizes_vary():
     net = sequence(nn.Dense(4, in_units=20))
     net.initialize()

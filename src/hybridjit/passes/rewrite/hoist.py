@@ -94,14 +94,19 @@ def _is_exact(value: Value) -> bool:
 def _left_in_calls(graph: Graph, sized: set[Value]) -> set[Value]:
     """The sized values that kernels compute in each call, with the same bits in all that follows.
 
-    A value that a remaining bind value reads is not among them.
+    A value that a remaining bind value reads is not among them, nor is one that has no sizes itself
+    and reads bind values alone.
     """
-    left: set[Value] = set()
+    computable: set[Value] = set()
     for value in reversed(graph.values):
         if value in sized and _is_exact(value):
             readers = graph.uses[value]
-            if all(reader in left or _reads_any(reader, sized) for reader in readers):
-                left.add(value)
+            if all(reader in computable or _reads_any(reader, sized) for reader in readers):
+                computable.add(value)
+    left: set[Value] = set()
+    for value in graph.values:
+        if value in computable and (has_sizes(value) or any(u.value in left for u in value.inputs)):
+            left.add(value)
     return left
 
 
