@@ -4,7 +4,7 @@
     python tools/recorded_sizes.py --gradients conv      gradients of graphs whose names have "conv"
     python tools/recorded_sizes.py --folder FOLDER       other graphs: NAME-symbol.json, -io.npz
 
-Each axis that a graph leaves open has five sizes; see ``tests/support/recorded_sizes.py``. Prints
+Each axis that a graph leaves open has five sizes; see ``tests/support/sized_records.py``. Prints
 each difference, and each axis that needs a compilation for each size. Exit code: 0 if all bits are
 equal.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from hybridjit._core.config import config  # noqa: E402
-from recorded_sizes import FOLDERS, cases, outcomes, read  # noqa: E402
+from sized_records import FOLDERS, cases, outcomes, read  # noqa: E402
 
 
 def report(folder: Path, name: str, inputs: Sequence[str], gradients: bool) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pytest
 
 from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import FLOAT32, TensorType
-from recorded_sizes import cases, outcomes, read
+from sized_records import cases, outcomes, read
 
 CASES = {name: (folder, name, inputs) for folder, name, inputs in cases()}
 # Without whole networks, which take 10 s each, and a graph that writes out all shapes.
