@@ -123,7 +123,7 @@ class Target:
 
     @property
     def has_mixed_dots(self) -> bool:
-        """Whether one does of uint8 and int8."""
+        """Whether an instruction of NEON adds the products of four pairs of uint8 and int8."""
         return self.has_dots and "+i8mm" in self._features
 
     @property

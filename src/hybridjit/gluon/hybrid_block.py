@@ -110,7 +110,7 @@ def _warn_of_unknown_inputs(dynamic: object, inputs: Sequence[str]) -> None:
         if name not in inputs:
             known = ", ".join(inputs)
             warn(
-                f"hybridize(dynamic=...): {name!r} is no input of the network; its inputs: {known}"
+                f"hybridize(dynamic=...): {name!r} is not an input of the network; its inputs: {known}"
             )
 
 

@@ -28,7 +28,7 @@ def packers_for(packings: Iterable[object]) -> tuple[str, ...]:
 
 
 def is_plain(packing: WinogradPacking) -> bool:
-    """Whether it is F(m x m, 3x3) of images."""
+    """Whether the packing is that of F(m x m, 3x3) for images."""
     return not packing.lines and packing.depth == 1
 
 

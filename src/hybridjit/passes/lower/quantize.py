@@ -78,7 +78,7 @@ def scale_of(low: float, high: float) -> tuple[float, np.dtype]:
 
 
 def _scale(step: float) -> float:
-    """A normal number of float32: values of a narrower range are bytes of few levels."""
+    """The scale of a step: at least the smallest normal float32; 1 for a step of 0."""
     return max(step, _LEAST) if step else 1.0
 
 

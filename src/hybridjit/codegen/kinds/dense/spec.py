@@ -75,7 +75,7 @@ class MatmulSpec(KernelSpec):
     needs_passes = False
 
     def scratch_floats(self, lanes: int) -> int:
-        """Of one thread."""
+        """Elements of a thread's packed block of columns; none if columns are read in place."""
         if self.in_place:
             return 0
         steps = -(-self.k // 2) if self.element == PAIRS else self.k

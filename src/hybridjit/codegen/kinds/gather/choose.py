@@ -40,7 +40,7 @@ def choose_gather(step: Step, setting: Setting) -> tuple[Call, ...]:
 
 
 def _is_table(value: Value, index: View, data: View) -> bool:
-    """Whether bytes of a table are taken that has one for each index."""
+    """Whether uint8 indices select bytes from a table of 256 bytes."""
     is_complete = data.shape == (LEVELS,) and data.dtype.itemsize == 1
     return value.op is TAKE and is_complete and index.dtype.name == "uint8"
 
