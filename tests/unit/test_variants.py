@@ -337,7 +337,7 @@ def test_an_unknown_input_in_dynamic_is_named_at_the_first_call():
     net = mlp()
     net.initialize()
     net.hybridize(dynamic={"x": [0]})
-    with pytest.warns(UserWarning, match="'x' is not an input of the network; its inputs: data"):
+    with pytest.warns(UserWarning, match="'x' is not an input of the network; it has data"):
         net(nd.ones((3, 5)))
 
 

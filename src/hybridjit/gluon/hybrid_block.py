@@ -109,9 +109,7 @@ def _warn_of_unknown_inputs(dynamic: object, inputs: Sequence[str]) -> None:
     for name in names:
         if name not in inputs:
             known = ", ".join(inputs)
-            warn(
-                f"hybridize(dynamic=...): {name!r} is not an input of the network; its inputs: {known}"
-            )
+            warn(f"hybridize(dynamic=...): {name!r} is not an input of the network; it has {known}")
 
 
 class HybridBlock(Block):

@@ -79,7 +79,7 @@ def _operator(step: Step) -> str:
 
 
 def _note_parts(steps: Sequence[Step], spans: np.ndarray) -> None:
-    """Record each thread's part of the steps; a worker that computed none of a step has no times."""
+    """Record each thread's part of the steps; a worker without a part of a step has no times."""
     if not spans[:, 1:].any():
         return
     for step, of_threads in zip(steps, spans.tolist()):
