@@ -24,6 +24,7 @@ from . import (
     util,
 )
 from ._core.config import config as _config
+from ._core.config import or_ending_command as _or_ending_command
 from ._core.config import override
 from ._core.lazy import modules as _modules
 from ._core.lazy import names_of as _names_of
@@ -197,4 +198,4 @@ def __dir__() -> list[str]:
 
 
 if _config.dump or _config.skip:  # reports unknown names now, as other switches do
-    _import_module(".compiler", __name__).require_names()
+    _or_ending_command(_import_module(".compiler", __name__).require_names)

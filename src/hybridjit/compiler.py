@@ -54,8 +54,10 @@ from .passes.rewrite.views import merge_views
 from .passes.training.enter_training import as_differentiated, as_purposed
 
 if TYPE_CHECKING:
+    from .passes.lower import checked_indices
     from .passes.training import differentiate, partition
-else:  # for the first training step
+else:  # for HYBRIDJIT_CHECK, and for the first training step
+    checked_indices = Late(".passes.lower.checked_indices", __package__)
     differentiate = Late(".passes.training.differentiate", __package__)
     partition = Late(".passes.training.partition", __package__)
 
@@ -330,6 +332,8 @@ def typed_graph(
     )
     require_known(types)
     graph = from_symbol(outputs, input_types, types, name, purpose)
+    if config.check:
+        graph = checked_indices.check_indices(graph)
     purpose.require_fitting(input_types, [use.type for use in graph.outputs])
     log.made("infer", graph, lambda: graph_text(graph))
     return graph

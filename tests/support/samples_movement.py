@@ -314,6 +314,8 @@ def selections() -> None:
     add("_square_sum", (4, 3), axis=1)
     add("_square_sum", (2, 3, 4), axis=(0, 2), keepdims=True)
     add("scatter_nd", (3,), ints([0, 1, 0], [1, 2, 0]), shape=(2, 3))
+    add("_in_range", ints([0, 2, 1]), reader="take", classes=3)
+    add("_in_range", ints([-1, 2]), reader="SoftmaxOutput", classes=3, use_ignore=True)
     add("_add_at", (3,), ints([0, 1, 0], [1, 2, 1]), shape=(2, 3))
     add("_add_at", (4, 2), ints([2, 0, 2, -1]), shape=(3, 2))
     add("_add_at", (6, 19), ints([2, 0, 2, 1, 2, 2]), shape=(3, 19))

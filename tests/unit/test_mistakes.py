@@ -273,6 +273,7 @@ MISTAKES = [
     ("no model", mx.MXNetError, "^none: No such file.* no none-symbol.json", lambda h: mx.load("none")),  # noqa: E501
     ("name of a model", mx.MXNetError, "did you mean 'my_model'", lambda h: near_model("mymodel")),
     ("folder of a model", mx.MXNetError, "^no/x: No such file.* no folder no", lambda h: mx.load("no/x")),  # noqa: E501
+    ("device for a model", mx.MXNetError, "^/dev/null: it is neither a file nor a folder", lambda h: mx.load("/dev/null")),  # noqa: E501
     ("text for a model", mx.MXNetError, r"^x.txt: a model's file is named PREFIX-symbol.json", lambda h: of_file("x.txt")),  # noqa: E501
     ("parameters for a model", mx.MXNetError, r"^x.params: there is no graph .* x-symbol.json. net.load_parameters", lambda h: of_file("x.params")),  # noqa: E501
     ("parameters of an epoch", mx.MXNetError, r"^x-0000.params: there is no graph .* x-symbol.json\. ", lambda h: of_file("x-0000.params")),  # noqa: E501

@@ -138,7 +138,17 @@ def test_a_value_that_does_not_exist_is_an_error_at_import(name, text, says):
     environment = {**os.environ, PREFIX + name: text}
     command = [sys.executable, "-c", "import hybridjit"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1 and says in done.stderr.splitlines()[-1], done.stderr
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and says in lines[-1] and len(lines) <= 15, done.stderr
+
+
+@pytest.mark.parametrize(("name", "text"), [("TARGET", "avx9"), ("SKIP", "foo")])
+def test_a_command_ends_with_the_message_alone(name, text):
+    environment = {**os.environ, PREFIX + name: text}
+    command = [sys.executable, "-m", "hybridjit", "switches"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"hybridjit: HYBRIDJIT_{name}") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

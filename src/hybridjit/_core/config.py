@@ -7,11 +7,12 @@ Switches are read from ``HYBRIDJIT_<NAME>`` once, at import. :func:`override` se
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import did_you_mean
 from .frozen import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 else:
     difflib = Late("difflib")  # only for an error
 
+R = TypeVar("R")
 PREFIX = "HYBRIDJIT_"
 MAX_THREADS = 1024  # systems refuse to start more, after seconds spent on the first ones
 
@@ -59,6 +61,15 @@ def _flag(text: str) -> bool:
         return _FLAGS[text.strip().lower()]
     except KeyError:
         raise ValueError("it is 1, true, yes or on, or else 0, false, no, off or empty") from None
+
+
+def _check(text: str) -> bool | str:
+    if text.strip().lower() == "indices":
+        return "indices"
+    try:
+        return _flag(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or `indices`") from None
 
 
 def one_of(*values: str) -> Callable[[str], str]:
@@ -150,8 +161,10 @@ SWITCHES = (
     Switch(
         "CHECK",
         "",
-        _flag,
-        "compare each step with NumPy, in fenced memory; report the first that differs",
+        _check,
+        "`1`: compare each step with NumPy, in fenced memory, report the first that differs, and "
+        "refuse indices and labels out of range; `indices`: the latter alone, which is fast",
+        True,
     ),
     Switch("TIMING", "", _flag, "print the compile time of each pass and each kernel"),
     Switch(
@@ -196,7 +209,7 @@ class Config:
     dump_dir: str
     skip: tuple[str, ...]
     verify: bool
-    check: bool
+    check: bool | str
     timing: bool
     traceback: str
     explain: bool
@@ -215,6 +228,11 @@ class Config:
             if name.startswith(PREFIX) and name[len(PREFIX) :] not in _BY_NAME:
                 _warn_unknown(name)
 
+    @property
+    def checks_steps(self) -> bool:
+        """Whether each step of a compiled network is compared with NumPy."""
+        return bool(self.check) and self.check != "indices"
+
     def fingerprint(self) -> object:
         """The values of the switches that change generated code, for cache keys."""
         return _CHANGING_CODE(self)
@@ -226,7 +244,28 @@ def _warn_unknown(name: str) -> None:
     warnings.warn(f"unknown environment variable {name}{hint}", stacklevel=2)
 
 
-config = Config(dict(os.environ))
+def or_ending_command(function: Callable[[], R]) -> R:
+    """The function's result. A ValueError ends the command ``hybridjit`` with its text alone.
+
+    The package is imported before the command's own code runs; programs get the exception.
+    """
+    try:
+        return function()
+    except ValueError as error:
+        text = str(error)
+    if _is_command():
+        print(f"hybridjit: {text}", file=sys.stderr)
+        raise SystemExit(2)
+    raise ValueError(text)
+
+
+def _is_command() -> bool:
+    """Whether the process runs ``hybridjit`` or ``python -m hybridjit``."""
+    name, _ = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))
+    return name == "hybridjit" or (name == "-m" and "hybridjit" in sys.orig_argv[1:4])
+
+
+config = or_ending_command(lambda: Config(dict(os.environ)))
 
 
 @contextmanager
@@ -264,9 +303,18 @@ def override(**values: object) -> Iterator[Config]:
         raise
 
 
+# Called after a switch that changes generated code was set for a ``with`` block: networks that
+# remember the code of their latest call look for it again.
+LISTENERS: list[Callable[[], None]] = []
+
+
 def _set(values: Mapping[str, object]) -> None:
+    before = config.fingerprint()
     for name, value in values.items():
         setattr(config, name, value)
+    if config.fingerprint() != before:
+        for notice in LISTENERS:
+            notice()
 
 
 def switch_table() -> str:

@@ -89,6 +89,8 @@ def _without_graph(prefix: str) -> str:
             f"*{ONNX}, an archive {', '.join(ARCHIVES)}. SymbolBlock.imports takes a graph "
             "and parameters of any names"
         )
+    if os.path.exists(prefix) and not os.path.isdir(prefix):
+        return "it is neither a file nor a folder"
     folder = os.path.dirname(prefix)
     if folder and not os.path.isdir(folder):
         return f"No such file or directory: there is no folder {folder}"

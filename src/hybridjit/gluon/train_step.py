@@ -432,7 +432,7 @@ class _Run:
         self.executable.results.arrays(self._inputs, self._outputs)
 
     def __call__(self, stages: Sequence[Stage] = ()) -> None:
-        if config.check:
+        if config.checks_steps:
             for mine, checked in zip(self._outputs, self.executable(self._inputs)):
                 np.copyto(mine, checked)
             for _, call in stages:

@@ -9,6 +9,7 @@ network that none of its parameters changed.
 from __future__ import annotations
 
 from .._core.async_safety import holding
+from .._core.config import LISTENERS
 from .._core.fork_locks import Rank, held_at_fork
 
 # Decorator of functions that write several parameters. Networks hold this lock while they pack
@@ -24,8 +25,13 @@ class Writes:
     def __init__(self) -> None:
         self.count = 0
 
+    def bump(self) -> None:
+        """Make networks look at their parameters, and for their code, again."""
+        self.count += 1
+
 
 WRITES = Writes()
+LISTENERS.append(WRITES.bump)
 NEVER = -1  # not a value of WRITES.count
 
 

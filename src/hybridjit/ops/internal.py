@@ -15,10 +15,12 @@ from .attrs import AttrValue, attr_text
 from .building import Builder, Many, X
 from .casting import scalar_of
 from .gradient import none_at_all
+from .nn.softmax_loss import require_labels
 from .record import OpDef, Samples, Traits
 from .registry import lookup, register, run_ref
 from .rules import broadcast, forward
 from .signatures import Expansion
+from .tensor.by_index import require_in_range, whole
 from .tensor.primitives import PLACE, narrow
 
 
@@ -108,6 +110,29 @@ BN_SHIFT = register(
     infer=forward(_like_first),
     ref=bn_shift,
     doc="Shift of BatchNorm at inference, including the bias of the preceding layer.",
+)
+
+
+def _in_range(
+    indices: np.ndarray, *, reader: str, classes: int, use_ignore: bool, ignore_label: float
+) -> np.ndarray:
+    """The indices. Raises MXNetError for one that the operator ``reader`` may not read."""
+    if reader == "SoftmaxOutput":
+        require_labels(indices, classes=classes, use_ignore=use_ignore, ignore_label=ignore_label)
+    else:
+        require_in_range(reader, whole(indices), classes, "clips")
+    return np.array(indices, order="C")
+
+
+IN_RANGE = register(
+    "_in_range",
+    "indices",
+    "reader:string! classes:int! use_ignore:bool=False ignore_label:float=-1",
+    internal=True,
+    infer=forward(_like_first),
+    ref=_in_range,
+    grad=none_at_all,
+    doc="Indices, none of which is out of range; created by the compiler for HYBRIDJIT_CHECK only.",
 )
 
 

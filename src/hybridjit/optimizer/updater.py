@@ -181,4 +181,4 @@ def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
 
 def _may_compile() -> bool:
     """Whether updates may run machine code; the checks apply to operators."""
-    return not config.check and config.eager != "numpy"
+    return not config.checks_steps and config.eager != "numpy"

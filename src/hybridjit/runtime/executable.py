@@ -202,7 +202,7 @@ class Executable:
         assert bound is not None, "bind() comes before the first call"
         workspace = self._turns.take(self.thread_count) if self._turns else None
         instance = self._at(workspace, bound) if workspace else self._taken(bound)
-        if config.check:
+        if config.checks_steps:
             for mine, checked in zip(outputs, checking.Checker(self, instance, inputs).run()):
                 np.copyto(mine, checked)
             for _, call in stages:

@@ -14,12 +14,11 @@ from ...errors import AttributeValueError, ShapeError
 from ..algebra import as_shape
 from ..attrs import AttrValue, Declared
 from ..building import Builder, Many, Reached, X
-from ..casting import convert
 from ..gradient import NoGradientError
 from ..record import OnStored, Traits
 from ..registry import register
 from ..rules import Types, fill, merged
-from ..tensor.by_index import ADD_AT, within
+from ..tensor.by_index import ADD_AT, rows_within, within
 
 
 def _check_table(found: PartialShape | None, wanted: tuple[int, int]) -> None:
@@ -55,7 +54,7 @@ def _infer_embedding(
 def _embedding(
     data: np.ndarray, weight: np.ndarray, *, input_dim: int, **attrs: AttrValue
 ) -> np.ndarray:
-    rows = np.clip(convert(data, np.dtype(np.int64)), 0, input_dim - 1)
+    rows = rows_within("Embedding", data, input_dim)
     return np.take(weight, rows, axis=0)  # also a copy for an index without axes
 
 

@@ -10,6 +10,8 @@ import math
 
 import numpy as np
 
+from ..._core.config import config
+from ..._core.recording import is_training
 from ..._core.types import PartialShape, Shape, TensorType, merge, merge_shapes, product, shape_text
 from ...errors import ShapeError
 from ..algebra import div, in_dtype, in_single, mul, scaled, shifted, sub, total
@@ -21,7 +23,7 @@ from ..elementwise.unary import NEGATIVE
 from ..record import Traits
 from ..registry import lookup, register
 from ..rules import Types, forward, merged, require_float, same_dtype
-from ..tensor.by_index import PICK, whole
+from ..tensor.by_index import PICK, require_in_range, rows_within, whole
 from ..tensor.primitives import narrow, reshape, transpose
 from ..tensor.reductions import SUM
 from .softmax import LOG_SOFTMAX, SOFTMAX, softmax_along
@@ -71,14 +73,39 @@ def _softmax_output(
     *,
     multi_output: bool,
     preserve_shape: bool,
+    use_ignore: bool,
+    ignore_label: float,
     **attrs: AttrValue,
 ) -> np.ndarray:
     """Softmax over axis 1 (multi_output), the last axis (preserve_shape) or each whole sample."""
+    if config.check and is_training() and label.shape != data.shape:
+        classes = classes_of(data.shape, multi_output, preserve_shape)
+        require_labels(label, classes=classes, use_ignore=use_ignore, ignore_label=ignore_label)
     x = widened(data)
     if not multi_output and not preserve_shape:
         x = x.reshape(x.shape[0], product(x.shape[1:])) if x.ndim > 1 else x
     y = softmax_along(x, 1 if multi_output else -1)
     return y.reshape(data.shape).astype(data.dtype, copy=False)
+
+
+def classes_of(data: Shape, multi_output: bool, preserve_shape: bool) -> int:
+    """The number of classes of SoftmaxOutput's data."""
+    if multi_output:
+        return data[1]
+    return data[-1] if preserve_shape or len(data) < 2 else product(data[1:])
+
+
+def require_labels(
+    label: np.ndarray, *, classes: int, use_ignore: bool, ignore_label: float
+) -> None:
+    """Raise MXNetError for a label of SoftmaxOutput that is neither a class nor ``ignore_label``.
+
+    SoftmaxOutput subtracts nothing for such a label.
+    """
+    index = whole(label)
+    if use_ignore:
+        index = index[index != int(ignore_label)]
+    require_in_range("SoftmaxOutput", index, classes, "ignores")
 
 
 def _output_as_softmax(
@@ -214,7 +241,7 @@ def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
     if not data.size:
         return np.zeros(1, data.dtype)
     rows = np.arange(len(label))
-    classes = np.clip(whole(label), 0, data.shape[1] - 1)
+    classes = rows_within("softmax_cross_entropy", label, data.shape[1])
     picked = softmax_along(widened(data), 1)[rows, classes]
     picked = np.maximum(picked, data.dtype.type(LEAST_PROBABILITY))
     return -np.log(picked).sum(keepdims=True).astype(data.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.config import PREFIX, config
 from ..._core.shapes import is_np_shape
 from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
@@ -30,9 +31,30 @@ def whole(indices: np.ndarray) -> np.ndarray:
     return convert(indices, INT64)
 
 
-def _within(index: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Indices in [0, size): clipped or wrapped."""
-    return np.mod(index, size) if mode == "wrap" else np.clip(index, 0, size - 1)
+def rows_within(name: str, indices: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
+    """Indices in [0, size) as int64: clipped or wrapped.
+
+    Raises MXNetError for an index out of range if mode is ``raise``, and for one that would be
+    clipped if HYBRIDJIT_CHECK is set.
+    """
+    index = whole(indices)
+    if mode == "wrap":
+        return np.mod(index, size)
+    if mode == "raise" or config.check:
+        require_in_range(name, index, size, "" if mode == "raise" else "clips")
+    return np.clip(index, 0, size - 1)
+
+
+def require_in_range(name: str, index: np.ndarray, size: int, otherwise: str = "") -> None:
+    """Raise MXNetError for an index that is not in [0, size).
+
+    name       the operator that reads the indices
+    otherwise  the effect of such an index in an unchecked call: ``clips`` or ``ignores``
+    """
+    if index.size and not 0 <= index.min() <= index.max() < size:
+        outside = index[(index < 0) | (index >= size)].flat[0]
+        hint = f"; without {PREFIX}CHECK, MXNet's rule {otherwise} it" if otherwise else ""
+        raise MXNetError(f"{name}: index {outside} is not in the range 0 to {size - 1}{hint}")
 
 
 def _from_nothing(size: int, count: int) -> None:
@@ -50,12 +72,9 @@ def _take_type(a: TensorType, indices: TensorType, *, axis: int, mode: str) -> T
 
 
 def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndarray:
-    """Rows along an axis. Raises MXNetError for an index out of range if mode is ``raise``."""
-    index, size = whole(indices), a.shape[axis]
-    if mode == "raise" and index.size and not 0 <= index.min() <= index.max() < size:
-        outside = index[(index < 0) | (index >= size)].flat[0]
-        raise MXNetError(f"take: index {outside} is not in the range 0 to {size - 1}")
-    return np.asarray(np.take(a, _within(index, size, mode), axis=axis), order="C")
+    """Rows along an axis. Raises as :func:`rows_within`."""
+    index = rows_within("take", indices, a.shape[axis], mode)
+    return np.asarray(np.take(a, index, axis=axis), order="C")
 
 
 def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
@@ -141,7 +160,7 @@ def pick(
     if product(shape) == 0:
         return np.empty(shape, data.dtype)
     one_each = (*data.shape[:place], 1, *data.shape[place + 1 :])
-    chosen = _within(whole(index), data.shape[place], mode).reshape(one_each)
+    chosen = rows_within("pick", index, data.shape[place], mode).reshape(one_each)
     return np.asarray(np.take_along_axis(data, chosen, place).reshape(shape), order="C")
 
 
