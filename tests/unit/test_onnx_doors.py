@@ -353,6 +353,21 @@ def test_each_size_of_a_call_has_its_numbers(given, open_file):
     assert len(net._blocks) <= KEPT
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_padding_for_equal_sizes_follows_each_size(stride, tmp_path):
+    """``auto_pad`` depends on the remainder of the size by the stride."""
+    use = node("Conv", "x w", auto_pad="SAME_UPPER", kernel_shape=(3,), strides=(stride,))
+    model = model_of([use], {"x": (None, 1, None)}, {"w": np.ones((1, 1, 3), np.float32)})
+    net = hybridjit.onnx.load(written(model, tmp_path))
+    net.hybridize()
+    for size in (64, 7, 8, 9):
+        x, count = numbers(2, 1, size), -(-size // stride)
+        pad = max((count - 1) * stride + 3 - size, 0)
+        whole = np.pad(x, ((0, 0), (0, 0), (pad // 2, pad - pad // 2)))
+        windows = np.lib.stride_tricks.sliding_window_view(whole, 3, axis=2)[:, :, ::stride]
+        close(called(net, {"x": x}), [windows.sum(-1)])
+
+
 def test_sizes_that_the_graph_has_no_numbers_for(open_file):
     net = hybridjit.onnx.load(open_file)
     with pytest.raises(MXNetError):

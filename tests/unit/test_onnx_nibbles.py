@@ -84,3 +84,15 @@ def test_blocks_that_do_not_fill_the_data_are_dequantized(capfd):
         (found,) = computed(given, x)
     assert " nibble_dense " not in capfd.readouterr().err
     np.testing.assert_allclose(found, x @ (w * scale.repeat(BLOCK, 0)[:76]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("code", [_UINT4, _INT4])
+def test_values_of_4_bits_saturate_at_their_limits(code):
+    """One scale and one zero point; bytes, which store the values, would saturate later."""
+    point = Tensor(name="z", dims=(), data_type=code, raw_data=memoryview(np.array([2], np.uint8)))
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z")]
+    x = np.linspace(-20, 20, 2 * 3 * SIZE, dtype=np.float32).reshape(2, 3, SIZE)
+    (found,) = computed(model(nodes, np.array(0.5, np.float32), [point]), x)
+    low = -8 if code == _INT4 else 0
+    levels = np.clip(np.rint(x / np.float32(0.5)) + 2, low, low + 15)
+    np.testing.assert_array_equal(found, (levels - 2) * np.float32(0.5))

@@ -206,6 +206,30 @@ def test_sizes_that_the_graph_fixes_are_not_open(tmp_path):
     assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("Pooling", {"kernel": (2, 3), "stride": (2, 2), "pooling_convention": "full"}),
+        ("Pooling", {"kernel": (2, 2), "stride": (2, 2), "pooling_convention": "full",
+                     "pool_type": "avg"}),
+        ("_contrib_AdaptiveAvgPooling2D", {"output_size": (2, 3)}),
+        ("Crop", {"h_w": (3, 4), "center_crop": True, "num_args": 1}),
+        ("topk", {"axis": 1, "k": 2, "ret_typ": "value"}),
+        ("sort", {"axis": -1}),
+    ],
+)  # fmt: skip
+def test_operators_on_known_axes_have_an_open_batch(op, attrs, tmp_path):
+    place = "contrib" if op.startswith("_contrib_") else "op"
+    name, path = op.removeprefix("_contrib_"), tmp_path / "net.onnx"
+    symbol = getattr(getattr(sym, place), name)(sym.var("data"), **attrs)
+    sizes = [("N", 3, 5, 6)]
+    mx.onnx.export_model(
+        symbol, {}, [(1, 3, 5, 6)], onnx_file_path=path, dynamic=True, dynamic_input_shapes=sizes
+    )
+    x = numbers(4, 3, 5, 6)
+    require_close(read_back(path, x), as_list(getattr(getattr(nd, place), name)(x, **attrs)))
+
+
 def test_labels_are_left_out(tmp_path):
     data = sym.var("data")
     net = sym.SoftmaxOutput(sym.FullyConnected(data, num_hidden=3, name="fc"), name="softmax")

@@ -157,6 +157,13 @@ class Exporter:
             raise ShapeError(f"needs known sizes, but some of {x.type} are symbolic")
         return x.type.dims
 
+    def size(self, type: TensorType, axis: int) -> int:
+        """Size of an axis of a type. Raises ShapeError if it is symbolic."""
+        found = None if type.shape is None else type.shape[axis]
+        if found is None:
+            raise ShapeError(f"needs known sizes, but some of {type} are symbolic")
+        return found
+
     def rank(self, x: Value) -> int:
         """Number of axes. Raises ShapeError if unknown."""
         return len(self.shape(x)) if x.type.shape is None else len(x.type.shape)

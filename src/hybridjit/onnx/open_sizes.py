@@ -3,6 +3,8 @@
 A model is read twice, with two values for each symbolic size. Both graphs must have the same nodes;
 differences between them depend on the symbolic sizes. Shapes in attributes are replaced by codes
 that copy or infer a size; constants whose elements are equal along a symbolic axis are broadcast.
+If the model can be read with a third value, of other remainders, the graph must be the same then:
+the padding of ``auto_pad`` depends on the remainder of a size by the stride.
 
 Input: the symbolic sizes, and a function that reads the model for given sizes. Output: one graph
 for all sizes, or None if the graphs differ in another way, such as in the number of steps of a
@@ -27,12 +29,13 @@ from ..passes.infer import infer_node_types
 
 Sizes = Mapping[str, Sequence["int | str"]]  # for each input: integers, or names of symbolic sizes
 Make = Callable[[Mapping[str, Shape]], "Imported"]
-# Values of symbolic sizes. The two are far apart, so that graphs differ if a node limits a size to
-# a count between them. None is 1, which would broadcast, and image sizes are divisible by 2 five
-# times.
-_BATCH, _SMALL, _LARGE, _STEP = 2, 64, 4096, 32
+# Values of symbolic sizes. The first two are far apart, so that graphs differ if a node limits a
+# size to a count between them. None is 1, which would broadcast, and image sizes are divisible by 2
+# five times. The third has other remainders by 2 to 8: an image of this size may be impossible.
+_BATCH, _SMALL, _LARGE, _OTHER, _STEP = 2, 64, 4096, 83, 32
 _COPY, _INFER, _JOIN, _CUT = 0, -1, -3, -4  # codes in the shape of a Reshape
 Pair = tuple[int, int]
+Values = tuple[int, int, int]
 
 
 class Imported(NamedTuple):
@@ -55,35 +58,65 @@ class _DiffersError(Exception):
 def for_all_sizes(make: Make, sizes: Sizes) -> Imported | None:
     """Graph for all symbolic sizes, or None."""
     try:
-        pair = [make(shapes) for shapes in stand_in_shapes(sizes)]
+        *usual, other = stand_in_shapes(sizes)
+        pair = [make(shapes) for shapes in usual]
         made = _Merge(*pair).graph(sizes)
         _require_same_types(made, pair)
+        if (third := _made_if_possible(make, other)) is not None:
+            _require_equal(made, _Merge(pair[0], third).graph(sizes))
     except (MXNetError, _DiffersError):
         return None
     return made
 
 
 def stand_in_shapes(sizes: Sizes) -> list[dict[str, Shape]]:
-    """Input shapes of two calls that differ in all symbolic sizes."""
+    """Input shapes of three calls that differ in all symbolic sizes."""
     numbers = _stand_ins(sizes)
     return [
         {
             name: tuple(numbers[n][k] if isinstance(n, str) else n for n in dims)
             for name, dims in sizes.items()
         }
-        for k in range(2)
+        for k in range(3)
     ]
 
 
-def _stand_ins(sizes: Sizes) -> dict[str, Pair]:
-    """Two values for each symbolic size, different from those of the other sizes."""
-    found: dict[str, Pair] = {}
+def _stand_ins(sizes: Sizes) -> dict[str, Values]:
+    """Three values for each symbolic size, different from those of the other sizes."""
+    found: dict[str, Values] = {}
     for dims in sizes.values():
         for axis, name in enumerate(dims):
             if isinstance(name, str) and name not in found:
                 more = _STEP * len(found)
-                found[name] = (_SMALL if axis or more else _BATCH) + more, _LARGE + more
+                small = _SMALL if axis or more else _BATCH
+                found[name] = small + more, _LARGE + more, _OTHER + more
     return found
+
+
+def _made_if_possible(make: Make, shapes: Mapping[str, Shape]) -> Imported | None:
+    try:
+        return make(shapes)
+    except MXNetError:
+        return None
+
+
+def _require_equal(one: Imported, other: Imported) -> None:
+    """Raise _DiffersError unless both graphs have the same nodes and parameters."""
+    if _described(one) != _described(other):
+        raise _DiffersError
+    for name, array in one.params.items():
+        if not _same(array, other.params[name]):
+            raise _DiffersError
+
+
+def _described(made: Imported) -> list[tuple[object, ...]]:
+    """Nodes in order with their operands' positions, and the shapes of parameters."""
+    order = topological(made.heads)
+    places = {node: i for i, node in enumerate(order)}
+    nodes: list[tuple[object, ...]] = [
+        (n.op, n.name, n.text, *((places[use.node], use.index) for use in n.inputs)) for n in order
+    ]
+    return [*nodes, *((name, array.shape) for name, array in made.params.items())]
 
 
 def _require_same_types(made: Imported, pair: Sequence[Imported]) -> None:

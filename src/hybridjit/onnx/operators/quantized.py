@@ -50,9 +50,9 @@ def quantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
 ) -> Value:
     """round(x / scale) + zero, limited to the type's range; float types round to their values."""
-    if (form := _byte_form(g, use, x, scale, zero, dtype_of(code, "it"))) is not None:
-        made = g.op("_to_bytes", single(g, x), dtype=dtype_of(code, "it"), **form)
-        return g.stored(made, code)
+    form = None if code in NARROW else _byte_form(g, use, x, scale, zero, dtype_of(code, "it"))
+    if form is not None:
+        return g.op("_to_bytes", single(g, x), dtype=dtype_of(code, "it"), **form)
     ratio = g.op("broadcast_div", single(g, x), single(g, _along(g, scale, x, use)), at="ratio")
     kind = NARROW.get(code)
     if isinstance(kind, NarrowFloat):

@@ -35,7 +35,7 @@ def dot(g: Exporter, use: Use, a: Value, b: Value) -> Value:
         b = g.op("transpose", b, axes=(g.rank(b) - 1, *range(g.rank(b) - 1)), at="b")
     if g.rank(b) <= 2 and g.rank(a) + g.rank(b) > 2:
         return g.emit("MatMul", a, b)
-    inner = g.shape(b)[0]
+    inner = g.size(b.type, 0)
     rows = g.emit("Reshape", b, g.ints(inner, -1), at="columns")
     made = g.emit("MatMul", a, rows, at="product")
     shape = use.types[0].shape
@@ -152,7 +152,5 @@ def weighted_values(g: Exporter, use: Use, projection: Value, attention: Value) 
 @writes("_contrib_div_sqrt_dim")
 def div_sqrt_dim(g: Exporter, use: Use, x: Value) -> Value:
     """Division by the root of the size of the last axis."""
-    size = (x.type.shape or ())[-1]
-    if size is None:
-        size = g.shape(x)[-1]
+    size = g.size(x.type, -1)
     return g.emit("Div", x, g.like(x, size**0.5))

@@ -133,7 +133,7 @@ def _of_lengths(g: Exporter, use: Use, x: Value, length: Value, axis: int) -> Va
     """Softmax with lengths: elements beyond a length have no effect, and their results are 0."""
     if use.op.name == "log_softmax":
         raise MXNetError("has lengths, which are supported for softmax only")
-    size = g.shape(x)[axis]
+    size = g.size(x.type, axis)
     shape = tuple(size if i == axis else 1 for i in range(g.rank(x)))
     place = g.constant(np.arange(size).astype(g.dtype(length)).reshape(shape))
     limit = g.emit("Unsqueeze", length, g.ints(axis), at="length")

@@ -23,12 +23,6 @@ def _within(g: Exporter, indices: Value, size: int, mode: str = "clip") -> Value
     return g.emit("Clip", whole, *bounds, at="within", type=whole.type)
 
 
-def _size(g: Exporter, x: Value, axis: int) -> int:
-    """Size of an axis. Raises ShapeError if it is symbolic."""
-    size = None if x.type.shape is None else x.type.shape[axis]
-    return g.shape(x)[axis] if size is None else size
-
-
 @writes("take")
 def take(g: Exporter, use: Use, x: Value, indices: Value) -> Value:
     """Slices along an axis by index."""
@@ -36,14 +30,14 @@ def take(g: Exporter, use: Use, x: Value, indices: Value) -> Value:
     mode = use.attrs["mode"]
     if g.dtype(indices).kind == "b":
         indices = g.cast(indices, "int32", "number")
-    places = _within(g, indices, _size(g, x, axis), "clip" if mode == "raise" else mode)
+    places = _within(g, indices, g.size(x.type, axis), "clip" if mode == "raise" else mode)
     return g.emit("Gather", x, places, axis=axis)
 
 
 @writes("Embedding", "_contrib_SparseEmbedding")
 def embedding(g: Exporter, use: Use, indices: Value, weight: Value) -> Value:
     """Rows of a table."""
-    places = _within(g, indices, _size(g, weight, 0))
+    places = _within(g, indices, g.size(weight.type, 0))
     return g.emit("Gather", weight, places, axis=0)
 
 
@@ -70,7 +64,7 @@ def pick(g: Exporter, use: Use, x: Value, index: Value) -> Value:
     axis = attrs["axis"] % rank
     if g.rank(index) != rank:
         index = g.emit("Unsqueeze", index, g.ints(axis), at="column", type=index.type)
-    places = _within(g, index, _size(g, x, axis), attrs["mode"])
+    places = _within(g, index, g.size(x.type, axis), attrs["mode"])
     wanted = use.types[0].shape or ()
     is_same = len(wanted) == rank
     made = g.emit("GatherElements", x, places, at="" if is_same else "picked", axis=axis)
@@ -82,7 +76,7 @@ def pick(g: Exporter, use: Use, x: Value, index: Value) -> Value:
 @writes("batch_take")
 def batch_take(g: Exporter, use: Use, x: Value, index: Value) -> Value:
     """One element of each row."""
-    places = _within(g, index, _size(g, x, 1))
+    places = _within(g, index, g.size(x.type, 1))
     column = g.emit("Unsqueeze", places, g.ints(1), at="column")
     return g.emit("Squeeze", g.emit("GatherElements", x, column, at="picked", axis=1), g.ints(1))
 
@@ -116,7 +110,7 @@ def index_copy(g: Exporter, use: Use, old: Value, index: Value, new: Value) -> V
 
 def _steps(g: Exporter, x: Value, axis: int, counts: Value) -> tuple[Value, Value]:
     """Indices of the steps and the lengths, shaped to broadcast over two axes."""
-    size = _size(g, x, axis)
+    size = g.size(x.type, axis)
     shape = (size, 1) if axis == 0 else (1, size)
     steps = g.constant(np.arange(size, dtype=np.int64).reshape(shape))
     lengths = g.emit("Unsqueeze", g.cast(counts, "int64", "length"), g.ints(axis), at="lengths")
@@ -153,7 +147,7 @@ def sequence_last(g: Exporter, use: Use, x: Value, *lengths: Value) -> Value:
         return g.emit("Gather", x, g.constant(np.array(-1, np.int64)), axis=axis)
     counts = g.cast(lengths[0], "int64", "length")
     one = g.constant(np.array(1, np.int64))
-    bounds = (one, g.constant(np.array(_size(g, x, axis), np.int64)))
+    bounds = (one, g.constant(np.array(g.size(x.type, axis), np.int64)))
     last = g.emit("Sub", g.emit("Clip", counts, *bounds, at="within"), one, at="last")
     rows = g.emit("Unsqueeze", last, g.ints(1), at="rows")
     if axis == 0:

@@ -110,7 +110,7 @@ def in_order(g: Exporter, use: Use, x: Value) -> Sequence[Value]:
     if axis is None:
         x, axis = _row(g, x), 0
     axis %= g.rank(x)
-    size = g.shape(x)[axis]
+    size = g.size(x.type, axis)
     count = attrs["k"] if name == "topk" and attrs["k"] > 0 else size
     values, places = g.emits(
         "TopK",

@@ -236,9 +236,9 @@ def blocks(g: Exporter, use: Use, x: Value) -> Value:
 def crop(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
     """Crop of each image, at an offset or the centre."""
     attrs = use.attrs
-    rows, columns = use.types[0].dims[2:]
+    rows, columns = (g.size(use.types[0], axis) for axis in (2, 3))
     if attrs["center_crop"]:
-        height, width = g.shape(x)[2:]
+        height, width = (g.size(x.type, axis) for axis in (2, 3))
         top, left = (height - rows) // 2, (width - columns) // 2
     else:
         top, left = attrs["offset"]

@@ -26,6 +26,12 @@ def channels_first(
     return g.emit("Transpose", made, perm=(0, *range(2, rank), 1))
 
 
+def _pixels(g: Exporter, type: TensorType, rank: int, is_last: bool) -> Shape:
+    """Sizes of the axes of windows. Raises ShapeError if one of them is symbolic."""
+    first = 1 if is_last else 2
+    return tuple(g.size(type, axis) for axis in range(first, first + rank))
+
+
 @writes("Convolution", "Convolution_v1")
 def convolution(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> Value:
     """Convolution with equal padding on both sides."""
@@ -63,7 +69,7 @@ def deconvolution(g: Exporter, use: Use, x: Value, w: Value, *bias: Value) -> Va
     adj = spatial(attrs["adj"], window.rank, 0, "adj")
     pad: tuple[int, ...] = window.pad
     if any(attrs["target_shape"]):
-        sizes = g.shape(x)[1:-1] if is_last else g.shape(x)[2:]
+        sizes = _pixels(g, x.type, window.rank, is_last)
         axes = output_axes(window, sizes, attrs["adj"], attrs["target_shape"])
         pad = tuple(crop for _, crop in axes)
         full = [s * (n - 1) + w for s, n, w in zip(window.stride, sizes, window.spans)]
@@ -163,9 +169,9 @@ def _ends(
     pad: Sequence[int],
 ) -> tuple[int, ...]:
     """Cells after each axis that the last window needs."""
-    sizes = g.shape(x)[2:]
-    whole = use.types[0].dims
-    out = whole[1:-1] if is_channel_last(use.attrs.get("layout"), len(kernel)) else whole[2:]
+    rank = len(kernel)
+    sizes = _pixels(g, x.type, rank, False)
+    out = _pixels(g, use.types[0], rank, is_channel_last(use.attrs.get("layout"), rank))
     return tuple(
         max((o - 1) * s + k - n - p, 0) for o, s, k, n, p in zip(out, stride, kernel, sizes, pad)
     )
@@ -188,7 +194,7 @@ def adaptive_pooling(g: Exporter, use: Use, x: Value) -> Value:
     counts = (*wanted, *wanted)[:2]
     if counts == (1, 1):
         return g.emit("GlobalAveragePool", x)
-    sizes = g.shape(x)[2:]
+    sizes = _pixels(g, x.type, 2, False)
     if not any(n % count for n, count in zip(sizes, counts)):
         kernel = tuple(n // count for n, count in zip(sizes, counts))
         return g.emit("AveragePool", x, kernel_shape=kernel, strides=kernel)
