@@ -52,7 +52,7 @@ def ranges_of(case: RandomGraph) -> Ranges:
     Formulas with scales are then exact in double precision.
     """
     layers = layers_of(case.outputs, case.params)
-    arrays = run_reference(list(layers.values()), case.arrays)
+    arrays = run_reference([use for (use,) in layers.values()], case.arrays)
     return {name: _rounded_up(*map(float, (x.min(), x.max()))) for name, x in zip(layers, arrays)}
 
 

@@ -13,7 +13,7 @@ from compiling import AVAILABLE
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
 from hybridjit.cli import main
-from hybridjit.errors import ModelFormatError
+from hybridjit.errors import ModelFormatError, ShapeError
 from hybridjit.gluon import calibration, nn
 
 
@@ -171,6 +171,61 @@ def test_all_arrays_of_a_batch_are_inputs_of_a_block_with_args():
     net.initialize()
     table = calibration.calibrate(net, [[nd.ones((2, 3)), 2 * nd.ones((2, 3)), nd.ones((2, 3))]])
     assert table == {"layer_fwd": (4.0, 4.0)}
+
+
+class Called(gluon.HybridBlock):
+    """A layer of 4 units, called as a function says."""
+
+    def __init__(self, function, layer=None):
+        super().__init__(prefix="net_")
+        with self.name_scope():
+            self.layer = layer or nn.Dense(4, in_units=4, prefix="fc_")
+        self.function = function
+        self.initialize(mx.init.Xavier())
+
+    def hybrid_forward(self, F, *args):
+        return self.function(F, self.layer, *args)
+
+
+def require_near(net, *args):
+    """Require that the network's results in 8 bits, calibrated on ``args``, are near float32's."""
+    wanted = net(*args).asnumpy()
+    net.hybridize(precision="int8", calibration=[args])
+    found = net(*args).asnumpy()
+    assert 0 < np.abs(found - wanted).max() < 0.05 * wanted.std()
+
+
+def rows(seed: int) -> mx.nd.NDArray:
+    return nd.array(np.random.default_rng(seed).standard_normal((3, 4)))
+
+
+def test_a_layer_that_is_called_twice_has_the_range_of_both_data():
+    mx.random.seed(3)
+    net, x = Called(lambda F, layer, x: layer(F.tanh(layer(5 * x)))), rows(1)
+    require_near(net, x)
+    ((low, high),) = calibration.calibrate(net, x).values()
+    assert low == pytest.approx(5 * x.min().asscalar())
+    assert high == pytest.approx(5 * x.max().asscalar())
+    net.hybridize(precision="int8", calibration=x, exclude=["net_fc_fwd"])
+    table = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_array_equal(table, net(x).asnumpy())
+
+
+def test_shapes_that_follow_from_operators_behind_a_layer():
+    """The batch of a recurrent cell's initial states follows from sums behind its layers."""
+    mx.random.seed(3)
+    x = nd.array(np.random.default_rng(1).standard_normal((3, 4, 5)))
+    net = Called(
+        lambda F, cell, x: cell.unroll(4, x, layout="NTC", merge_outputs=True)[0],
+        gluon.rnn.LSTMCell(6, input_size=5),
+    )
+    require_near(net, x)
+
+
+def test_inputs_may_be_lists_of_arrays():
+    net = Called(lambda F, layer, x, states: layer(x) + states[0] * states[1])
+    require_near(net, rows(1), [rows(2), rows(3)])
 
 
 def test_excluded_layers_stay_in_float32(capfd):
@@ -333,6 +388,7 @@ def test_a_range_of_zero_is_a_range():
         ([], mx.MXNetError, "has no batch"),
         ([nd.array(np.full((2, 3, 12, 12), np.nan))], mx.MXNetError, "not finite"),
         ([nd.zeros((2, 5, 12, 12))], ValueError, "net_first"),
+        ([nd.zeros((2, 3, 12, 12)), nd.zeros((2, 5, 12, 12))], ShapeError, "net_first"),
         ({"net_first_fwd": (1.0, -1.0)}, ModelFormatError, "from 1.0 down to -1.0"),
         ({"net_first_fwd": 3}, ModelFormatError, "not two numbers"),
         ({"net_first_fwd": (0.0, 1e300)}, ModelFormatError, "not two numbers of float32"),

@@ -31,6 +31,7 @@ from ..nd import NDArray, array
 from .inference import finish_deferred
 from .parameter import Parameter
 from .statistics import STATISTICS, Ends
+from .structure import flatten
 from .trace import Trace
 
 # Batches of calibration, the path of a table, or a table.
@@ -116,26 +117,26 @@ def calibrate(
             f"a calibration is batches of typical inputs or a table of ranges, got {batches!r}"
         ) from None
     graph: CachedGraph | None = None
-    layers: dict[str, Output] = {}
+    layers: dict[str, list[Output]] = {}
     statistics: dict[Output, Ends] = {}
     for number, batch in enumerate(batches):
-        arrays = _inputs_of(batch, block)
+        args = _inputs_of(batch, block)
         if graph is None:
-            traced, params = block._traced_with_values(arrays)
+            traced, params = block._traced_with_values(args)
             layers = layers_of(traced.outputs, params)
-            statistics = {data: STATISTICS[mode]() for data in layers.values()}
-            watched = tuple(statistics)
+            statistics = {use: STATISTICS[mode]() for data in layers.values() for use in data}
+            # The outputs, because shapes may follow from operators behind the last layer.
+            watched = (*statistics, *traced.outputs)
             graph = CachedGraph(
                 watched, traced.input_names, params, {}, f"{block.name}_ranges", finish_deferred
             )
-        found = {data: x.asnumpy() for data, x in zip(statistics, graph(arrays))}
+        found = {data: x.asnumpy() for data, x in zip(statistics, graph(flatten(args, "input")[0]))}
         _require_finite(found, layers, number)
         for data, values in found.items():
             statistics[data].add(values)
     if graph is None:
         raise MXNetError("calibration has no batch: give at least one")
-    ranges = {data: each.range() for data, each in statistics.items()}
-    return {name: ranges[data] for name, data in layers.items()}
+    return {name: _joined([statistics[use] for use in data]) for name, data in layers.items()}
 
 
 def excluded_layers(given: Any) -> frozenset[str]:
@@ -164,11 +165,17 @@ def with_ranges(
     return calibrated.with_ranges(outputs, params, ranges, exclude)
 
 
+def _joined(parts: Sequence[Ends]) -> tuple[float, float]:
+    """The range that covers those of all parts."""
+    lows, highs = zip(*(part.range() for part in parts))
+    return min(lows), max(highs)
+
+
 def _require_finite(
-    found: Mapping[Output, np.ndarray], layers: Mapping[str, Output], number: int
+    found: Mapping[Output, np.ndarray], layers: Mapping[str, Sequence[Output]], number: int
 ) -> None:
     for name, data in layers.items():
-        if not np.isfinite(found[data]).all():
+        if not all(np.isfinite(found[use]).all() for use in data):
             raise MXNetError(
                 f"batch {number} of the calibration gives layer {name!r} data that are not finite: "
                 "remove the samples with NaN or infinity"
@@ -180,13 +187,20 @@ def is_array(batches: object) -> bool:
     return isinstance(batches, (NDArray, np.ndarray))
 
 
-def _inputs_of(batch: object, block: Network) -> list[NDArray]:
-    """The arrays of a batch that are inputs of the block; others are labels."""
+def _inputs_of(batch: object, block: Network) -> list[Any]:
+    """Inputs of the block in a batch: arrays, or lists of arrays; others are labels."""
     if isinstance(batch, DataBatch):
         return list(batch.data or [])
     given = list(batch) if isinstance(batch, (list, tuple)) else [batch]
     taken = given[: inputs_taken(block)]
-    return [x if isinstance(x, NDArray) else array(np.asarray(x)) for x in taken]
+    return [_arrays(x) for x in taken]
+
+
+def _arrays(given: Any) -> Any:
+    """An array of anything that NumPy takes; a list of arrays of a list of arrays."""
+    if isinstance(given, (list, tuple)) and any(isinstance(x, NDArray) for x in given):
+        return [_arrays(x) for x in given]
+    return given if isinstance(given, NDArray) else array(np.asarray(given))
 
 
 def inputs_taken(block: Network) -> int | None:

@@ -25,16 +25,17 @@ _MATRICES = (BATCH_DOT, lookup("_linalg_gemm2"))
 _SECOND = ":rhs"
 
 
-def layers_of(outputs: Iterable[Output], params: Collection[str]) -> dict[str, Output]:
+def layers_of(outputs: Iterable[Output], params: Collection[str]) -> dict[str, list[Output]]:
     """The data of each layer that multiplies by a parameter, by the name of the layer, and both
-    operands of products of computed matrices.
+    operands of products of computed matrices. A layer that is called twice has two data.
     """
-    found: dict[str, Output] = {}
+    found: dict[str, list[Output]] = {}
     for node in topological(outputs):
         if node.op in LAYERS and node.inputs[1].node.name in params:
-            found[node.name] = node.inputs[0]
+            found.setdefault(node.name, []).append(node.inputs[0])
         elif node.op in _MATRICES and all(use.node.name not in params for use in node.inputs):
-            found[node.name], found[node.name + _SECOND] = node.inputs
+            for name, use in zip((node.name, node.name + _SECOND), node.inputs):
+                found.setdefault(name, []).append(use)
     return found
 
 
@@ -54,7 +55,7 @@ def with_ranges(
         for name, data in layers.items()
         if _of(name) not in exclude and _has_all(name, layers, ranges)
     }
-    known = {data: ranges[name] for name, data in wanted.items()}
+    known = {use: ranges[name] for name, data in wanted.items() for use in data}
     nodes = topological(outputs)
     everywhere = {n.inputs[0] for n in nodes if n.op is CONVOLUTION and n.name in wanted}
     made: dict[Node, Node] = {}

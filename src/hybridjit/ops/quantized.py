@@ -369,7 +369,7 @@ def _require_range(low: float, high: float) -> None:
 
 def _ranged_types(ins: Types, outs: Types, *, low: float, high: float) -> tuple[Types, Types]:
     _require_range(low, high)
-    return ins, merged(outs, ins)
+    return same_type(ins, outs)
 
 
 RANGED = register(
