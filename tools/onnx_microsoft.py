@@ -236,11 +236,57 @@ def of_bytes() -> Iterator[Case]:
     yield Case("DequantizeLinear", [byte(2, 3), *first], 1)
 
 
+def decoders() -> Iterator[Case]:
+    two = {"num_heads": 4, "kv_num_heads": 2}
+    tables = [floats(16, 8), floats(16, 8)]
+    first, later = np.array([4, 2], np.int32), np.array([6, 4], np.int32)
+    q, k, v = floats(2, 5, 64), floats(2, 5, 32), floats(2, 5, 32)
+    begin = [q, k, v, None, None, first, zero(5, "int32")]
+    yield Case("GroupQueryAttention", begin, 6, "111", **two)
+    packed = [floats(2, 5, 128), *[None] * 4, *begin[5:]]
+    yield Case("GroupQueryAttention-packed", packed, 6, "111", softcap=2.0, **two)
+    turn = {"do_rotary": 1, **two}
+    yield Case("GroupQueryAttention-turned", [*begin, *tables], 6, "111", **turn)
+    past = [floats(2, 2, 6, 16), floats(2, 2, 6, 16)]
+    step = [floats(2, 1, 64), floats(2, 1, 32), floats(2, 1, 32), *past, later, zero(7, "int32")]
+    yield Case("GroupQueryAttention-past", [*step, *tables], 6, "111", rotary_interleaved=1, **turn)
+    several = [q[:1], k[:1], v[:1], past[0][:1], past[1][:1], later[:1] + 4, zero(11, "int32")]
+    yield Case("GroupQueryAttention-window", several, 6, "111", local_window_size=3, **two)
+    bias = [*[None] * 3, floats(1, 4, 5, 5)]
+    yield Case("GroupQueryAttention-bias", [*begin, *bias], 6, "1", smooth_softmax=1, **two)
+    sink = [*bias, floats(4)]
+    yield Case("GroupQueryAttention-sink", [*begin, *sink], 6, "1", scale=0.2, **two)
+    places = whole("int64", 0, 12, 2, 5)
+    yield Case("GroupQueryAttention-places", [*begin, *tables, places], 6, "111", **turn)
+    caches = [floats(2, 2, 6, 8), floats(2, 2, 6, 8), zero(3, "int32")]
+    one = [floats(2, 1, 16), floats(2, 1, 16), floats(2, 1, 16)]
+    room = {"num_heads": 2, "past_present_share_buffer": 1}
+    decoder = "DecoderMaskedMultiHeadAttention"
+    yield Case(decoder, [*one, None, None, *caches, None, None, floats(48)], 99, "111", **room)
+    seen = np.array([[1, 1, 0, 1], [1, 1, 1, 1]], np.int32)
+    yield Case(f"{decoder}-mask", [*one, seen, floats(1, 2, 1, 4), *caches], 99, "111", **room)
+    yield Case(f"{decoder}-cross", [one[0], *caches[:2]], 99, num_heads=2)
+    ends = np.array([3, 5, 0, 5, 10, 0, 5, 10], np.int32)
+    three = [floats(2, 5, 16), floats(2, 5, 16), floats(2, 5, 16), None, ends]
+    yield Case("MultiHeadAttention-packed_lengths", three, num_heads=2)
+    given = [byte(2, 5, 8), signed(8, 24), floats(24), scale(0.05), scale(0.02)]
+    seen = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    points = [zero(128), zero(0, "int8")]
+    yield Case("QAttention", [*given, seen, *points], 1, num_heads=2)
+    given[4:5] = [scale(*RNG.uniform(0.01, 0.03, 24))]
+    points[1] = np.zeros(24, np.int8)
+    causal = {"num_heads": 2, "unidirectional": 1}
+    past = floats(2, 2, 2, 3, 4)
+    yield Case("QAttention-past", [*given, None, *points, past], 1, "11", **causal)
+    batches = {"transA": 1, "transBatchA": 1, "transBatchB": 1}
+    yield Case("FusedMatMul-batches", [floats(4, 2, 3), floats(4, 2, 5)], **batches)
+
+
 def main() -> None:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     kept: dict[str, np.ndarray] = {}
-    for family in (pointwise, norms, attentions, products, of_bytes):
+    for family in (pointwise, norms, attentions, products, of_bytes, decoders):
         for case in family():
             model, feed = case.model(), case.feed()
             found = onnxruntime.InferenceSession(model, options).run(None, feed)

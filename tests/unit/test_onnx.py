@@ -428,6 +428,19 @@ def test_open_sizes_that_a_node_asks_for_are_asked_of_the_user():
     assert make_graph(model, KNOWN, None, {"x": (2, 3)}).inputs["x"].dims == (2, 3)
 
 
+def test_a_range_beyond_the_limit_of_constants_is_made_by_the_call():
+    count = (1 << 24) + 5
+    nodes = [node("Range", "first last step", "all"), node("Slice", "all from to", "end"),
+             node("Cast", "end", "near", to=1), node("Add", "near x")]  # fmt: skip
+    bounds = {"first": 7, "last": 7 + 3 * count, "step": 3}
+    constants = {name: np.array(n, np.int32) for name, n in bounds.items()}
+    constants |= {"from": np.array([-2]), "to": np.array([1 << 40])}
+    model = model_of(nodes, {"x": (2,)}, constants)
+    right = np.array([7 + 3 * (count - 2), 7 + 3 * (count - 1)], np.float32)
+    (found,) = computed(model, np.zeros(2, np.float32))
+    np.testing.assert_array_equal(found, right)
+
+
 def test_open_sizes_that_no_node_asks_for_stay_open():
     block = make_block(make_graph(model_of([node("Relu", "x")], {"x": (None, 3)}), KNOWN, None, {}))
     for batch in (1, 4):

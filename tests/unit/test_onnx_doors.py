@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import re
@@ -187,9 +188,8 @@ def test_every_door_has_the_files_names_in_its_order(path, tmp_path):
     net.export(str(tmp_path / "again"))
     again = hybridjit.load(str(tmp_path / "again"))
     again.hybridize(False)
-    read = [name for name in inputs if name in again.input_names]
-    assert list(again.input_names) == read
-    close(called(again, {name: arrays[name] for name in read}), right)
+    assert list(again.input_names) == inputs
+    close(called(again, arrays), right)
 
     net.export_onnx(str(tmp_path / "again.onnx"), *given)
     assert declared(tmp_path / "again.onnx") == (inputs, outputs)
@@ -248,6 +248,121 @@ def test_inputs_of_one_type_are_not_exchanged(open_file, tmp_path, capsys):
         assert main(["profile", str(model), *shapes, "--seconds", "0.01"]) == 0
         first_line = capsys.readouterr().out.splitlines()[0]
         assert re.findall(r"(\w+) i64", first_line) == ["ids", "mask", "types"]
+
+
+UNREAD = {"first": 7, "x": 1, "mask": 7, "y": 1, "last": 1}  # names and ONNX's element types
+
+
+@pytest.fixture(scope="module")
+def unread_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file whose graph reads two of five inputs, the later one first."""
+    model = model_of([node("Sub", "y x", "gap")], {}, {})
+    assert model.graph is not None
+    model.graph.input = [info(name, (2, 3), code) for name, code in UNREAD.items()]
+    model.graph.output = [info("gap", ())]
+    return written(model, tmp_path_factory.mktemp("unread"), "net")
+
+
+def unread_arrays() -> dict[str, np.ndarray]:
+    return {
+        n: numbers(2, 3).astype("f4" if c == 1 else "i8") + ord(n[0]) for n, c in UNREAD.items()
+    }
+
+
+def test_inputs_that_no_node_reads_keep_their_places(unread_file, tmp_path):
+    arrays, names = unread_arrays(), [*UNREAD]
+    right = [arrays["y"] - arrays["x"]]
+    net = hybridjit.onnx.load(unread_file)
+    net.export(str(tmp_path / "net"))
+    again = hybridjit.load(str(tmp_path / "net"))
+    again.export(str(tmp_path / "other"))
+    given = [nd.array(array, dtype=array.dtype) for array in arrays.values()]
+    again.export_onnx(str(tmp_path / "again.onnx"), *given)
+    assert declared(tmp_path / "again.onnx")[0] == names
+    blocks = [
+        net,
+        again,
+        hybridjit.load(str(tmp_path / "other")),
+        pickle.loads(pickle.dumps(again)),
+    ]
+    for block in (*blocks, hybridjit.onnx.load(tmp_path / "again.onnx")):
+        for active in (True, False):
+            block.hybridize(active)
+            assert list(block.input_names) == names
+            close(called(block, arrays), right)
+            close(as_list(block(**dict(reversed([*zip(names, given)])))), right)
+        assert list(profiling.nets.traced(block, *given).inputs) == names
+    rows = Predictor(str(tmp_path / "net"), outputs=("gap",))(arrays)
+    np.testing.assert_allclose(rows["gap"], right[0])
+    fewer = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["x", "y"])
+    fewer.export(str(tmp_path / "fewer"))
+    assert hybridjit.load(str(tmp_path / "fewer")).input_names == ("x", "y")
+
+
+def test_export_model_takes_shapes_of_all_inputs_or_of_those_that_are_read(unread_file, tmp_path):
+    graph, arguments, states = hybridjit.onnx.import_model(unread_file)
+    for shapes, names in (([(2, 3)] * 5, [*UNREAD]), ([(2, 3)] * 2, ["x", "y"])):
+        path = tmp_path / "again.onnx"
+        hybridjit.onnx.export_model(graph, [arguments, states], shapes, onnx_file_path=path)
+        assert declared(path) == (names, ["gap"])
+    with pytest.raises(ShapeError, match="5 inputs .first, x, mask, y, last., but 3 shapes"):
+        hybridjit.onnx.export_model(graph, [arguments, states], [(2, 3)] * 3)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "symbol"])
+def test_commands_know_inputs_that_no_node_reads(kind, unread_file, tmp_path, capsys):
+    model, arrays = str(unread_file), unread_arrays()
+    if kind == "symbol":
+        model = str(tmp_path / "net")
+        hybridjit.onnx.load(unread_file).export(model)
+    types = [w for n, a in arrays.items() for w in ("--dtype", f"{n}={a.dtype.name}")]
+    shapes = [w for n in arrays for w in ("--shape", f"{n}=2,3")] + types
+    words = [model, *shapes, "--library", str(tmp_path), "--name", "libnet"]
+    assert main(["compile", *words]) == 0
+    assert re.findall(r'_INPUT\d+_NAME "(.*)"', (tmp_path / "libnet.h").read_text()) == [*UNREAD]
+    library = hybridjit.library.load(tmp_path / "libnet.so")
+    assert library.inputs == [*UNREAD]
+    for found in (library(*arrays.values()), library(**dict(reversed(arrays.items())))):
+        np.testing.assert_allclose(found, arrays["y"] - arrays["x"])
+    capsys.readouterr()
+    assert main(["profile", model, *shapes, "--seconds", "0.01"]) == 0
+    first_line = capsys.readouterr().out.splitlines()[0]
+    assert re.findall(r"(\w+) [fi]\d\d", first_line) == [*UNREAD]
+    assert main(["inspect", model, "--json", *shapes]) == 0
+    assert json.loads(capsys.readouterr().out)["inputs"] == [*UNREAD]
+
+
+def test_a_file_of_a_graph_may_state_unread_inputs_badly(tmp_path):
+    """Positions in letters, a name without characters, and the name of another variable."""
+    x, y = sym.var("x"), sym.var("y", attr={"__unread_input_x__": "far", "__unread_input_1__": ""})
+    y._set_attr(**{"__unread_input_0__": "x", "__unread_input_2__": "late"})
+    (tmp_path / "net-symbol.json").write_text((x + y).tojson())
+    nd.save(str(tmp_path / "net-0000.params"), {"arg:w": nd.zeros(1)})
+    net = hybridjit.load(str(tmp_path / "net"))
+    assert net.input_names == ("late", "x", "y", "far")
+
+
+def test_a_python_blocks_unread_argument_is_an_input_of_its_files(tmp_path):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y, z):
+            return z - x
+
+    net, arrays = Net(), [nd.array([i]) for i in (1, 5, 7)]
+    net.hybridize()
+    with pytest.warns(UserWarning, match="1-th input to HybridBlock is not used"):
+        right = net(*arrays).asnumpy()
+    net.export(str(tmp_path / "net"))
+    again = hybridjit.load(str(tmp_path / "net"))
+    assert again.input_names == ("data0", "data1", "data2")
+    np.testing.assert_array_equal(again(*arrays).asnumpy(), right)
+
+
+@pytest.mark.parametrize("name", ["lib", "library", "libnet", "net"])
+def test_a_library_has_any_name(name, unread_file, tmp_path):
+    words = [str(unread_file), "--library", str(tmp_path), "--name", name]
+    assert main(["compile", *words]) == 0
+    loaded = hybridjit.library.load(tmp_path / f"{name}.so")
+    assert loaded.inputs == [*UNREAD]
 
 
 def test_a_python_blocks_signature_is_the_order(tmp_path):

@@ -141,7 +141,7 @@ def test_a_dynamic_lstm_multiplies_bytes(zero, capfd):
     "use, message",
     [
         (node("Attention", "x w", num_heads=2, do_rotary=1), "rotary embeddings"),
-        (node("FusedMatMul", "x w", transBatchA=1), "transBatchA"),
+        (node("DecoderMaskedMultiHeadAttention", "x x x", num_heads=2), "without a cache"),
         (node("FusedGemm", "m w", activation="Tanhh"), "activation 'Tanhh'"),
         (node("MatMulNBits", "x w s", N=1, K=8, bits=3, block_size=16), "3 bits in blocks of 16"),
     ],

@@ -102,10 +102,11 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in listing.variables if name not in held]
     learned = {line.name for line in listing.lines if is_learned(line.attrs)}
     roles = roles_of(names, learned, listing.readings)
-    args.given = completed(early, listing.in_call_order(roles.inputs), args)
-    if strangers := names_given(args) - set(listing.variables):
-        inputs = listed(listing.in_call_order(roles.inputs))
-        raise UsageError(f"the graph has no input {listed(sorted(strangers))}; it has {inputs}")
+    inputs = listing.in_call_order(roles.inputs)
+    args.given = completed(early, inputs, args)
+    if strangers := names_given(args) - {*listing.variables, *inputs}:
+        wrong = listed(sorted(strangers))
+        raise UsageError(f"the graph has no input {wrong}; it has {listed(inputs)}")
     if args.json:
         print_json(_document(listing, roles, arrays))
     else:

@@ -167,6 +167,8 @@ def variable_types(
     known |= {name: type_of(array) for name, array in (model.params or {}).items()}
     types = infer_node_types(model.outputs, known)
     found = known | {node.name: types[node][0] for node in types if node.is_variable}
+    unread = [name for name in model.inputs if name not in found or found[name].dtype is None]
+    found |= {name: TensorType(shapes.get(name), dtypes.get(name, FLOAT32)) for name in unread}
     unknown = [name for name in model.inputs if not found[name].is_known]
     if unknown:
         options = " ".join(f"--shape {name}=..." for name in unknown)

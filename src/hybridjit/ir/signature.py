@@ -16,6 +16,8 @@ from .node import Node, Output, topological
 
 # The position of an input in a call, if the graph reads its inputs in another order.
 ORDER_KEY = "__input_index__"
+# Start of the names of attributes of one input: the position and the name of an unread input.
+UNREAD_KEY = "__unread_input_"
 # The shape that a graph was made for, -1 for arbitrary sizes.
 SIZES_KEY = "__fixed_shape__"
 _DIGITS = 9  # of a position: a longer one, as in a malformed file, is ignored
@@ -24,23 +26,35 @@ _SHAPE = Attr("shape", "shape")
 
 
 def in_call_order(outputs: Iterable[Output], names: Iterable[str]) -> list[str]:
-    """Inputs in the order of a call: by their positions, then the others in the given order."""
-    places = {n.name: _place(n) for n in topological(outputs) if n.is_variable}
-    return sorted(names, key=lambda name: places.get(name, _LAST))
+    """``names`` and the inputs that no node reads, in the order of a call: by their positions, then
+    the others in the given order.
+    """
+    nodes = [node for node in topological(outputs) if node.is_variable]
+    places = {node.name: _place(node.text.get(ORDER_KEY, "")) for node in nodes}
+    unread = {
+        name: _place(key.removeprefix(UNREAD_KEY).removesuffix("__"))
+        for node in nodes
+        for key, name in node.text.items()
+        if key.startswith(UNREAD_KEY) and name and name not in places
+    }
+    places |= unread
+    return sorted(dict.fromkeys([*names, *unread]), key=lambda name: places.get(name, _LAST))
 
 
-def _place(node: Node) -> int:
-    text = node.text.get(ORDER_KEY, "")
+def _place(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else _LAST
 
 
 def in_order(outputs: Sequence[Output], names: Sequence[str]) -> tuple[Output, ...]:
-    """The graph with the positions of its inputs in ``names``, unless it has that order already."""
+    """The graph with its inputs and their positions in ``names``, unless it has these already."""
     found = dict.fromkeys(n.name for n in topological(outputs) if n.is_variable)
     read = [name for name in names if name in found]
-    if in_call_order(outputs, [name for name in found if name in read]) == read:
+    if in_call_order(outputs, [name for name in found if name in read]) == [*names] or not found:
         return tuple(outputs)
-    return annotated(outputs, {name: {ORDER_KEY: str(names.index(name))} for name in read})
+    texts = {name: {ORDER_KEY: str(names.index(name))} for name in read}
+    unread = {f"{UNREAD_KEY}{i}__": name for i, name in enumerate(names) if name not in found}
+    texts.setdefault(next(iter(read or found)), {}).update(unread)
+    return annotated(_without(outputs, UNREAD_KEY), texts)
 
 
 def fixed_to(shape: PartialShape) -> dict[str, str]:
@@ -74,11 +88,15 @@ def shape_of(node: Node, key: str) -> tuple[int, ...] | None:
 
 def without_sizes(outputs: Iterable[Output]) -> tuple[Output, ...]:
     """The same graph for arbitrary sizes."""
+    return _without(outputs, SIZES_KEY)
+
+
+def _without(outputs: Iterable[Output], start: str) -> tuple[Output, ...]:
+    """The same graph without attributes whose names have this start."""
 
     def free(node: Node) -> Node:
-        if SIZES_KEY not in node.text:
-            return node
-        return replace(node, text={k: v for k, v in node.text.items() if k != SIZES_KEY})
+        text = {key: value for key, value in node.text.items() if not key.startswith(start)}
+        return node if len(text) == len(node.text) else replace(node, text=text)
 
     return rebuilt(outputs, free)
 

@@ -90,13 +90,16 @@ class _Opened:
 
     def __init__(self, path: str | os.PathLike[str], name: str | None) -> None:
         self.path = os.path.abspath(os.fspath(path))
-        self.prefix = name or Path(self.path).name.split(".")[0].removeprefix("lib")
+        stem = Path(self.path).name.split(".")[0]
+        self.prefix = name or stem
         with system_errors(path), open_file(path):
             pass  # CDLL would block on a named pipe; open_file raises for one
         try:
             self._library = ctypes.CDLL(self.path)
         except OSError as error:
             raise MXNetError(f"{path}: {error}") from None
+        if name is None and not hasattr(self._library, f"{stem}_abi_version"):
+            self.prefix = stem.removeprefix("lib")  # of a file that was renamed for the linker
         self.declare(_FUNCTIONS)
         version = self.call("abi_version")
         if version not in (_ABI_VERSION, _SIZED_ABI_VERSION):

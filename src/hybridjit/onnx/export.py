@@ -7,7 +7,7 @@ read back and verified before it replaces an old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..formats.mxnet import symbol_json
 from ..formats.mxnet.named_params import bare_name, load_params, require_parameters
 from ..formats.onnx import messages
 from ..ir.node import Output, topological
-from ..ir.roles import Roles, sort_variables, without_labels
+from ..ir.roles import Roles, sort_variables, variables, without_labels
 from ..log import get_logger
 from ..nd import NDArray
 from ..sym import Symbol
@@ -103,8 +103,9 @@ def export_model(
     require_parameters(roles, "the parameters", held)
     heads = without_labels(heads, roles.labels)
     shapes = input_shape if in_shapes is None else in_shapes
-    arrays = _examples(roles, shapes, in_types if input_type is None else input_type)
-    wanted = None if dynamic_input_shapes is None else dict(zip(roles.inputs, dynamic_input_shapes))
+    types = in_types if input_type is None else input_type
+    arrays = _examples(roles, variables(heads), shapes, types)
+    wanted = None if dynamic_input_shapes is None else dict(zip(arrays, dynamic_input_shapes))
     write_graph(onnx_file_path, heads, held, arrays, dynamic, wanted, run_shape_inference)
     if verbose:
         get_logger("hybridjit.onnx").warning(
@@ -126,12 +127,16 @@ def _arrays(
 
 def _examples(
     roles: Roles,
+    read: Collection[str],
     shapes: Sequence[Shape] | None,
     types: DType | Sequence[DType],
 ) -> dict[str, np.ndarray]:
-    """Array for each input; shapes of labels, which inference does not read, are accepted."""
+    """Array for each input. Shapes of labels, which inference does not read, are accepted; those
+    of inputs that the graph does not read may be absent.
+    """
     count = 0 if shapes is None else len(shapes)
-    asked = [*roles.inputs, *(roles.labels if count > len(roles.inputs) else ())]
+    inputs = [name for name in roles.inputs if count >= len(roles.inputs) or name in read]
+    asked = [*inputs, *(roles.labels if count > len(inputs) else ())]
     if shapes is None or count != len(asked):
         raise ShapeError(
             f"the graph has {len(roles.inputs)} inputs ({', '.join(roles.inputs)}), but {count} "
@@ -139,7 +144,7 @@ def _examples(
         )
     listed = zip(asked, shapes, _types(types, count))
     made = {n: _example(s, t, i) for i, (n, s, t) in enumerate(listed)}
-    return {name: made[name] for name in roles.inputs}
+    return {name: made[name] for name in inputs}
 
 
 def _types(types: DType | Sequence[DType], count: int) -> list[np.dtype]:

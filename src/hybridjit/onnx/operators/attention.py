@@ -204,23 +204,37 @@ def rotary_embedding(
     is_flat = g.rank(x) == 3
     heads = apart(g, x, use.number("num_heads")) if is_flat else x
     n, h, s, d = g.shape(heads)
-    size = use.number("rotary_embedding_dim") or d
-    if places is not None:
-        cosines, sines = (g.op("take", t, places, axis=0, at="angles") for t in (cosines, sines))
-    shape = (-1, 1, s, size // 2)
-    cos, sin = (g.op("Reshape", t, shape=shape, at="turns") for t in (cosines, sines))
-    turned = _rotated(g, use, heads, cos, sin, size)
-    if size < d:
-        rest = g.op("slice_axis", heads, axis=3, begin=size, end=None, at="rest")
-        turned = g.op("Concat", turned, rest, num_args=2, dim=3, at="whole")
+    size, is_mixed = use.number("rotary_embedding_dim") or d, bool(use.number("interleaved"))
+    turned = turned_heads(g, heads, cosines, sines, places, size, is_mixed)
     if not is_flat:
         return turned
     steps = g.op("transpose", turned, axes=(0, 2, 1, 3), at="steps")
     return g.op("Reshape", steps, shape=(n, s, h * d))
 
 
-def _rotated(g: Importer, use: Use, x: Value, cos: Value, sin: Value, size: int) -> Value:
-    is_mixed = bool(use.number("interleaved"))
+def turned_heads(
+    g: Importer,
+    heads: Value,
+    cosines: Value,
+    sines: Value,
+    places: Value | None,
+    size: int,
+    is_mixed: bool,
+) -> Value:
+    """The first ``size`` elements of each head rotated; pairs are neighbours if ``is_mixed``."""
+    _, _, s, d = g.shape(heads)
+    if places is not None:
+        cosines, sines = (g.op("take", t, places, axis=0, at="angles") for t in (cosines, sines))
+    shape = (-1, 1, s, size // 2)
+    cos, sin = (g.op("Reshape", t, shape=shape, at="turns") for t in (cosines, sines))
+    turned = _rotated(g, heads, cos, sin, size, is_mixed)
+    if size == d:
+        return turned
+    rest = g.op("slice_axis", heads, axis=3, begin=size, end=None, at="rest")
+    return g.op("Concat", turned, rest, num_args=2, dim=3, at="whole")
+
+
+def _rotated(g: Importer, x: Value, cos: Value, sin: Value, size: int, is_mixed: bool) -> Value:
     n, h, s, _ = g.shape(x)
     if is_mixed:
         parts = [(None, None, None, i) for i in range(2)]

@@ -11,6 +11,7 @@ from ...ops.nibbles import WORD
 from ..importer import Importer, Value
 from ..use import Use
 from .matrix import matmul
+from .microsoft_attention import attention_of
 from .quantized import (
     byte_weight,
     code_of,
@@ -209,6 +210,27 @@ def dynamic_matmul(
     """Product of dynamically quantized values and quantized weights."""
     rounded, a_scale, a_zero = quantize_all(g, use, a)
     return matmul_integer(g, use, rounded, b, a_scale, b_scale, a_zero, b_zero, bias)
+
+
+@translates(MICROSOFT + "QAttention")
+def attention(
+    g: Importer,
+    use: Use,
+    x: Value,
+    weights: Value,
+    bias: Value,
+    x_scale: Value,
+    scale: Value,
+    mask: Value | None = None,
+    x_zero: Value | None = None,
+    zero: Value | None = None,
+    past: Value | None = None,
+) -> Sequence[Value | None]:
+    """Attention with queries, keys and values from one product of quantized values."""
+    if use.number("do_rotary") or use.number("past_present_share_buffer"):
+        raise MXNetError("rotary embeddings and shared buffers are not supported")
+    whole = matmul_integer(g, use, x, weights, x_scale, scale, x_zero, zero, bias)
+    return attention_of(g, use, whole, (g.shape(weights)[1] // 3,) * 3, mask, past)
 
 
 @translates(MICROSOFT + "DynamicQuantizeLSTM")

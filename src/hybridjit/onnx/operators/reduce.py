@@ -195,9 +195,11 @@ def arange(g: Importer, use: Use, start: Value, limit: Value, delta: Value) -> V
     )
     if is_symbolic((first, last)) and step == 1:
         return counted(g, first, last)
-    count = max(0, math.ceil((last - first) / step))
+    count, dtype = max(0, math.ceil((last - first) / step)), g.dtype(start)
+    if count and not g.affords(count):  # the call makes the values
+        return g.op("_arange", start=first, stop=first + count * step, step=step, dtype=dtype)
     g.require_small(count)
-    return g.constant((first + np.arange(count) * step).astype(g.dtype(start)))
+    return g.constant((first + np.arange(count) * step).astype(dtype))
 
 
 def _is_open(x: Value) -> bool:
