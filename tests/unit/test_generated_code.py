@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from compiling import call, plan_of, symbolic_types, var
-from guarded import networks
+from guarded import at_places, networks
 from hybridjit._core.target import Target
 from hybridjit._core.types import type_of
 from hybridjit.codegen.call import Setting
@@ -430,15 +430,17 @@ def test_constants_are_written_once_for_all_lanes():
         assert len({assembly(code, TARGETS["avx512"]) for code in codes}) == 1
 
 
-def test_no_kernel_calls_anything():
+@pytest.mark.parametrize("target", ["avx2", "sse2"])
+def test_no_kernel_calls_anything(target: str):
     """Kernels of every kind: no library function, not even one that LLVM puts in by itself.
 
     Loops that a file, data or a batch can make long poll, by an address.
     """
-    others = one_of_each_kind(TARGETS["avx2"])
+    others = one_of_each_kind(TARGETS[target])
     assert set(others) == set(all_emitters())
-    for spec in (*all_specs("avx2"), *others.values()):
-        calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS["avx2"]))
+    of_images = [spec for net in at_places(3) for spec in specs_of(net, TARGETS[target])]
+    for spec in (*all_specs(target), *others.values(), *of_images):
+        calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS[target]))
         polls = [name for name in calls if name.startswith("*")]
         assert calls == polls, f"{spec} calls {calls}"
         summed = ("conv_weight", "winograd_weight", "lines_weight", "depthwise_weight")

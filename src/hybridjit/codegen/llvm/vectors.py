@@ -395,14 +395,6 @@ class VectorBuilder(IndexBuilder):
             self._intrinsics[name, kind.text] = known
         return self.b.call(known, args)
 
-    def floor(self, x: Value) -> Value:
-        """Each element rounded down to an integer."""
-        return self.intrinsic("floor", x)
-
-    def ceil(self, x: Value) -> Value:
-        """Each element rounded up to an integer."""
-        return self.intrinsic("ceil", x)
-
     def declare(self, name: str, result: Type, arguments: Sequence[Type]) -> Value:
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)

@@ -85,13 +85,13 @@ class FloatArithmetic(Masks):
 
     def floor(self, x: Value) -> Value:
         if self.lb.target.has_rounding:
-            return self.lb.floor(x)
+            return self.lb.intrinsic("floor", x)
         whole = self.trunc(x)
         return self.select(self.gt(whole, x), self.sub(whole, self.const(1.0)), whole)
 
     def ceil(self, x: Value) -> Value:
         if self.lb.target.has_rounding:
-            return self.lb.ceil(x)
+            return self.lb.intrinsic("ceil", x)
         whole = self.trunc(x)
         more = self._with_sign(self.add(whole, self.const(1.0)), x)  # keeps -0.0
         return self.select(self.lt(whole, x), more, whole)

@@ -22,7 +22,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...math.numbers import float_math
+from ...math.numbers import float_math, float_numbers_of
 from ...spec import Extents, Ints, KernelSpec, Way
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
@@ -180,7 +180,9 @@ def _aligned_axes(
         step = b.b.fdiv(size, b.number(float(bins)))
         count: Value = b.i64(spec.ratio)
         if spec.ratio <= 0:
-            count = _bounded_integer(b, b.ceil(step), 0, b.number(float(FAR)))
+            count = _bounded_integer(
+                b, float_numbers_of(b, step, b.dtype).ceil(step), 0, b.number(float(FAR))
+            )
         axes.append(Axis(start, step, count, cells))
     return axes
 
@@ -215,8 +217,9 @@ def _near(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[In
         f.fdiv(f.fsub(edge, _base(b, axis, bin_)), distance)
         for edge in (b.number(-1.0), b.float_of(axis.cells))
     )
-    first = f.fsub(b.floor(f.fsub(low, half)), margin)
-    last = f.fadd(b.ceil(f.fadd(high, half)), margin)
+    math = float_numbers_of(b, low, b.dtype)
+    first = f.fsub(math.floor(f.fsub(low, half)), margin)
+    last = f.fadd(math.ceil(f.fadd(high, half)), margin)
     first, last = (_bounded_integer(b, edge, 0, count) for edge in (first, last))
     most = b.add(b.mul(axis.cells, 2), _MORE_SAMPLES)
     return first, b.min(last, b.add(first, most))
@@ -307,7 +310,8 @@ def _whole_axes(
 def _range(b: LoopBuilder, spec: RegionSpec, axis: Axis, bin_: Index) -> tuple[Index, Index]:
     """The range of cells of a bin, clipped to the image."""
     edges = []
-    for whole_of, number in ((b.floor, bin_), (b.ceil, b.add(bin_, 1))):
+    math = float_numbers_of(b, axis.step, b.dtype)
+    for whole_of, number in ((math.floor, bin_), (math.ceil, b.add(bin_, 1))):
         edge = b.b.fmul(b.b.sitofp(b.i64(number), b.element), axis.step)
         whole = converted(b, whole_of(edge), b.dtype, "int64")
         edges.append(b.max(b.min(b.b.add(whole, axis.start), axis.cells), 0))

@@ -16,6 +16,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.elements import converted
 from ...llvm.indices import Index
 from ...llvm.types import I1, Value
+from ...math.numbers import float_numbers_of
 from ...spec import Extents, Ints, KernelSpec
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector, whole_and_last, write_vector
@@ -147,7 +148,7 @@ class _Corner:
         if lowest == 0:
             end = b.float_of(b.max(b.sub(size, 1), 0))
             at = b.b.select(b.b.fcmp_ordered("<", at, end), at, end)
-        floor = b.floor(at)
+        floor = float_numbers_of(b, at, b.dtype).floor(at)
         first = converted(b, floor, b.dtype, "int64")
         part = b.b.fsub(at, floor)
         weights = [b.b.fsub(one, part), part]
