@@ -30,6 +30,15 @@ config.cache_dir = ""
 
 
 @pytest.fixture
+def unoptimised_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of the test that LLVM compiles in a quarter of the time: see unoptimised.py."""
+    import unoptimised  # noqa: PLC0415 (loads the code generator)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", unoptimised.folder_of_objects() or "")
+    unoptimised.optimise_nothing(monkeypatch.setattr)
+
+
+@pytest.fixture
 def nothing_stored() -> Iterator[None]:
     """No stored objects: all kernels of the test are compiled, and none is kept for others."""
     with override(cache_dir="off"):

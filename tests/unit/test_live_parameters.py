@@ -33,6 +33,8 @@ from hybridjit.runtime.executable import Executable
 from hybridjit.runtime.threads import threads
 from neighbours import LIVE, STORED, Network, conv, in_double, inside, live, network, of_stored
 
+pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
+
 TARGETS = ["" if t == "native" else t for t in AVAILABLE]
 SHAPES = ((7, 5, 6), (35, 33, 9), (16, 48, 4), (3, 4, 5))  # filters, channels, size of an image
 HOST_TARGETS = [pytest.param("" if t == "native" else t, id=t) for t in AVAILABLE]

@@ -19,6 +19,8 @@ from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
 from hybridjit.runtime.instance import INSTANCES
 
+pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
+
 
 class Recurrent(gluon.HybridBlock):
     """Embedding, LSTM and a dense layer for every step; data are (steps, samples)."""

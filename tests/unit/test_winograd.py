@@ -20,6 +20,8 @@ from hybridjit.codegen.targets import find_target
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, deconv, inside, network
 
+pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
+
 RNG = np.random.default_rng(51)
 # Windows and strides, and the sizes of tiles for them.
 WINDOWS: dict[tuple[tuple[int, int], int], tuple[int, ...]] = {
