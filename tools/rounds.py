@@ -12,10 +12,11 @@ and test_generated_code.py cover the kinds themselves. Test files among the argu
 round instead. Of each test function in the files of HALVED, a narrower kind runs half of the cases,
 the next kind the other half.
 
-A round is split into parts, groups of files that a process of pytest runs. As many processes as
-there are cores, at most WORKERS, take one part after the other, the longest first. The output of a
-part is printed when it ends, and the last line is the summary of all. Exit code: that of the first
-part that fails, else 0.
+A round is split into parts, groups of files that a process of pytest runs. One process more than
+there are cores, at most WORKERS, take one part after the other, the longest first: tests that wait
+for time, files or other processes leave a fifth of a core idle. The output of a part is printed
+when it ends, and the last line is the summary of all. Exit code: that of the first part that fails,
+else 0.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def run(parts: Sequence[Part], options: Sequence[str]) -> list[Ended]:
     waiting = sorted(parts, key=lambda part: part.seconds)
     running: list[tuple[Part, subprocess.Popen[bytes], Path]] = []
     ended: list[Ended] = []
-    workers = min(WORKERS, len(os.sched_getaffinity(0)))
+    workers = min(WORKERS, len(os.sched_getaffinity(0)) + 1)
     with tempfile.TemporaryDirectory() as folder, killed_at_exit(running):
         while waiting or running:
             while waiting and len(running) < workers:
