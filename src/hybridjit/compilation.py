@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from ._core.async_safety import holding, uncollected
 from ._core.compile_log import CompileLog
-from ._core.config import config
+from ._core.config import config, override
 from ._core.fork_locks import Rank, held_at_fork
 from ._core.frozen import dataclass
 from ._core.lazy import Late
@@ -20,6 +21,7 @@ from ._core.symbolic import Scope
 from ._core.types import TensorType
 from .errors import DTypeError, MXNetError, ShapeError
 from .ir.graph import Graph
+from .ir.kept import NotKeptError, key_text
 from .ir.kinds import KIND_NAMED
 from .ir.mode import INFERENCE, Purpose
 from .ir.node import Output, topological
@@ -27,12 +29,6 @@ from .ir.plan import Plan
 from .ir.signature import without_sizes
 from .ir.update import UpdateRule
 from .ir.verify import Verified
-from .passes.plan.split_batch import (
-    batch_of,
-    is_sample_of,
-    is_worth_splitting,
-    should_split_batch,
-)
 from .runtime.compile_stats import counted
 from .runtime.executable import Executable, take_turns
 from .runtime.leftovers import release_code, release_freed
@@ -42,26 +38,16 @@ from .runtime.threads import THREADS
 from .runtime.variant import Signature, Variant
 
 if TYPE_CHECKING:
-    from . import trained
+    from . import compiler, trained
     from ._core import limits
     from ._core.target import Target
-    from .passes.plan import one_sample
+    from .passes.plan import one_sample, split_batch
 else:
+    compiler = Late(".compiler", __package__)  # for graphs whose plan is not stored
     limits = Late("._core.limits", __package__)  # for the first compilation
     one_sample = Late(".passes.plan.one_sample", __package__)  # for large batches
+    split_batch = Late(".passes.plan.split_batch", __package__)
     trained = Late(".trained", __package__)  # for the first training step
-
-
-from .compiler import (
-    JOINT_STAGES,
-    SPLIT_BATCH,
-    new_log,
-    plan_graph,
-    plan_hoisted,
-    plan_typed,
-    purpose_with,
-    training_parts,
-)
 
 _LOCK = held_at_fork(Rank.COMPILING)
 # Number of values of a forward graph whose kernels take LLVM longer than a worker needs to start.
@@ -70,6 +56,15 @@ _MANY_VALUES = 32
 _MANY_NODES = 96
 # Bytes of saved values and arena above which memory that compiling freed is returned to the system.
 _LARGE = 1 << 25
+
+
+@dataclass(frozen=True)
+class _Typed:
+    """A graph with the known types of its variables, those of the inputs in call order."""
+
+    outputs: tuple[Output, ...]
+    input_types: Mapping[str, TensorType]
+    param_types: Mapping[str, TensorType]
 
 
 @holding(_LOCK)
@@ -92,23 +87,105 @@ def compile_graph(
     Raises ShapeError, DTypeError and the like as ``infer`` does; InternalError for bugs of
     hybridjit.
     """
-    log = log or new_log(config.dump)
-    outputs = tuple(outputs)
-    purpose = purpose_with(options, purpose)
+    log = log or compiler.new_log(config.dump)
+    log.name = name
+    graph = _Typed(tuple(outputs), input_types, param_types)
+    return _compiled(graph, options, log, compiler.purpose_with(options, purpose))
+
+
+@holding(_LOCK)
+@counted("compilations")
+@uncollected  # imports many modules
+def compile_kept(
+    outputs: Iterable[Output],
+    input_types: Mapping[str, TensorType],
+    param_types: Mapping[str, TensorType],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    name: str = "graph",
+) -> Executable | SplitBatch:
+    """:func:`compile_graph` for inference, with the plan that an earlier process stored."""
+    graph = _Typed(tuple(outputs), input_types, param_types)
+    key = _key_of(graph, options)
+    found = _kept(key, graph, options, name) if key else None
+    if found is not None:
+        return found
+    log = compiler.new_log(config.dump)
+    log.name = name
+    made = _compiled(graph, options, log, compiler.purpose_with(options))
+    if key:
+        kept = _kept_plans()
+        samples = made.samples if isinstance(made, SplitBatch) else 0
+        kept.keep(key, made.plan, made.code, samples)
+    return made
+
+
+def _compiled(
+    graph: _Typed, options: Options, log: CompileLog, purpose: Purpose
+) -> Executable | SplitBatch:
     batches: list[int] = []  # the batch, if its samples run one by one
 
     def planned() -> Iterator[tuple[Plan, CompileLog]]:
-        plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
-        one = plan_one_sample(plan, outputs, input_types, param_types, log)
-        if one is not None:
-            batches.append(plan.graph.inputs[0].shape[0])
-        yield one or plan, log
+        plan, samples = _planned_samples(graph, log, purpose)
+        batches.extend([samples] * bool(samples))
+        yield plan, log
 
     # A worker starts while the passes run, not when the first kernels have been emitted.
-    is_large = len(topological(outputs)) >= _MANY_NODES
+    is_large = len(topological(graph.outputs)) >= _MANY_NODES
     (executable,) = generate_all(planned(), options, is_large=is_large)
     log.report()
     return SplitBatch(executable, *batches) if batches else executable
+
+
+def _planned_samples(graph: _Typed, log: CompileLog, purpose: Purpose) -> tuple[Plan, int]:
+    """The plan; or that of one sample, and the number of samples that run one by one."""
+    known = (graph.input_types, graph.param_types, log)
+    plan = compiler.plan_graph(graph.outputs, *known, log.name, purpose)
+    one = plan_one_sample(plan, graph.outputs, *known)
+    return (plan, 0) if one is None else (one, plan.graph.inputs[0].shape[0])
+
+
+def _key_of(graph: _Typed, options: Options) -> str | None:
+    """The key of a graph's plan; None if it is not kept, or if the user wants to see its stages."""
+    is_seen = config.dump or config.explain or config.timing or config.check
+    if is_seen or config.skip or config.tuned or config.cache_dir == "off":
+        return None
+    try:
+        text = key_text(graph.outputs, graph.input_types, graph.param_types)
+    except NotKeptError:
+        return None
+    key: str | None = _kept_plans().plan_key(
+        f"{options.winograd!r} {options.precision} {text}", find_target()
+    )
+    return key
+
+
+def _kept(key: str, graph: _Typed, options: Options, name: str) -> Executable | SplitBatch | None:
+    """The executable whose plan is stored."""
+    target = config.target
+
+    @cache
+    @holding(_LOCK)
+    def whole() -> tuple[Plan, Any]:
+        from .codegen.emit.generate import choose_calls  # noqa: PLC0415 (see test_layers.py)
+
+        log = CompileLog((), name=name)
+        with override(skip="", tuned="", target=target):
+            plan, _ = _planned_samples(graph, log, compiler.purpose_with(options))
+            return plan, choose_calls(plan, find_target(), options.winograd, log)
+
+    found = _kept_plans().load_kept(key, find_target(), CompileLog((), name=name), whole)
+    if found is None:
+        return None
+    plan, code, samples = found
+    executable = Executable(cast(Plan, plan), code)
+    return SplitBatch(executable, samples) if samples else executable
+
+
+def _kept_plans() -> Any:
+    with limits.explained_shortage():
+        from .codegen.emit import kept  # noqa: PLC0415 (see test_layers.py)
+
+    return kept
 
 
 @holding(_LOCK)
@@ -126,14 +203,14 @@ def compile_variant(
 
     ``input_types`` have symbols of the ``scope``, which gets the guards of this compilation.
     """
-    log = log or new_log(config.dump)
+    log = log or compiler.new_log(config.dump)
     outputs = tuple(outputs)
-    purpose = purpose_with(options)
-    plan = plan_graph(outputs, input_types, param_types, log, name, purpose)
+    purpose = compiler.purpose_with(options)
+    plan = compiler.plan_graph(outputs, input_types, param_types, log, name, purpose)
     one = plan_one_sample(plan, outputs, input_types, param_types, log)
     templates = generate_symbolic(one or plan, log, options, scope)
     log.report()
-    samples = None if one is None else batch_of(plan.graph)
+    samples = None if one is None else split_batch.batch_of(plan.graph)
     return Variant(Signature(tuple(input_types.values())), scope, templates, samples)
 
 
@@ -148,7 +225,11 @@ class TrainingLogs:
     @staticmethod
     def new(wanted: tuple[str, ...] = ()) -> TrainingLogs:
         """Logs that dump the ``wanted`` stages."""
-        return TrainingLogs(new_log(wanted, stages=JOINT_STAGES), new_log(wanted), new_log(wanted))
+        return TrainingLogs(
+            compiler.new_log(wanted, stages=compiler.JOINT_STAGES),
+            compiler.new_log(wanted),
+            compiler.new_log(wanted),
+        )
 
 
 @holding(_LOCK)
@@ -173,7 +254,9 @@ def compile_training(
     """
     logs = logs or TrainingLogs.new(config.dump)
     seen = Verified()
-    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
+    joint, parts = compiler.training_parts(
+        outputs, types, wanted, training, options, logs.joint, name, seen
+    )
     both = [(parts.forward, logs.forward)]
     if parts.backward.outputs:
         both.append((parts.backward, logs.backward))
@@ -210,7 +293,9 @@ def compile_training_variant(
     """
     logs = logs or TrainingLogs.new(config.dump)
     seen = Verified()
-    joint, parts = training_parts(outputs, types, wanted, training, options, logs.joint, name, seen)
+    joint, parts = compiler.training_parts(
+        outputs, types, wanted, training, options, logs.joint, name, seen
+    )
     forward = generate_symbolic(*_planned(parts.forward, logs.forward, seen), options, scope)
     backward = None
     if parts.backward.outputs:
@@ -225,9 +310,9 @@ def compile_training_variant(
 @counted("eager")
 def compile_call(graph: Graph, name: str) -> Executable | None:
     """The executable of an eager call's graph; None if no kernel computes a part of it."""
-    log = new_log()
+    log = compiler.new_log()
     log.name = name
-    plan = plan_typed(graph, log)
+    plan = compiler.plan_typed(graph, log)
     return generate(plan, Options(), log) if _has_kernel(plan) else None
 
 
@@ -238,9 +323,9 @@ def compile_call_templates(graph: Graph, scope: Scope, name: str) -> Any:
 
     Raises MXNetError if no kernel computes a part of the graph.
     """
-    log = new_log()
+    log = compiler.new_log()
     log.name = name
-    plan = plan_typed(graph, log)
+    plan = compiler.plan_typed(graph, log)
     if not _has_kernel(plan):
         raise MXNetError(f"{name}: no kernel computes a part of it")
     return generate_symbolic(plan, log, Options(), scope)
@@ -254,7 +339,7 @@ def _has_kernel(plan: Plan) -> bool:
 
 def _planned(graph: Graph, log: CompileLog, seen: Verified) -> tuple[Plan, CompileLog]:
     log.name = graph.name
-    return plan_typed(graph, log, seen), log
+    return compiler.plan_typed(graph, log, seen), log
 
 
 def plan_one_sample(
@@ -271,7 +356,7 @@ def plan_one_sample(
     purpose = plan.graph.purpose
     if replace(purpose, precision=INFERENCE.precision, winograd=True) != INFERENCE:
         return None
-    if SPLIT_BATCH in config.skip:
+    if compiler.SPLIT_BATCH in config.skip:
         return None
     return _planned_again(plan, outputs, input_types, param_types, log) or _plan_of_sample(
         plan, log
@@ -280,11 +365,11 @@ def plan_one_sample(
 
 def _plan_of_sample(plan: Plan, log: CompileLog) -> Plan | None:
     """The plan of one sample where the graph has the batch in sizes that it states."""
-    graph = one_sample.graph_of_sample(plan.graph) if is_worth_splitting(plan) else None
+    graph = one_sample.graph_of_sample(plan.graph) if split_batch.is_worth_splitting(plan) else None
     if graph is None:
         return None
     log.notes.append(_one_by_one(plan.graph))
-    return plan_hoisted(graph, log)
+    return compiler.plan_hoisted(graph, log)
 
 
 def _one_by_one(graph: Graph) -> str:
@@ -299,18 +384,18 @@ def _planned_again(
     log: CompileLog,
 ) -> Plan | None:
     """The plan for a batch of 1, if its graph differs from the batch's in the batch only."""
-    if not should_split_batch(plan):
+    if not split_batch.should_split_batch(plan):
         return None
     purpose = plan.graph.purpose
     first = {name: t.with_shape((1, *t.dims[1:])) for name, t in input_types.items()}
     try:
-        log_of_one = new_log(log.wanted)
-        one = plan_graph(
+        log_of_one = compiler.new_log(log.wanted)
+        one = compiler.plan_graph(
             without_sizes(outputs), first, param_types, log_of_one, plan.graph.name, purpose
         )
     except (ShapeError, DTypeError):
         return None  # a shape is written out in the graph: it is for this batch alone
-    if not is_sample_of(one.graph, plan.graph):
+    if not split_batch.is_sample_of(one.graph, plan.graph):
         return None
     log.notes.append(_one_by_one(plan.graph))
     return one
@@ -375,7 +460,7 @@ def compile_update(rule: UpdateRule) -> UpdateCode:
         )
         from .codegen.updates import update_spec  # noqa: PLC0415 (see test_layers.py)
 
-    code = UpdateCode(*load_kernel(update_spec(rule), new_log()))
+    code = UpdateCode(*load_kernel(update_spec(rule), compiler.new_log()))
     release_code()
     return code
 
@@ -389,7 +474,7 @@ def compile_routine(name: str, facts: tuple[object, ...]) -> Routine:
         )
         from .codegen.routines import routine_spec  # noqa: PLC0415 (see test_layers.py)
 
-    found = Routine(*load_kernel(routine_spec(name, facts), new_log()))
+    found = Routine(*load_kernel(routine_spec(name, facts), compiler.new_log()))
     release_code()
     return found
 

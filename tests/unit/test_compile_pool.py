@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridjit import autograd, compilation, gluon, nd, sym, threads
+from hybridjit import autograd, compilation, compiler, gluon, nd, sym, threads
 from hybridjit._core import background as tasks
 from hybridjit._core.config import override
 from hybridjit._core.types import FLOAT32, TensorType
@@ -477,7 +477,7 @@ def test_large_networks_ask_for_a_worker_before_their_passes(monkeypatch, layers
         raise AssertionError("passes ran before a worker was asked for")
 
     monkeypatch.setattr(compilation, "generate_all", generated)
-    monkeypatch.setattr(compilation, "plan_graph", planned)
+    monkeypatch.setattr(compiler, "plan_graph", planned)
     y = sym.var("x")
     for _ in range(layers):
         y = sym.sin(y)

@@ -235,7 +235,7 @@ def test_a_network_compiles_despite_special_files_in_the_cache(folder, kind, mon
     right = output(net, monkeypatch)
     monkeypatch.chdir(folder)
     files = [path for path in Path().iterdir() if path.name != key()]
-    assert len(files) == 2
+    assert len(files) >= 3  # the driver, a kernel, the plan
     for path in files:
         in_its_place(path, kind)
     with pytest.warns(RuntimeWarning, match="Only time is lost") as found:
@@ -304,7 +304,7 @@ def test_a_key_covers_all_that_code_follows_from(what, monkeypatch):
     elif what == "binding":
         monkeypatch.setattr(keys.llvmlite, "__version__", "99.0")
     elif what == "generator":
-        monkeypatch.setattr(keys, "_generator_digest", lambda: "other")
+        monkeypatch.setattr(keys, "_sources_digest", lambda names: "other")
     elif what == "spec":
         name = NAME + " "
     else:
@@ -466,8 +466,8 @@ def test_a_network_from_damaged_objects(tmp_path, monkeypatch):
     with override(cache_dir=str(folder)):
         right = output(net, monkeypatch)
         files = sorted(folder.iterdir())
-        assert len(files) == 2
-        files[0].write_bytes(files[1].read_bytes())
+        assert len(files) >= 3  # the driver, a kernel, the plan
+        files[0].write_bytes(files[2].read_bytes())
         files[1].write_bytes(os.urandom(4000))
         with pytest.warns(RuntimeWarning, match="damaged") as found:
             np.testing.assert_array_equal(output(net, monkeypatch), right)

@@ -36,10 +36,7 @@ def of_batch(name: str, tail: str = "nothing") -> Network:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every separable batch is split, however small it is."""
     monkeypatch.setattr(split_batch, "should_split_batch", lambda plan: bool(batch_of(plan.graph)))
-    monkeypatch.setattr(
-        "hybridjit.compilation.should_split_batch", lambda plan: bool(batch_of(plan.graph))
-    )
-    monkeypatch.setattr("hybridjit.compilation.is_worth_splitting", lambda plan: True)
+    monkeypatch.setattr(split_batch, "is_worth_splitting", lambda plan: True)
 
 
 def separable(y: Output, shape: tuple[int, ...] = (BATCH, 4, 5)) -> int:
@@ -242,7 +239,7 @@ def test_weights_decide():
     assert not should_split_batch(plan_of([y], heavy, ["w"]))
 
 
-def test_a_net_on_batches(always: None):
+def test_a_net_on_batches(always: None, nothing_stored: None):
     net = gluon.nn.HybridSequential()
     net.add(gluon.nn.Conv2D(5, 3, in_channels=2), gluon.nn.Flatten(), gluon.nn.Dense(4))
     net.initialize()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import Enum
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from .._core.frozen import dataclass
@@ -116,6 +117,10 @@ class KernelSpec:
     needs_passes = True
 
     def __str__(self) -> str:
+        return self._line
+
+    @cached_property
+    def _line(self) -> str:
         parts = [self.kind]
         for f in fields(self):
             value = getattr(self, f.name)

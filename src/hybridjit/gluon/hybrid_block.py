@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .. import nd, sym
-from .._core.async_safety import holding, restoring
+from .._core.async_safety import holding, restoring, uncollected
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.frames import public, warn
 from .._core.keywords import by_position, of_function
@@ -522,6 +522,7 @@ class HybridBlock(Block):
         return found
 
     @holding(_tracing)
+    @uncollected
     def _build(self, args: Sequence[object]) -> _Cached:
         """Trace, and bind the graph to its parameters; once, for any number of calling threads."""
         if self._cached is None:

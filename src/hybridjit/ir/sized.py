@@ -28,7 +28,7 @@ from .._core.symbolic import (
 from .._core.types import Shape, TensorType, product, require_possible
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
-from .plan_image import Image, KernelCall, Tables
+from .plan_image import Image, KernelCall, Packed, Tables
 
 Values = Mapping[str, int]
 Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
@@ -127,18 +127,33 @@ class SizedBind:
         return replace(self._graph, bind=replace(bind, outputs=uses))
 
 
-class SizedPlan:
-    """A symbolic plan for the sizes of a call, evaluated part by part when it is read.
+class LatePlan:
+    """The fields of :class:`Plan`, of which most are made when they are read.
 
-    It has the fields of :class:`Plan`; ``graph`` is the symbolic one, with ``bind`` for the sizes,
-    and ``symbolic_graph`` the same without. ``output_types`` are shapes and dtypes.
+    ``outline`` is a graph with the inputs and the purpose, ``bind`` the bind graph,
+    ``output_types`` are shapes and dtypes: these are there at no cost.
+    """
+
+    outline: Graph
+    output_types: Types
+    arena_bytes: int
+
+    @property
+    def bind(self) -> Graph | None:
+        raise NotImplementedError
+
+
+class SizedPlan(LatePlan):
+    """A symbolic plan for the sizes of a call, evaluated part by part.
+
+    ``graph`` is the symbolic one, with ``bind`` for the sizes, and ``outline`` the same without.
     """
 
     def __init__(
         self, plan: Plan, values: Values, arena_bytes: int, output_types: Types, bind: SizedBind
     ) -> None:
         self._plan, self.values, self._bind = plan, values, bind
-        self.symbolic_graph = plan.graph
+        self.outline = plan.graph
         self.arena_bytes = arena_bytes
         self.output_types = output_types
         self.live_bytes = plan.live_bytes
@@ -147,6 +162,10 @@ class SizedPlan:
     @cached_property
     def graph(self) -> Graph:
         return self._bind.at(self.values)
+
+    @property
+    def bind(self) -> Graph | None:
+        return self.graph.bind
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -160,15 +179,20 @@ class SizedPlan:
 
 
 def output_types_of(plan: Plan) -> Types:
-    """Shape and dtype of each output: at no cost for a symbolic plan."""
-    if isinstance(plan, SizedPlan):
+    """Shape and dtype of each output."""
+    if isinstance(plan, LatePlan):
         return plan.output_types
     return [(view.shape, view.dtype) for view in plan.outputs]
 
 
 def graph_of(plan: Plan) -> Graph:
-    """The graph of a plan, in which parameters' values may have symbolic sizes: at no cost."""
-    return plan.symbolic_graph if isinstance(plan, SizedPlan) else plan.graph
+    """A graph with a plan's inputs and purpose; values in it may have symbolic sizes."""
+    return plan.outline if isinstance(plan, LatePlan) else plan.graph
+
+
+def bind_of(plan: Plan) -> Graph | None:
+    """The bind graph of a plan."""
+    return plan.bind if isinstance(plan, LatePlan) else plan.graph.bind
 
 
 class _SizedSteps(Sequence[Step]):
@@ -235,9 +259,12 @@ class Repeat:
 class SizedImage:
     """The image of a template for the sizes of a call. Its integers are in :class:`Tables`."""
 
-    def __init__(self, image: Image, made: Tables, counts: tuple[int, ...], numbers: Sequence[int]):
+    def __init__(
+        self, packed: tuple[Packed, ...], flagged: frozenset[int], made: Tables,
+        counts: tuple[int, ...], numbers: Sequence[int],
+    ) -> None:  # fmt: skip
         self._tables = made
-        self.packed, self.flagged, self.counts = image.packed, image.flagged, counts
+        self.packed, self.flagged, self.counts = packed, flagged, counts
         self.scratch_bytes, self.shared_bytes, self.work = numbers
 
     def tables(self, inputs: int) -> Tables:
@@ -325,7 +352,8 @@ class Template:
         types, arena, working, made, counts = self.evaluated(sizes)
         plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
         # SizedPlan has all fields of a plan.
-        return cast(Plan, plan), SizedImage(self.image, made, counts, working)
+        image = SizedImage(self.image.packed, self.image.flagged, made, counts, working)
+        return cast(Plan, plan), image
 
     def evaluated(self, sizes: Sequence[int]) -> Sized:
         """All integers for these sizes. Raises ShapeError if they exceed any memory."""

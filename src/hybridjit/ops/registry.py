@@ -193,6 +193,11 @@ def lookup(name: str, internal: bool = True) -> OpDef:
     return op
 
 
+def is_registered(op: OpDef) -> bool:
+    """Whether :func:`lookup` returns this record for its name: not if a graph has its own."""
+    return _NAMES.get(op.name) is op
+
+
 def _derived(name: str) -> OpDef | None:
     """Derivative for ``name``, which is the only reference in a kernel's program."""
     found = parse_name(name)

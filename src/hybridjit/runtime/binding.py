@@ -25,6 +25,7 @@ from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from ..ir.plan_image import Base, Pack, Packed, Packing, Unpack
+from ..ir.sized import bind_of
 from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 
@@ -79,9 +80,10 @@ class Binding:
     def __init__(
         self, plan: Plan, pack: Pack, params: Mapping[str, np.ndarray], store: PackedStore
     ) -> None:
-        assert plan.graph.bind is not None
+        bind = bind_of(plan)
+        assert bind is not None
         self._pack = pack
-        self._bind: Graph = plan.graph.bind
+        self._bind: Graph = bind
         self._params = params
         self._recipes = [recipe(use) for use in self._bind.outputs]
         self.store = store

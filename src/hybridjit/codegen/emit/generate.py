@@ -50,7 +50,7 @@ else:
 class Kernel:
     """One kernel's machine code in memory, freed when unused."""
 
-    def __init__(self, spec: KernelSpec, library: Library) -> None:
+    def __init__(self, spec: AnySpec, library: Library) -> None:
         self.spec = spec
         self.library = library
         self.address = library.address(kernel_name(spec))
@@ -65,8 +65,8 @@ class Code:
     """
 
     target: Target
-    calls: tuple[tuple[Call, ...], ...]
-    kernels: dict[KernelSpec, Kernel]
+    calls: Sequence[tuple[Call, ...]]
+    kernels: dict[AnySpec, Kernel]
     driver: Any
     pack: Callable[[Packing, np.ndarray, np.ndarray], None]
     addresses: Mapping[str, int]
@@ -77,11 +77,26 @@ class Code:
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
 DRIVER = "driver"
-_KERNELS: weakref.WeakValueDictionary[tuple[Target, KernelSpec], Kernel] = (
-    weakref.WeakValueDictionary()
-)
+# By the text of the spec.
+_KERNELS: weakref.WeakValueDictionary[tuple[Target, str], Kernel] = weakref.WeakValueDictionary()
 _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, native_packing.NativePacking] = {}
+
+
+class NotStoredError(Exception):
+    """The object of a kernel whose spec is not known is not in the cache."""
+
+
+@dataclass(frozen=True)
+class KeptSpec:
+    """The text of a spec, for a kernel whose object is stored."""
+
+    kind: str
+    text: str
+    needs_passes = True
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,7 @@ class Request:
     ``packs`` are the names of the packers that are needed as well.
     """
 
-    specs: tuple[KernelSpec, ...]
+    specs: tuple[AnySpec, ...]
     log: CompileLog
     packs: tuple[str, ...] = ()
 
@@ -107,6 +122,7 @@ class _Chosen:
 
 # Templates of a variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
 _MOST_TEMPLATES = 64
+AnySpec: TypeAlias = "KernelSpec | KeptSpec"
 # A template, and the function that makes its code for an image.
 _Entry: TypeAlias = "tuple[Template, Callable[[SizedImage], Code]]"
 
@@ -132,7 +148,7 @@ def generate_codes(
             chosen.append(_choose(plan, log, target, winograd, decide))
             yield chosen[-1].request
 
-    kernels = _loaded(requests(), target, processes, is_large)
+    kernels = loaded(requests(), target, processes, is_large)
     return [(one.plan, _code(one, kernels, target)) for one in chosen]
 
 
@@ -242,7 +258,7 @@ class Templates:
                 self._classes = self._classes[:-1]
 
     def _loader(self, chosen: _Chosen) -> Callable[[SizedImage], Code]:
-        kernels = _loaded([chosen.request], self._target, self._processes)
+        kernels = loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else _pack
         driver, addresses = _DRIVERS[self._target], _addresses(own)
@@ -257,36 +273,48 @@ def _choose(
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
+    return _Chosen(plan, calls, Request(specs, log, packs_of(plan, calls)))
+
+
+def packs_of(plan: Plan, calls: Sequence[tuple[Call, ...]]) -> tuple[str, ...]:
+    """The names of the packers of a plan with these calls."""
     nbytes = sum(hint_of(value.types[0].nbytes) for value in plan.graph.params)
-    packs = packers.packers_for(_packings(calls)) if nbytes >= _MANY_BYTES else ()
-    return _Chosen(plan, calls, Request(specs, log, packs))
+    if nbytes < _MANY_BYTES:
+        return ()
+    arguments = (a for row in calls for call in row for a in call.args)
+    return packers.packers_for(a.packing for a in arguments if isinstance(a, Packed))
 
 
-def _packings(calls: tuple[tuple[Call, ...], ...]) -> Iterator[object]:
-    for call in (call for row in calls for call in row):
-        yield from (a.packing for a in call.args if isinstance(a, Packed))
-
-
-def _code(chosen: _Chosen, kernels: Mapping[KernelSpec, Kernel], target: Target) -> Code:
+def _code(chosen: _Chosen, kernels: Mapping[AnySpec, Kernel], target: Target) -> Code:
     own = {spec: kernels[spec] for spec in chosen.request.specs}
-    packs = _PACKERS[target].pack if chosen.request.packs else _pack
     image = link(chosen.plan, chosen.calls)
-    driver = _DRIVERS[target]
-    return Code(target, chosen.calls, own, driver, packs, _addresses(own), image)
+    return code_of(target, chosen.calls, own, image, bool(chosen.request.packs))
+
+
+def code_of(
+    target: Target,
+    calls: Sequence[tuple[Call, ...]],
+    kernels: dict[AnySpec, Kernel],
+    image: Image | SizedImage,
+    has_packers: bool,
+) -> Code:
+    """The code of a plan with these kernels, which are loaded."""
+    packs = _PACKERS[target].pack if has_packers else _pack
+    return Code(target, calls, kernels, _DRIVERS[target], packs, _addresses(kernels), image)
 
 
 def _pack(how: Packing, weight: np.ndarray, out: np.ndarray) -> None:
     packing.pack(how, weight, out)
 
 
-def _addresses(kernels: Mapping[KernelSpec, Kernel]) -> dict[str, int]:
+def _addresses(kernels: Mapping[AnySpec, Kernel]) -> dict[str, int]:
     return {kernel_name(spec): kernel.address for spec, kernel in kernels.items()}
 
 
 def load_kernel(spec: KernelSpec, log: CompileLog) -> tuple[Kernel, Any]:
     """The kernel of one spec that belongs to no plan, and the driver that calls it."""
     target = find_target(config.target)
-    return _loaded([Request((spec,), log)], target, 1)[spec], _DRIVERS[target]
+    return loaded([Request((spec,), log)], target, 1)[spec], _DRIVERS[target]
 
 
 @uncollected  # kinds are imported here on first use
@@ -325,11 +353,12 @@ def choose_calls(
 
 
 @holding(_LOCK)
-def _loaded(
+def loaded(
     requests: Iterable[Request], target: Target, processes: int, is_large: bool = False
-) -> dict[KernelSpec, Kernel]:
+) -> dict[AnySpec, Kernel]:
     """A kernel for each spec. New ones share one library, which is loaded once.
 
+    Raises NotStoredError for a :class:`KeptSpec` without an object, before anything is compiled.
     The first call loads the driver permanently, and the first call that packs loads the packers.
     The time of a request ends where the next one is made, and that of the last with loading.
     """
@@ -360,23 +389,22 @@ class _Loading:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._new: dict[KernelSpec, None] = {}
+        self._new: dict[AnySpec, None] = {}
         self._packers: set[str] = set()
         self._loads_driver = False
-        self.kernels: dict[KernelSpec, Kernel] = {}
+        self.kernels: dict[AnySpec, Kernel] = {}
 
     def part(self, request: Request) -> Part:
         """The modules to fetch for a request, except those of earlier requests."""
         new = []
         for spec in request.specs:
-            kernel = _KERNELS.get((self._target, spec))
+            kernel = _KERNELS.get((self._target, str(spec)))
             if kernel is not None:
                 self.kernels[spec] = kernel
             elif spec not in self._new:
                 new.append(spec)
         self._new.update(dict.fromkeys(new))
-        emit = partial(emit_kernel, target=self._target)
-        wanted = [Wanted(str(s), partial(emit, s), s.needs_passes) for s in new]
+        wanted = [Wanted(str(s), partial(_emitted, s, self._target), s.needs_passes) for s in new]
         return Part([*wanted, *self._once(request.packs)], request.log)
 
     def _once(self, packs: Sequence[str]) -> Iterator[Wanted]:
@@ -406,7 +434,13 @@ class _Loading:
             library = Library(codes, self._target, list(map(kernel_name, self._new)))
             for spec in self._new:
                 self.kernels[spec] = Kernel(spec, library)
-                _KERNELS[self._target, spec] = self.kernels[spec]
+                _KERNELS[self._target, str(spec)] = self.kernels[spec]
+
+
+def _emitted(spec: AnySpec, target: Target) -> object:
+    if isinstance(spec, KeptSpec):
+        raise NotStoredError(spec.text)
+    return emit_kernel(spec, target)
 
 
 def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..._core.target import Target
 from ..kinds import emitter_of
@@ -32,7 +33,14 @@ _MOST_PIECES = 8
 _SELDOM = "noinline optnone"
 
 
-def kernel_name(spec: KernelSpec) -> str:
+class Named(Protocol):
+    """A spec, or the text of one."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+def kernel_name(spec: Named) -> str:
     """A symbol for the spec: its kind, and a hash long enough to be unique."""
     return f"{spec.kind}_{hashlib.sha256(str(spec).encode()).hexdigest()[:12]}"
 
