@@ -11,11 +11,18 @@ from compiling import AVAILABLE, compiled, run_reference
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit._core.target import Target
+from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.codegen.families import Family, family_of
 from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
-from hybridjit.codegen.kinds.conv.choose_winograd import _larger_half, winograd_sizes
+from hybridjit.codegen.kinds.conv.choose_winograd import (
+    _larger_half,
+    winograd_sizes,
+    winograd_spec,
+)
+from hybridjit.codegen.kinds.conv.layer import Layer
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
+from hybridjit.codegen.spec import Program
 from hybridjit.codegen.targets import find_target
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, deconv, inside, network
@@ -108,6 +115,20 @@ def require_near(net: Network) -> list[WinogradSpec]:
     for one, other in zip(executable(net.inputs), wanted, strict=True):
         assert np.abs(one - other).max() < 1e-4 * other.std()
     return specs(executable)
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sse2"])
+def test_tiles_of_six_have_loops_instead_of_code_for_each_position(target):
+    """F(6x6, 3x3) with stride 2 reads 169 positions: code for each is 5 times that of F(2)."""
+    cpu, one = find_target(target), (1, 1, 1)
+    layer = Layer(
+        inp=(1, 56, 56), out=(1, 28, 28), kernel=(1, 3, 3), stride=(1, 2, 2), dilate=one,
+        pad=(0, 1, 1), groups=1, ic=64, oc=64, xs=(200704, 0, 3584, 64, 1), reads=(),
+        writes=((50176, 0, 1792, 64, 1),), program=Program(1),
+    )  # fmt: skip
+    specs = (winograd_spec(layer, cpu, m) for m in (2, 6))
+    small, large = (len(str(emit_kernel(spec, cpu)).splitlines()) for spec in specs)
+    assert 500 < small < large < 1.5 * small
 
 
 @pytest.mark.parametrize("tail", ["nothing", "residual-relu", "twice"])

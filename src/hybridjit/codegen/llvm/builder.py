@@ -134,6 +134,14 @@ class LoopBuilder(VectorBuilder):
         others = max(0, (rounds or 1) - 1)
         self._repeat(0 if by_data else others * usual, others * at_most)
 
+    def rounds(self, name: str, count: int, is_unrolled: bool) -> Iterator[Index]:
+        """The numbers below ``count``: each with separate code, or all with that of a loop."""
+        if is_unrolled:
+            yield from range(count)
+            return
+        with self.loop(name, 0, count) as loop:
+            yield loop.index
+
     def _in_parts(
         self,
         name: str,

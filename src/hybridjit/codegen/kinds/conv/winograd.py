@@ -14,14 +14,14 @@ outside point to zeros, or to memory for discarded results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ...._core.frozen import replace
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import Ints
-from ..parts.addresses import Addresses, Inside, Places
+from ..parts.addresses import Addresses, Corner, Inside, Places
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
 from ..parts.partial import read_vector
@@ -30,7 +30,7 @@ from ..parts.regions import Region, region_of
 from ..weights.filters import Layout, transform_vector, turn_filters
 from .spec import WinogradSpec
 from .tile_blocks import own_tiles
-from .transforms import from_points, into_points
+from .transforms import both_ways, from_points, into_points
 
 # Number of blocks of tiles of an image up to which the position of a smaller one matters.
 _FEW_BLOCKS = 7
@@ -59,21 +59,6 @@ def _writes_inside(spec: WinogradSpec) -> bool:
         return False
     whole = (size % line.m == 0 for size, line in zip(spec.out[1:], spec.lines))
     return spec.dilate == (1, 1) and all(whole)
-
-
-class _Offsets:
-    """Offsets of a tile's positions from its first, by the distances of its rows and columns."""
-
-    def __init__(
-        self, b: LoopBuilder, rows: int, below: int, beside: int, strides: Sequence[Index]
-    ) -> None:
-        self._b = b
-        self._down = [b.mul(r * below, strides[2]) for r in range(rows)]
-        self._across, self._beside = strides[3], beside
-
-    def of(self, r: int, q: int) -> Index:
-        """The offset of row ``r`` and column ``q``."""
-        return self._b.add(self._down[r], self._b.mul(q * self._beside, self._across))
 
 
 class _Winograd:
@@ -108,13 +93,14 @@ class _Winograd:
         self.down, self.across = spec.lines
         self.columns = -(-spec.oc // self.width)
         self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
-        self.results = self.down.m * self.across.m
-        read = self.down.reach * self.across.reach
-        written = self.results * (len(self.reads) + len(self.writes))
-        self.data: Places = Inside() if _reads_inside(spec) else Addresses(b, read)
+        self.data = self._places(_reads_inside(spec), self.down.reach, self.across.reach)
         halves = self.down.points * self.across.reach, self.down.m * self.across.points
         self.halves = b.scratch(b.vector_type(), max(halves))
-        self.places: Places = Inside() if _writes_inside(spec) else Addresses(b, written)
+        are_inside, sides = _writes_inside(spec), (self.down.m, self.across.m)
+        self.places = [self._places(are_inside, *sides) for _ in (*self.reads, *self.writes)]
+
+    def _places(self, are_inside: bool, rows: int, columns: int) -> Places:
+        return Inside(self.b) if are_inside else Addresses(self.b, rows, columns)
 
     def emit(self) -> None:
         """Threads share (tile block, block of channels) pairs; the pairs of a tile block are
@@ -228,19 +214,19 @@ class _Winograd:
         """Store the addresses of a tile's data in one slice of the depth."""
         b, spec, (below, beside) = self.b, self.spec, self.spec.dilate
         image, slice_, top, left = place
-        sides = (self.down.reach, self.across.reach)
-        rows = [self._inside(b.add(top, r * below), spec.inp[1]) for r in range(sides[0])]
-        columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in range(sides[1])]
+        is_there = None
         if spec.depth[0] > 1 or spec.pad[0]:
-            is_inside = self._inside(slice_, spec.inp[0])
-            rows = [b.b.and_(row, is_inside) for row in rows]
+            is_there = self._inside(slice_, spec.inp[0])
+
+        def is_row_inside(r: Index) -> Value:
+            is_inside = self._inside(b.add(top, b.mul(r, below)), spec.inp[1])
+            return is_inside if is_there is None else b.b.and_(is_inside, is_there)
+
+        across = range(self.across.reach)
+        columns = [self._inside(b.add(left, q * beside), spec.inp[2]) for q in across]
         corner = b.at(self.x, b.dot(place, spec.xs[:4]))
-        offsets = _Offsets(b, sides[0], below, beside, spec.xs)
-
-        def at(r: int, q: int) -> tuple[Value, Value]:
-            return b.b.and_(rows[r], columns[q]), b.at(corner, offsets.of(r, q))
-
-        self.data.note(0, sides, at, self.zeros)
+        steps = b.mul(below, spec.xs[2]), b.mul(beside, spec.xs[3])
+        self.data.note(Corner(corner, *steps), is_row_inside, columns, self.zeros)
 
     def _transform_slice(self, target: Value) -> None:
         b, spec = self.b, self.spec
@@ -253,37 +239,18 @@ class _Winograd:
 
     def _transform_vector(self, target: Value, c: Index, lanes: int) -> None:
         b, down, across = self.b, self.down, self.across
-
-        def read(r: int, q: int) -> Value:
-            place = self.data.noted(r * across.reach + q, self.x)
-            return read_vector(b, place, c, 1, lanes)
-
-        columns = (
-            into_points(b, down, [read(r, q) for r in range(down.reach)])
-            for q in range(across.reach)
-        )
-        half = self._rows_of(columns, (down.points, across.reach))
         place = b.at(target, self._channel_of_data(c))
-        for r in range(down.points):
-            for q, value in enumerate(into_points(b, across, half(r))):
-                b.store(value, place, (r * across.points + q) * self.v_step)
 
-    def _rows_of(
-        self, columns: Iterable[list[Value]], size: tuple[int, int]
-    ) -> Callable[[int], list[Value]]:
-        """The rows of a tile of this height and width, whose columns are transformed one by one.
+        def column(q: Index) -> list[Value]:
+            places = [self.data.noted(r, q) for r in range(down.reach)]
+            return into_points(b, down, [read_vector(b, at, c, 1, lanes) for at in places])
 
-        Many more values than registers pass through memory: to choose which to spill costs LLVM a
-        fifth of its time, 17 ms of 92 for F(5x5, 3x3) with stride 2.
-        """
-        b, (height, width) = self.b, size
-        if 4 * height * width <= 5 * b.target.vector_registers:
-            held = [*columns]
-            return lambda r: [column[r] for column in held]
-        for q, column in enumerate(columns):
-            for r, value in enumerate(column):
-                b.store(value, self.halves, (r * width + q) * b.lanes)
-        return lambda r: [b.load(self.halves, (r * width + q) * b.lanes) for q in range(width)]
+        def row(r: Index, half: list[Value]) -> None:
+            at = b.at(place, b.mul(r, across.points * self.v_step))
+            for q, value in enumerate(into_points(b, across, half)):
+                b.store(value, at, q * self.v_step)
+
+        both_ways(b, self.halves, (down.points, across.reach), column, row)
 
     def _channel_of_data(self, c: Index) -> Index:
         """The offset of a channel in a row of transformed data."""
@@ -359,28 +326,26 @@ class _Winograd:
         *image, top, left = self._locate(tile)
         channel = b.mul(start, self.width)
         below, beside = spec.dilate
-        rows = [b.less(b.add(top, r * below), spec.out[1]) for r in range(self.down.m)]
         columns = [b.less(b.add(left, q * beside), spec.out[2]) for q in range(self.across.m)]
         known: tuple[Index, Index] = (top, left)
         if spec.dilate != (1, 1):
             known = (b.min(top, b.sub(spec.out[1], 1)), b.min(left, b.sub(spec.out[2], 1)))
         tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
-        for number, (pointer, s) in enumerate(tensors):
+        for number, (places, (pointer, s)) in enumerate(zip(self.places, tensors)):
             base = b.at(pointer, b.dot((*image, top, left, channel), s))
-            offsets = _Offsets(b, self.down.m, below, beside, s)
-
-            def at(
-                r: int, q: int, base: Value = base, offsets: _Offsets = offsets
-            ) -> tuple[Value, Value]:
-                return b.b.and_(rows[r], columns[q]), b.at(base, offsets.of(r, q))
-
+            corner = Corner(base, b.mul(below, s[2]), b.mul(beside, s[3]))
             # A position outside reads the operands of the tile's first position, which exist for
             # any channel stride. An empty tile reads those of the image's last position. Only
             # results have separate memory for discarded values.
             outside = self.waste
             if number < len(self.reads):
                 outside = b.at(pointer, b.dot((*image, *known, channel), s))
-            self.places.note(number * self.results, (self.down.m, self.across.m), at, outside)
+            places.note(
+                corner,
+                lambda r: b.less(b.add(top, b.mul(r, below)), spec.out[1]),
+                columns,
+                outside,
+            )
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
         bias = b.at(self.bias, channel)
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
@@ -398,28 +363,23 @@ class _Winograd:
 
     def _output_vector(self, source: Value, bias: Value, c: Index, lanes: int) -> None:
         b, down, across = self.b, self.down, self.across
+        source, offset = b.at(source, c), b.load(bias, c)
 
-        source = b.at(source, c)
+        def column(q: Index) -> list[Value]:
+            place, step = b.at(source, b.mul(q, self.m_step)), across.points * self.m_step
+            return from_points(b, down, [b.load(place, r * step) for r in range(down.points)])
 
-        def read(r: int, q: int) -> Value:
-            return b.load(source, (r * across.points + q) * self.m_step)
+        def row(r: Index, half: list[Value]) -> None:
+            for q, value in enumerate(from_points(b, across, half)):
+                self._store_output(r, q, b.b.fadd(value, offset), c, lanes)
 
-        columns = (
-            from_points(b, down, [read(r, q) for r in range(down.points)])
-            for q in range(across.points)
-        )
-        half = self._rows_of(columns, (down.m, across.points))
-        offset = b.load(bias, c)
-        for r in range(down.m):
-            for q, value in enumerate(from_points(b, across, half(r))):
-                self._store_output(r * across.m + q, b.b.fadd(value, offset), c, lanes)
+        both_ways(b, self.halves, (down.m, across.points), column, row)
 
-    def _store_output(self, place: int, value: Value, c: Index, lanes: int) -> None:
-        b, spec, count = self.b, self.spec, self.results
-        tensors = [*zip(self.reads, spec.reads), *zip(self.writes, spec.writes)]
+    def _store_output(self, r: Index, q: Index, value: Value, c: Index, lanes: int) -> None:
+        b, spec = self.b, self.spec
         noted = [
-            (self.places.noted(i * count + place, pointer), b.mul(c, s[4]), s[4])
-            for i, (pointer, s) in enumerate(tensors)
+            (places.noted(r, q), b.mul(c, s[4]), s[4])
+            for places, s in zip(self.places, (*spec.reads, *spec.writes))
         ]
         split = len(spec.reads)
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)

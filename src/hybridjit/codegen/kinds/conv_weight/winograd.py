@@ -8,7 +8,7 @@ sums become 9 taps. That is a quarter of the definition's multiplications.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from ...._core.frozen import dataclass
@@ -18,8 +18,8 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import Extents, Ints
-from ..conv.transforms import input_transform, output_transform
-from ..parts.addresses import Addresses
+from ..conv.transforms import both_ways, input_transform, output_transform
+from ..parts.addresses import Addresses, Corner
 from ..parts.arguments import Arguments
 from ..parts.partial import read_scalar, read_vector
 from ..parts.regions import Region, region_of
@@ -37,7 +37,7 @@ def emit_winograd_weight(b: LoopBuilder, spec: WinogradByWeightSpec, args: Argum
     batch, parts = args.integer("batch"), args.integer("parts")
     scratch = b.at(scratch, b.mul(args.tid, sum(spec.scratch_floats(b.lanes))))
     spec = args.sized(spec)
-    places = Addresses(b, _SIDE**2)
+    places = {side: Addresses(b, side, side) for side in (_SIDE, _TILE)}
     sizes = (0, spec.blocks_of_rows(b.lanes), spec.blocks_of_columns(b.lanes))
     with b.each_unit(b.mul(parts, product(sizes[1:])), args.share, args.shares) as unit:
         part, rows, columns = b.split(unit.index, sizes)
@@ -81,7 +81,7 @@ class _Sums:
         operands: tuple[Value, Value],
         target: Value,
         scratch: Value,
-        places: Addresses,
+        places: Mapping[int, Addresses],
     ) -> None:
         self.b, self.spec, self.target, self.places = b, spec, target, places
         self.x, self.d = operands
@@ -95,6 +95,7 @@ class _Sums:
             size // spec.points for size in (data, gradients, sums)
         )
         self.width = spec.nv * b.lanes
+        self.halves = b.scratch(b.vector_type(), _SIDE**2)
 
     def emit(self, images: tuple[Value, Value], row: Index, column: Index) -> None:
         """``row`` is the block's first vector of channels, ``column`` its first register tile."""
@@ -132,17 +133,15 @@ class _Sums:
         b, spec, side = self.b, self.spec, operand.side
         image, down, across = b.split(tile, (0, *spec.grid))
         top, left = (b.sub(b.mul(at, _TILE), pad) for at, pad in zip((down, across), operand.pad))
-        rows = [self._is_inside(b.add(top, r), operand.shape[0]) for r in range(side)]
         columns = [self._is_inside(b.add(left, q), operand.shape[1]) for q in range(side)]
         strides = operand.strides
         start = b.dot((image, top, left), (strides[0], strides[2], strides[3]))
-        corner = b.at(operand.pointer, start)
-
-        def at(r: int, q: int) -> tuple[Value, Value]:
-            offset = b.dot((r, q), strides[2:4])
-            return b.b.and_(rows[r], columns[q]), b.at(corner, offset)
-
-        self.places.note(0, (side, side), at, self.zeros)
+        self.places[side].note(
+            Corner(b.at(operand.pointer, start), *strides[2:4]),
+            lambda r: self._is_inside(b.add(top, r), operand.shape[0]),
+            columns,
+            self.zeros,
+        )
         target = b.at(operand.target, b.mul(number, operand.vectors * b.lanes))
         self._each_vector(operand, target)
 
@@ -180,15 +179,21 @@ class _Sums:
 
     def _transform_vector(self, operand: _Operand, target: Value, c: Index, lanes: int) -> None:
         b, side = self.b, operand.side
+        places = self.places[side]
 
-        def read(r: int, q: int) -> Value:
-            return read_vector(b, self.places.noted(r * side + q, operand.pointer), c, 1, lanes)
-
-        half = [operand.transform(b, [read(r, q) for r in range(side)]) for q in range(side)]
         place = b.at(target, c)
-        for r in range(_SIDE):
-            for q, value in enumerate(operand.transform(b, [column[r] for column in half])):
-                b.store(value, place, (r * _SIDE + q) * operand.step)
+
+        def column(q: Index) -> list[Value]:
+            return operand.transform(
+                b, [read_vector(b, places.noted(r, q), c, 1, lanes) for r in range(side)]
+            )
+
+        def row(r: Index, half: list[Value]) -> None:
+            at = b.at(place, b.mul(r, _SIDE * operand.step))
+            for q, value in enumerate(operand.transform(b, half)):
+                b.store(value, at, q * operand.step)
+
+        both_ways(b, self.halves, (_SIDE, side), column, row)
 
     # --- M += V U ---
 
@@ -272,14 +277,17 @@ class _Sums:
 
     def _finish_vector(self, source: Value, target: Value) -> None:
         b, spec = self.b, self.spec
-        columns = [
-            [b.load(source, (r * _SIDE + q) * self.sum_step) for r in range(_SIDE)]
-            for q in range(_SIDE)
-        ]
-        half = [output_transform(b, column, 3) for column in columns]
-        for r in range(3):
-            for q, value in enumerate(output_transform(b, [column[r] for column in half], 3)):
-                b.store(value, target, (3 * r + q) * spec.ic * self.width)
+
+        def column(q: Index) -> list[Value]:
+            place, step = b.at(source, b.mul(q, self.sum_step)), _SIDE * self.sum_step
+            return output_transform(b, [b.load(place, r * step) for r in range(_SIDE)], 3)
+
+        def row(r: Index, half: list[Value]) -> None:
+            place, step = b.at(target, b.mul(r, 3 * spec.ic * self.width)), spec.ic * self.width
+            for q, value in enumerate(output_transform(b, half, 3)):
+                b.store(value, place, q * step)
+
+        both_ways(b, self.halves, (3, _SIDE), column, row)
 
 
 def _gradient_transform(b: LoopBuilder, e: Sequence[Value]) -> list[Value]:

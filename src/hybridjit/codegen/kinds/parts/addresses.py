@@ -6,65 +6,102 @@ So a tile that exceeds an edge uses the same code as all others.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ...._core.frozen import dataclass
 from ...llvm.builder import LoopBuilder
+from ...llvm.indices import Index
 from ...llvm.types import PTR, Pointer, Value
+
+# Positions of a tile up to which code for each of them takes LLVM no longer than a loop over rows.
+FEW_POSITIONS = 16
+
+
+@dataclass(frozen=True)
+class Corner:
+    """The first position of a tile, and the elements from row to row and from column to column."""
+
+    pointer: Value
+    below: Index
+    beside: Index
+
+    def row(self, b: LoopBuilder, r: Index) -> Value:
+        """The address of the first position of a row."""
+        return b.at(self.pointer, b.mul(r, self.below))
+
+    def position(self, b: LoopBuilder, r: Index, q: Index) -> Value:
+        """The address of a position."""
+        return b.at(self.row(b, r), b.mul(q, self.beside))
 
 
 class Places(ABC):
-    """The addresses of a tile's positions, by slots."""
+    """The addresses of a tile's positions."""
 
     @abstractmethod
-    def noted(self, slot: int, like: Value) -> Value:
-        """The stored address, of elements with the type of ``like``."""
+    def noted(self, r: Index, q: Index) -> Value:
+        """The address of the position in row ``r`` and column ``q``."""
 
     @abstractmethod
-    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
-        """Store one position's address, or that of safe memory."""
-
     def note(
         self,
-        base: int,
-        sides: tuple[int, int],
-        at: Callable[[int, int], tuple[Value, Value]],
+        corner: Corner,
+        is_row_inside: Callable[[Index], Value],
+        are_inside: Sequence[Value],
         outside: Value,
     ) -> None:
-        """Store addresses of rows x columns; ``at`` returns (is inside, address)."""
-        rows, columns = sides
-        for r in range(rows):
-            for q in range(columns):
-                self._note(base + r * columns + q, *at(r, q), outside)
+        """Note the addresses of a tile: a position is inside if its row and its column are."""
 
 
 class Inside(Places):
-    """Positions of a tile that exceeds no edge: each is at a constant offset from the first."""
+    """Positions of a tile that exceeds no edge."""
 
-    def __init__(self) -> None:
-        self._noted: dict[int, Value] = {}
+    def __init__(self, b: LoopBuilder) -> None:
+        self._b = b
+        self._corner: Corner | None = None
 
-    def noted(self, slot: int, like: Value) -> Value:
-        return self._noted[slot]
+    def noted(self, r: Index, q: Index) -> Value:
+        assert self._corner is not None
+        return self._corner.position(self._b, r, q)
 
-    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
-        self._noted[slot] = pointer
+    def note(
+        self,
+        corner: Corner,
+        is_row_inside: Callable[[Index], Value],
+        are_inside: Sequence[Value],
+        outside: Value,
+    ) -> None:
+        self._corner = corner
 
 
 class Addresses(Places):
-    """A table of ``count`` addresses on the stack of one function."""
+    """A table of addresses on the stack of one function."""
 
-    def __init__(self, b: LoopBuilder, count: int) -> None:
+    def __init__(self, b: LoopBuilder, rows: int, columns: int) -> None:
         self._b = b
-        self._table = b.b.alloca(PTR, count)
+        self._sides = rows, columns
+        self._table = b.b.alloca(PTR, rows * columns)
+        self._like: Value | None = None
 
-    def noted(self, slot: int, like: Value) -> Value:
-        noted = self._b.b.load(self._place(slot), typ=PTR, align=8)
+    def noted(self, r: Index, q: Index) -> Value:
+        noted, like = self._b.b.load(self._place(r, q), typ=PTR, align=8), self._like
         return Pointer(noted.ref, like.dtype, like.stored) if isinstance(like, Pointer) else noted
 
-    def _note(self, slot: int, inside: Value, pointer: Value, outside: Value) -> None:
-        chosen = self._b.b.select(inside, pointer, outside)
-        self._b.b.store(chosen, self._place(slot), align=8)
+    def note(
+        self,
+        corner: Corner,
+        is_row_inside: Callable[[Index], Value],
+        are_inside: Sequence[Value],
+        outside: Value,
+    ) -> None:
+        b, (rows, columns) = self._b, self._sides
+        self._like = corner.pointer
+        for r in b.rounds("line", rows, rows * columns <= FEW_POSITIONS):
+            first, is_inside = corner.row(b, r), is_row_inside(r)
+            for q, is_column_inside in enumerate(are_inside):
+                here = b.at(first, b.mul(q, corner.beside))
+                chosen = b.b.select(b.b.and_(is_inside, is_column_inside), here, outside)
+                b.b.store(chosen, self._place(r, q), align=8)
 
-    def _place(self, slot: int) -> Value:
-        b = self._b
-        return b.b.gep(self._table, [b.i64(slot)], True, source_etype=PTR)
+    def _place(self, r: Index, q: Index) -> Value:
+        b, (_, columns) = self._b, self._sides
+        return b.at(self._table, b.add(b.mul(r, columns), q), PTR)
