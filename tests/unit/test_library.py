@@ -121,6 +121,14 @@ class TestBits:
         found = hybridjit.library.load(f"{digits}.so")(x)
         np.testing.assert_array_equal(found, scores(x))
 
+    def test_of_inputs_at_odd_addresses(self, digits):
+        x = pictures(2)
+        odd = np.ndarray(x.shape, x.dtype, bytearray(x.nbytes + 1), offset=1)
+        odd[...] = x
+        assert not odd.flags.aligned
+        found = hybridjit.library.load(f"{digits}.so")(odd)
+        np.testing.assert_array_equal(found, scores(x))
+
     def test_of_a_fixed_batch(self, tmp_path):
         stem = library(tmp_path, shape="data=3,1,28,28")
         x = pictures(3)
@@ -546,6 +554,14 @@ class TestHostileCalls:
         assert raw.run(x=start, y=start + 3 * 3136) == 0
         code = raw.run(y=raw.workspace + 64)
         assert (code & 255, code >> 8) == (kinds.OVERLAP, 1)
+
+    @pytest.mark.parametrize("room", [2**64 - 1, 2**64 - 64, 2**63])
+    def test_overlaps_are_found_for_workspaces_of_any_size(self, raw, room):
+        """The end of such a range is before its start."""
+        code = raw.run(y=raw.workspace + 64, room=ctypes.c_size_t(room))
+        assert (code & 255, code >> 8) == (kinds.OVERLAP, 1)
+        assert raw.run(room=ctypes.c_size_t(room)) == 0
+        raw.y[:] = 7
 
     def test_valid_arguments_are_accepted(self, raw):
         assert raw.run(workspace=None, room=ctypes.c_size_t(0)) == 0

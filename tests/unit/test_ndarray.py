@@ -135,6 +135,16 @@ def test_read_only_source():
     assert nd.from_numpy(source).asnumpy().tolist() == [1, 1, 1]
 
 
+def test_a_writable_view_of_shared_memory_is_shared():
+    source = np.ones(3, np.float32)
+    view = source[1:]
+    nd.from_numpy(source)
+    assert view.flags.writeable and not source.flags.writeable
+    array = nd.from_numpy(view)
+    array[:] = 4
+    assert source.tolist() == [1, 4, 4]
+
+
 def test_conversion_of_values_out_of_range_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

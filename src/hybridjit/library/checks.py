@@ -6,6 +6,7 @@ Input: pointers and sizes, unchecked. Output: an error code, or 0.
 from __future__ import annotations
 
 from ..codegen.emit.pool_memory import load_slot
+from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import I32, I64, PTR, Value
 from .functions import Emitter, code, is_null, number_of, return_failure, return_when
 from .interface import (
@@ -123,4 +124,18 @@ def _emit_check(emitter: Emitter, interface: Interface) -> None:
         nbytes = lb.mul(load_slot(lb, emitter.known("array_bytes"), array.index), batch)
         words = [given, array.index, lb.i64(nbytes)]
         return_failure(lb, b.call(emitter.known("check_array"), words))
-    b.ret(b.call(emitter.known("check_apart"), [inputs, outputs, workspace, room]))
+    b.ret(apart_from(emitter, lb, inputs, outputs, workspace, wanted))
+
+
+def apart_from(
+    emitter: Emitter,
+    lb: LoopBuilder,
+    inputs: Value,
+    outputs: Value,
+    workspace: Value,
+    wanted: Value,
+) -> Value:
+    """Call ``check_apart`` with the bytes of a workspace that a call uses, however many there are:
+    the end of the range does not wrap."""
+    used = lb.b.select(is_null(lb, workspace), lb.i64(0), wanted)
+    return lb.b.call(emitter.known("check_apart"), [inputs, outputs, workspace, used])

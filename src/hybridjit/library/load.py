@@ -328,7 +328,7 @@ def _checked(
         raise ShapeError(f"{what} '{name}' must have shape {wanted}, got {found.shape}")
     if found.dtype != np.dtype(fact["dtype"]):
         raise DTypeError(f"{what} '{name}' must have type {fact['dtype']}, got {found.dtype}")
-    return np.ascontiguousarray(found).reshape(wanted)
+    return np.require(found, requirements=("C", "A")).reshape(wanted)
 
 
 def _named_sizes(arrays: Sequence[np.ndarray], facts: Sequence[Fact]) -> dict[str, int]:

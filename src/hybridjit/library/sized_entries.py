@@ -12,7 +12,7 @@ from ..codegen.llvm import ir
 from ..codegen.llvm.builder import LoopBuilder
 from ..codegen.llvm.types import F64, I8, I32, I64, PTR, VOID, Value
 from ..runtime.executable import WORTH_SHARING
-from .checks import emit_array_checks
+from .checks import apart_from, emit_array_checks
 from .cover import REFUSED as FIRST_REFUSED
 from .entries import emit_calls, emit_common, emit_new_memory
 from .functions import (
@@ -323,7 +323,7 @@ def _emit_check(emitter: Emitter, interface: Interface, first: int) -> None:
         nbytes = load_slot(lb, registers, load_slot(lb, arrays, array.index))
         words = [given, array.index, lb.i64(lb.mul(nbytes, batch))]
         return_failure(lb, b.call(emitter.known("check_array"), words))
-    b.ret(b.call(emitter.known("check_apart"), [inputs, outputs, workspace, room]))
+    b.ret(apart_from(emitter, lb, inputs, outputs, workspace, wanted))
 
 
 def _emit_make_own(emitter: Emitter) -> None:

@@ -368,7 +368,8 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     is_ours = ndarray.flags.writeable or ndarray.flags.owndata
     if not zero_copy or not is_ours or ndarray.dtype != dtype:
         return NDArray(converted(ndarray, dtype))
-    ndarray.flags.writeable = True  # an array shared before is read-only
+    if not ndarray.flags.writeable:  # it was shared before
+        ndarray.flags.writeable = True
     shared = ndarray.view()
     ndarray.flags.writeable = False
     return NDArray(shared)
