@@ -126,6 +126,23 @@ def test_weights_in_any_order(target: str, stored: str, shape, winograd: bool | 
     assert_near(found, run_reference(net.outputs, net.arrays), 2e-5)
 
 
+@pytest.mark.parametrize("op", ["Convolution", "Deconvolution"])
+@pytest.mark.parametrize("target, stored, side", one_in(2, TARGETS, STORED, (2, 4, 5)))
+def test_other_square_windows_by_winograd(target: str, stored: str, side: int, op: str):
+    """With six points of a line at most, the error is within 2e-5 of the scale."""
+    filters, channels = 33, 17
+    weight = {"Convolution": (filters, channels), "Deconvolution": (channels, filters)}[op]
+    net = of_stored(
+        op, (2, channels, 9, 7), (*weight, side, side), stored, num_filter=filters, pad=(1, 1)
+    )
+    with override(target=target):
+        varying = with_winograd(net, "always")
+        found = [c.spec for row in varying.code.calls for c in row if c.spec.kind == "filters"]
+        (spec,) = found
+        assert spec.side == side and spec.m + side - 1 <= 6
+        assert_near(varying(net.inputs), run_reference(net.outputs, net.arrays), 2e-5)
+
+
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("target", HOST_TARGETS)
 def test_transposed_convolutions_with_weights_in_any_order(

@@ -18,6 +18,8 @@ from .tile import most_rows, multiplies_in_halves
 # 9e-5 with 256, 1.2e-4 with 512; F(6, 7) 5e-5, 9e-5 and 1.1e-4.
 _FEW = 256
 _MOST_OF_TWO, _MOST_OF_ONE = (8, 7), (12, 10)
+# Where weights are transformed in every call, errors are those of F(4x4, 3x3), 8e-6.
+_MOST_IN_TRAINING = 6
 # Results of a tile along an axis; and for 3x3 and 4x4 at stride 1: with tiles of 3, 5 and 6
 # wherever the cost model prefers them, VGG-16 takes 6 % longer, ResNet-18 3 %, DenseNet 3 % (Zen
 # 5). Tiles of 5 for 4x4, 12 channels to 64 at 112x112, gain nothing, and LLVM takes 94 ms for them
@@ -88,8 +90,11 @@ def _fits_depth(layer: Layer) -> bool:
 def _has_lines(layer: Layer) -> bool:
     """Whether there are fewer products along a line, for common windows and strides."""
     window, strides = layer.kernel[1:], layer.stride[1:]
+    if layer.images:
+        is_square = window[0] == window[1]
+        return is_square and max(*strides, *layer.dilate) == 1 and layer.groups == 1
     plain = max(strides) <= (2 if layer.dilate[1:] == (1, 1) else 1)
-    return plain and not layer.images and 1 < max(window) <= 7
+    return plain and 1 < max(window) <= 7
 
 
 def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
@@ -97,6 +102,7 @@ def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
     window, strides = layer.kernel[1:], layer.stride[1:]
     are_many = layer.kernel[0] * layer.ic > _FEW
     most = (_MOST_OF_ONE if 1 in window else _MOST_OF_TWO)[are_many]
+    most = min(most, _MOST_IN_TRAINING) if layer.images else most
     is_plain = window in ((3, 3), (4, 4)) and strides == (1, 1)
     sizes: tuple[int, ...] = _PLAIN_SIZES if is_plain else _SIZES
     if is_plain and window == (3, 3) and multiplies_in_halves(target) and _gains_by_five(layer):

@@ -236,15 +236,17 @@ def _kernel(weights: _Filters, packing: Packing, target: Target) -> _Kernel:
 def _winograd(weights: _Filters, packing: WinogradPacking, target: Target) -> _Kernel:
     numbers, channels, lanes = GivenNumbers(), weights.sizes[-1], target.lanes
     _, filter_, *rest = weights.strides
+    side = packing.lines[0].taps if packing.lines else 3
     spec = FiltersSpec(
         m=packing.m,
         filters=numbers.one(weights.filters),
         channels=numbers.one(channels) if channels >= lanes else channels,
         nv=packing.nv,
         # Code depends on strides of taps, and on those of axes after taps.
-        strides=tuple(s if abs(s) <= _TAPS else numbers.one(s) for s in (filter_, *rest[-3:])),
+        strides=tuple(s if abs(s) <= side**2 else numbers.one(s) for s in (filter_, *rest[-3:])),
         lanes=lanes,
         element=target.element,
+        side=side,
     )
     blocks = -(-weights.filters // spec.width)
     return _Kernel(spec, numbers.values, blocks * spec.points * channels * spec.width)

@@ -23,14 +23,12 @@ from ..parts.partial import dtype_at, read_scalar, read_vector
 from ..parts.transpose import Digits, transpose_rows, transposed
 from .spec import PLANE, RUN, FiltersSpec
 
-_TAPS = 9
-
 
 def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
     """result[block][point][c][f] = (g w gT)[point] of filter f; zeros beyond the last filter."""
     w, result, scratch = args.pointer("w"), args.working("result"), args.working("scratch")
     filters, channels = args.given((spec.filters, spec.channels))
-    layout = Layout(filters, spec.width, _is_whole(spec), args.given(spec.strides))
+    layout = Layout(filters, spec.width, _is_whole(spec), args.given(spec.strides), spec.side)
     # Runs of channels that are transformed together: a vector, the last up to two vectors.
     chunks = b.divmod(channels, b.lanes)[0] if layout.is_whole else 1
     blocks = b.divmod(b.add(filters, spec.width - 1), spec.width)[0]
@@ -46,7 +44,8 @@ def emit_filters(b: LoopBuilder, spec: FiltersSpec, args: Arguments) -> None:
         tile = b.at(transposed, spec.transposed_floats)
         transform_filters(
             b, spec.m, transposed, tile, target, count, spec.width, channels,
-            lambda taps, width, at: transform_vector(b, spec.m, taps, width, at, PLANE),
+            lambda taps, width, at: transform_vector(b, spec.m, taps, width, at, PLANE, spec.side),
+            spec.side,
         )  # fmt: skip
 
 
@@ -61,12 +60,19 @@ class Layout:
 
     is_whole  whether there is at least a vector of channels
     strides   per (filter, row, column, channel)
+    side      taps of a row and of a column
     """
 
     filters: Index
     width: int
     is_whole: bool
     strides: list[Index]
+    side: int = 3
+
+    @property
+    def taps(self) -> int:
+        """Taps of a filter at one channel."""
+        return self.side**2
 
 
 def turn_filters(
@@ -107,45 +113,46 @@ class _Turn:
     def emit(self, count: Index) -> None:
         """Transpose according to the layout of the filters: adjacent filters, channels or taps."""
         b, (filters, down, across, channels) = self.b, self.layout.strides
-        whole = self.layout.is_whole
-        if filters != 1 and whole and (down, across, channels) == (3, 1, _TAPS):
-            size, most = b.mul(count, _TAPS), 2 * _TAPS
+        whole, taps, side = self.layout.is_whole, self.layout.taps, self.layout.side
+        if filters != 1 and whole and (down, across, channels) == (side, 1, taps):
+            size, most = b.mul(count, taps), 2 * taps
             transpose_rows(b, self.rows, self.known, size, Digits(1), self._store, most)
         elif filters != 1 and whole and channels == 1:
-            with b.loop("tap", 0, _TAPS) as tap:
+            with b.loop("tap", 0, taps) as tap:
                 rows = [b.at(row, self._offset(tap.index)) for row in self.rows]
                 store = partial(self._store, first=tap.index)
-                transpose_rows(b, rows, self.known, count, Digits(_TAPS), store, most=2)
-        elif (down, across) in ((3, 1), (-3, -1)):
+                transpose_rows(b, rows, self.known, count, Digits(taps), store, most=2)
+        elif (down, across) in ((side, 1), (-side, -1)):
             with b.loop("c", 0, count, most=2 * b.lanes) as c:
                 self._turn_taps(c.index, b.mul(c.index, channels), across == -1)
         else:
             each = b.loop("c", 0, count, most=2 * b.lanes)
-            with each as c, b.loop("tap", 0, _TAPS) as tap:
+            with each as c, b.loop("tap", 0, taps) as tap:
                 at = b.add(b.mul(c.index, channels), self._offset(tap.index))
-                self._store(self._across(at), b.mul(c.index, _TAPS), tap.index)
+                self._store(self._across(at), b.mul(c.index, taps), tap.index)
 
     def _turn_taps(self, c: Index, at: Index, is_backwards: bool) -> None:
         """The taps of a channel, which are adjacent, in forward or reverse order."""
-        b, last = self.b, _TAPS - 1
+        b, taps = self.b, self.layout.taps
+        last = taps - 1
         rows = [b.at(row, b.sub(at, last) if is_backwards else at) for row in self.rows]
 
         def store(value: Value, tap: Index) -> None:
-            self._store(value, b.mul(c, _TAPS), b.sub(last, tap) if is_backwards else tap)
+            self._store(value, b.mul(c, taps), b.sub(last, tap) if is_backwards else tap)
 
-        if b.lanes <= _TAPS:
-            transpose_rows(b, rows, self.known, _TAPS, Digits(1), store)
+        if b.lanes <= taps:
+            transpose_rows(b, rows, self.known, taps, Digits(1), store)
             return
         zeros = b.splat(0.0)
         square = [
-            b.b.select(is_one, read_vector(b, row, 0, 1, _TAPS), zeros)
+            b.b.select(is_one, read_vector(b, row, 0, 1, taps), zeros)
             for row, is_one in zip(rows, self.known)
         ]
-        for tap, value in enumerate(transposed(b, square)[:_TAPS]):
+        for tap, value in enumerate(transposed(b, square)[:taps]):
             store(value, tap)
 
     def _offset(self, tap: Index) -> Index:
-        row, column = self.b.split(tap, (0, 3))
+        row, column = self.b.split(tap, (0, self.layout.side))
         return self.b.dot((row, column), self.layout.strides[1:3])
 
     def _store(self, value: Value, row: Index, first: Index = 0) -> None:
@@ -174,18 +181,19 @@ def transform_filters(
     width: Index,
     channels: Index,
     transform: Callable[[Value, Index, Value], None] | None = None,
+    side: int = 3,
 ) -> None:
     """result[point][c][f] = (g w gT)[point] for w = source[c][tap][f], ``count`` channels.
 
-    The result has planes of ``channels``; ``tile`` is memory for ``tile_floats(m)``. ``transform``
-    writes all points of a vector of filters at one channel; by default in double precision, rounded
-    once, with the operations of ``packing``.
+    The result has planes of ``channels``; ``tile`` is memory for ``tile_floats(m, side)``.
+    ``transform`` writes all points of a vector of filters at one channel; by default those of 3x3
+    in double precision, rounded once, with the operations of ``packing``.
     """
     if transform is None:
         with b.b.goto_entry_block():
             half = b.b.alloca(F64, 3 * (m + 2) * b.lanes)
         transform = partial(_transform_exactly, b, m, half)
-    points, plane = (m + 2) ** 2, b.mul(channels, width)
+    points, plane = (m + side - 1) ** 2, b.mul(channels, width)
     rows = b.b.udiv(b.i64(RUN), b.i64(width))
     most = RUN // b.lanes
     with b.loop("first", 0, count, rows, most=b.lanes) as first:
@@ -193,7 +201,7 @@ def transform_filters(
         size = b.mul(some, width)
         with b.loop("i", 0, size, b.lanes, most=most) as i:
             c, f = b.divmod(i.index, width)
-            row = b.mul(b.add(first.index, c), _TAPS)
+            row = b.mul(b.add(first.index, c), side**2)
             taps = b.at(source, b.add(b.mul(row, width), f))
             transform(taps, width, b.at(tile, i.index))
         start = b.at(result, b.mul(first.index, width))
@@ -205,12 +213,12 @@ def transform_filters(
 
 
 def transform_vector(
-    b: LoopBuilder, m: int, taps: Value, width: Index, target: Value, plane: Index
+    b: LoopBuilder, m: int, taps: Value, width: Index, target: Value, plane: Index, side: int = 3
 ) -> None:
     """All points of a vector of filters at one channel, ``plane`` apart."""
-    g = filter_matrix(m).tolist()
-    w = [b.load(taps, b.mul(tap, width)) for tap in range(_TAPS)]
-    columns = [_fused(b, g, w[j::3]) for j in range(3)]
+    g = filter_matrix(m, side).tolist()
+    w = [b.load(taps, b.mul(tap, width)) for tap in range(side**2)]
+    columns = [_fused(b, g, w[j::side]) for j in range(side)]
     values = (value for row in zip(*columns) for value in _fused(b, g, row))
     for point, value in enumerate(values):
         b.store(value, target, b.mul(plane, point))
@@ -218,14 +226,20 @@ def transform_vector(
 
 def _fused(b: LoopBuilder, g: Sequence[Sequence[float]], w: Sequence[Value]) -> list[Value]:
     """g w by multiply-adds, sharing terms of points p and -p: see ``interpolated``."""
+
+    def added(value: Value, row: Sequence[float], sign: float, first: int) -> Value:
+        for tap in range(first, len(w), 2):
+            value = b.fma(w[tap], b.splat(sign * row[tap]), value)
+        return value
+
     zero = 1 - len(g) % 2
     result = [b.b.fmul(w[0], b.splat(g[0][0]))] if zero else []
     for row in g[zero:-1:2]:
-        even = b.fma(w[2], b.splat(row[2]), b.b.fmul(w[0], b.splat(row[0])))
-        result.append(b.fma(w[1], b.splat(row[1]), even))
-        mirrored = (-row[1], even) if zero else (row[1], b.b.fneg(even))
-        result.append(b.fma(w[1], b.splat(mirrored[0]), mirrored[1]))
-    return [*result, w[2]]
+        even = added(b.b.fmul(w[0], b.splat(row[0])), row, 1.0, 2)
+        result.append(added(even, row, 1.0, 1))
+        mirrored = (even, -1.0) if zero else (b.b.fneg(even), 1.0)
+        result.append(added(mirrored[0], row, mirrored[1], 1))
+    return [*result, w[-1]]
 
 
 def _transform_exactly(

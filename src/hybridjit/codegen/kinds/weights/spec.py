@@ -13,9 +13,9 @@ RUN = 128
 PLANE = RUN + 16
 
 
-def tile_floats(m: int) -> int:
+def tile_floats(m: int, side: int = 3) -> int:
     """Floats of the points that are written together."""
-    return (m + 2) ** 2 * PLANE
+    return (m + side - 1) ** 2 * PLANE
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class PiecesSpec(KernelSpec):
 
 @dataclass(frozen=True)
 class FiltersSpec(KernelSpec):
-    """3x3 filters transformed by Winograd's F(m x m, 3x3); arguments: w, result, scratch.
+    """Square filters transformed by Winograd's F(m x m, side x side): w, result, scratch.
 
     The result has the layout of ``packing.WinogradPacking``, [block][point][channel][column], and
     equals its result except for rounding: it is computed in single precision.
@@ -92,6 +92,7 @@ class FiltersSpec(KernelSpec):
     strides: Sizes
     lanes: int
     element: ElementTypes = SINGLE
+    side: int = 3
     kind = "filters"
     needs_passes = False
 
@@ -103,14 +104,14 @@ class FiltersSpec(KernelSpec):
     @property
     def points(self) -> int:
         """Values of one transformed filter."""
-        return (self.m + 2) ** 2
+        return (self.m + self.side - 1) ** 2
 
     @property
     def transposed_floats(self) -> int:
         """Floats of a chunk of channels of a block, transposed."""
-        return 9 * 2 * self.lanes * self.width
+        return self.side**2 * 2 * self.lanes * self.width
 
     @property
     def scratch_floats(self) -> int:
         """Floats of one thread's transposed filters, and of points written together."""
-        return self.transposed_floats + tile_floats(self.m)
+        return self.transposed_floats + tile_floats(self.m, self.side)
