@@ -615,6 +615,32 @@ def test_debug_str(dense):
     assert "num_hidden=3" in text
 
 
+@pytest.mark.parametrize("is_on, saved", [("1", (0, 1, 2, 0, 1, 0, 0)), ("0", (0,) * 7)])
+def test_optimized_symbols_share_equal_nodes(is_on, saved, monkeypatch):
+    """But neither random draws nor states; an output that equals another is a copy of it."""
+    monkeypatch.setenv("MXNET_ELIMINATE_COMMON_EXPR", is_on)
+    a, b, g = sym.var("a"), sym.var("b"), sym.var("g")
+    d = a + 1
+    made = [
+        (a + 1) + (a + 2),
+        (a + b) + (a + b),
+        ((a + b) * b) - ((a + b) * b),
+        sym.Group([a * d, a * d]),
+        sym.Group([a * d + b, a * d + b]),
+        sym.Dropout(a) + sym.Dropout(a),
+        sym.BatchNorm(a, g, g, name="one") + sym.BatchNorm(a, g, g, name="two"),
+    ]
+    for symbol, count in zip(made, saved, strict=True):
+        shapes = {name: (2,) if name == "g" else (2, 2) for name in symbol.list_arguments()}
+        executor = symbol.simple_bind(mx.cpu(), **shapes)
+        found = executor.get_optimized_symbol()
+        assert len(found.get_internals()) == len(symbol.get_internals()) - count
+        again = found.simple_bind(mx.cpu(), **shapes)
+        wanted = executor.forward(a=nd.ones((2, 2)))
+        for x, y in zip(again.forward(a=nd.ones((2, 2))), wanted, strict=True):
+            assert x.asnumpy().tobytes() == y.asnumpy().tobytes()
+
+
 # Evaluation
 
 

@@ -36,6 +36,7 @@ from ..passes.infer import NodeTypes, infer_node_types
 from ..runtime.holders import GRADIENTS
 from .infer import by_argument_name, decided_shapes
 from .outputs import Outputs
+from .repeats import are_shared, without_repeats
 
 Arrays = Mapping[str, NDArray] | Sequence[NDArray]
 Requests = str | Sequence[str] | Mapping[str, str]
@@ -72,6 +73,7 @@ class Executor:
         self._recorded: list[NDArray] | None = None
         self._is_train: bool | None = None  # the mode of the latest forward
         self._draws = _draws(symbol)
+        self._shares = are_shared()
         require_gradients(symbol.outputs, self._wanted())
         self._types: NodeTypes = infer_node_types(symbol.outputs, types_of(self._arrays))
         stypes = {name: array.stype for name, array in self._arrays.items()}
@@ -312,8 +314,12 @@ class Executor:
         return self._symbol.debug_str()
 
     def get_optimized_symbol(self) -> Any:
-        """The Symbol itself; ``hybridjit dump`` shows the optimized graph."""
-        return self._symbol
+        """The Symbol with equal operators on equal operands as one, as in MXNet; or unchanged if
+        ``MXNET_ELIMINATE_COMMON_EXPR`` was 0. ``hybridjit dump`` shows what is compiled.
+        """
+        if not self._shares:
+            return self._symbol
+        return type(self._symbol)(without_repeats(self._symbol.outputs))
 
 
 def _latest(symbol: Outputs) -> Executor | None:
