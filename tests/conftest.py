@@ -13,7 +13,9 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hybridjit._core.config import config, override
@@ -39,6 +41,15 @@ def unoptimised_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of the test, with the examples of the checkout and an image in it."""
+    np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
+    shutil.copytree(Path(__file__).parent.parent / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def nothing_stored() -> Iterator[None]:
     """No stored objects: all kernels of the test are compiled, and none is kept for others."""
     with override(cache_dir="off"):
@@ -48,6 +59,11 @@ def nothing_stored() -> Iterator[None]:
 def pytest_unconfigure() -> None:
     if own_folder:
         shutil.rmtree(own_folder, ignore_errors=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    line = "any_cpu: the kind of CPU has no influence; left out where this CPU imitates another"
+    config.addinivalue_line("markers", line)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

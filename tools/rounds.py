@@ -10,7 +10,7 @@ With ``--all`` there is a round for each kind of CPU that this one can imitate. 
 CPU runs all tests. The others (HYBRIDJIT_TARGET) run those that run generated code; test_vmath.py
 and test_generated_code.py cover the kinds themselves. Test files among the arguments run in every
 round instead. Of each test function in the files of HALVED, a narrower kind runs half of the cases,
-the next kind the other half.
+the next kind the other half. Tests with the mark ``any_cpu`` run for this CPU alone.
 
 A round is split into parts, groups of files that a process of pytest runs. One process more than
 there are cores, at most WORKERS, take one part after the other, the longest first: tests that wait
@@ -46,7 +46,7 @@ RUN_GENERATED_CODE = (
     "promises",
     "examples",
 )
-HALVED = ("compiled", "kernels")
+HALVED = ("compiled", "kernels", "fuzz_graphs")
 WORKERS = 4
 LONGEST = 45.0
 """Seconds of a part; a longer file is a part by itself."""
@@ -96,7 +96,8 @@ class Part(NamedTuple):
     @property
     def options(self) -> list[str]:
         """Arguments of pytest that select the cases."""
-        return [] if self.half is None else [f"--half={self.half}"]
+        half = [] if self.half is None else [f"--half={self.half}"]
+        return [*half, "-m", "not any_cpu"] if self.kind else half
 
     @property
     def heading(self) -> str:

@@ -13,14 +13,10 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
-import pytest
 
 from patience import PATIENCE
 
@@ -59,15 +55,6 @@ def run_python(text: str, where: str, names: dict[str, object]) -> None:
     lines = printed.getvalue().splitlines()
     if wanted and [line for line in lines if line in wanted] != wanted:
         raise AssertionError(f"{where} prints {lines}, and the page says {wanted}")
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A working folder with the examples of the checkout and an image in it."""
-    np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), np.float32))
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def run(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:

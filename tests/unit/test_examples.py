@@ -50,12 +50,14 @@ def test_each_example_runs_and_prints_its_line(name, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.any_cpu
 def test_digits_draws_in_ascii_where_it_must():
     done = run("digits.py", "--count", "1", encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert "####" in done.stdout
 
 
+@pytest.mark.any_cpu
 def test_digits_fails_when_the_numbers_are_off(tmp_path):
     """With one image's recorded logits changed, the exit code and the message say so."""
     program = f"""

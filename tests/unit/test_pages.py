@@ -8,9 +8,7 @@ import sys
 
 import pytest
 
-from pages import ROOT, checkout, run
-
-__all__ = ["checkout"]  # a fixture
+from pages import ROOT, run
 
 PAGES = [
     page

@@ -120,6 +120,7 @@ for thread in others:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.any_cpu
 def test_fork_while_other_threads_compile_and_call():
     """Children run compiled code of the parent, and compile new graphs."""
     assert programs_output(FORK, HYBRIDJIT_NUM_THREADS="2") == f"{[0] * 12}\n"
@@ -227,6 +228,7 @@ def test_denormal_numbers_are_left_alone(net, images):
     assert np.float32(1e-40) * np.float32(1) > 0
 
 
+@pytest.mark.any_cpu
 def test_nothing_is_written_but_compiled_objects(tmp_path):
     """Neither sockets nor files, as Python's audit hooks report them."""
     program = """

@@ -10,14 +10,12 @@ import pytest
 
 import hybridjit
 from hybridjit._core.config import switch_table
-from pages import ROOT, blocks, checkout, command_lines, run
+from pages import ROOT, blocks, command_lines, run
 
 try:
     import tomllib
 except ImportError:  # Python 3.10: pytest depends on its forerunner there
     import tomli as tomllib
-
-__all__ = ["checkout"]  # a fixture
 
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "hybridjit"

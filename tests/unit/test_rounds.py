@@ -86,6 +86,11 @@ def test_two_narrower_kinds_run_both_halves_of_the_cases():
     assert sorted(map(rounds.name_of, once)) == sorted(rounds.RUN_GENERATED_CODE)
 
 
+def test_tests_for_any_cpu_run_for_this_one_alone():
+    assert rounds.Part("", ["a file"], 1.0).options == []
+    assert rounds.Part("avx2", ["a file"], 1.0, 1).options == ["--half=1", "-m", "not any_cpu"]
+
+
 @pytest.mark.skipif(
     find_target().name not in ("avx512", "avx2"), reason="this CPU imitates no narrower kind"
 )

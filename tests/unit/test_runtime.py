@@ -766,6 +766,7 @@ def empty_cache(folder: Path, knows_the_cpu: bool) -> dict[str, str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
 @pytest.mark.parametrize("free", [20, 130, 165, 185])
 @pytest.mark.parametrize("knows_the_cpu", [False, True])
+@pytest.mark.any_cpu
 def test_a_first_call_without_room_for_the_compiler_says_so(free, knows_the_cpu, tmp_path):
     """LLVM's library was "not found", or LLVM ended the process."""
     environment = empty_cache(tmp_path, knows_the_cpu)
@@ -798,6 +799,7 @@ def test_a_first_call_without_room_for_the_compiler_says_so(free, knows_the_cpu,
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
 @pytest.mark.parametrize("knows_the_cpu", [False, True])
+@pytest.mark.any_cpu
 def test_commands_without_room_for_the_compiler_say_so(knows_the_cpu, tmp_path):
     environment = empty_cache(tmp_path, knows_the_cpu)
     program = """if True:

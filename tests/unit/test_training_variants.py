@@ -9,6 +9,8 @@ import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit.gluon import nn, rnn
 
+pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
+
 
 class WithLoss(gluon.HybridBlock):
     """A network and its loss as one graph."""

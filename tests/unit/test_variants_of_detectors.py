@@ -9,6 +9,8 @@ import hybridjit as mx
 from hybridjit import gluon, nd
 from hybridjit.gluon import nn
 
+pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
+
 CLASSES, WIDTH = 3, 8
 SIZES = [(97, 120), (128, 96), (150, 111), (96, 96)]
 
