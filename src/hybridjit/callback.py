@@ -47,9 +47,23 @@ class _Saves(Protocol):
 
 
 class Speedometer:
-    """Logs samples per second and the metric, every ``frequent`` batches.
+    """Logs samples per second and the metric, after every ``frequent`` batches.
 
-    ``auto_reset`` resets the metric each time, so that it covers only those batches.
+    Parameters
+    ----------
+    batch_size : int
+        Samples of a batch.
+    frequent : int
+        Number of batches between two lines of the log.
+    auto_reset : bool
+        Whether the metric is reset each time, so that it covers only the batches since the
+        previous line.
+
+    Examples
+    --------
+    >>> speed = mx.callback.Speedometer(batch_size=32, frequent=10)
+    >>> param = mx.model.BatchEndParam(epoch=0, nbatch=1, eval_metric=None, locals=None)
+    >>> speed(param)  # as Module.fit does with batch_end_callback=speed
     """
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
@@ -87,7 +101,20 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Logs the progress through ``total`` batches, as a bar of ``length`` characters."""
+    """Logs the progress through an epoch as a bar.
+
+    Parameters
+    ----------
+    total : int
+        Number of batches of an epoch.
+    length : int
+        Characters of the bar.
+
+    Examples
+    --------
+    >>> bar = mx.callback.ProgressBar(total=100, length=40)
+    >>> bar(mx.model.BatchEndParam(epoch=0, nbatch=50, eval_metric=None, locals=None))
+    """
 
     def __init__(self, total: int, length: int = 80) -> None:
         self.total = total
@@ -101,7 +128,13 @@ class ProgressBar:
 
 
 class LogValidationMetricsCallback:
-    """Logs the metric at the end of an epoch."""
+    """Logs the metric at the end of an epoch, as ``eval_end_callback`` of ``Module.fit``.
+
+    Examples
+    --------
+    >>> log = mx.callback.LogValidationMetricsCallback()
+    >>> log(mx.model.BatchEndParam(0, 10, mx.metric.create("acc"), None))
+    """
 
     def __call__(self, param: BatchEndParam) -> None:
         for name, value in _name_value(param.eval_metric):
@@ -109,7 +142,20 @@ class LogValidationMetricsCallback:
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
-    """A callback that logs the metric every ``period`` batches, and optionally resets it."""
+    """Make a callback that logs the metric every ``period`` batches.
+
+    Parameters
+    ----------
+    period : int
+        Number of batches between two lines of the log.
+    auto_reset : bool
+        Whether the metric is reset each time.
+
+    Examples
+    --------
+    >>> log = mx.callback.log_train_metric(period=20)
+    >>> log(mx.model.BatchEndParam(0, 20, mx.metric.create("acc"), None))
+    """
 
     def log(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
@@ -124,7 +170,30 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """A callback ``(epoch, symbol, arg_params, aux_params)`` that saves every ``period`` epochs."""
+    """Make a callback that saves graph and parameters, as ``epoch_end_callback`` of ``Module.fit``.
+
+    It is called with ``(epoch, symbol, arg_params, aux_params)`` and writes ``PREFIX-symbol.json``
+    and ``PREFIX-NNNN.params``, where NNNN is the epoch's number from 1.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the files' names, with the folder.
+    period : int
+        Number of epochs between two files.
+
+    Raises
+    ------
+    MXNetError
+        At the call, for a folder that does not exist or cannot be written.
+
+    Examples
+    --------
+    >>> save = mx.callback.do_checkpoint("digits", period=2)
+    >>> save(1, sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), {}, {})
+    >>> mx.model.load_checkpoint("digits", 2)[0].list_outputs()
+    ['fc_output']
+    """
     period = max(1, int(period))
 
     def save(
@@ -139,7 +208,25 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 def module_checkpoint(
     mod: _Saves, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """A callback ``(epoch, ...)`` that saves the module ``mod`` every ``period`` epochs."""
+    """Make a callback that saves a module, as ``epoch_end_callback`` of ``Module.fit``.
+
+    Parameters
+    ----------
+    mod : Module
+        The module; it needs the method ``save_checkpoint``.
+    prefix : str
+        Beginning of the files' names, with the folder.
+    period : int
+        Number of epochs between two files.
+    save_optimizer_states : bool
+        Whether the optimizer's states are saved too, in ``PREFIX-NNNN.states``.
+
+    Examples
+    --------
+    >>> module = mx.mod.Module(sym.FullyConnected(sym.var("data"), num_hidden=2), label_names=None)
+    >>> save = mx.callback.module_checkpoint(module, "digits", period=2)
+    >>> save(0)  # epoch 0 of 2: nothing is written
+    """
     period = max(1, int(period))
 
     def save(epoch: int, sym: object = None, arg: object = None, aux: object = None) -> None:

@@ -51,11 +51,33 @@ _IR = struct.Struct("<IfQQ")
 
 @public_methods
 class MXRecordIO:
-    """A file of records, read (``flag`` 'r') or written ('w') from its beginning.
+    """A file of records, read or written from its beginning.
 
     In a process other than the one that opened it, a file for reading is opened again; a file for
-    writing raises RuntimeError. Raises ValueError for another flag, MXNetError for a file that
-    cannot be opened.
+    writing raises RuntimeError.
+
+    Parameters
+    ----------
+    uri : str or os.PathLike
+        Path of the ``.rec`` file.
+    flag : str
+        "r" to read, "w" to write a new file.
+
+    Raises
+    ------
+    ValueError
+        For another ``flag``.
+    MXNetError
+        For a file that cannot be opened, and for a file that is not made of records.
+
+    Examples
+    --------
+    >>> file = mx.recordio.MXRecordIO("notes.rec", "w")
+    >>> file.write(b"first"); file.write(b"second")
+    >>> file.close()
+    >>> file = mx.recordio.MXRecordIO("notes.rec", "r")
+    >>> file.read(), file.read(), file.read()
+    (b'first', b'second', None)
     """
 
     def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
@@ -215,9 +237,33 @@ def _flag(number: int, count: int) -> int:
 class MXIndexedRecordIO(MXRecordIO):
     """A file of records that are accessed by key, with an index file.
 
-    idx     position of the record of each key
-    keys    in the order of the index
-    Raises MXNetError for an index whose lines are not a key and a position.
+    ``idx`` has the position of each key's record, ``keys`` the keys in the order of the index.
+
+    Parameters
+    ----------
+    idx_path : str or os.PathLike
+        Path of the index: lines of a key, a tab and a position.
+    uri : str or os.PathLike
+        Path of the ``.rec`` file.
+    flag : str
+        "r" to read, "w" to write new files.
+    key_type : callable
+        Converts the keys of the index, which are strings.
+
+    Raises
+    ------
+    ValueError
+        For another ``flag``.
+    MXNetError
+        For files that cannot be opened, and for an index with other lines.
+
+    Examples
+    --------
+    >>> file = mx.recordio.MXIndexedRecordIO("notes.idx", "notes.rec", "w")
+    >>> file.write_idx(7, b"seventh")
+    >>> file.close()
+    >>> mx.recordio.MXIndexedRecordIO("notes.idx", "notes.rec", "r").read_idx(7)
+    b'seventh'
     """
 
     def __init__(
@@ -308,7 +354,22 @@ def _position(text: str) -> int:
 
 @public
 def pack(header: Header, s: bytes) -> bytes:
-    """A record of a header and bytes; several labels are stored between them as float32."""
+    """Make a record of a header and bytes.
+
+    Parameters
+    ----------
+    header : IRHeader
+        ``(flag, label, id, id2)``. A label of several numbers is stored between header and bytes
+        as float32, and ``flag`` becomes their count.
+    s : bytes
+        The content, such as an encoded image.
+
+    Examples
+    --------
+    >>> record = mx.recordio.pack(mx.recordio.IRHeader(0, 3.0, 7, 0), b"content")
+    >>> mx.recordio.unpack(record)
+    (HEADER(flag=0, label=3.0, id=7, id2=0), b'content')
+    """
     flag, label, number, second = header
     if isinstance(label, numbers.Number):
         return _IR.pack(0, label, number, second) + s
@@ -318,7 +379,25 @@ def pack(header: Header, s: bytes) -> bytes:
 
 @public
 def unpack(s: bytes) -> tuple[IRHeader, bytes]:
-    """Header and bytes of a record. Raises MXNetError if it is too short for its labels."""
+    """Split a record into its header and its bytes.
+
+    Parameters
+    ----------
+    s : bytes
+        A record of :func:`pack`.
+
+    Raises
+    ------
+    MXNetError
+        For a record that is too short for a header, or for the labels that its header counts.
+
+    Examples
+    --------
+    >>> record = mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2], 7, 0), b"content")
+    >>> header, content = mx.recordio.unpack(record)
+    >>> header.label
+    array([1., 2.], dtype=float32)
+    """
     if len(s) < _IR.size:
         raise MXNetError(f"a record's header has {_IR.size} bytes, but the record has {len(s)}")
     header, rest = IRHeader(*_IR.unpack_from(s)), s[_IR.size :]
@@ -334,10 +413,33 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
 
 @public
 def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """A record of a header and an image (H, W, 3) in BGR order, or (H, W) in grey.
+    """Make a record of a header and an image, which is encoded.
 
-    Raises AssertionError for formats other than JPEG and PNG, MXNetError without OpenCV and
-    Pillow.
+    Parameters
+    ----------
+    header : IRHeader
+        As for :func:`pack`.
+    img : numpy.ndarray
+        Pixels of uint8: (height, width, 3) in the order blue, green, red, or grey
+        (height, width).
+    quality : int
+        Of JPEG from 1 to 100, or PNG's compression from 0 to 9.
+    img_fmt : str
+        ".jpg", ".jpeg" or ".png".
+
+    Raises
+    ------
+    AssertionError
+        For another format.
+    MXNetError
+        Without OpenCV and Pillow.
+
+    Examples
+    --------
+    >>> pixels = np.zeros((4, 6, 3), np.uint8)
+    >>> record = mx.recordio.pack_img((0, 1.0, 0, 0), pixels, quality=3, img_fmt=".png")
+    >>> mx.recordio.unpack_img(record)[1].shape
+    (4, 6, 3)
     """
     kind = img_fmt.lower()
     assert kind in (".jpg", ".jpeg", ".png"), f"img_fmt must be .jpg, .jpeg or .png, got {img_fmt}"
@@ -347,9 +449,28 @@ def pack_img(header: Header, img: np.ndarray, quality: int = 95, img_fmt: str = 
 
 @public
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
-    """Header and image (H, W, 3) in BGR order; (H, W) in grey for ``iscolor`` 0.
+    """Split a record into its header and its decoded image.
 
-    Raises MXNetError for other bytes, and without OpenCV and Pillow.
+    The pixels are (height, width, 3) of uint8 in the order blue, green, red, or grey
+    (height, width).
+
+    Parameters
+    ----------
+    s : bytes
+        A record of :func:`pack_img`.
+    iscolor : int
+        0 for grey; other numbers for colours.
+
+    Raises
+    ------
+    MXNetError
+        For other bytes, and without OpenCV and Pillow.
+
+    Examples
+    --------
+    >>> record = mx.recordio.pack_img((0, 1.0, 0, 0), np.zeros((4, 6), np.uint8), 3, ".png")
+    >>> mx.recordio.unpack_img(record, iscolor=0)[1].shape
+    (4, 6)
     """
     header, data = unpack(s)
     pixels = decoded(data, bool(iscolor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import inspect
 import re
 from importlib import import_module
@@ -27,6 +28,7 @@ API = [
     for name in names.split()
 ]
 PUBLIC = tuple(f"_{room}_" for room in SUBMODULES)
+HAS_CODEC = any(map(importlib.util.find_spec, ("cv2", "PIL")))
 NAMES = {"mx": mx, "nd": nd, "np": np, "sym": sym, "nn": nn, "gluon": gluon, "autograd": autograd}
 
 
@@ -65,10 +67,27 @@ def test_examples_of_a_docstring_run(module, name, tmp_path, monkeypatch):
     finder = doctest.DocTestFinder(recurse=inspect.isclass(thing))
     tests = [test for test in finder.find(thing, name, globs=dict(NAMES)) if test.examples]
     assert tests, "no example"
+    if any("pack_img" in test.docstring for test in tests) and not HAS_CODEC:
+        pytest.skip("neither OpenCV nor Pillow is installed")
     said: list[str] = []
     for test in tests:
         doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
     assert not said, "".join(said)
+
+
+METHODS = [
+    *(mx.mod.BaseModule.fit, mx.mod.BaseModule.predict, mx.mod.BaseModule.iter_predict),
+    *(mx.mod.BaseModule.score, mx.mod.BaseModule.set_params),
+    *(mx.mod.Module.bind, mx.mod.Module.load, mx.mod.Module.save_checkpoint),
+    *(mx.mod.Module.forward, mx.mod.Module.backward, mx.mod.Module.init_optimizer),
+    mx.mod.Module.init_params,
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)
+def test_docstring_of_a_method_describes_each_argument(method):
+    taken = {name for name in inspect.signature(method).parameters if name != "self"}
+    assert described(doc_of(method)) == taken
 
 
 # Operators

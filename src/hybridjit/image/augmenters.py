@@ -74,7 +74,21 @@ def plain(value: object) -> object:
 
 
 class Augmenter:
-    """Base class: a subclass defines ``__call__``; :meth:`dumps` writes ``kwargs``."""
+    """Base of augmenters: a subclass defines ``__call__``, from image to image.
+
+    Parameters
+    ----------
+    **kwargs
+        Values that ``dumps`` writes.
+
+    Examples
+    --------
+    >>> class Dark(mx.image.Augmenter):
+    ...     def __call__(self, src):
+    ...         return src / 2
+    >>> Dark(strength=2).dumps()
+    '["dark", {"strength": 2}]'
+    """
 
     def __init__(self, **kwargs: object) -> None:
         self._kwargs = {key: plain(value) for key, value in kwargs.items()}
@@ -88,7 +102,19 @@ class Augmenter:
 
 
 class SequentialAug(Augmenter):
-    """Augmenters applied in order."""
+    """Augmenters in their order.
+
+    Parameters
+    ----------
+    ts : list of Augmenter
+        The augmenters.
+
+    Examples
+    --------
+    >>> both = mx.image.SequentialAug([mx.image.CastAug(), mx.image.HorizontalFlipAug(0.5)])
+    >>> both(nd.ones((4, 6, 3), dtype="uint8")).dtype.__name__
+    'float32'
+    """
 
     def __init__(self, ts: Sequence[Augmenter]) -> None:
         super().__init__()
@@ -104,7 +130,19 @@ class SequentialAug(Augmenter):
 
 
 class RandomOrderAug(SequentialAug):
-    """Augmenters applied in random order."""
+    """Augmenters in random order.
+
+    Parameters
+    ----------
+    ts : list of Augmenter
+        The augmenters.
+
+    Examples
+    --------
+    >>> both = mx.image.RandomOrderAug([mx.image.CastAug(), mx.image.HorizontalFlipAug(0.5)])
+    >>> both(nd.ones((4, 6, 3), dtype="uint8")).shape
+    (4, 6, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         random.shuffle(self.ts)
@@ -121,14 +159,40 @@ class _Sized(Augmenter):
 
 
 class ResizeAug(_Sized):
-    """Resize so that the shorter side is ``size``."""
+    """Resize so that the shorter side has a size.
+
+    Parameters
+    ----------
+    size : int
+        Length of the shorter side.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.ResizeAug(2)(nd.ones((4, 6, 3), dtype="uint8")).shape
+    (2, 3, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         return resize_short(src, self.size, self.interp)
 
 
 class ForceResizeAug(_Sized):
-    """Resize to (width, height) without keeping the aspect ratio."""
+    """Resize to a width and a height; the proportions may change.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Width and height.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.ForceResizeAug((2, 2))(nd.ones((4, 6, 3), dtype="uint8")).shape
+    (2, 2, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         w, h = self.size
@@ -136,21 +200,64 @@ class ForceResizeAug(_Sized):
 
 
 class RandomCropAug(_Sized):
-    """Crop (width, height) at a random position."""
+    """Crop at a random position, by :func:`random_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Width and height.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.RandomCropAug((2, 2))(nd.ones((4, 6, 3))).shape
+    (2, 2, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         return random_crop(src, self.size, self.interp)[0]
 
 
 class CenterCropAug(_Sized):
-    """Crop (width, height) at the centre."""
+    """Crop the centre, by :func:`center_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Width and height.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.CenterCropAug((2, 2))(nd.ones((4, 6, 3))).shape
+    (2, 2, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         return center_crop(src, self.size, self.interp)[0]
 
 
 class RandomSizedCropAug(Augmenter):
-    """Crop of random area and aspect ratio, resized to (width, height)."""
+    """Crop a part of random area and proportions, by :func:`random_size_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Width and height of the result.
+    area : float or tuple of float
+        Least share of the image's area, or the least and the largest.
+    ratio : tuple of float
+        Least and largest quotient of width and height.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.RandomSizedCropAug((2, 2), 0.5, (0.75, 1.33))(nd.ones((4, 6, 3))).shape
+    (2, 2, 3)
+    """
 
     def __init__(
         self,
@@ -167,7 +274,18 @@ class RandomSizedCropAug(Augmenter):
 
 
 class BrightnessJitterAug(Augmenter):
-    """Multiply by a random factor in 1 +- ``brightness``."""
+    """Multiply by a random factor.
+
+    Parameters
+    ----------
+    brightness : float
+        The factor is between 1 - brightness and 1 + brightness.
+
+    Examples
+    --------
+    >>> mx.image.BrightnessJitterAug(0.2)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness=brightness)
@@ -178,7 +296,18 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """Scale the difference from the mean grey value by a random factor in 1 +- ``contrast``."""
+    """Multiply the difference from the mean grey value by a random factor.
+
+    Parameters
+    ----------
+    contrast : float
+        The factor is between 1 - contrast and 1 + contrast.
+
+    Examples
+    --------
+    >>> mx.image.ContrastJitterAug(0.2)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast=contrast)
@@ -190,7 +319,18 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """Scale each pixel's difference from its grey value by a factor in 1 +- ``saturation``."""
+    """Multiply the difference of each pixel from its grey value by a random factor.
+
+    Parameters
+    ----------
+    saturation : float
+        The factor is between 1 - saturation and 1 + saturation.
+
+    Examples
+    --------
+    >>> mx.image.SaturationJitterAug(0.2)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation=saturation)
@@ -203,7 +343,18 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Rotate hues by a random angle of at most ``hue`` times 180 degrees in either direction."""
+    """Rotate hues by a random angle.
+
+    Parameters
+    ----------
+    hue : float
+        Largest angle in either direction; 1 is half of a circle.
+
+    Examples
+    --------
+    >>> mx.image.HueJitterAug(0.1)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue=hue)
@@ -217,7 +368,18 @@ class HueJitterAug(Augmenter):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Apply those of brightness, contrast and saturation that are not 0, in random order."""
+    """Change brightness, contrast and saturation, those that are not 0, in random order.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : float
+        As in the augmenters of one of them.
+
+    Examples
+    --------
+    >>> mx.image.ColorJitterAug(0.1, 0.1, 0)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, brightness: float, contrast: float, saturation: float) -> None:
         kinds: tuple[tuple[Callable[[float], Augmenter], float], ...] = (
@@ -229,7 +391,22 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """Add noise along the principal components of the colours, normal with ``alphastd``."""
+    """Add noise along the principal components of colours.
+
+    Parameters
+    ----------
+    alphastd : float
+        Standard deviation of the factors, which are normal.
+    eigval : numpy.ndarray
+        Three eigenvalues of the covariance of colours.
+    eigvec : numpy.ndarray
+        Their eigenvectors, as columns of (3, 3).
+
+    Examples
+    --------
+    >>> mx.image.LightingAug(0.1, np.ones(3), np.eye(3))(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, alphastd: float, eigval: np.ndarray, eigvec: np.ndarray) -> None:
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -242,7 +419,18 @@ class LightingAug(Augmenter):
 
 
 class ColorNormalizeAug(Augmenter):
-    """Compute (src - mean) / std; None omits a step."""
+    """Subtract a mean and divide by a deviation.
+
+    Parameters
+    ----------
+    mean, std : NDArray or numpy.ndarray, optional
+        One number, or one for each channel; None leaves a step out.
+
+    Examples
+    --------
+    >>> mx.image.ColorNormalizeAug(np.array([1.0]), None)(nd.ones((1, 1, 3))).sum().asscalar()
+    np.float32(0.0)
+    """
 
     def __init__(self, mean: Channels, std: Channels) -> None:
         super().__init__(mean=mean, std=std)
@@ -256,7 +444,18 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(Augmenter):
-    """Convert to grey with probability ``p``."""
+    """Convert to grey at random.
+
+    Parameters
+    ----------
+    p : float
+        Probability.
+
+    Examples
+    --------
+    >>> mx.image.RandomGrayAug(0.5)(nd.ones((4, 6, 3))).shape
+    (4, 6, 3)
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -269,7 +468,18 @@ class RandomGrayAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Flip horizontally with probability ``p``."""
+    """Mirror left to right at random.
+
+    Parameters
+    ----------
+    p : float
+        Probability.
+
+    Examples
+    --------
+    >>> mx.image.HorizontalFlipAug(1)(nd.array([[[1], [2]]])).asnumpy().ravel()
+    array([2., 1.], dtype=float32)
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -280,7 +490,18 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Cast to another dtype."""
+    """Convert to another element type.
+
+    Parameters
+    ----------
+    typ : str
+        Element type.
+
+    Examples
+    --------
+    >>> mx.image.CastAug()(nd.ones((4, 6, 3), dtype="uint8")).dtype.__name__
+    'float32'
+    """
 
     def __init__(self, typ: str = "float32") -> None:
         super().__init__(type=typ)
@@ -315,9 +536,42 @@ def CreateAugmenter(
     rand_gray: float = 0,
     inter_method: int = 2,
 ) -> list[Augmenter]:
-    """Standard augmenters for images of ``data_shape`` (channels, height, width), in order.
+    """List the usual augmenters for images of a shape, in order.
 
-    ``mean`` and ``std`` equal to True select ImageNet's values.
+    Parameters
+    ----------
+    data_shape : tuple of int
+        Channels, height and width of the results.
+    resize : int
+        Length of the shorter side before the crop; 0: none.
+    rand_crop : bool
+        Whether the crop is random; otherwise the centre.
+    rand_resize : bool
+        Whether it has a random area and proportions; needs ``rand_crop``.
+    rand_mirror : bool
+        Whether half of the images are mirrored.
+    mean, std : NDArray, numpy.ndarray or True, optional
+        Subtracted, and divided by; True: those of ImageNet.
+    brightness, contrast, saturation, hue : float
+        As in the augmenters of one of them; 0: none.
+    pca_noise : float
+        Standard deviation of :class:`LightingAug`; 0: none.
+    rand_gray : float
+        Probability of :class:`RandomGrayAug`.
+    inter_method : int
+        Interpolation as in :func:`resize_short`.
+
+    Raises
+    ------
+    IndexError
+        For a ``data_shape`` without channels.
+    AssertionError
+        For ``rand_resize`` without ``rand_crop``, and for a mean or deviation of another form.
+
+    Examples
+    --------
+    >>> [type(a).__name__ for a in mx.image.CreateAugmenter((3, 4, 4), resize=5, mean=True)]
+    ['ResizeAug', 'CenterCropAug', 'CastAug', 'ColorNormalizeAug']
     """
     found: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     if len(data_shape) < 3:

@@ -21,7 +21,30 @@ _PIPE_BYTES = 256 << 20  # limit of an encoded image from a pipe
 
 @public
 def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
-    """Image read from a file by :func:`imdecode`. Raises the same MXNetErrors."""
+    """Read an image file; see :func:`imdecode`.
+
+    Parameters
+    ----------
+    filename : str
+        Path of the file.
+    flag : int
+        1 for colours, 0 for grey.
+    to_rgb : bool
+        Whether channels are red, green, blue; otherwise blue, green, red.
+
+    Raises
+    ------
+    MXNetError
+        For a file that is missing or no image, and without OpenCV and Pillow.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> record = mx.recordio.pack_img((0, 0, 0, 0), np.zeros((4, 6, 3), np.uint8), 3, ".png")
+    >>> _ = Path("black.png").write_bytes(mx.recordio.unpack(record)[1])
+    >>> mx.image.imread("black.png").shape
+    (4, 6, 3)
+    """
     with system_errors(filename), open_file(filename, _PIPE_BYTES) as file:
         data = file.read()
     try:
@@ -37,11 +60,31 @@ def imdecode(
     to_rgb: bool = True,
     out: NDArray | None = None,
 ) -> NDArray:
-    """Image decoded from bytes: colour (H, W, 3) for ``flag`` 1, grey (H, W, 1) for 0.
+    """Decode an image: uint8 of shape (height, width, 3), or (height, width, 1) in grey.
 
-    Channels are in the order red, green, blue; reversed if ``to_rgb`` is false. Raises ValueError
-    if ``buf`` is a str, and MXNetError if it is not an image or neither OpenCV nor Pillow is
-    installed.
+    Parameters
+    ----------
+    buf : bytes, bytearray or numpy.ndarray
+        The content of a file of JPEG, PNG or another format.
+    flag : int
+        1 for colours, 0 for grey.
+    to_rgb : bool
+        Whether channels are red, green, blue; otherwise blue, green, red.
+    out : NDArray, optional
+        Array of the result's shape that receives it.
+
+    Raises
+    ------
+    ValueError
+        For a str.
+    MXNetError
+        For bytes that are no image, and without OpenCV and Pillow.
+
+    Examples
+    --------
+    >>> record = mx.recordio.pack_img((0, 0, 0, 0), np.zeros((4, 6, 3), np.uint8), 3, ".png")
+    >>> mx.image.imdecode(mx.recordio.unpack(record)[1], flag=0).shape
+    (4, 6, 1)
     """
     if not isinstance(buf, (bytes, bytearray, np.ndarray)):
         raise ValueError(

@@ -41,7 +41,24 @@ _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 @public
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """Image resized to ``w`` x ``h``."""
+    """Resize an image to a width and a height.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    w, h : int
+        New width and height.
+    interp : int
+        Interpolation: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.
+    out : NDArray, optional
+        Array of the result's shape that receives it.
+
+    Examples
+    --------
+    >>> mx.image.imresize(nd.ones((4, 6, 3), dtype="uint8"), 3, 2).shape
+    (2, 3, 3)
+    """
     resized = nd.image.resize(src, size=(w, h), interp=interp)
     if out is None:
         return resized
@@ -50,7 +67,20 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
 
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
-    """``size`` reduced proportionally until it fits into ``src_size``."""
+    """Reduce a size proportionally until it fits into an image.
+
+    Parameters
+    ----------
+    src_size : tuple of int
+        Width and height of the image.
+    size : tuple of int
+        Width and height to reduce.
+
+    Examples
+    --------
+    >>> mx.image.scale_down((640, 480), (720, 120))
+    (640, 106)
+    """
     (w, h), (source_w, source_h) = size, src_size
     if source_h < h:
         w, h = w * source_h / h, source_h  # type: ignore[assignment]
@@ -80,7 +110,23 @@ def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
 
 @public
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
-    """Image resized so that its shorter side is ``size``; keeps the aspect ratio."""
+    """Resize an image so that its shorter side has a size; its proportions stay.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    size : int
+        Length of the shorter side.
+    interp : int
+        Interpolation as in :func:`imresize`; 9: area for smaller results, bicubic for larger ones,
+        10: random.
+
+    Examples
+    --------
+    >>> mx.image.resize_short(nd.ones((4, 6, 3), dtype="uint8"), 2).shape
+    (2, 3, 3)
+    """
     h, w = src.shape[:2]
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
     return imresize(src, new_w, new_h, _get_interp_method(interp, (h, w, new_h, new_w)))
@@ -96,7 +142,26 @@ def fixed_crop(
     size: tuple[int, int] | None = None,
     interp: int = 2,
 ) -> NDArray:
-    """Rectangle at column ``x0`` and row ``y0``, resized to ``size`` if that differs."""
+    """Cut a rectangle out of an image, and resize it if a size is given.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    x0, y0 : int
+        Column and row of the corner.
+    w, h : int
+        Width and height of the rectangle.
+    size : tuple of int, optional
+        Width and height of the result.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> mx.image.fixed_crop(nd.ones((4, 6, 3)), 1, 1, 3, 2).shape
+    (2, 3, 3)
+    """
     out = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
         return out
@@ -107,9 +172,24 @@ def fixed_crop(
 def center_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """Centre of the image with size ``size``, and its rectangle (x0, y0, width, height).
+    """Cut the centre out of an image: the result and its rectangle (x0, y0, width, height).
 
-    If the image is too small, the largest rectangle of this aspect ratio is enlarged.
+    If the image is too small, the largest rectangle of these proportions is enlarged.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    size : tuple of int
+        Width and height of the result.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> part, rectangle = mx.image.center_crop(nd.ones((4, 6, 3)), (2, 2))
+    >>> part.shape, rectangle
+    ((2, 2, 3), (2, 1, 2, 2))
     """
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
@@ -121,7 +201,25 @@ def center_crop(
 def random_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """:func:`center_crop` at a random position, drawn from Python's ``random``."""
+    """Cut a random part out of an image: the result and its rectangle, as :func:`center_crop`.
+
+    The position is drawn from Python's ``random``.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    size : tuple of int
+        Width and height of the result.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+
+    Examples
+    --------
+    >>> part, rectangle = mx.image.random_crop(nd.ones((4, 6, 3)), (2, 2))
+    >>> part.shape
+    (2, 2, 3)
+    """
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
     x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
@@ -137,10 +235,36 @@ def random_size_crop(
     interp: int = 2,
     **kwargs: float,
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """Crop of random area and aspect ratio, resized to ``size``, and its rectangle.
+    """Cut a part of random area and proportions out of an image, and resize it.
 
-    ``area`` is the minimal fraction of the image's area, or minimum and maximum. The logarithm of
-    the aspect ratio is uniform. If ten draws do not fit, the centre is cropped.
+    The result and its rectangle are those of :func:`center_crop`, also after ten draws that do not
+    fit.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    size : tuple of int
+        Width and height of the result.
+    area : float or tuple of float
+        Least share of the image's area, or the least and the largest.
+    ratio : tuple of float
+        Least and largest quotient of width and height; its logarithm is uniform.
+    interp : int
+        Interpolation as in :func:`resize_short`.
+    **kwargs
+        ``min_area``, the former name of ``area``.
+
+    Raises
+    ------
+    AssertionError
+        For another keyword.
+
+    Examples
+    --------
+    >>> part, _ = mx.image.random_size_crop(nd.ones((8, 8, 3)), (4, 4), 0.5, (0.75, 1.33))
+    >>> part.shape
+    (4, 4, 3)
     """
     h, w, _ = src.shape
     least, most = (area, 1.0) if isinstance(area, (int, float)) else area
@@ -159,7 +283,24 @@ def random_size_crop(
 def color_normalize(
     src: NDArray, mean: NDArray | float | None, std: NDArray | float | None = None
 ) -> NDArray:
-    """Compute (src - mean) / std in place; None omits a step."""
+    """Subtract a mean and divide by a deviation, in place.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of floats (height, width, channels), which is changed.
+    mean : NDArray or float, optional
+        One number, or one for each channel; None: nothing is subtracted.
+    std : NDArray or float, optional
+        Divisor, in the same forms; None: nothing is divided.
+
+    Examples
+    --------
+    >>> mx.image.color_normalize(nd.ones((1, 1, 3)), nd.array([0.5, 0, 1]), nd.array([0.5, 1, 1]))
+    <BLANKLINE>
+    [[[1. 1. 0.]]]
+    <NDArray 1x1x3 @cpu(0)>
+    """
     if mean is not None:
         src -= mean
     if std is not None:
@@ -178,11 +319,31 @@ def copyMakeBorder(
     value: float = 0.0,
     values: tuple[float, ...] = (),
 ) -> NDArray:
-    """Image with a border.
+    """Put a border around an image.
 
-    ``type`` 0 fills it with ``value`` (or ``values``, one for each channel), 1 repeats the edge, 2
-    reflects including the edge, 4 reflects without the edge, 3 wraps around. Raises MXNetError for
-    other types.
+    Parameters
+    ----------
+    src : NDArray
+        Image (height, width, channels).
+    top, bot, left, right : int
+        Widths of the border.
+    type : int
+        0 fills it with ``value``, 1 repeats the edge, 2 reflects with the edge, 3 wraps around,
+        4 reflects without the edge.
+    value : float
+        Of the pixels of type 0.
+    values : tuple of float
+        The same, one for each channel.
+
+    Raises
+    ------
+    MXNetError
+        For another type.
+
+    Examples
+    --------
+    >>> mx.image.copyMakeBorder(nd.ones((4, 6, 3)), 1, 1, 2, 2).shape
+    (6, 10, 3)
     """
     type &= ~_ISOLATED
     if type not in _BORDERS:

@@ -35,14 +35,59 @@ _LISTED = 1 << 30  # limit in bytes of a list from a pipe
 
 @public_methods
 class ImageIter(DataIter):
-    """Batches of ``data_shape`` (3, height, width), the size after augmentation.
+    """Batches (N, channels, height, width) of augmented images, from records, a list or files.
 
-    aug_list   augmenters; default: those of ``CreateAugmenter(data_shape, **kwargs)``
-    last_batch_handle  'pad' fills the last batch from the start of the epoch, 'discard' drops it,
-               'roll_over' carries its samples over to the next epoch, whose first batch reports in
-               ``pad`` the number of new samples
+    Parameters
+    ----------
+    batch_size : int
+        Images of a batch.
+    data_shape : tuple of int
+        Channels (3), height and width after augmentation.
+    label_width : int
+        Number of labels of an image.
+    path_imgrec : str, optional
+        A ``.rec`` file.
+    path_imglist : str, optional
+        A ``.lst`` file: lines of an index, labels and a path, separated by tabs.
+    path_root : str, optional
+        Folder of the paths.
+    path_imgidx : str, optional
+        Index of the ``.rec`` file; by default that of the same name, if it exists.
+    shuffle : bool
+        Whether the order is drawn anew at each ``reset``.
+    part_index, num_parts : int
+        The part of the images that is read, and the number of parts.
+    aug_list : list of Augmenter, optional
+        Augmenters; by default those of ``CreateAugmenter(data_shape, **kwargs)``.
+    imglist : list, optional
+        Items of labels and a path, instead of a file.
+    data_name, label_name : str
+        Names of the arrays.
+    dtype : str
+        Element type of both: "float32", "float64", "int32" or "int64".
+    last_batch_handle : str
+        "pad" fills the last batch from the start of the epoch, "discard" drops it, "roll_over"
+        begins the next epoch with its samples.
+    **kwargs
+        Arguments of :func:`CreateAugmenter`.
 
-    Raises MXNetError for missing or damaged files, AssertionError without a source.
+    Raises
+    ------
+    AssertionError
+        Without a source of images, and for another ``dtype`` or ``last_batch_handle``.
+    MXNetError
+        For files that are missing or damaged.
+
+    Examples
+    --------
+    >>> file = mx.recordio.MXIndexedRecordIO("few.idx", "few.rec", "w")
+    >>> for i in range(3):
+    ...     picture = np.full((6, 8, 3), i, np.uint8)
+    ...     file.write_idx(i, mx.recordio.pack_img((0, i, i, 0), picture, 3, ".png"))
+    >>> file.close()
+    >>> batches = mx.image.ImageIter(2, (3, 4, 4), path_imgrec="few.rec", rand_mirror=True)
+    >>> [(batch.data[0].shape, batch.pad) for batch in batches]
+    [((2, 3, 4, 4), 0), ((2, 3, 4, 4), 1)]
     """
 
     def __init__(

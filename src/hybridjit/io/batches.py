@@ -22,7 +22,26 @@ class _NameAndShape(NamedTuple):
 
 
 class DataDesc(_NameAndShape):
-    """Name, shape, dtype and layout of an array of a batch."""
+    """Name, shape, element type and layout of an array of a batch: a tuple of name and shape.
+
+    Parameters
+    ----------
+    name : str
+        Name of the array, which is that of an input of a graph.
+    shape : tuple of int
+        Shape of a batch.
+    dtype : str or dtype
+        Element type.
+    layout : str, optional
+        Axes of the array, such as "NCHW" or "NTC"; the samples are along the axis N. None: along
+        the first.
+
+    Examples
+    --------
+    >>> desc = mx.io.DataDesc("data", (32, 3, 8, 8))
+    >>> desc.name, desc.shape, mx.io.DataDesc.get_batch_axis(desc.layout)
+    ('data', (32, 3, 8, 8), 0)
+    """
 
     dtype: DType
     layout: str | None
@@ -58,7 +77,34 @@ class DataDesc(_NameAndShape):
 
 
 class DataBatch:
-    """Arrays and labels of some samples; the last ``pad`` samples are padding."""
+    """Arrays and labels of some samples.
+
+    Parameters
+    ----------
+    data : list of NDArray
+        The inputs, in the order of ``data_names`` of a module.
+    label : list of NDArray, optional
+        The labels.
+    pad : int, optional
+        Number of samples at the end that are padding, whose results ``Module.predict`` drops.
+    index : numpy.ndarray, optional
+        Indices of the samples in the data set.
+    bucket_key : hashable, optional
+        Selects the module of :class:`BucketingModule`.
+    provide_data, provide_label : list of DataDesc, optional
+        Names and shapes, where they differ from those that a module is bound to.
+
+    Raises
+    ------
+    AssertionError
+        For data or labels that are not lists.
+
+    Examples
+    --------
+    >>> batch = mx.io.DataBatch([nd.ones((2, 3))], [nd.zeros(2)])
+    >>> print(batch)
+    DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]
+    """
 
     def __init__(
         self,
@@ -90,7 +136,29 @@ class DataBatch:
 
 @public_methods
 class DataIter:
-    """Base of iterators over batches. Subclasses define ``next``, or ``iter_next`` and getters."""
+    """Base of iterators over batches.
+
+    A subclass defines ``provide_data`` and ``provide_label``, ``reset``, and either ``next`` or
+    ``iter_next``, ``getdata``, ``getlabel``, ``getpad`` and ``getindex``.
+
+    Parameters
+    ----------
+    batch_size : int
+        Samples of a batch.
+
+    Examples
+    --------
+    >>> class Ones(mx.io.DataIter):
+    ...     count = 0
+    ...
+    ...     def next(self):
+    ...         self.count += 1
+    ...         if self.count > 2:
+    ...             raise StopIteration
+    ...         return mx.io.DataBatch([nd.ones((self.batch_size, 3))])
+    >>> len(list(Ones(4)))
+    2
+    """
 
     provide_data: list[DataDesc]
     provide_label: list[DataDesc]
@@ -158,7 +226,23 @@ class _Forwarding(DataIter):
 
 @public_methods
 class ResizeIter(_Forwarding):
-    """``size`` batches per epoch of another iterator, restarted when it ends."""
+    """Another number of batches per epoch of an iterator, which starts again when it ends.
+
+    Parameters
+    ----------
+    data_iter : DataIter
+        The iterator.
+    size : int
+        Batches of an epoch.
+    reset_internal : bool
+        Whether ``reset`` resets ``data_iter`` too.
+
+    Examples
+    --------
+    >>> batches = mx.io.NDArrayIter(np.ones((4, 3)), batch_size=2)
+    >>> len(list(mx.io.ResizeIter(batches, 5)))
+    5
+    """
 
     def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True) -> None:
         super().__init__(data_iter.batch_size)
@@ -190,9 +274,27 @@ class ResizeIter(_Forwarding):
 
 @public_methods
 class PrefetchingIter(_Forwarding):
-    """Combined batches of several iterators, with renamed arrays if requested.
+    """Combined batches of several iterators: the arrays of all in one batch.
 
     The name is MXNet's; nothing is prefetched, batches are computed on demand.
+
+    Parameters
+    ----------
+    iters : DataIter or list of DataIter
+        Iterators with equal batch sizes and lengths.
+    rename_data, rename_label : list of dict, optional
+        New names by old ones, for each iterator.
+
+    Raises
+    ------
+    AssertionError
+        For no iterator, and for iterators of unequal lengths.
+
+    Examples
+    --------
+    >>> one, two = (mx.io.NDArrayIter({name: np.ones((4, 3))}, batch_size=2) for name in "ab")
+    >>> [desc.name for desc in mx.io.PrefetchingIter([one, two]).provide_data]
+    ['a', 'b']
     """
 
     def __init__(

@@ -96,11 +96,44 @@ class _Table(DataIter):
 
 @public_methods
 class CSVIter(_Table):
-    """Rows of comma-separated numbers, each in ``data_shape``.
+    """Batches of rows of comma-separated numbers.
 
-    Labels are the rows of another such file, or zeros; labels of shape (1,) have the batch shape
-    (batch_size,). The last batch is padded from the start, and ``pad`` counts the padding. Raises
-    MXNetError for a missing file, or rows with another number of columns.
+    The last batch is padded from the start, and ``pad`` counts the padding.
+
+    Parameters
+    ----------
+    data_csv : str
+        File with a sample in each line.
+    data_shape : int or tuple of int
+        Shape of a sample: a line has as many numbers.
+    label_csv : str
+        File with the labels of a sample in each line; "NULL": the labels are zeros.
+    label_shape : int or tuple of int
+        Shape of the labels of a sample; those of shape (1,) have the shape (batch_size,).
+    batch_size : int
+        Samples of a batch.
+    round_batch : bool
+        No effect: the last batch is padded.
+    dtype : str or dtype
+        Element type of the data.
+    data_name, label_name : str
+        Names of the arrays.
+    **kwargs
+        MXNet's arguments of threads and memory, without effect.
+
+    Raises
+    ------
+    MXNetError
+        For a missing file, a line with another count of numbers, and files of unequal lengths.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("rows.csv").write_text("1,2,3\\n4,5,6\\n")
+    >>> batch = next(mx.io.CSVIter(data_csv="rows.csv", data_shape=(3,), batch_size=2))
+    >>> batch.data[0].asnumpy()
+    array([[1., 2., 3.],
+           [4., 5., 6.]], dtype=float32)
     """
 
     def __init__(
@@ -129,10 +162,44 @@ class CSVIter(_Table):
 
 @public_methods
 class LibSVMIter(_Table):
-    """Rows of ``label index:value ...`` lines, as csr arrays; indices count from 0.
+    """Batches of rows of sparse numbers as csr arrays, from lines ``label index:value ...``.
 
-    Labels are the first number of a line, or the rows of a file ``label_libsvm`` of the same
-    format. Raises MXNetError for a missing file or an invalid line.
+    Parameters
+    ----------
+    data_libsvm : str
+        File with a sample in each line; indices count from 0.
+    data_shape : int or tuple of int
+        Number of columns.
+    label_libsvm : str
+        File of the same format, whose rows are the labels; "NULL": the first number of a line of
+        ``data_libsvm`` is the label.
+    label_shape : int or tuple of int
+        Number of columns of ``label_libsvm``.
+    batch_size : int
+        Samples of a batch.
+    round_batch : bool
+        No effect: the last batch is padded.
+    num_parts, part_index : int
+        Number of parts of the file, and the part that is read.
+    dtype : str or dtype
+        No effect: values are float32.
+    data_name, label_name : str
+        Names of the arrays.
+    **kwargs
+        MXNet's arguments of threads and memory, without effect.
+
+    Raises
+    ------
+    MXNetError
+        For a missing file, an invalid line, and files of unequal lengths.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("rows.txt").write_text("1 0:0.5 2:1.5\\n0 1:2\\n")
+    >>> batch = next(mx.io.LibSVMIter(data_libsvm="rows.txt", data_shape=(3,), batch_size=2))
+    >>> batch.data[0].stype, batch.label[0].asnumpy()
+    ('csr', array([1., 0.], dtype=float32))
     """
 
     def __init__(
@@ -162,11 +229,44 @@ class LibSVMIter(_Table):
 
 @public_methods
 class MNISTIter(_Table):
-    """Images and labels of two files in MNIST's format, compressed or not; pixels from 0 to 1.
+    """Batches of two files in MNIST's format, compressed or not; pixels from 0 to 1.
 
-    Images are (1, rows, columns), or vectors with ``flat``. An incomplete last batch is dropped.
-    ``shuffle`` permutes the samples once, by ``seed``. Raises MXNetError for files that are missing
-    or not in this format.
+    An incomplete last batch is dropped.
+
+    Parameters
+    ----------
+    image, label : str
+        Files of images and of labels.
+    batch_size : int
+        Images of a batch.
+    shuffle : bool
+        Whether the samples are permuted, once.
+    flat : bool
+        Whether images are vectors; otherwise (1, rows, columns).
+    seed : int
+        Of the permutation.
+    silent : bool
+        No effect.
+    num_parts, part_index : int
+        Number of parts of the files, and the part that is read.
+    data_name, label_name : str
+        Names of the arrays.
+    **kwargs
+        MXNet's arguments of threads and memory, without effect.
+
+    Raises
+    ------
+    MXNetError
+        For files that are missing, of another format, or of unequal lengths.
+
+    Examples
+    --------
+    >>> import struct
+    >>> from pathlib import Path
+    >>> _ = Path("images").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, 2, 4, 4) + bytes(32))
+    >>> _ = Path("labels").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, 2) + bytes(2))
+    >>> next(mx.io.MNISTIter("images", "labels", batch_size=2)).data[0].shape
+    (2, 1, 4, 4)
     """
 
     def __init__(

@@ -42,17 +42,65 @@ _IGNORED = frozenset(
 
 @public_methods
 class ImageRecordIter(PictureRecords):
-    """Batches of the images of a record file, in file order or shuffled at every reset.
+    """Batches (N, channels, height, width) of the images of a record file, as float32.
 
-    resize     size of the shorter side before cropping; -1 does not resize
-    rand_crop  crop ``data_shape`` at a random position instead of the centre; smaller images are
-               enlarged first
-    mirror, rand_mirror  flip all images, or with probability 1/2
-    round_batch  pad the last batch from the start and count that in ``pad``; otherwise drop it
+    A pixel is (x - mean) / std * scale. Random values depend on ``seed``; they are not MXNet's.
 
-    Further arguments are those of :class:`.augmenting.Augmentation`. Random values depend on
-    ``seed``; they are not MXNet's. Raises MXNetError for an unsupported augmentation, for a missing
-    or damaged file, and without OpenCV and Pillow.
+    Parameters
+    ----------
+    path_imgrec : str
+        The ``.rec`` file.
+    data_shape : tuple of int
+        Channels (1 or 3), height and width of an image.
+    batch_size : int
+        Images of a batch.
+    label_width : int
+        Number of labels of an image.
+    shuffle : bool
+        Whether the order is drawn anew at each ``reset``.
+    seed : int
+        Of all random values.
+    round_batch : bool
+        Whether the last batch is padded from the start, which ``pad`` counts; otherwise it is
+        dropped.
+    resize : int
+        Length of the shorter side before the crop; -1: unchanged.
+    rand_crop : bool
+        Whether the crop has a random position; otherwise the centre. Smaller images are enlarged
+        first.
+    mirror, rand_mirror : bool
+        Whether all images are mirrored, or half of them at random.
+    mean_r, mean_g, mean_b, std_r, std_g, std_b : float
+        Mean and deviation of each colour.
+    scale : float
+        Factor at the end.
+    num_parts, part_index : int
+        Number of parts of the file, and the part that is read.
+    data_name, label_name : str
+        Names of the arrays.
+    **kwargs
+        Augmentations: ``random_resized_crop`` with ``min_random_area``, ``max_random_area``,
+        ``min_aspect_ratio`` and ``max_aspect_ratio``; ``min_random_scale``, ``max_random_scale``;
+        ``min_img_size``, ``max_img_size``; ``min_crop_size``, ``max_crop_size``; ``pad`` and
+        ``fill_value``; ``brightness``, ``contrast``, ``saturation``; ``random_h``, ``random_s``,
+        ``random_l``; ``pca_noise``. MXNet's arguments of threads and memory have no effect.
+
+    Raises
+    ------
+    MXNetError
+        For an unknown or unsupported argument, for a file that is missing or damaged, and without
+        OpenCV and Pillow.
+
+    Examples
+    --------
+    >>> file = mx.recordio.MXRecordIO("few.rec", "w")
+    >>> for i in range(3):
+    ...     picture = np.full((6, 8, 3), i, np.uint8)
+    ...     file.write(mx.recordio.pack_img((0, i, i, 0), picture, 3, ".png"))
+    >>> file.close()
+    >>> batches = mx.io.ImageRecordIter("few.rec", (3, 4, 4), batch_size=2, rand_crop=True)
+    >>> [(batch.data[0].shape, batch.pad) for batch in batches]
+    [((2, 3, 4, 4), 0), ((2, 3, 4, 4), 1)]
     """
 
     def __init__(

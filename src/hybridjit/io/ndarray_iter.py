@@ -23,13 +23,46 @@ Source: TypeAlias = Array | list[Array] | dict[str, Array]
 
 @public_methods
 class NDArrayIter(DataIter):
-    """Batches of ``batch_size`` samples. ``last_batch_handle`` selects the end of an epoch:
-
-    pad        a full batch; missing samples come from the start, and ``pad`` counts them
-    discard    an incomplete batch is dropped
-    roll_over  the samples of an incomplete batch start the next epoch
+    """Batches of arrays in memory.
 
     Shuffling uses NumPy's global generator, so ``np.random.seed`` makes it repeatable.
+
+    Parameters
+    ----------
+    data : array, list of arrays, or dict of str to array
+        NDArrays or NumPy arrays with as many samples each. NumPy arrays become float32.
+    label : array, list of arrays, or dict of str to array, optional
+        The labels, in the same forms.
+    batch_size : int
+        Samples of a batch.
+    shuffle : bool
+        Whether the samples are permuted, again at each ``reset``.
+    last_batch_handle : str
+        The incomplete batch at the end of an epoch: "pad" fills it with samples from the start,
+        which ``pad`` of the batch counts; "discard" drops it; "roll_over" begins the next epoch
+        with its samples.
+    data_name, label_name : str
+        Names of a single array, and ends of the names of several in a list. The keys of a dict
+        are names already.
+    layout : str
+        Axes of an array; the samples are along the axis N.
+
+    Raises
+    ------
+    TypeError
+        For data that are not arrays.
+    AssertionError
+        For no data, and for another ``last_batch_handle``.
+    NotImplementedError
+        For csr arrays, unless ``last_batch_handle`` is "discard".
+
+    Examples
+    --------
+    >>> batches = mx.io.NDArrayIter(np.ones((5, 3)), np.arange(5), batch_size=2)
+    >>> [(batch.data[0].shape, batch.pad) for batch in batches]
+    [((2, 3), 0), ((2, 3), 0), ((2, 3), 1)]
+    >>> batches.provide_label
+    [DataDesc[softmax_label,(2,),<class 'numpy.float32'>,NCHW]]
     """
 
     def __init__(

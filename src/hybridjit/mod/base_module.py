@@ -39,7 +39,20 @@ Logger: TypeAlias = ModuleType | logging.Logger
 
 @public_methods
 class BaseModule:
-    """Base of all modules. A subclass overrides the methods that raise NotImplementedError here."""
+    """Base of all modules: training, prediction and scoring over iterators, files of parameters.
+
+    A subclass overrides the methods that raise NotImplementedError here.
+
+    Parameters
+    ----------
+    logger : module or Logger
+        Receives the lines of the log.
+
+    Examples
+    --------
+    >>> issubclass(mx.mod.Module, mx.mod.BaseModule)
+    True
+    """
 
     def __init__(self, logger: Logger = logging) -> None:
         self.logger = logger
@@ -135,7 +148,24 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set these values. Raises RuntimeError for a missing one, unless ``allow_missing``."""
+        """Set the values of parameters.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Values of parameters and of auxiliary states by name.
+        allow_missing : bool
+            Whether parameters may be left without a value.
+        force_init : bool
+            Whether values that are set are replaced.
+        allow_extra : bool
+            Whether further names are ignored.
+
+        Raises
+        ------
+        RuntimeError
+            For a missing value, unless ``allow_missing``.
+        """
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def save_params(self, fname: str) -> None:
@@ -198,7 +228,19 @@ class BaseModule:
         reset: bool = True,
         sparse_row_id_fn: object = None,
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
-        """``(outputs, number, batch)`` for each batch, without its padding samples."""
+        """Yield ``(outputs, number, batch)`` for each batch, without the results of its padding.
+
+        Parameters
+        ----------
+        eval_data : DataIter
+            The batches.
+        num_batch : int, optional
+            Number of batches; by default all.
+        reset : bool
+            Whether the iterator is reset first.
+        sparse_row_id_fn : optional
+            No effect.
+        """
         for number, batch in self._batches(eval_data, num_batch, reset):
             yield self._unpadded(batch), number, batch
 
@@ -211,10 +253,29 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: object = None,
     ) -> NDArray | list[NDArray] | list[list[NDArray]]:
-        """The outputs for an array, or for all batches of an iterator, concatenated.
+        """The outputs for an array, or for all batches of an iterator, joined without padding.
 
-        A single output is returned without a list unless ``always_output_list``; without
-        ``merge_batches`` the result is a list per batch. Raises ValueError for other data.
+        Parameters
+        ----------
+        eval_data : DataIter, NDArray or numpy.ndarray
+            The inputs.
+        num_batch : int, optional
+            Number of batches; by default all.
+        merge_batches : bool
+            Whether the outputs of all batches are joined; otherwise the result is a list per batch.
+        reset : bool
+            Whether the iterator is reset first.
+        always_output_list : bool
+            Whether a single output is returned in a list, too.
+        sparse_row_id_fn : optional
+            No effect.
+
+        Raises
+        ------
+        AssertionError
+            Before ``bind`` and ``init_params``, and for batches with unequal numbers of outputs.
+        ValueError
+            For other data.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if isinstance(eval_data, (NDArray, np.ndarray)):
@@ -245,7 +306,30 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: object = None,
     ) -> list[tuple[str, float]]:
-        """Names and values of a metric, given as object or name, over all batches."""
+        """Names and values of a metric over all batches.
+
+        Parameters
+        ----------
+        eval_data : DataIter
+            Batches with labels.
+        eval_metric : EvalMetric or str
+            A metric or its name; it is reset first.
+        num_batch : int, optional
+            Number of batches; by default all.
+        batch_end_callback, score_end_callback : callable or list, optional
+            Called with a ``BatchEndParam`` after each batch, and at the end.
+        reset : bool
+            Whether the iterator is reset first.
+        epoch : int
+            Number for the callbacks.
+        sparse_row_id_fn : optional
+            No effect.
+
+        Raises
+        ------
+        AssertionError
+            Before ``bind`` and ``init_params``, and for an unknown metric.
+        """
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
         eval_metric.reset()
@@ -310,11 +394,50 @@ class BaseModule:
         monitor: Monitor | None = None,
         sparse_row_id_fn: object = None,
     ) -> None:
-        """Train from epoch ``begin_epoch`` to ``num_epoch``; an epoch is one pass over the data.
+        """Train: bind, initialize, then compute gradients and update for each batch of each epoch.
 
-        Callbacks are functions or lists of them. Batch callbacks receive a ``BatchEndParam``, epoch
-        callbacks the epoch, the symbol and the parameters. Metrics are names or objects; values are
-        logged per epoch. Ctrl-C stops training between two parameter updates, never within one.
+        Values of metrics are logged per epoch. Ctrl-C stops training between two updates of
+        parameters, never within one.
+
+        Parameters
+        ----------
+        train_data : DataIter
+            Batches with labels; an epoch is one pass over them.
+        eval_data : DataIter, optional
+            Batches of the validation after each epoch.
+        eval_metric : EvalMetric or str
+            Metric of training, an object or a name.
+        epoch_end_callback : callable or list, optional
+            Called with ``(epoch, symbol, arg_params, aux_params)``.
+        batch_end_callback, eval_end_callback, eval_batch_end_callback : callable or list, optional
+            Called with a ``BatchEndParam`` after a batch, after the validation, and in it.
+        kvstore, optimizer, optimizer_params
+            As in :meth:`init_optimizer`.
+        initializer : Initializer
+            Of the parameters without values.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Values of parameters and auxiliary states, such as those of another training.
+        allow_missing : bool
+            Whether parameters that these do not have are initialized.
+        force_rebind, force_init : bool
+            Whether a module that is bound, or initialized, begins again.
+        begin_epoch, num_epoch : int
+            The first epoch, and the end: ``num_epoch`` is needed, and is not trained itself.
+        validation_metric : EvalMetric or str, optional
+            Metric of the validation; by default ``eval_metric``.
+        monitor : Monitor, optional
+            Prints statistics of values.
+        sparse_row_id_fn : optional
+            No effect.
+
+        Raises
+        ------
+        AssertionError
+            Without ``num_epoch``.
+        ValueError
+            For data and labels with other names than the module's, and an unknown optimizer.
+        MXNetError
+            For shapes that do not fit the graph.
         """
         assert num_epoch is not None, "please specify number of epochs"
         self.bind(

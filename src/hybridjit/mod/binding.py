@@ -181,9 +181,31 @@ class BoundModule(BaseModule):
     ) -> None:
         """Make arrays for all inputs and parameters from the shapes of the inputs.
 
-        ``for_training`` is the default mode of ``forward``. Parameters of ``shared_module`` are
-        shared. ``grad_req`` is "write", "add" or "null": one for all, a list, or by argument.
-        Raises MXNetError if the shapes do not determine those of all parameters.
+        A module that is bound ignores the call, with a line in the log.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc or (str, tuple)
+            Names and shapes of the inputs, as ``provide_data`` of an iterator.
+        label_shapes : list of DataDesc or (str, tuple), optional
+            The same for the labels; not needed for inference.
+        for_training : bool
+            Whether gradients are computed: the default of ``is_train`` of ``forward``.
+        inputs_need_grad : bool
+            Whether gradients with respect to the inputs are computed: see ``get_input_grads``.
+        force_rebind : bool
+            Whether a module that is bound is bound again.
+        shared_module : Module, optional
+            A bound module whose parameters are used.
+        grad_req : str, list or dict
+            "write", "add" or "null": one for all, for each argument in order, or by name.
+
+        Raises
+        ------
+        ValueError
+            For names of inputs other than ``data_names`` and ``label_names``.
+        MXNetError
+            For shapes that do not fit the graph, or do not determine those of all parameters.
         """
         if force_rebind:
             self._keep_values()
@@ -347,9 +369,27 @@ class BoundModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Set values from the mappings; use ``initializer`` for missing ones if ``allow_missing``.
+        """Give every parameter a value.
 
-        Raises RuntimeError for a missing value otherwise.
+        Parameters
+        ----------
+        initializer : Initializer, optional
+            Of the parameters without a value in the mappings.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Values of parameters and of auxiliary states by name.
+        allow_missing : bool
+            Whether the mappings may lack a parameter, which is then initialized.
+        force_init : bool
+            Whether values that are set are replaced; otherwise the call is ignored, with a warning.
+        allow_extra : bool
+            No effect: further names are ignored.
+
+        Raises
+        ------
+        RuntimeError
+            For a parameter that a mapping lacks, unless ``allow_missing``.
+        AssertionError
+            Before ``bind``.
         """
         if self.params_initialized and not force_init:
             warn("Parameters already initialized and force_init=False. init_params call ignored.")
@@ -383,10 +423,26 @@ class BoundModule(BaseModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set these values.
+        """Set the values of parameters, as :meth:`init_params` without an initializer.
 
-        Raises RuntimeError for a missing one; with ``allow_missing`` ValueError for one that the
-        graph does not have, unless ``allow_extra``.
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Values of parameters and of auxiliary states by name.
+        allow_missing : bool
+            Whether parameters may be left out.
+        force_init : bool
+            Whether values that are set are replaced.
+        allow_extra : bool
+            Whether further names are ignored where ``allow_missing`` is set; otherwise they are
+            always ignored.
+
+        Raises
+        ------
+        RuntimeError
+            For a missing value, unless ``allow_missing``.
+        ValueError
+            For a further name with ``allow_missing``, unless ``allow_extra``.
         """
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)

@@ -37,7 +37,42 @@ SymGen = Callable[..., Generated]
 
 @public_methods
 class BucketingModule(BaseModule):
-    """Modules by bucket key; ``default_bucket_key`` is the one that is bound first."""
+    """Modules by bucket key, such as the length of a sequence, that share their parameters.
+
+    Inputs of varying size need no buckets: a hybridized block, and a :class:`Module`, take each
+    size.
+
+    Parameters
+    ----------
+    sym_gen : callable
+        ``sym_gen(bucket_key)`` returns the graph of a bucket, its data names and label names.
+    default_bucket_key : hashable
+        The bucket that is bound first: the largest, whose graph has all parameters.
+    logger : module or Logger
+        Receives the lines of the log.
+    context : Context or list of Context, optional
+        Contexts of the parameters; by default the CPU.
+    **options
+        Further arguments of :class:`Module`, for each bucket.
+
+    Raises
+    ------
+    AssertionError
+        Without ``default_bucket_key``.
+
+    Examples
+    --------
+    >>> def sym_gen(length):
+    ...     total = sym.sum(sym.var("data"), axis=1, keepdims=True)
+    ...     fc = sym.FullyConnected(total, num_hidden=2, name="fc")
+    ...     return sym.SoftmaxOutput(fc, name="softmax"), ("data",), ("softmax_label",)
+    >>> module = mx.mod.BucketingModule(sym_gen, default_bucket_key=8)
+    >>> module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    >>> module.init_params()
+    >>> module.switch_bucket(5, [("data", (4, 5))], [("softmax_label", (4,))])
+    >>> module.output_shapes
+    [('softmax_output', (4, 2))]
+    """
 
     def __init__(
         self,

@@ -45,11 +45,68 @@ if TYPE_CHECKING:
 
 @public_methods
 class Module(BoundModule):
-    """A Symbol to bind. Inference does not need the inputs in ``label_names``."""
+    """A graph with its parameters: bound to the shapes of its inputs, run, trained, saved.
+
+    Without ``label_names``' arrays it is run for inference. Arguments of its methods are described
+    at :class:`BaseModule` where they are the same.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The graph; for training its outputs are losses, such as ``SoftmaxOutput``.
+    data_names, label_names : list of str, optional
+        Inputs of the graph that batches give, in the order of ``batch.data`` and
+        ``batch.label``; all other variables are parameters.
+    logger : module or Logger
+        Receives the lines of the log.
+    context : Context or list of Context, optional
+        Contexts of the parameters; by default the CPU. One computation serves all of a list.
+    work_load_list : optional
+        No effect.
+    fixed_param_names : list of str, optional
+        Parameters that are not trained.
+    state_names : list of str, optional
+        Inputs that keep their values from batch to batch: see ``set_states``.
+    group2ctxs : dict or list of dict, optional
+        Contexts of the groups of ``AttrScope(ctx_group=...)``.
+    compression_params : dict, optional
+        No effect.
+
+    Raises
+    ------
+    ValueError
+        For a name that is no variable of the graph; for a label that is none, a warning.
+
+    Examples
+    --------
+    >>> fc = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    >>> module = mx.mod.Module(sym.SoftmaxOutput(fc, name="softmax"))
+    >>> batches = mx.io.NDArrayIter(np.ones((4, 3)), np.zeros(4), batch_size=2)
+    >>> module.fit(batches, num_epoch=2, optimizer_params={"learning_rate": 0.1})
+    >>> module.predict(batches).shape
+    (4, 2)
+    """
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """A module from ``prefix-symbol.json`` and ``prefix-<epoch>.params``, not bound."""
+        """Make a module from the files of a checkpoint. It is not bound.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the names ``PREFIX-symbol.json`` and ``PREFIX-NNNN.params``.
+        epoch : int
+            The number NNNN.
+        load_optimizer_states : bool
+            Whether ``init_optimizer`` reads ``PREFIX-NNNN.states``.
+        **kwargs
+            Further arguments of :class:`Module`.
+
+        Raises
+        ------
+        MXNetError
+            For files that are missing or malformed.
+        """
         symbol, args, auxs = checkpoint.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         if load_optimizer_states:
@@ -65,7 +122,24 @@ class Module(BoundModule):
         save_optimizer_states: bool = False,
         remove_amp_cast: bool = True,
     ) -> None:
-        """Write the files that :meth:`load` reads: all or none."""
+        """Write the files that :meth:`load` reads: all or none.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the names of the files, with the folder.
+        epoch : int
+            Number in the name of the parameters' file.
+        save_optimizer_states : bool
+            Whether the optimizer's states are written to ``PREFIX-NNNN.states``.
+        remove_amp_cast : bool
+            Whether casts of automatic mixed precision are left out of the graph.
+
+        Raises
+        ------
+        MXNetError
+            For a folder that does not exist or cannot be written.
+        """
         args, auxs = self.get_params()
         writers = [
             lambda: checkpoint.save_checkpoint(
@@ -85,7 +159,20 @@ class Module(BoundModule):
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch; shapes that differ from the bound ones bind again.
 
-        Raises MXNetError while parameters have no values.
+        Parameters
+        ----------
+        data_batch : DataBatch
+            Arrays in the order of ``data_names``, and labels.
+        is_train : bool, optional
+            Whether operators behave as in training, and ``backward`` follows; by default what was
+            bound.
+
+        Raises
+        ------
+        MXNetError
+            While parameters have no values, and for shapes that do not fit them.
+        ValueError
+            For another number of arrays.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self._unset:
@@ -124,8 +211,17 @@ class Module(BoundModule):
     def backward(self, out_grads: Heads = None) -> None:
         """Compute the gradients of the latest batch; its ``forward`` was in training mode.
 
-        ``out_grads`` has an array for each output. Without it every output must be a loss;
-        otherwise MXNetError is raised.
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            A gradient for each output; without them every output must be a loss.
+
+        Raises
+        ------
+        MXNetError
+            For outputs that are not losses without ``out_grads``.
+        AssertionError
+            Without a ``forward`` in training mode.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         assert self._recorded, "call forward with is_train=True first"
@@ -165,11 +261,25 @@ class Module(BoundModule):
         optimizer_params: Options = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Set an optimizer, given as object or name; with a name, gradients are divided by the
-        batch size.
+        """Set the optimizer that ``update`` applies.
 
-        ``kvstore`` is a store, its name or None. Raises MXNetError for a store that is not
-        available.
+        Parameters
+        ----------
+        kvstore : KVStore or str, optional
+            Store of the parameters, its name, or None.
+        optimizer : Optimizer or str
+            An optimizer, or its name; with a name, gradients are divided by the batch size.
+        optimizer_params : dict or sequence of pairs
+            Arguments of an optimizer that is given by name.
+        force_init : bool
+            Whether an optimizer that is set is replaced; otherwise a warning is logged.
+
+        Raises
+        ------
+        MXNetError
+            For a store that is not available.
+        ValueError
+            For an unknown optimizer.
         """
         assert self.binded and self.params_initialized, "call bind and init_params first"
         if self.optimizer_initialized and not force_init:

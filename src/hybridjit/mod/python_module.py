@@ -21,7 +21,24 @@ from .updates import Options, Rule, Store
 class PythonModule(BaseModule):
     """Base of modules in Python. A subclass defines ``forward``, ``backward`` and the shapes.
 
-    ``_compute_output_shapes()`` returns names and shapes of the outputs from ``data_shapes``.
+    It has no parameters.
+
+    Parameters
+    ----------
+    data_names, label_names, output_names : list of str
+        Names of the inputs, labels and outputs; ``label_names`` may be None.
+    logger : module or Logger
+        Receives the lines of the log.
+
+    Examples
+    --------
+    >>> class Twice(mx.mod.PythonModule):
+    ...     def _compute_output_shapes(self):
+    ...         return [("twice", self.data_shapes[0].shape)]
+    >>> module = Twice(["data"], None, ["twice"])
+    >>> module.bind([mx.io.DataDesc("data", (2, 3))])
+    >>> module.output_shapes
+    [('twice', (2, 3))]
     """
 
     def __init__(
@@ -126,9 +143,26 @@ class PythonModule(BaseModule):
 
 @public_methods
 class PythonLossModule(PythonModule):
-    """A loss at the end of a chain: its output is its data, its gradient is a function's result.
+    """A loss in Python at the end of a :class:`SequentialModule`: it passes scores on.
 
-    ``grad_func(scores, labels)`` returns the gradient of the data as any array type.
+    Parameters
+    ----------
+    name : str
+        Beginning of the names of its outputs.
+    data_names, label_names : list of str
+        Names of one input, the scores, and one label.
+    logger : module or Logger
+        Receives the lines of the log.
+    grad_func : callable, optional
+        ``grad_func(scores, labels)`` returns the gradient with respect to the scores; otherwise a
+        subclass defines ``_backward_impl``.
+
+    Examples
+    --------
+    >>> loss = mx.mod.PythonLossModule(grad_func=lambda scores, labels: scores - labels)
+    >>> loss.bind([mx.io.DataDesc("data", (2,))], [mx.io.DataDesc("softmax_label", (2,))])
+    >>> loss.output_names
+    ['pyloss_output']
     """
 
     def __init__(

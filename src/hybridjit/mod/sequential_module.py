@@ -17,7 +17,24 @@ from .updates import Options, Rule, Store
 
 @public_methods
 class SequentialModule(BaseModule):
-    """A chain of modules; those added with ``take_labels=True`` receive the labels."""
+    """A chain of modules: each reads the outputs of the previous one.
+
+    Parameters
+    ----------
+    logger : module or Logger
+        Receives the lines of the log.
+
+    Examples
+    --------
+    >>> one = sym.FullyConnected(sym.var("data"), num_hidden=5, name="one")
+    >>> two = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2), name="softmax")
+    >>> chain = mx.mod.SequentialModule()
+    >>> _ = chain.add(mx.mod.Module(one, label_names=None))
+    >>> _ = chain.add(mx.mod.Module(two), take_labels=True, auto_wiring=True)
+    >>> chain.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    >>> chain.output_shapes
+    [('softmax_output', (4, 2))]
+    """
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"

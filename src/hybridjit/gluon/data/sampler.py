@@ -95,7 +95,20 @@ class RandomSampler(Sampler):
 
 
 class FilterSampler(Sampler):
-    """The indices of the elements for which ``fn`` is true."""
+    """The indices of the elements for which a function is true, in order.
+
+    Parameters
+    ----------
+    fn : callable
+        Called with each element, once.
+    dataset : Dataset, list or array
+        The elements.
+
+    Examples
+    --------
+    >>> list(gluon.data.FilterSampler(lambda x: x > 2, [5, 1, 3]))
+    [0, 2]
+    """
 
     def __init__(self, fn: Callable[[Sample], object], dataset: Elements) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]

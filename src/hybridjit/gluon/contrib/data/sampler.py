@@ -10,9 +10,26 @@ __all__ = ["IntervalSampler"]
 
 
 class IntervalSampler(Sampler):
-    """Every ``interval``-th index below ``length``; with ``rollover`` then the remaining ones.
+    """Every ``interval``-th index below ``length``.
 
-    Raises AssertionError for an interval greater than the length.
+    Parameters
+    ----------
+    length : int
+        Number of elements.
+    interval : int
+        Distance of indices.
+    rollover : bool
+        Whether the remaining indices follow, again with this distance.
+
+    Raises
+    ------
+    AssertionError
+        For an interval greater than the length.
+
+    Examples
+    --------
+    >>> list(gluon.contrib.data.IntervalSampler(7, 3))
+    [0, 3, 6, 1, 4, 2, 5]
     """
 
     def __init__(self, length: int, interval: int, rollover: bool = True) -> None:

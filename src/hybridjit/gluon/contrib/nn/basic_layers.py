@@ -18,7 +18,25 @@ from ...types import DType, Init, Tensor, Unpack
 
 
 class Concurrent(Sequential):
-    """Applies every child to the same input, and concatenates the results along ``axis``."""
+    """Apply every child to the same input, and concatenate the results.
+
+    For children that are not all hybrid; otherwise use :class:`HybridConcurrent`.
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the concatenation; the results have equal sizes along the others.
+    prefix, params : optional
+        As in :class:`Block`.
+
+    Examples
+    --------
+    >>> net = gluon.contrib.nn.Concurrent(axis=1)
+    >>> net.add(nn.Dense(3), nn.Dense(4))
+    >>> net.initialize()
+    >>> net(nd.ones((2, 5))).shape
+    (2, 7)
+    """
 
     def __init__(
         self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
@@ -31,7 +49,23 @@ class Concurrent(Sequential):
 
 
 class HybridConcurrent(HybridSequential):
-    """Applies every hybrid child to the same input, and concatenates the results along ``axis``."""
+    """Apply every child, a HybridBlock, to the same input, and concatenate the results.
+
+    Parameters
+    ----------
+    axis : int
+        Axis of the concatenation; the results have equal sizes along the others.
+    prefix, params : optional
+        As in :class:`Block`.
+
+    Examples
+    --------
+    >>> net = gluon.contrib.nn.HybridConcurrent(axis=1)
+    >>> net.add(nn.Conv2D(8, 1), nn.Conv2D(4, 3, padding=1))
+    >>> net.initialize()
+    >>> net(nd.ones((1, 3, 5, 5))).shape
+    (1, 12, 5, 5)
+    """
 
     def __init__(
         self, axis: int = -1, prefix: str | None = None, params: ParameterDict | None = None
@@ -44,14 +78,48 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """Returns its input."""
+    """Return the input: a branch of :class:`HybridConcurrent` without layers.
+
+    Parameters
+    ----------
+    prefix, params : optional
+        As in :class:`Block`.
+
+    Examples
+    --------
+    >>> gluon.contrib.nn.Identity()(nd.ones((2, 3))).shape
+    (2, 3)
+    """
 
     def hybrid_forward(self, F: ModuleType, x: Tensor) -> Tensor:  # type: ignore[override]
         return x
 
 
 class SparseEmbedding(Block):
-    """Rows of a table by index, for networks that are not hybridized."""
+    """Rows of a table by index, with a gradient that has only the rows that were read.
+
+    For networks that are not hybridized; its trainer updates these rows alone.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of rows.
+    output_dim : int
+        Length of a row.
+    dtype : str or dtype
+        Element type of the table and of the result.
+    weight_initializer : str or Initializer, optional
+        Of the table; by default that of ``initialize``.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.nn.SparseEmbedding(10, 4)
+    >>> layer.initialize()
+    >>> layer(nd.array([1, 7])).shape
+    (2, 4)
+    """
 
     def __init__(
         self,
@@ -84,7 +152,39 @@ class SparseEmbedding(Block):
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm whose statistics in training are those of ``num_devices`` devices together."""
+    """BatchNorm over axis 1; in training its statistics are those of all devices together.
+
+    A process has one device: the CPU. With ``num_devices`` 1 it computes what
+    :class:`BatchNorm` computes.
+
+    Parameters
+    ----------
+    in_channels : int
+        Number of channels; 0: of the first data.
+    num_devices : int, optional
+        Number of devices whose batches are normalized together; by default 1.
+    momentum : float
+        Share of the old moving statistics in the new ones.
+    epsilon : float
+        Added to the variance.
+    center, scale : bool
+        Whether an offset is added, and a factor multiplied, both trained.
+    use_global_stats : bool
+        Whether the moving statistics are used in training too.
+    beta_initializer, gamma_initializer : str or Initializer
+        Of the offset and the factor.
+    running_mean_initializer, running_variance_initializer : str or Initializer
+        Of the moving statistics.
+    **kwargs
+        ``prefix`` and ``params``, as in :class:`Block`.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.nn.SyncBatchNorm(num_devices=1)
+    >>> layer.initialize()
+    >>> layer(nd.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     def __init__(
         self,
@@ -135,7 +235,18 @@ class SyncBatchNorm(BatchNorm):
 
 
 class PixelShuffle1D(HybridBlock):
-    """(N, C * f, W) to (N, C, W * f)."""
+    """Move channels to positions: (N, C * f, W) to (N, C, W * f).
+
+    Parameters
+    ----------
+    factor : int
+        Factor of the width, f; it divides the number of channels.
+
+    Examples
+    --------
+    >>> gluon.contrib.nn.PixelShuffle1D(2)(nd.ones((1, 8, 3))).shape
+    (1, 4, 6)
+    """
 
     def __init__(self, factor: int) -> None:
         super().__init__()
@@ -151,7 +262,19 @@ class PixelShuffle1D(HybridBlock):
 
 
 class PixelShuffle2D(HybridBlock):
-    """(N, C * f1 * f2, H, W) to (N, C, H * f1, W * f2)."""
+    """Move channels to pixels: (N, C * f1 * f2, H, W) to (N, C, H * f1, W * f2).
+
+    Parameters
+    ----------
+    factor : int or tuple of int
+        Factors of height and width, f1 and f2; one number for both. Their product divides the
+        number of channels.
+
+    Examples
+    --------
+    >>> gluon.contrib.nn.PixelShuffle2D((2, 3))(nd.ones((1, 12, 3, 5))).shape
+    (1, 2, 6, 15)
+    """
 
     def __init__(self, factor: int | tuple[int, int]) -> None:
         super().__init__()
@@ -169,7 +292,19 @@ class PixelShuffle2D(HybridBlock):
 
 
 class PixelShuffle3D(HybridBlock):
-    """(N, C * f1 * f2 * f3, D, H, W) to (N, C, D * f1, H * f2, W * f3)."""
+    """(N, C * f1 * f2 * f3, D, H, W) to (N, C, D * f1, H * f2, W * f3).
+
+    Parameters
+    ----------
+    factor : int or tuple of int
+        Factors of depth, height and width; one number for all. Their product divides the number
+        of channels.
+
+    Examples
+    --------
+    >>> gluon.contrib.nn.PixelShuffle3D((2, 3, 4))(nd.ones((1, 48, 3, 5, 7))).shape
+    (1, 2, 6, 15, 28)
+    """
 
     def __init__(self, factor: int | tuple[int, int, int]) -> None:
         super().__init__()

@@ -84,7 +84,30 @@ class _Pictures(Dataset):
 
 
 class MNIST(_Pictures):
-    """Handwritten digits, 28 x 28 x 1, from the four original files, compressed or not."""
+    """Handwritten digits, 28 x 28 x 1 of uint8, from the four original files, compressed or not.
+
+    Nothing is downloaded.
+
+    Parameters
+    ----------
+    root : str, optional
+        Folder of the files; by default ``datasets/mnist`` in the folder of MXNet's data.
+    train : bool
+        Whether the files of training are read; otherwise those of the test.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    MXNetError
+        For files that are missing, with their origin, and for files of another format.
+
+    Examples
+    --------
+    >>> gluon.data.vision.MNIST(root="none")
+    Traceback (most recent call last):
+    hybridjit.errors.MXNetError: ...
+    """
 
     source = "https://yann.lecun.com/exdb/mnist or a mirror"
     folder = "mnist"
@@ -105,14 +128,57 @@ class MNIST(_Pictures):
 
 
 class FashionMNIST(MNIST):
-    """Images of clothing, in files of MNIST's format."""
+    """Images of clothing, 28 x 28 x 1 of uint8, in files of MNIST's format.
+
+    Parameters
+    ----------
+    root : str, optional
+        Folder of the files; by default ``datasets/fashion-mnist`` in the folder of MXNet's data.
+    train : bool
+        Whether the files of training are read; otherwise those of the test.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    MXNetError
+        As :class:`MNIST`.
+
+    Examples
+    --------
+    >>> issubclass(gluon.data.vision.FashionMNIST, gluon.data.vision.MNIST)
+    True
+    """
 
     source = "https://github.com/zalandoresearch/fashion-mnist"
     folder = "fashion-mnist"
 
 
 class CIFAR10(_Pictures):
-    """Images of ten classes, 32 x 32 x 3, from the files of the binary version."""
+    """Images of ten classes, 32 x 32 x 3 of uint8, from the files of the binary version.
+
+    Parameters
+    ----------
+    root : str, optional
+        Folder of the files; by default ``datasets/cifar10`` in the folder of MXNet's data.
+    train : bool
+        Whether the five files of training are read; otherwise that of the test.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    MXNetError
+        As :class:`MNIST`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("test_batch.bin").write_bytes(bytes(2 * 3073))
+    >>> image, label = gluon.data.vision.CIFAR10(root=".", train=False)[1]
+    >>> image.shape, int(label)
+    ((32, 32, 3), 0)
+    """
 
     source = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version, unpacked)"
     folder = "cifar10"
@@ -136,7 +202,31 @@ class CIFAR10(_Pictures):
 
 
 class CIFAR100(CIFAR10):
-    """Images of a hundred classes, or of their twenty superclasses."""
+    """Images of a hundred classes, 32 x 32 x 3 of uint8, from the files of the binary version.
+
+    Parameters
+    ----------
+    root : str, optional
+        Folder of the files; by default ``datasets/cifar100`` in the folder of MXNet's data.
+    fine_label : bool
+        Whether labels are the hundred classes; otherwise their twenty superclasses.
+    train : bool
+        Whether the file of training is read; otherwise that of the test.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    MXNetError
+        As :class:`MNIST`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("test.bin").write_bytes(bytes(2 * 3074))
+    >>> len(gluon.data.vision.CIFAR100(root=".", train=False))
+    2
+    """
 
     folder = "cifar100"
     _label_bytes = 2
@@ -160,8 +250,30 @@ class ImageFolderDataset(Dataset):
     """``(image, label)`` for every image in the folders of ``root``; a folder is a class.
 
     ``synsets`` are the folders' names in order; the label is the index of the folder's name.
-    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with image and label.
-    Raises OSError for a folder that cannot be read, FileNotFoundError for a missing one.
+
+    Parameters
+    ----------
+    root : str
+        The folder of folders.
+    flag : int
+        1 for colours, 0 for grey.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    FileNotFoundError
+        For a folder that is missing; OSError for one that cannot be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> record = mx.recordio.pack_img((0, 0, 0, 0), np.zeros((4, 6, 3), np.uint8), 3, ".png")
+    >>> Path("pets/cat").mkdir(parents=True)
+    >>> _ = Path("pets/cat/1.png").write_bytes(mx.recordio.unpack(record)[1])
+    >>> data = gluon.data.vision.ImageFolderDataset("pets")
+    >>> data.synsets, data[0][0].shape, data[0][1]
+    (['cat'], (4, 6, 3), 0)
     """
 
     @public
@@ -206,10 +318,33 @@ def _pictures(folder: str) -> Iterator[str]:
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """``(image, label)`` for every record of a ``.rec`` file.
+    """``(image, label)`` for every record of a ``.rec`` file, which needs its ``.idx`` file.
 
-    ``flag`` 1 reads in colour, 0 in grey; ``transform`` is called with image and label. A label
-    is a number, or a float32 array of several.
+    A label is a number, or a float32 array of several.
+
+    Parameters
+    ----------
+    filename : str
+        Path of the ``.rec`` file.
+    flag : int
+        1 for colours, 0 for grey.
+    transform : callable, optional
+        Called with image and label.
+
+    Raises
+    ------
+    MXNetError
+        For files that are missing or damaged, and records without an image.
+
+    Examples
+    --------
+    >>> file = mx.recordio.MXIndexedRecordIO("few.idx", "few.rec", "w")
+    >>> picture = np.zeros((6, 8, 3), np.uint8)
+    >>> file.write_idx(0, mx.recordio.pack_img((0, 5.0, 0, 0), picture, 3, ".png"))
+    >>> file.close()
+    >>> image, label = gluon.data.vision.ImageRecordDataset("few.rec")[0]
+    >>> image.shape, label
+    ((6, 8, 3), 5.0)
     """
 
     @public
@@ -225,11 +360,31 @@ class ImageRecordDataset(RecordFileDataset):
 
 
 class ImageListDataset(Dataset):
-    """``(image, label)`` for the images in a list, below ``root``.
+    """``(image, label)`` for the images in a list.
 
-    ``imglist`` is a ``.lst`` file, whose lines are an index, labels and a path separated by tabs,
-    or a list whose items are labels and a path. ``flag`` 1 reads in colour, 0 in grey. Raises
-    MXNetError for a malformed line.
+    Parameters
+    ----------
+    root : str
+        Folder of the images, and of the list.
+    imglist : str or list
+        A ``.lst`` file, whose lines are an index, labels and a path separated by tabs, or a list
+        whose items are labels and a path.
+    flag : int
+        1 for colours, 0 for grey.
+
+    Raises
+    ------
+    MXNetError
+        For a malformed line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> record = mx.recordio.pack_img((0, 0, 0, 0), np.zeros((4, 6, 3), np.uint8), 3, ".png")
+    >>> _ = Path("black.png").write_bytes(mx.recordio.unpack(record)[1])
+    >>> data = gluon.data.vision.ImageListDataset(".", [[3, "black.png"]])
+    >>> len(data), data[0][0].shape
+    (1, (4, 6, 3))
     """
 
     @public

@@ -51,7 +51,20 @@ Step = Callable[[Sample], Sample]  # a transform
 
 
 class Compose(Sequential):
-    """A sequence of transforms (blocks, or other functions of one array)."""
+    """A sequence of transforms.
+
+    Parameters
+    ----------
+    transforms : list
+        Blocks, or other functions of one array.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> both = transforms.Compose([transforms.Resize(4), transforms.ToTensor()])
+    >>> both(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (3, 4, 4)
+    """
 
     def __init__(self, transforms: Sequence[Step]) -> None:
         super().__init__()
@@ -89,6 +102,11 @@ class Cast(HybridBlock):
 
 class ToTensor(HybridBlock):
     """Convert (..., H, W, C) from 0 to 255 to float32 (..., C, H, W) from 0 to 1.
+
+    Parameters
+    ----------
+    prefix, params : optional
+        As in :class:`Block`.
 
     Examples
     --------
@@ -133,9 +151,22 @@ class Normalize(HybridBlock):
 
 
 class Resize(HybridBlock):
-    """Resize to ``(width, height)``, or to one number for both sides.
+    """Resize images (height, width, channels), or batches of them.
 
-    With ``keep_ratio`` one number is the shorter side, and the image keeps its proportions.
+    Parameters
+    ----------
+    size : int or tuple of int
+        Width and height; one number for both.
+    keep_ratio : bool
+        Whether one number is the shorter side, so that the proportions stay.
+    interpolation : int
+        1: bilinear, 0: nearest, as in ``mx.image``.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.Resize(3, keep_ratio=True)(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (3, 4, 3)
     """
 
     def __init__(
@@ -191,8 +222,21 @@ class CropResize(HybridBlock):
 
 
 class CenterCrop(Block):
-    """Crop the centre of an image to ``(width, height)``; an image that is too small is
-    enlarged."""
+    """Crop the centre of an image; one that is too small is enlarged.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Width and height; one number for both.
+    interpolation : int
+        Of enlarging: 1: bilinear, 0: nearest, as in ``mx.image``.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.CenterCrop((4, 2))(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (2, 4, 3)
+    """
 
     def __init__(self, size: int | tuple[int, int], interpolation: int = 1) -> None:
         super().__init__()
@@ -212,6 +256,12 @@ class RandomApply(Sequential):
         The transforms.
     p : float
         Probability.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomApply(transforms.Cast("float32"), p=1)(nd.ones((2, 2))).shape
+    (2, 2)
     """
 
     def __init__(self, transforms: Step | list[Step] | tuple[Step, ...], p: float = 0.5) -> None:
@@ -231,7 +281,24 @@ class RandomApply(Sequential):
 class HybridCompose(HybridSequential):
     """A sequence of transforms that are HybridBlocks, hybridized from the start.
 
-    Raises ValueError for others. MXNet has this class, and the next one, since 2.0.
+    MXNet has this class, and :class:`HybridRandomApply`, since 2.0.
+
+    Parameters
+    ----------
+    transforms : list of HybridBlock
+        The transforms.
+
+    Raises
+    ------
+    ValueError
+        For another object.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> both = transforms.HybridCompose([transforms.ToTensor(), transforms.Normalize(0.5, 0.5)])
+    >>> both(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (3, 6, 8)
     """
 
     def __init__(self, transforms: Sequence[HybridBlock]) -> None:
@@ -244,9 +311,27 @@ class HybridCompose(HybridSequential):
 
 
 class HybridRandomApply(HybridSequential):
-    """A transform that keeps shape and dtype, applied with probability ``p`` per call.
+    """A transform that keeps shape and dtype, applied at random, anew in each call.
 
-    It is computed in either case. Raises AssertionError unless it is a HybridBlock.
+    It is computed in either case.
+
+    Parameters
+    ----------
+    transforms : HybridBlock
+        The transform.
+    p : float
+        Probability.
+
+    Raises
+    ------
+    AssertionError
+        For another object.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.HybridRandomApply(transforms.Normalize(0.5, 0.5))(nd.ones((3, 4, 4))).shape
+    (3, 4, 4)
     """
 
     def __init__(self, transforms: HybridBlock, p: float = 0.5) -> None:
@@ -262,10 +347,27 @@ class HybridRandomApply(HybridSequential):
 
 
 class Rotate(Block):
-    """Rotate float images (..., C, H, W) by ``rotation_degrees``.
+    """Rotate float images (..., channels, height, width).
 
-    ``zoom_in`` enlarges so that no area outside of the image is visible, ``zoom_out`` shrinks so
-    that the complete image is visible.
+    Parameters
+    ----------
+    rotation_degrees : float
+        Angle, in degrees.
+    zoom_in : bool
+        Whether the result is enlarged so that nothing outside of the image is visible.
+    zoom_out : bool
+        Whether the result is reduced so that the complete image is visible.
+
+    Raises
+    ------
+    TypeError
+        For other element types than float32.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.Rotate(30)(nd.ones((3, 6, 8))).shape
+    (3, 6, 8)
     """
 
     def __init__(
@@ -280,7 +382,30 @@ class Rotate(Block):
 
 
 class RandomRotation(Block):
-    """:class:`Rotate` by a random angle between two limits, with a probability."""
+    """Rotate float images (..., channels, height, width) by a random angle.
+
+    Parameters
+    ----------
+    angle_limits : tuple of float
+        Least and largest angle, in degrees.
+    zoom_in, zoom_out : bool
+        As in :class:`Rotate`.
+    rotate_with_proba : float
+        Probability of a rotation.
+
+    Raises
+    ------
+    ValueError
+        For limits that are not in order, and a probability outside of 0 to 1.
+    TypeError
+        For other element types than float32.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomRotation((-30, 30))(nd.ones((3, 6, 8))).shape
+    (3, 6, 8)
+    """
 
     def __init__(
         self,
@@ -313,7 +438,25 @@ def _require_single(x: NDArray) -> None:
 
 
 class RandomResizedCrop(Block):
-    """Crop of random area, proportions and position, resized."""
+    """Crop a part of random area, proportions and position, and resize it.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Width and height of the result; one number for both.
+    scale : tuple of float
+        Least and largest share of the image's area.
+    ratio : tuple of float
+        Least and largest quotient of width and height.
+    interpolation : int
+        1: bilinear, 0: nearest, as in ``mx.image``.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomResizedCrop(4)(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (4, 4, 3)
+    """
 
     def __init__(
         self,
@@ -366,14 +509,38 @@ class RandomCrop(Block):
 
 
 class RandomFlipLeftRight(Block):
-    """Mirror left to right, with probability 1/2."""
+    """Mirror left to right, with probability 1/2.
+
+    Parameters
+    ----------
+    prefix, params : optional
+        As in :class:`Block`.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomFlipLeftRight()(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (6, 8, 3)
+    """
 
     def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_left_right(x)
 
 
 class RandomFlipTopBottom(Block):
-    """Mirror top to bottom, with probability 1/2."""
+    """Mirror top to bottom, with probability 1/2.
+
+    Parameters
+    ----------
+    prefix, params : optional
+        As in :class:`Block`.
+
+    Examples
+    --------
+    >>> from hybridjit.gluon.data.vision import transforms
+    >>> transforms.RandomFlipTopBottom()(nd.ones((6, 8, 3), dtype="uint8")).shape
+    (6, 8, 3)
+    """
 
     def forward(self, x: NDArray) -> NDArray:
         return nd.image.random_flip_top_bottom(x)
