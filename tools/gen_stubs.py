@@ -113,12 +113,13 @@ def numpy_stubs() -> dict[Path, str]:
         for room in ("", "linalg", "random"):
             inside = getattr(package, room) if room else package
             lines = [_TITLE.format(f"Functions of ``{package.__name__[10:]}``."), ""]
-            lines += ["from typing import Any", ""]
+            lines += ["from typing import Any" + ("" if room else ", TypedDict"), ""]
             constants = [] if room else _numpy_constants(package)
-            lines += ["import numpy as _onp", ""] if constants else []
+            lines += ["import numpy as _onp"] if constants else []
+            lines += [] if room else ["from typing_extensions import Unpack", ""]
             lines += [] if room else [f"from . import {x} as {x}" for x in ("linalg", "random")]
             lines += [f"from .{module} import {tensor}{'' if room else f' as {tensor}'}", ""]
-            lines += [*constants, *_signatures(inside, tensor), ""]
+            lines += [*([] if room else _UFUNC), *constants, *_signatures(inside, tensor), ""]
             path = PACKAGE / folder / f"{room or '__init__'}.pyi"
             texts[path] = "\n".join(lines)
         extension = import_module(f"hybridjit.{folder.replace('np', 'npx').replace('/', '.')}")
@@ -144,8 +145,38 @@ def _signatures(module: ModuleType, tensor: str) -> Iterator[str]:
         if _is_official(function):  # its signature depends on the version of NumPy
             yield _laid_out(name, ["*args: Any", "**kwargs: Any"], "Any")
             continue
-        parameters = [_typed(p) for p in inspect.signature(function).parameters.values()]
+        parameters = [*_named_parameters(name, inspect.signature(function))]
         yield _laid_out(name, parameters, "Any" if name in _SEVERAL.split() else tensor)
+
+
+# The keywords of the functions of mx.np that take them as **kwargs; of others, see _UFUNC.
+_KEYWORDS = {
+    **dict.fromkeys(("amax", "amin", "max", "min", "all", "any"), ()),
+    **dict.fromkeys(("matmul", "nan_to_num", "multinomial"), ()),
+    "einsum": ("out: Any = None", "optimize: Any = False"),
+    "eye": ('order: str = "C"', "ctx: Any = None"),
+    "meshgrid": ("copy: bool = True", "sparse: bool = False", 'indexing: str = "xy"'),
+    "pad": ("constant_values: Any = 0", 'reflect_type: str = "even"'),
+    **dict.fromkeys(("rand", "randn"), ("dtype: Any = None", "ctx: Any = None")),
+}
+_ANY_NAMES = ("savez",)  # the names of arrays in a file
+_UFUNC = [  # keywords of NumPy's functions of elements, of which one value is supported
+    *("class _Ufunc(TypedDict, total=False):", "    where: Any", "    order: str"),
+    *("    casting: str", "    subok: bool", "    dtype: Any", ""),
+]
+
+
+def _named_parameters(name: str, signature: inspect.Signature) -> Iterator[str]:
+    """The parameters, with ``**kwargs`` replaced by the keywords that the function takes."""
+    known = signature.parameters.values()
+    for p in known:
+        if p.kind is not p.VAR_KEYWORD or name in _ANY_NAMES:
+            yield _typed(p)
+        elif name not in _KEYWORDS:
+            yield "**kwargs: Unpack[_Ufunc]"
+        elif _KEYWORDS[name]:
+            yield from () if any(q.kind is q.VAR_POSITIONAL for q in known) else ("*",)
+            yield from _KEYWORDS[name]
 
 
 def _is_official(function: object) -> bool:

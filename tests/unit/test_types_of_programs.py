@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = """
-from hybridjit import gluon, nd, sym
+from hybridjit import gluon, nd, np, sym
 
 x = nd.ones((1, 3, 8, 8))
 w = nd.ones((4, 3, 3, 3))
@@ -25,6 +25,11 @@ gluon.nn.Dense(4, activation="relu")
 gluon.nn.Dense(4, activate="relu")  # error: "activate"
 gluon.nn.Conv2D(4, 3, stride=2)  # error: "stride"
 gluon.loss.L2Loss(weights=2.0)  # error: "weights"
+np.exp(np.ones((2,)), where=True)
+np.exp(np.ones((2,)), wher=True)  # error: "wher"
+np.max(np.ones((2,)), keepdim=True)  # error: "keepdim"
+np.eye(2, order="C")
+np.random.rand(2, size=3)  # error: "size"
 """
 
 
