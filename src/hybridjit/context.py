@@ -48,11 +48,10 @@ class Context(metaclass=_ContextType):
             self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
             return
         if not isinstance(device_type, str) or device_type not in _TYPE_IDS:
-            hint = "; a shape is one tuple, as in nd.zeros((2, 3))"
-            raise MXNetError(
-                f"unknown device type {device_type!r}: one of {', '.join(_TYPE_IDS)}"
-                + hint * isinstance(device_type, int)
-            )
+            text = f"unknown device type {device_type!r}: one of {', '.join(_TYPE_IDS)}"
+            if isinstance(device_type, int):
+                raise MXNetError(f"{text}; a shape is one tuple, as in nd.zeros((2, 3))")
+            raise KeyError(text)
         self.device_typeid, self.device_id = _TYPE_IDS[device_type], device_id
 
     @property

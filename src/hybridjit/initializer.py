@@ -392,6 +392,8 @@ class Xavier(Initializer):
             raise ValueError(
                 f"Incorrect factor type: it is one of avg, in, out, got {self.factor_type!r}"
             )
+        if self.rnd_type == "normal":  # of Orthogonal
+            raise ValueError("Unknown random type: it is one of uniform, gaussian, got 'normal'")
         scale = np.sqrt(self.magnitude / factors[self.factor_type])
         arr[:] = _draw(self.rnd_type, scale, arr.shape)
 

@@ -6,6 +6,7 @@ and hybridized.
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 
@@ -226,7 +227,60 @@ def on(context):
     return net(nd.ones((2, 3), ctx=context))
 
 
+def partly(h):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3), nn.Dense(2))
+    net[0].initialize()
+    if h:
+        net.hybridize()
+    return net(nd.ones((2, 3)))
+
+
+def called_again(h, layer, first, second):
+    net = made(h, layer)
+    net(first)
+    net(second)
+
+
+def of_dict(h, arrays):
+    nd.save("some.params", arrays)
+    made(h).load_parameters("some.params")
+
+
+def head_of_numpy():
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+    y.backward(np.ones((2, 3)))
+
+
+def written_over():
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    return nd.relu(x, out=x)
+
+
+def module_of():
+    return mx.mod.Module(SOFTMAX)
+
+
+def reshaped_module():
+    module = module_of()
+    module.bind([("data", (2, 3))], [("softmax_label", (2,))])
+    module.init_params()
+    module.reshape([("data", (2, 5))], [("softmax_label", (2,))])
+
+
+def empty_records():
+    mx.recordio.MXRecordIO("some.rec", "w").close()
+    return "some.rec"
+
+
 X = nd.ones((2, 3))
+SOFTMAX = sym.SoftmaxOutput(
+    sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc"), name="softmax"
+)
 CONV = {"channels": 4, "kernel_size": 3, "in_channels": 3}
 FC = sym.FullyConnected(sym.var("x"), num_hidden=3)
 CELOSS = gluon.loss.SoftmaxCELoss()
@@ -509,6 +563,54 @@ MISTAKES = [
     ("size of pictures", IndexError, r"\(channels, height, width\), got \(224, 224\)", lambda h: mx.image.CreateAugmenter((224, 224))),  # noqa: E501
     ("parameters for a graph", mx.MXNetError, "it is a file of parameters", lambda h: (nd.save("x.params", {"x": nd.ones(9)}), sym.load("x.params"))),  # noqa: E501
     ("data before a call", gluon.parameter.DeferredInitializationError, "first forward pass", lambda h: made(h, nn.Dense(3))[0].weight.data()),  # noqa: E501
+    # a third list
+    ("children without values", RuntimeError, "_weight' has not been initialized", lambda h: partly(h)),  # noqa: E501
+    ("widths of layers", mx.MXNetError, "weight has 4 inputs, data has 3", lambda h: made(h, nn.Dense(3, in_units=4), nn.Dense(3, in_units=4))(nd.ones((2, 4)))),  # noqa: E501
+    ("convolution of vectors", mx.MXNetError, r"should be 4D .*, got \(1,192\)", lambda h: made(h, nn.Flatten(), nn.Conv2D(**CONV))(nd.ones((1, 3, 8, 8)))),  # noqa: E501
+    ("Dense without flatten", mx.MXNetError, "weight has 24 inputs, data has 8", lambda h: made(h, nn.Dense(4, flatten=False, in_units=24))(nd.ones((2, 3, 8)))),  # noqa: E501
+    ("another width after a call", mx.MXNetError, "weight has 3 inputs, data has 5", lambda h: called_again(h, nn.Dense(3), X, nd.ones((2, 5)))),  # noqa: E501
+    ("other channels after a call", mx.MXNetError, "needs 3 input channels, but data has 1", lambda h: called_again(h, nn.Conv2D(4, 3), nd.ones((1, 3, 8, 8)), nd.ones((1, 1, 8, 8)))),  # noqa: E501
+    ("labels of a smaller map", mx.MXNetError, r"index \(4,4,4\) must be \(4,8,8\)", lambda h: only(h, CELOSS_CLASS(axis=1))(nd.ones((4, 3, 8, 8)), nd.ones((4, 4, 4)))),  # noqa: E501
+    ("labels in double precision", mx.MXNetError, r"x.astype\('float32'\)", lambda h: only(h, gluon.loss.L1Loss())(X, X.astype("float64"))),  # noqa: E501
+    ("batch of CTC labels", mx.MXNetError, "label has 3 sequences, but data has 4", lambda h: gluon.loss.CTCLoss(layout="TNC")(nd.ones((20, 4, 5)), nd.ones((3, 2)))),  # noqa: E501
+    ("axis of log_softmax", mx.MXNetError, "axis 2 is out of range for 2", lambda h: nd.log_softmax(X, axis=2)),  # noqa: E501
+    ("arrays of both modes", TypeError, "as_np_ndarray", lambda h: X + mx.np.ones((2, 3))),
+    ("array of nd in NumPy mode", TypeError, "as_np_ndarray", lambda h: mx.np.ones((2, 3)) + X),
+    ("number for a symbol", AssertionError, r"int 0: write F.zeros_like\(x\)", lambda h: traced(lambda F, x: F.where(x, x, 0))),  # noqa: E501
+    ("mask as index of a symbol", TypeError, "F.slice_axis", lambda h: traced(lambda F, x: x[x > 0])),  # noqa: E501
+    ("rows of a symbol", IndexError, "selects an output, not a row", lambda h: traced(lambda F, x: F.concat(x[0], x[1], dim=0))),  # noqa: E501
+    ("missing parameter", AssertionError, "Set allow_missing=True", lambda h: of_dict(h, {"0.weight": nd.ones((4, 3))})),  # noqa: E501
+    ("further parameter", ValueError, "Set ignore_extra=True", lambda h: of_dict(h, {"0.weight": nd.ones((4, 3)), "0.bias": nd.ones(4), "1.bias": X})),  # noqa: E501
+    ("betas", TypeError, "'betas'; did you mean 'beta1'", lambda h: trainer(h, "adam", betas=(0.9, 0.99))),  # noqa: E501
+    ("text of optimizer arguments", TypeError, r"\{'learning_rate': 0.1\}, got 'lr=1'", lambda h: gluon.Trainer(made(h).collect_params(), "sgd", "lr=1")),  # noqa: E501
+    ("data for a trainer", ValueError, "list or dict of Parameters, got list of", lambda h: gluon.Trainer([p.data() for p in made(h).collect_params().values()], "sgd")),  # noqa: E501
+    ("request for parameters", AssertionError, "'write', 'add', or 'null', but got 'addd'", lambda h: made(h).collect_params().setattr("grad_req", "addd")),  # noqa: E501
+    ("NumPy array as gradient", AttributeError, r"pass nd.array\(x\)", lambda h: head_of_numpy()),
+    ("operator in place", mx.MXNetError, "out side of a record section", lambda h: recorded(lambda: written_over())),  # noqa: E501
+    ("data cut off the graph", mx.MXNetError, r"autograd.record\(\)", lambda h: recorded(lambda: nd.array(made(h)(X).asnumpy()))),  # noqa: E501
+    ("generator of samples", TypeError, r"list\(elements\)", lambda h: gluon.data.DataLoader((i for i in range(3)), 2)),  # noqa: E501
+    ("dictionary of samples", KeyError, r"ArrayDataset\(data, label\)", lambda h: list(gluon.data.DataLoader({"a": 1}, 1))),  # noqa: E501
+    ("number of samples", TypeError, "a sample at each index", lambda h: gluon.data.ArrayDataset(5)),  # noqa: E501
+    ("two samplers", ValueError, "must not be specified if batch_sampler", lambda h: gluon.data.DataLoader([1], 1, batch_sampler=[[0]])),  # noqa: E501
+    ("axis of a metric", mx.MXNetError, "labels first, then predictions", lambda h: metric.Accuracy(axis=5).update([nd.ones(4)], [nd.ones((4, 3))])),  # noqa: E501
+    ("list with a wrong metric", AssertionError, "did you mean 'loss'", lambda h: metric.create(["acc", "los"])),  # noqa: E501
+    ("number for a metric", AttributeError, "function of label and prediction, got 3", lambda h: metric.CustomMetric(3)),  # noqa: E501
+    ("array for a SymbolBlock", AttributeError, "made of symbols, got NDArray", lambda h: gluon.SymbolBlock(X, X)),  # noqa: E501
+    ("label of another name", KeyError, "label_name='softmax_label'", lambda h: module_of().bind([("data", (2, 3))], [("y", (2,))])),  # noqa: E501
+    ("no labels to train on", AssertionError, "pass them to the iterator", lambda h: module_of().fit(mx.io.NDArrayIter(np.ones((2, 3)), batch_size=2), num_epoch=1)),  # noqa: E501
+    ("shape of a bound module", mx.MXNetError, "weight has 3 inputs, data has 5", lambda h: reshaped_module()),  # noqa: E501
+    ("name of a data input", ValueError, "don't match names specified by data_names", lambda h: module_of().bind([("x", (2, 3))])),  # noqa: E501
+    ("symbol of a bucket", ValueError, r"\(symbol, data_names, label_names\), got Symbol", lambda h: mx.mod.BucketingModule(lambda key: SOFTMAX, default_bucket_key=3)),  # noqa: E501
+    ("loader for a module", AttributeError, "provide_data", lambda h: module_of().fit(gluon.data.DataLoader([1, 2], 2), num_epoch=1)),  # noqa: E501
+    ("two unknown sizes", mx.MXNetError, "one size may be -1", lambda h: X.reshape((-1, -1))),
+    ("device", KeyError, "unknown device type 'tpu': one of cpu, gpu", lambda h: mx.Context("tpu")),
+    ("shape of records", mx.MXNetError, r"\(channels, height, width\), got \(4, 4\)", lambda h: mx.io.ImageRecordIter(path_imgrec=empty_records(), data_shape=(4, 4), batch_size=1)),  # noqa: E501
+    ("array for a decoder", mx.MXNetError, "the bytes of a file, got an NDArray", lambda h: mx.image.imdecode(nd.ones((4, 4, 3)))),  # noqa: E501
+    ("name for a store's optimizer", AttributeError, r"optimizer.create\('sgd'\)", lambda h: mx.kv.create("local").set_optimizer("sgd")),  # noqa: E501
+    ("distribution of Xavier", ValueError, "one of uniform, gaussian, got 'normal'", lambda h: mx.init.Xavier(rnd_type="normal")("w_weight", nd.ones((2, 2)))),  # noqa: E501
+    ("pattern of parameters", re.error, "is a regular expression", lambda h: made(h).collect_params("[")),  # noqa: E501
+    ("text for a norm", AssertionError, "max_norm is a number, got '1'", lambda h: gluon.utils.clip_global_norm([X], "1")),  # noqa: E501
+    ("request of an executor", RuntimeError, "'write', 'add' or 'null', got 'yes'", lambda h: FC.simple_bind(mx.cpu(), x=(2, 3), grad_req="yes")),  # noqa: E501
 ]
 # fmt: on
 

@@ -182,7 +182,7 @@ class Block:
         """
         self._check_containers()
         found = ParameterDict(self._params.prefix)
-        pattern = re.compile(select) if select else None
+        pattern = _compiled(select) if select else None
         found.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
         for child in self._children.values():
             found.update(child.collect_params(select))
@@ -461,3 +461,11 @@ def _contents(container: dict[object, object] | Iterable[object]) -> Iterator[ob
             yield from _contents(item)
         else:
             yield item
+
+
+def _compiled(select: str) -> re.Pattern[str]:
+    """The regular expression. Raises ``re.error`` with its text."""
+    try:
+        return re.compile(select)
+    except re.error as error:
+        raise re.error(f"{error}: select={select!r} is a regular expression") from None

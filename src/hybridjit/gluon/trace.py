@@ -122,6 +122,12 @@ def of_symbols(outputs: object, inputs: object) -> Trace:
         inputs = list(inputs) if isinstance(inputs, Symbol) else [inputs]
     flat_inputs, in_format = flatten(inputs, "input")
     flat_outputs, out_format = flatten(outputs, "output")
+    for symbol in (*flat_inputs, *flat_outputs):
+        if not isinstance(symbol, Symbol):
+            raise AttributeError(
+                f"a SymbolBlock is made of symbols, got {type(symbol).__name__}: make them by "
+                "sym.var and functions of sym; SymbolBlock.imports reads files"
+            )
     for symbol in flat_inputs:
         assert len(symbol.outputs) == 1 and symbol.outputs[0].node.is_variable, (
             f"Input symbols must be variable, but {symbol} is an output of operators"

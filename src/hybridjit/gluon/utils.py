@@ -170,6 +170,7 @@ def clip_global_norm(
     Returns the previous norm, as an array unless ``check_isfinite``, which warns of nan and inf.
     """
     assert arrays, "clip_global_norm needs at least one array"
+    assert not isinstance(max_norm, str), f"max_norm is a number, got {max_norm!r}"
     total = np.sqrt(sum(np.square(a.asnumpy(), dtype=np.float64).sum() for a in arrays))
     if check_isfinite and not np.isfinite(total):
         warn("nan or inf is detected. Clipping results will be undefined.")

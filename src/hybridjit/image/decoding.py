@@ -35,7 +35,7 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
     Raises
     ------
     MXNetError
-        For a file that is missing or no image, and without OpenCV and Pillow.
+        For a file that is missing or not an image, and without OpenCV and Pillow.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def imdecode(
     ValueError
         For a str.
     MXNetError
-        For bytes that are no image, and without OpenCV and Pillow.
+        For bytes that are not an image, and without OpenCV and Pillow.
 
     Examples
     --------
@@ -86,6 +86,8 @@ def imdecode(
     >>> mx.image.imdecode(mx.recordio.unpack(record)[1], flag=0).shape
     (4, 6, 1)
     """
+    if isinstance(buf, NDArray):
+        raise MXNetError("imdecode: buf has the bytes of a file, got an NDArray")
     if not isinstance(buf, (bytes, bytearray, np.ndarray)):
         raise ValueError(
             "buf must be of type bytes, bytearray or numpy.ndarray, if you would like to input "

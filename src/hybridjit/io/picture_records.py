@@ -35,6 +35,8 @@ class PictureRecords(DataIter):
         seed: int,
     ) -> None:
         super().__init__(batch_size)
+        if len(data_shape) != 3:
+            raise MXNetError(f"data_shape is (channels, height, width), got {data_shape}")
         self._channels, self._height, self._width = data_shape
         if self._channels not in (1, 3) or batch_size < 1:
             raise MXNetError(

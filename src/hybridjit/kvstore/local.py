@@ -125,7 +125,7 @@ class KVStore(KVStoreBase):
             return
         values = list(value)
         if len(values) != len(key):
-            raise MXNetError(f"{len(key)} keys have {len(values)} values")
+            raise AssertionError(f"{len(key)} keys have {len(values)} values")
         for one, arrays in zip(key, values):
             yield self._checked(one), as_list(arrays)
 
@@ -175,7 +175,12 @@ class KVStore(KVStoreBase):
     # ---- updates ------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Update stored values with this optimizer."""
+        """Update stored values with this optimizer. Raises AttributeError for a name."""
+        if isinstance(optimizer, str):
+            raise AttributeError(
+                f"set_optimizer takes an Optimizer, got {optimizer!r}: write "
+                f"optimizer.create({optimizer!r})"
+            )
         self._set_updater(get_updater(optimizer))
 
     def _set_updater(self, updater: Update) -> None:

@@ -307,6 +307,8 @@ class CustomMetric(EvalMetric):
         label_names: list[str] | None = None,
     ) -> None:
         if name is None:
+            if not callable(feval):
+                raise AttributeError(f"feval is a function of label and prediction, got {feval}")
             given = feval.__name__
             name = f"custom({given})" if "<" in given else given
         super().__init__(

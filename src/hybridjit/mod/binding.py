@@ -242,6 +242,8 @@ class BoundModule(BaseModule):
         data, label = described(data_shapes), described(label_shapes or ())
         match_names(self._data_names, data, "data", True)
         match_names(self._label_names, label, "label", False)
+        if self.for_training and label_shapes is not None:
+            self._require_labels([desc.name for desc in label])
         params: dict[str, Parameter] = {}
         inputs: Arrays = {}
         types = self._node_types([*data, *label])
@@ -259,6 +261,22 @@ class BoundModule(BaseModule):
         graph = self._graph_of(list(inputs), params)
         graph.monitor = self._monitor
         self._take_shapes(data, label or None, params, inputs, graph)
+
+    def _require_labels(self, given: list[str]) -> None:
+        """Raise KeyError or AssertionError if training would read a label that is not given."""
+        arguments = set(self._symbol.list_arguments())
+        missing = [n for n in self._label_names if n in arguments and n not in given]
+        strangers = [name for name in given if name not in arguments]
+        if missing and strangers:
+            raise KeyError(
+                f"{strangers[0]} is not an input of the graph, which reads the label {missing[0]}: "
+                f"make the iterator with label_name={missing[0]!r}, or the module with "
+                f"label_names=[{strangers[0]!r}] and a graph that has this label"
+            )
+        assert given or not missing, (
+            f"training reads the label {missing[0]}, and the batches have no labels: pass them to "
+            "the iterator"
+        )
 
     def _graph_of(self, names: list[str], params: dict[str, Parameter]) -> CachedGraph:
         """The graph for these parameters: the present one, with its compiled code, if it fits."""
@@ -289,14 +307,16 @@ class BoundModule(BaseModule):
             for n in wanted
         }
 
-    def _node_types(self, described_inputs: list[DataDesc]) -> NodeTypes:
+    def _node_types(
+        self, described_inputs: list[DataDesc], known: Mapping[str, TensorType] | None = None
+    ) -> NodeTypes:
         arguments = set(self._symbol.list_arguments())
-        known = {
+        given = {
             desc.name: TensorType(tuple(desc.shape), np.dtype(desc.dtype))
             for desc in described_inputs
             if desc.name in arguments
         }
-        return infer_node_types(self._symbol.outputs, known)
+        return infer_node_types(self._symbol.outputs, {**(known or {}), **given})
 
     def _variable_types(
         self, types: NodeTypes, described_inputs: list[DataDesc]
@@ -342,8 +362,13 @@ class BoundModule(BaseModule):
         return dict(zip(self._symbol.list_arguments(), self._grad_req))[name]
 
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
-        """Bind to other input shapes, and keep the parameters."""
+        """Bind to other input shapes, and keep the parameters.
+
+        Raises MXNetError for shapes that do not fit them.
+        """
         self._require_bound()
+        known = {n: TensorType(p.shape, np.dtype(p.dtype)) for n, p in self._params.items()}
+        self._node_types([*described(data_shapes), *described(label_shapes or ())], known)
         self._set_shapes(data_shapes, label_shapes, self._params)
 
     # ---- parameters -----------------------------------------------------------------------------

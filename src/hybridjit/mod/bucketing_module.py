@@ -102,7 +102,12 @@ class BucketingModule(BaseModule):
     @restoring(NAMES)
     def _generated(self, key: Hashable) -> Generated:
         with NameManager():  # equal names in every bucket
-            return self._sym_gen(key)
+            made = self._sym_gen(key)
+        if not isinstance(made, (tuple, list)) or len(made) != 3:
+            raise ValueError(
+                f"sym_gen returns (symbol, data_names, label_names), got {type(made).__name__}"
+            )
+        return made
 
     @property
     def _curr_module(self) -> Module:

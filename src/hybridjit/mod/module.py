@@ -75,7 +75,7 @@ class Module(BoundModule):
     Raises
     ------
     ValueError
-        For a name that is no variable of the graph; for a label that is none, a warning.
+        For a name that the graph does not have; a warning for a label.
 
     Examples
     --------
@@ -164,8 +164,8 @@ class Module(BoundModule):
         data_batch : DataBatch
             Arrays in the order of ``data_names``, and labels.
         is_train : bool, optional
-            Whether operators behave as in training, and ``backward`` follows; by default what was
-            bound.
+            Whether operators behave as in training, and ``backward`` follows; by default as
+            ``bind`` was called.
 
         Raises
         ------

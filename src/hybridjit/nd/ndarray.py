@@ -95,8 +95,10 @@ class NDArray(TapedArray):
             return record_same(self, view)
         except (ValueError, ShapeError):
             is_smaller = min(wanted, default=1) > 0 and product(wanted) < self.size
-            kind = ValueError if -1 in wanted or is_smaller else ShapeError
-            raise kind(f"Cannot reshape array of size {self.size} into shape {wanted}") from None
+            kind = ValueError if wanted.count(-1) == 1 or is_smaller else ShapeError
+            hint = ": one size may be -1" if wanted.count(-1) > 1 else ""
+            text = f"Cannot reshape array of size {self.size} into shape {wanted}{hint}"
+            raise kind(text) from None
 
     def _decoded(self, wanted: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
         """Sizes of a shape that contains codes."""
@@ -596,6 +598,9 @@ MXNetError
 
 
 def _unsupported(operand: object) -> TypeError:
+    if isinstance(operand, NDArray):  # of NumPy mode
+        way = ": pass x.as_nd_ndarray(), or the other array as x.as_np_ndarray()"
+        return TypeError(f"type {type(operand)} not supported{way}")
     is_data = isinstance(operand, (np.ndarray, list, tuple))
     way = ": pass nd.array(x)" if is_data else _way_for_symbol(operand)
     return TypeError(f"type {type(operand)} not supported{way}")

@@ -307,7 +307,7 @@ def _head_gradient(head: TapedArray, given: TapedArray | None) -> Any:
     if given is None:
         return head._dense(np.ones_like(head._data))
     if not isinstance(given, DenseArray):
-        raise TypeError(f"a head gradient must be an NDArray, got {type(given)}")
+        raise AttributeError(f"a head gradient is an NDArray, got {type(given)}: pass nd.array(x)")
     if given.shape != head.shape:
         mine, theirs = shape_text(head.shape), shape_text(given.shape)
         raise ShapeError(f"the head has shape {mine}, but its gradient has shape {theirs}")

@@ -323,13 +323,14 @@ def _pair(name: str, lhs: ndarray, rhs: Any, out: ndarray | None = None) -> Any:
             return invoke(lookup(name + "_scalar"), (lhs,), {"scalar": float(rhs)}, out)
     except Exception as error:
         raise shortened(error)
-    raise TypeError(f"type {type(rhs)} not supported")
+    hint = ": pass x.as_np_ndarray()" if isinstance(rhs, NDArray) else ""
+    raise TypeError(f"type {type(rhs)} not supported{hint}")
 
 
 def _number(x: Any) -> Any:
     """Check the first operand of an operator whose second one is an array: it must be a number."""
     if isinstance(x, NDArray):
-        raise TypeError(f"type {type(x)} not supported")
+        raise TypeError(f"type {type(x)} not supported: pass x.as_np_ndarray()")
     return x
 
 

@@ -116,7 +116,10 @@ def simple_bind(
             arrays[node.name] = empty(t.dims, there, t.dtype, stypes.get(node.name))
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
-    requests = requests_by_name(list(args), grad_req)
+    try:
+        requests = requests_by_name(list(args), grad_req)
+    except ValueError as error:
+        raise RuntimeError(f"simple_bind error. {error}") from None
     stored = gradient_stypes(symbol, types, stypes)
     grads = {
         name: untouched_zeros(array, stored.get(name, "default"))

@@ -326,6 +326,9 @@ def _no_symbol(found: object) -> str:
     """The text for an operand of another class, with the way out."""
     if isinstance(found, (list, tuple)) and any(isinstance(one, Symbol) for one in found):
         return f"a {type(found).__name__} of symbols: pass them one by one, as f(*symbols)"
+    if isinstance(found, (int, float)):
+        made = "F.zeros_like(x)" if found == 0 else f"F.ones_like(x) * {found}"
+        return f"{type(found).__name__} {found}: write {made}"
     return f"{type(found).__name__} {found}" if not hasattr(found, "shape") else _constant(found)
 
 

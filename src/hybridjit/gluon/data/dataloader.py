@@ -258,6 +258,20 @@ class _Round:
         self._tickets.clear()
 
 
+def _require_elements(dataset: object) -> None:
+    """Raise TypeError or KeyError for an object without elements by index."""
+    if isinstance(dataset, dict) and 0 not in dataset:
+        raise KeyError(
+            "0: a loader reads elements by index, and a dict has keys: pass ArrayDataset(data, "
+            "label)"
+        )
+    if not hasattr(dataset, "__len__"):
+        raise TypeError(
+            f"object of type {type(dataset).__name__!r} has no len(): a loader reads elements by "
+            "index from an object with a length, such as list(elements) or an ArrayDataset"
+        )
+
+
 def _batches(
     dataset: Elements,
     batch_size: int | None,
@@ -271,6 +285,7 @@ def _batches(
     if isinstance(batch_size, str) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer, at least 1, got {batch_size!r}")
     if sampler is None:
+        _require_elements(dataset)
         sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
     elif shuffle:
         raise ValueError("shuffle must not be specified if sampler is specified")

@@ -125,6 +125,12 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Elements) -> None:
         assert args, "Needs at least 1 arrays"
+        for data in args:
+            if not hasattr(data, "__len__"):
+                raise TypeError(
+                    f"object of type {type(data).__name__!r} has no len(): pass arrays or lists "
+                    "with a sample at each index"
+                )
         self._length = len(args[0])
         for i, data in enumerate(args):
             assert len(data) == self._length, (

@@ -154,8 +154,8 @@ class SparseEmbedding(Block):
 class SyncBatchNorm(BatchNorm):
     """BatchNorm over axis 1; in training its statistics are those of all devices together.
 
-    A process has one device: the CPU. With ``num_devices`` 1 it computes what
-    :class:`BatchNorm` computes.
+    A process has one device: the CPU. With ``num_devices`` 1 it computes the results of
+    :class:`BatchNorm`.
 
     Parameters
     ----------
