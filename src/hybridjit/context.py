@@ -49,9 +49,10 @@ class Context(metaclass=_ContextType):
             return
         if not isinstance(device_type, str) or device_type not in _TYPE_IDS:
             text = f"unknown device type {device_type!r}: one of {', '.join(_TYPE_IDS)}"
-            if isinstance(device_type, int):
-                raise MXNetError(f"{text}; a shape is one tuple, as in nd.zeros((2, 3))")
-            raise KeyError(text)
+            if isinstance(device_type, str):
+                raise KeyError(text)
+            hint = "; a shape is one tuple, as in nd.zeros((2, 3))"
+            raise MXNetError(text + hint * isinstance(device_type, int))
         self.device_typeid, self.device_id = _TYPE_IDS[device_type], device_id
 
     @property

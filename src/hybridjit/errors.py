@@ -24,6 +24,8 @@ else:
 class MXNetError(RuntimeError):
     """Base of every error about an operator, a graph or a file."""
 
+    _render_traceback_: Callable[..., Any]  # its text in a notebook; see ``_core.frames``
+
 
 class ShapeError(MXNetError):
     """The shapes of the operands violate the operator's rule."""

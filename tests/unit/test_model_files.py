@@ -112,6 +112,16 @@ def test_a_folder_that_cannot_be_listed_is_an_error_of_ours(folder, monkeypatch)
             hybridjit.load(path)
 
 
+def test_a_file_in_an_archive_has_the_archives_name_in_errors(tmp_path):
+    graph = content()[FILES[0]]
+    path = taped(tmp_path / "model.tar.gz", {FILES[0]: graph})
+    with pytest.raises(MXNetError, match=r"^\S+/model.tar.gz/digits-0000.params: No such file"):
+        mx.load(path)
+    path = zipped(tmp_path / "model.mar", {FILES[0]: graph, FILES[1]: b"nothing" * 99})
+    with pytest.raises(MXNetError, match=r"model.mar/digits-0000.params"):
+        mx.load(path)
+
+
 def test_an_archive_without_room_for_its_files_is_an_error_of_ours(tmp_path, monkeypatch):
     path = taped(tmp_path / "model.tar.gz", content())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import traceback
@@ -184,6 +185,39 @@ def test_a_notebooks_cell_has_its_name(monkeypatch):
     assert line_of("script.py") == "created at script.py:3 in <module>"
     notebook.get_ipython = lambda: None  # type: ignore[attr-defined]
     assert line_of(file) == f"created at {file}:3 in <module>"
+
+
+class Shell:
+    """The part of a notebook's shell that prints an exception: the names of its frames' files."""
+
+    compile = types.SimpleNamespace(_filename_map={})
+
+    class InteractiveTB:
+        @staticmethod
+        def structured_traceback(kind, error, trace):
+            return [frame.filename for frame in traceback.extract_tb(trace)]
+
+
+@pytest.mark.parametrize("style", ["short", "full"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: made(nn.Dense(3, in_units=4), True)(nd.ones((2, 3))),  # an MXNetError
+        lambda: nd.ones((2, 3)).reshape((4, 4)),  # one that no public call shortens
+        lambda: nn.Dense(3, activate="relu"),  # another exception
+    ],
+)
+def test_a_notebook_prints_frames_of_the_program_alone(work, style, monkeypatch):
+    notebook = types.ModuleType("IPython")
+    notebook.get_ipython = Shell  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    with mx.override(traceback=style), pytest.raises(Exception) as caught:  # noqa: PT011
+        work()
+    with mx.override(traceback=style):
+        printed = getattr(caught.value, "_render_traceback_", lambda: [frames._PACKAGE])()
+    assert any(file.startswith(frames._PACKAGE) for file in printed) is (style == "full")
+    if isinstance(caught.value, mx.MXNetError):  # as from a worker process
+        assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
 
 
 # ---- names

@@ -12,11 +12,11 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import InternalError
+from ..errors import InternalError, MXNetError
 from .config import PREFIX, config
 
 E = TypeVar("E", bound=BaseException)
@@ -30,6 +30,7 @@ _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older 
 _DOORS = ("__init__", "__call__", "__getitem__", "__iter__", "__next__")
 _UNCHANGED = (InternalError, StopIteration)  # faults of hybridjit; the end of an iteration
 CO_GENERATOR = 0x20  # as in ``inspect``, which takes 5 ms to import
+_PROCESS = os.getpid()
 _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
 
 
@@ -72,10 +73,40 @@ def _cell_of(name: str) -> str:
     """
     if match := _CELL.fullmatch(name):
         return f"Cell In[{match[1]}]"
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    compiler = getattr(shell, "compile", None)
+    compiler = getattr(_shell(), "compile", None)
     number = getattr(compiler, "_filename_map", {}).get(name)
     return "" if number is None else f"Cell In[{number}]"
+
+
+def _shell() -> Any:
+    """The shell of a notebook; None in other programs."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
+def _rendered(error: BaseException) -> Any:
+    """The text of an exception in a notebook, which prints source lines around each frame.
+
+    It has the frames of the program alone: the public call is in the program's line.
+    """
+    is_short = config.traceback != "full" and not isinstance(error, _UNCHANGED)
+    kept, entry = [], error.__traceback__
+    while entry is not None:
+        if not (is_short and _is_own(entry.tb_frame)):
+            kept.append(entry)
+        entry = entry.tb_next
+    return _shell().InteractiveTB.structured_traceback(type(error), error, _chained(kept))
+
+
+MXNetError._render_traceback_ = _rendered  # IPython's protocol
+
+
+def _render_in_notebook(error: BaseException) -> None:
+    """Let a notebook print an exception that is not an MXNetError by :func:`_rendered`.
+
+    In a process that a notebook forked it is left as it is, to be pickled.
+    """
+    if hasattr(_shell(), "InteractiveTB") and os.getpid() == _PROCESS:
+        error._render_traceback_ = partial(_rendered, error)  # type: ignore[attr-defined]
 
 
 def shortened(error: E) -> E:
@@ -85,6 +116,8 @@ def shortened(error: E) -> E:
     own = error.__traceback__  # begins with the public function's frame; `raise` adds it again
     kept, left_out = _shortened(own.tb_next if own is not None else None, own is not None)
     _shorten_causes(error)
+    if not isinstance(error, MXNetError):
+        _render_in_notebook(error)
     if left_out and hasattr(error, "add_note") and _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     return error.with_traceback(kept)
@@ -161,7 +194,12 @@ def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackT
             kept.append(entry)
             after_own = is_own
         entry = entry.tb_next
+    return _chained(kept), left_out
+
+
+def _chained(entries: list[TracebackType]) -> TracebackType | None:
+    """A traceback of these entries alone."""
     made: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(entries):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return made, left_out
+    return made

@@ -50,7 +50,10 @@ def model_files(path: str | os.PathLike[str], epoch: int | None = None) -> Itera
         yield find_model(name, epoch)
         return
     with archives.unpacked(name, ENDINGS, name.endswith(ZIPS)) as folder:
-        yield _in_folder(folder, epoch, name)
+        try:
+            yield _in_folder(folder, epoch, name)
+        except MXNetError as error:  # of a file in it, by the name of the archive
+            raise type(error)(str(error).replace(folder, name)) from None
 
 
 def find_model(name: str, epoch: int | None = None) -> ModelFiles:

@@ -83,7 +83,10 @@ class Block:
 
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         if cls.__module__.startswith(_PACKAGE):
-            require_arguments(cls, args, kwargs)
+            try:
+                require_arguments(cls, args, kwargs)
+            except TypeError as error:
+                raise shortened(error)
         return super().__new__(cls)
 
     def __init__(

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.async_safety import restoring
 from .._core.config import config
-from .._core.frames import shortened
+from .._core.frames import public, shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.types import type_of
 from ..errors import MXNetError
@@ -44,6 +44,7 @@ __all__ = ["TrainStep", "train_step"]
 _DATA, _ENTRY = attrgetter("_data"), attrgetter("_entry")
 
 
+@public
 def train_step(
     net: HybridBlock,
     loss: HybridBlock,
