@@ -195,6 +195,18 @@ def test_open_sizes(tmp_path):
     require_close(read_back(path, larger), as_list(net(larger)))
 
 
+def test_a_reshape_of_open_sizes_states_its_codes(tmp_path):
+    """Boxes of a detector: 0 copies the batch, -1 stands for rows, columns and boxes together."""
+    shape = {"shape": (0, -1, 2)}
+    symbol, path = (
+        sym.reshape(sym.transpose(sym.var("x"), axes=(0, 2, 3, 1)), **shape),
+        tmp_path / "n",
+    )
+    mx.onnx.export_model(symbol, {}, [(1, 6, 3, 5)], onnx_file_path=path, dynamic=True)
+    x = numbers(2, 6, 4, 7)
+    require_close(read_back(path, x), [nd.reshape(nd.transpose(x, axes=(0, 2, 3, 1)), **shape)])
+
+
 def test_sizes_that_the_graph_fixes_are_not_open(tmp_path):
     net = nn.Dense(3)
     net.initialize()

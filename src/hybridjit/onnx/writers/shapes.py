@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..._core.types import PartialShape
+from ..._core.types import PartialShape, TensorType
 from ..exporter import Exporter, Use, Value
 from .table import writes
 
@@ -20,7 +20,16 @@ def reshape(g: Exporter, use: Use, x: Value, *like: Value) -> Value:
     if result.is_known and x.type.is_known and result.size < x.type.size:
         x = _first_elements(g, x, result.size)
     assert result.shape is not None
-    return g.emit("Reshape", x, g.ints(*_codes(g, x, result.shape)))
+    return g.emit("Reshape", x, g.ints(*_stated_codes(use, result) or _codes(g, x, result.shape)))
+
+
+def _stated_codes(use: Use, result: TensorType) -> Sequence[int]:
+    """The codes of a Reshape with several symbolic sizes that have the same meaning in ONNX."""
+    several = result.shape is not None and result.shape.count(None) > 1
+    if not several or use.op.name != "Reshape" or use.attrs["reverse"]:
+        return ()
+    codes: Sequence[int] = use.attrs["shape"]
+    return codes if all(code >= -1 for code in codes) else ()
 
 
 def _first_elements(g: Exporter, x: Value, count: int) -> Value:
