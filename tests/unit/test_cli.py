@@ -957,7 +957,8 @@ class TestTools:
         said = capsys.readouterr()
         assert "left out: mxnet, lstm: no interpreter" in said.err and "second pass" in said.out
         record = json.loads((tmp_path / "1.json").read_text())
-        assert [row[0].split(", ")[1] for row in record["rows"]] == ["first pass", "second pass"]
+        passes = ["first pass", "second pass", "first pass after 3 compilations"]
+        assert [row[0].split(", ")[1] for row in record["rows"]] == passes
         assert all(float(row[1]) > 0 and row[-1] == "-" for row in record["rows"])
 
     def test_networks_in_8_bits_have_a_ratio_for_each_way_to_quantize(self, monkeypatch):
@@ -974,6 +975,15 @@ class TestTools:
              "8.00 (0.01)", "4.00 (0.01)", "-"]
         ]  # fmt: skip
         assert made["geometric_mean"] == {"quantized file": 0.75, 'precision="int8"': 0.5}
+
+    @pytest.mark.parametrize(
+        "counts, first", [([1, 2, 2, 3, 3, 4], 4), ([1, 2, 2, 2], 2), ([0, 0], 0)]
+    )
+    def test_the_calls_after_three_compilations_are_found(self, counts, first):
+        """Or after the last one; another engine counts none."""
+        varying = tool("peers/varying/compare")
+        calls = [[0.1, 0.1, 1.0, count] for count in counts]
+        assert varying.first_after_compilations(calls) == first
 
     def test_outputs_of_engines_that_differ_are_found(self):
         varying = tool("peers/varying/compare")

@@ -1,8 +1,8 @@
 """One engine and one network in a process: ``engine.py ENGINE FOLDER NAME THREADS EVERY``.
 
 Prints one JSON line with the engine's version. Then, for each line ``FIRST COUNT`` on its standard
-input, it calls the network at ``COUNT`` sizes and prints the JSON list of CPU seconds, wall seconds
-and the largest value of each output.
+input, it calls the network at ``COUNT`` sizes and prints the JSON list of CPU seconds, wall
+seconds, the largest value of each output, and hybridjit's number of compilations after it.
 """
 
 import json
@@ -61,11 +61,18 @@ LOADERS = {
 }
 
 
+def compilations():
+    """The number of hybridjit's compilations so far; 0 in the process of another engine."""
+    package = sys.modules.get("hybridjit")
+    return package.compile_stats()["compilations"] if package else 0
+
+
 def called(run, x):
-    """CPU seconds of the process, wall seconds, and the largest value of the output."""
+    """CPU seconds of the process, wall seconds, the largest value of the output, compilations."""
     cpu, wall = time.process_time(), time.perf_counter()
     y = run(x)
-    return time.process_time() - cpu, time.perf_counter() - wall, float(abs(y).max())
+    seconds = time.process_time() - cpu, time.perf_counter() - wall
+    return *seconds, float(abs(y).max()), compilations()
 
 
 def main(engine, folder, name, threads, every):

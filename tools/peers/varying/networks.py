@@ -114,6 +114,60 @@ def detector(mx):
     return Net()
 
 
+def yolo(mx):
+    """Three scales of Darknet-53's features, with the heads of YOLOv3 for 20 classes."""
+    nn = mx.gluon.nn
+
+    def row(*blocks):
+        made = nn.HybridSequential()
+        made.add(*blocks)
+        return made
+
+    def conv(filters, size, stride=1):
+        layer = nn.Conv2D(filters, size, stride, size // 2, use_bias=False)
+        return row(layer, nn.BatchNorm(epsilon=1e-5), nn.LeakyReLU(0.1))
+
+    class Residual(mx.gluon.HybridBlock):
+        def __init__(self, filters):
+            super().__init__()
+            self.body = row(conv(filters // 2, 1), conv(filters, 3))
+
+        def hybrid_forward(self, F, x):
+            return x + self.body(x)
+
+    def stage(filters, count):
+        return [conv(filters, 3, 2), *(Residual(filters) for _ in range(count))]
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            first = row(conv(32, 3), *stage(64, 1), *stage(128, 2), *stage(256, 8))
+            self.stages = row(first, row(*stage(512, 8)), row(*stage(1024, 4)))
+            both = [(n, (conv(n, 1), conv(2 * n, 3))) for n in (512, 256, 128)]
+            self.bodies = row(
+                *(row(*two, conv(n, 1), conv(2 * n, 3), conv(n, 1)) for n, two in both)
+            )
+            self.heads = row(*(row(conv(2 * n, 3), nn.Conv2D(75, 1)) for n, _ in both))
+            self.narrow = row(conv(256, 1), conv(128, 1))
+
+        def hybrid_forward(self, F, x):
+            routes, found = [], []
+            for each in self.stages:
+                x = each(x)
+                routes.append(x)
+            for number, (body, head) in enumerate(zip(self.bodies, self.heads)):
+                if number:
+                    x = F.UpSampling(self.narrow[number - 1](x), scale=2, sample_type="nearest")
+                    route = routes[2 - number]
+                    x = F.concat(F.slice_like(x, route, axes=(2, 3)), route, dim=1)
+                x = body(x)
+                boxes = F.transpose(head(x), axes=(0, 2, 3, 1))
+                found.append(F.reshape(boxes, shape=(0, -1, 25)))
+            return F.concat(*found, dim=1)
+
+    return Net()
+
+
 def of_zoo(name):
     return lambda mx: getattr(mx.gluon.model_zoo.vision, name)()
 
@@ -134,6 +188,9 @@ NETWORKS = {
     "tagger": (tagger, drawn([(t, n) for t in range(5, 65) for n in range(1, 5)], 120), 1000),
     "text": (text_classifier, drawn([(n, t) for t in range(8, 129) for n in (1, 2)], 120), 1000),
     "detector": (detector, drawn(IMAGES, 40), 0),
+    "yolo": (yolo, drawn(IMAGES, 40), 0),
+    "densenet": (of_zoo("densenet121"), drawn(IMAGES, 24), 0),
+    "squeezenet": (of_zoo("squeezenet1_1"), drawn(IMAGES, 24), 0),
     "mobilenet-v2": (of_zoo("mobilenet_v2_1_0"), drawn(IMAGES, 24), 0),
 }
 
